@@ -1,0 +1,63 @@
+# Everything a person does with this repository, one word each. Assumes python3,
+# make and a compiler; all the rest goes into .venv.
+
+PYTHON ?= python3
+BIND   ?= 127.0.0.1
+PORT   ?= 6379
+DB     ?= ./holdfast.db
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+# One worker per core, but no more redis-servers at once than a laptop likes.
+PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
+
+.PHONY: install serve test lint format bench faults soak docs clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Holdfast needs Python 3.11 or newer; name one with: make PYTHON=python3.x" >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv >/dev/null 2>&1 \
+	  || { rm -rf .venv; echo "$(PYTHON) -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+serve: install
+	@exec $(BIN)/holdfast serve --bind $(BIND) --port $(PORT) --db $(DB)
+
+# Arguments for pytest: make test ARGS="tests/store -k journal"
+test: install
+	@scripts/install-oracle
+	@$(PYTEST) $(ARGS)
+
+lint: install
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy $(wildcard src tests bench)
+	@$(BIN)/lint-imports --no-logo
+
+format: install
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+# Us and redis-server side by side, in one run.
+bench: install
+	@scripts/install-oracle
+	@$(BIN)/python bench/compare.py $(ARGS)
+
+# The long version of the crash tests.
+faults: install
+	@$(PYTEST) tests/faults -m slow $(ARGS)
+
+soak: install
+	@$(BIN)/python bench/soak.py $(ARGS)
+
+# The references that are generated from the code.
+docs: install
+	@$(BIN)/python scripts/generate_docs.py
+
+# Never touches a database file.
+clean:
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -rf src/*.egg-info

@@ -1,0 +1,1 @@
+"""Makes `tests` one package, so that no other package of that name can shadow it."""

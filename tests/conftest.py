@@ -1,0 +1,91 @@
+"""Fixtures for all tests: servers, clients on emptied servers, and replayable randomness.
+
+A test that changes a server's configuration, kills it or restarts it starts its own
+with `start_server`; the other fixtures share one process between tests.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.harness import HoldfastServer, RawClient, RedisServer
+
+# No deadline: how long an example takes says more about the machine than about the code.
+settings.register_profile("holdfast", deadline=None, print_blob=True)
+settings.load_profile("holdfast")
+
+NO_ORACLE = "redis-server is not installed: there is nothing to compare with"
+
+
+@pytest.fixture(scope="session")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A redis-server shared by all tests of this process."""
+    if not RedisServer.installed():
+        pytest.skip(NO_ORACLE)
+    with RedisServer(tmp_path_factory.mktemp("oracle")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastServer]:
+    """Our server with default options on a fresh file, shared by the tests of one module."""
+    with HoldfastServer(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[Callable[..., HoldfastServer]]:
+    """Starts a server of the test's own: `start_server("--appendfsync", "no", db=path)`."""
+    with ExitStack() as stack:
+        count = 0
+
+        def start(*args: str, db: Path | str | None = None) -> HoldfastServer:
+            nonlocal count
+            count += 1
+            return stack.enter_context(HoldfastServer(tmp_path / f"server-{count}", *args, db=db))
+
+        yield start
+
+
+@pytest.fixture
+def client(server: HoldfastServer) -> Iterator[RawClient]:
+    """A new connection to our server, which is empty."""
+    with RawClient.connect(server.port) as client:
+        assert client.command("FLUSHALL") == b"+OK\r\n"
+        yield client
+
+
+@pytest.fixture
+def oracle_client(oracle: RedisServer) -> Iterator[RawClient]:
+    """A new connection to the oracle, which is empty."""
+    with RawClient.connect(oracle.port) as client:
+        assert client.command("FLUSHALL") == b"+OK\r\n"
+        yield client
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """Random choices that HOLDFAST_SEED replays; pytest shows the seed when a test fails."""
+    seed = int(os.environ.get("HOLDFAST_SEED") or random.SystemRandom().getrandbits(32))
+    print(f"HOLDFAST_SEED={seed}")  # noqa: T201 - pytest captures it and shows it on failure
+    return random.Random(seed)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m decides by these marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and "oracle" in item.fixturenames:
+            item.add_marker(pytest.mark.oracle)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum(NO_ORACLE in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.section("ORACLE TESTS DID NOT RUN", red=True, bold=True)
+        terminalreporter.line(f"{NO_ORACLE}. {count} tests skipped.", red=True)

@@ -1,0 +1,187 @@
+"""Real server processes for tests: ours, and redis-server as the oracle.
+
+Each listens on a free loopback port, keeps its files in a folder it is given, and
+is stopped by its own pid. What a server says goes to files, never to a pipe that
+could fill up and block it.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.harness.rawclient import RawClient
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+
+
+def free_port() -> int:
+    """A port nobody listens on now. Somebody may a moment later: be ready to try again."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def wait_until(predicate: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
+    """Wait for something in another process. Inside one process, await it instead."""
+    deadline = time.monotonic() + timeout_s
+    while not predicate():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        time.sleep(0.005)
+
+
+class ServerProcess:
+    """What the two kinds of server have in common. Use as a context manager."""
+
+    _ready: re.Pattern[str]  # in what the server prints once it accepts connections
+
+    def __init__(self, folder: Path, *args: str) -> None:
+        self.folder = folder
+        self.args = args
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._clients: list[RawClient] = []
+
+    def __enter__(self) -> Self:
+        if self._process is None:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        for client in self._clients:
+            client.close()
+        self.kill()
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the server was never started"
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def stdout(self) -> str:
+        """What the present process has printed so far."""
+        return (self.folder / "stdout").read_text(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """What this server has complained about so far, restarts included."""
+        return (self.folder / "stderr").read_text(errors="replace")
+
+    def client(self, timeout_s: float = 20.0) -> RawClient:
+        """A new connection, closed with the server unless the test closes it first."""
+        client = RawClient.connect(self.port, timeout_s)
+        self._clients.append(client)
+        return client
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash. Connections stay open for the test to see what came before."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def terminate(self) -> int:
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after SIGTERM: {self._said()}") from None
+
+    def restart(self) -> None:
+        """Start again on the same files and another port, after SIGTERM if it still runs."""
+        if self.running:
+            self.terminate()
+        self.start()
+
+    def _spawn(self, argv: list[str], env: dict[str, str] | None = None) -> re.Match[str] | None:
+        """Start a process and wait until it is ready; None if it exits before that."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("ab") as err:
+            self._process = process = subprocess.Popen(
+                argv, cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+            )
+        found: re.Match[str] | None = None
+
+        def ready_or_gone() -> bool:
+            nonlocal found
+            gone = process.poll() is not None
+            found = self._ready.search(self.stdout)
+            return gone or found is not None
+
+        try:
+            wait_until(ready_or_gone, "the server is ready", START_TIMEOUT_S)
+        except BaseException:
+            self.kill()
+            raise
+        return found
+
+    def _said(self) -> str:
+        code = self.process.returncode
+        return f"exit code {code}\nstdout: {self.stdout}\nstderr: {self.stderr}"
+
+
+class HoldfastServer(ServerProcess):
+    """`python -m holdfast serve`, with its file in `folder` unless `db` says otherwise."""
+
+    _ready = re.compile(r"holdfast \S+ ready on \S+:(?P<port>\d+) \(db: .*\)\n")
+
+    def __init__(
+        self,
+        folder: Path,
+        *args: str,
+        db: Path | str | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(folder, *args)
+        self.db = str(db or folder / "holdfast.db")
+        self._env = os.environ | (env or {})
+
+    def start(self) -> None:
+        serve = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--db", self.db]
+        ready = self._spawn([*serve, *self.args], self._env)
+        assert ready is not None, f"holdfast did not start: {self._said()}"
+        self.port = int(ready["port"])
+
+
+class RedisServer(ServerProcess):
+    """Debian's redis-server without persistence, unless `args` ask for it."""
+
+    _ready = re.compile("Ready to accept connections")
+
+    @staticmethod
+    def installed() -> bool:
+        return shutil.which("redis-server") is not None
+
+    def start(self) -> None:
+        options = ["--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes"]
+        for _ in range(5):  # redis cannot pick a port itself, and free_port() may be outrun
+            self.port = free_port()
+            argv = ["redis-server", "--port", str(self.port), *options, *self.args]
+            if self._spawn(argv):
+                return
+        raise AssertionError(f"redis-server did not start: {self._said()}")
