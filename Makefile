@@ -13,13 +13,14 @@ PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 .PHONY: install serve test lint format bench faults soak docs clean
 
 install: $(STAMP)
+	@:
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Holdfast needs Python 3.11 or newer; name one with: make PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv >/dev/null 2>&1 \
-	  || { rm -rf .venv; echo "$(PYTHON) -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	  || { echo "$(PYTHON) -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 serve: install

@@ -14,19 +14,16 @@ import pytest
 from hypothesis import settings
 
 from tests.harness import HoldfastServer, RawClient, RedisServer
+from tests.harness.processes import NO_ORACLE
 
 # No deadline: how long an example takes says more about the machine than about the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True)
 settings.load_profile("holdfast")
 
-NO_ORACLE = "redis-server is not installed: there is nothing to compare with"
-
 
 @pytest.fixture(scope="session")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A redis-server shared by all tests of this process."""
-    if not RedisServer.installed():
-        pytest.skip(NO_ORACLE)
     with RedisServer(tmp_path_factory.mktemp("oracle")) as server:
         yield server
 

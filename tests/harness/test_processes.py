@@ -28,7 +28,6 @@ def test_the_oracle_answers(oracle_client: RawClient) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.skipif(not RedisServer.installed(), reason="redis-server is not installed")
 def test_a_redis_server_takes_options_and_is_gone_afterwards(tmp_path: Path) -> None:
     with RedisServer(tmp_path, "--maxmemory", "100mb") as server:
         pid = server.pid
