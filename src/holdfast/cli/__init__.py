@@ -1,0 +1,1 @@
+"""The command line. Nothing but the entry points may import it."""

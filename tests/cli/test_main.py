@@ -1,0 +1,245 @@
+"""The command line from the outside: what it prints, where, and the exit code.
+
+What does the work behind `serve`, `check` and `backup` is replaced here.
+"""
+
+import errno
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from holdfast import __version__
+from holdfast.cli.main import COMMANDS, main
+from holdfast.errors import StorageError
+from holdfast.server.config import Config
+
+Capture = pytest.CaptureFixture[str]
+Run = Callable[..., tuple[int, str, str]]
+Fake = Callable[[str, str, Callable[..., object]], None]
+
+
+@pytest.fixture
+def run(capsys: Capture) -> Run:
+    """Runs a command line; its exit code, stdout and stderr."""
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        code = main(argv)
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Puts a function in the place of `module.name`."""
+
+    def fake(module: str, name: str, function: Callable[..., object]) -> None:
+        stand_in = ModuleType(module)
+        setattr(stand_in, name, function)
+        monkeypatch.setitem(sys.modules, module, stand_in)
+
+    return fake
+
+
+@pytest.fixture
+def served(fake: Fake) -> list[Config]:
+    """The configurations that were served."""
+    configs: list[Config] = []
+
+    def serve(config: Config) -> int:
+        configs.append(config)
+        return 0
+
+    fake("holdfast.server.main", "run", serve)
+    return configs
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"holdfast {__version__}\n", "")
+
+
+@pytest.mark.parametrize("argv", [(), ("--help",), ("-h",), ("help",)])
+def test_help_names_every_command(run: Run, argv: tuple[str, ...]) -> None:
+    code, out, err = run(*argv)
+    assert (code, err) == (0, "")
+    for command in COMMANDS:
+        assert f"  {command.name} " in out
+        assert command.summary in out
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_every_command_has_help(run: Run, name: str) -> None:
+    code, out, err = run(name, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"usage: holdfast {name} ")
+    assert max(map(len, out.splitlines())) <= 80
+    assert run("help", name) == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["srve"], "unknown command 'srve' (did you mean 'serve'?)"),
+        (["xyzzy"], "unknown command 'xyzzy' (see 'holdfast --help')"),
+        (["--verison"], "unknown option '--verison' (did you mean '--version'?)"),
+        (["serve", "--foo", "1"], "unknown option '--foo'"),
+        (["serve", "--prot", "1"], "unknown option '--prot' (did you mean '--port'?)"),
+        (["serve", "--port"], "option '--port': a value is missing"),
+        (["serve", "--config"], "option '--config': a value is missing"),
+        (["serve", "--config", "--port"], "option '--config': a value is missing"),
+        (["serve", "--port", "1", "--config=a", "--config", "b"],
+         "more than one configuration file is given; a file can include others"),
+        (["serve", "-p", "1"], "unexpected argument '-p'"),
+        (["serve", "/nonexistent"],
+         "cannot read configuration file /nonexistent: No such file or directory"),
+        (["check"], "the following arguments are required: FILE (see 'holdfast check --help')"),
+        (["check", "a", "b"], "unrecognized arguments: b (see 'holdfast check --help')"),
+        (["check", "/nonexistent"], "cannot read /nonexistent: No such file or directory"),
+        (["check", "/"], "cannot read /: Is a directory"),
+        (["backup", "/nonexistent", "x"], "cannot read /nonexistent: No such file or directory"),
+        (["backup", "--fast", "a", "b"],
+         "unrecognized arguments: --fast (see 'holdfast backup --help')"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence(run: Run, argv: list[str], sentence: str) -> None:
+    assert run(*argv) == (1, "", f"holdfast: {sentence}\n")
+
+
+def test_a_broken_line_is_one_sentence(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text("port 1\nhz 10 20\n")
+    said = f"holdfast: {file}, line 2: directive 'hz': wrong number of arguments\n"
+    assert run("serve", "--config", str(file)) == (1, "", said)
+
+
+def test_serve_reads_file_and_options(run: Run, served: list[Config], tmp_path: Path) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text("port 1\nhz 20\n")
+    argv = ["--bind", "127.0.0.1", "::1", "--save", "", "--port", "0", "--requirepass", "x"]
+    for how in ([str(file), *argv], ["--config", str(file), *argv], [*argv, f"--config={file}"]):
+        assert run("serve", *how) == (0, "", "")
+        config = served.pop()
+        assert (config.port, config.hz, config.bind) == (0, 20, ("127.0.0.1", "::1"))
+        assert (config.requirepass, config.file) == (b"x", file)
+    assert run("serve") == (0, "", "")
+    assert served.pop().file is None
+    assert run("serve", str(file), "--requirepass", str(file)) == (0, "", "")
+
+
+def test_serve_names_settings_without_effect(run: Run, served: list[Config]) -> None:
+    code, out, err = run("serve", "--daemonize", "yes", "--io-threads", "4", "--hz", "20")
+    assert (code, out) == (0, "")
+    assert err == "holdfast: these settings have no effect here: daemonize, io-threads\n"
+    assert served
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (StorageError("x.db is not a Holdfast file"), "x.db is not a Holdfast file"),
+        (OSError(errno.EADDRINUSE, "Address already in use"), "Address already in use"),
+        (PermissionError(errno.EACCES, "Permission denied", "a.db"), "a.db: Permission denied"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (StorageError("two\nlines"), "two lines"),
+    ],
+)
+def test_a_server_that_fails_says_why(
+    run: Run, fake: Fake, error: Exception, sentence: str
+) -> None:
+    def fail(config: Config) -> int:
+        raise error
+
+    fake("holdfast.server.main", "run", fail)
+    assert run("serve") == (1, "", f"holdfast: {sentence}\n")
+
+
+def test_a_bug_is_not_swallowed(fake: Fake) -> None:
+    def fail(config: Config) -> int:
+        raise ZeroDivisionError
+
+    fake("holdfast.server.main", "run", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["serve"])
+
+
+def test_check_prints_problems(run: Run, fake: Fake, tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    file.touch()
+    fake("holdfast.store.check", "check_file", lambda path: [])
+    assert run("check", str(file)) == (0, f"{file}: no problems found\n", "")
+    fake("holdfast.store.check", "check_file", lambda path: ["row 1 is lost", "so is row 2"])
+    assert run("check", str(file)) == (1, f"{file}: row 1 is lost\n{file}: so is row 2\n", "")
+
+
+def test_backup_copies_to_a_new_file(run: Run, fake: Fake, tmp_path: Path) -> None:
+    source, folder = tmp_path / "x.db", tmp_path / "to"
+    source.write_bytes(b"12345")
+    folder.mkdir()
+
+    def backup(src: Path, dest: Path, progress: Callable[[int, int], None] | None) -> None:
+        assert progress is None, "nobody is watching"
+        dest.write_bytes(src.read_bytes())
+
+    fake("holdfast.store.backup", "backup", backup)
+    for dest in (tmp_path / "y.db", folder):
+        new = folder / "x.db" if dest == folder else dest
+        said = f"{source} copied to {new} (5 bytes)\n"
+        assert run("backup", str(source), str(dest)) == (0, said, "")
+        assert new.read_bytes() == b"12345"
+        again = f"holdfast: {new} exists; a backup does not overwrite anything\n"
+        assert run("backup", str(source), str(dest)) == (1, "", again)
+    nowhere = tmp_path / "no" / "y.db"
+    code, out, err = run("backup", str(source), str(nowhere))
+    assert (code, out) == (1, "")
+    assert err == f"holdfast: cannot write {nowhere}: there is no folder {nowhere.parent}\n"
+
+
+def test_backup_shows_how_far_it_is_on_a_terminal(
+    run: Run, fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.db").touch()
+
+    def backup(src: Path, dest: Path, progress: Callable[[int, int], None]) -> None:
+        for done in (0, 1, 2):
+            progress(done, 2)
+        dest.touch()
+
+    fake("holdfast.store.backup", "backup", backup)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    _, _, err = run("backup", str(tmp_path / "x.db"), str(tmp_path / "y.db"))
+    assert err == "\r  0 %\r 50 %\r100 %\n"
+
+
+def test_interrupting_is_quiet(run: Run, fake: Fake) -> None:
+    def interrupt(config: Config) -> int:
+        raise KeyboardInterrupt
+
+    fake("holdfast.server.main", "run", interrupt)
+    assert run("serve") == (130, "", "")
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "serve", "--foo"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "holdfast: unknown option '--foo'\n"
+
+
+def test_output_that_nobody_reads_is_no_traceback() -> None:
+    read = f"{sys.executable} -m holdfast --help | true"
+    done = subprocess.run(["sh", "-c", read], capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_asking_for_the_version_does_not_load_a_server() -> None:
+    code = (
+        "import sys; from holdfast.cli.main import main; main(['--version']);"
+        "print([name for name in sys.modules if 'holdfast.server' in name or name == 'apsw'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == f"holdfast {__version__}\n[]\n", done.stderr
