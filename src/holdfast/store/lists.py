@@ -1,0 +1,345 @@
+"""The value of a list key: elements in chunks, each with the position that is its row's sub key.
+
+Every mutator reports the rows it changes to the `ChangeLog` that it is given last. Nothing here
+knows key names, replies or SQL. How elements are kept and found is in elements.py.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import repeat
+
+from holdfast.store import chunks
+from holdfast.store.chunks import STEP, Chunk, grid_after, grid_before
+from holdfast.store.elements import ELEMENT_OVERHEAD, Elements, starts_of
+from holdfast.store.ops import LIST_ITEMS, ChangeLog
+
+# Positions are 64-bit. A list that was pushed at one end this far is numbered afresh.
+FARTHEST = 1 << 62
+
+# A window that is renumbered to make room: its smallest size and the smallest gap worth having.
+# Larger windows ask for larger gaps, so that a wide renumbering is not soon needed again.
+WINDOW, WINDOW_GAP, GAP_GROWTH = 32, 64.0, 1.5
+
+
+class List(Elements):
+    """RPUSH takes the next position on the grid after the last one, LPUSH the one before the
+    first, LINSERT the middle of its gap; a list that has become empty starts at 0 again."""
+
+    __slots__ = ()
+
+    # -- the ends -----------------------------------------------------------------------------
+
+    def push_left(self, values: Sequence[bytes], log: ChangeLog) -> None:
+        """Each in turn, so the last one ends up first."""
+        starts = self._starts
+        nbytes = 0
+        chunk = self._nodes[0] if self._length else None
+        for value in values:
+            if type(chunk) is not Chunk or len(chunk.values) >= chunks.CHUNK:
+                chunk = self._grow_left(log)
+            if chunk.explicit is None:
+                # A chunk that was just made stands one step too far right, and is empty.
+                chunk.first = pos = chunk.first - STEP
+            else:
+                chunk.first = pos = grid_before(chunk.first)
+                chunk.explicit.insert(0, pos)
+            chunk.values.insert(0, value)
+            starts[0] -= 1
+            self._length += 1
+            nbytes += len(value) + ELEMENT_OVERHEAD
+            log.ops.append((LIST_ITEMS, self.id, pos, value))
+            if log.undo is not None:
+                log.undo.append((self._revert, log, (pos, None)))
+        self.nbytes += nbytes
+        log.used_bytes += nbytes
+
+    def push_right(self, values: Sequence[bytes], log: ChangeLog) -> None:
+        nbytes = 0
+        chunk = self._nodes[-1] if self._length else None
+        for value in values:
+            if type(chunk) is not Chunk or len(chunk.values) >= chunks.CHUNK:
+                chunk = self._grow_right(log)
+            if chunk.explicit is None:
+                pos = chunk.first + len(chunk.values) * STEP
+            else:
+                pos = grid_after(chunk.explicit[-1])
+                chunk.explicit.append(pos)
+            chunk.values.append(value)
+            self._length += 1
+            nbytes += len(value) + ELEMENT_OVERHEAD
+            log.ops.append((LIST_ITEMS, self.id, pos, value))
+            if log.undo is not None:
+                log.undo.append((self._revert, log, (pos, None)))
+        self.nbytes += nbytes
+        log.used_bytes += nbytes
+
+    def pop_left_one(self, log: ChangeLog) -> bytes:
+        """The list must not be empty."""
+        chunk = self._nodes[0]
+        if type(chunk) is not Chunk:
+            chunk = self._chunk(0)[1]
+        pos = chunk.first
+        value = chunk.values.pop(0)
+        self._starts[0] += 1
+        if chunk.explicit is None:
+            chunk.first = pos + STEP
+        else:
+            del chunk.explicit[0]
+            if chunk.values:
+                chunk.first = chunk.explicit[0]
+        if not chunk.values:
+            del self._nodes[0], self._starts[0]
+        self._popped(pos, value, log)
+        return value
+
+    def pop_right_one(self, log: ChangeLog) -> bytes:
+        """The list must not be empty."""
+        chunk = self._nodes[-1]
+        if type(chunk) is not Chunk:
+            chunk = self._chunk(self._length - 1)[1]
+        value = chunk.values.pop()
+        if chunk.explicit is None:
+            pos = chunk.first + len(chunk.values) * STEP
+        else:
+            pos = chunk.explicit.pop()
+        if not chunk.values:
+            del self._nodes[-1], self._starts[-1]
+        self._popped(pos, value, log)
+        return value
+
+    def _popped(self, pos: int, value: bytes, log: ChangeLog) -> None:
+        self._length -= 1
+        nbytes = len(value) + ELEMENT_OVERHEAD
+        self.nbytes -= nbytes
+        log.used_bytes -= nbytes
+        log.ops.append((LIST_ITEMS, self.id, pos, None))
+        if log.undo is not None:
+            log.undo.append((self._revert, log, (pos, value)))
+
+    def pop_left(self, count: int, log: ChangeLog) -> list[bytes]:
+        """Up to `count`, in the order they are popped."""
+        return [self.pop_left_one(log) for _ in range(min(count, self._length))]
+
+    def pop_right(self, count: int, log: ChangeLog) -> list[bytes]:
+        return [self.pop_right_one(log) for _ in range(min(count, self._length))]
+
+    def trim(self, start: int, stop: int, log: ChangeLog) -> None:
+        """LTRIM: keep what `range(start, stop)` would return."""
+        start, end = self._slice(start, stop)
+        for _ in range(self._length - end):
+            self.pop_right_one(log)
+        for _ in range(min(start, self._length)):
+            self.pop_left_one(log)
+
+    # -- by index -----------------------------------------------------------------------------
+
+    def index(self, i: int) -> bytes | None:
+        """Negative from the end; None when out of range."""
+        if i < 0:
+            i += self._length
+        if not 0 <= i < self._length:
+            return None
+        at, chunk = self._chunk(i)
+        return chunk.values[i - at]
+
+    def range(self, start: int, stop: int) -> tuple[bytes, ...]:
+        """LRANGE: `stop` is included, both count from the end when negative."""
+        start, end = self._slice(start, stop)
+        if start >= end:
+            return ()
+        at, chunk = self._chunk(start)
+        part = chunk.values[start - at : end - at]
+        while len(part) < end - start:
+            at, chunk = self._chunk(start + len(part))
+            part += chunk.values[: end - at]
+        return tuple(part)
+
+    def set(self, i: int, value: bytes, log: ChangeLog) -> bool:
+        """LSET; False when out of range."""
+        if i < 0:
+            i += self._length
+        if not 0 <= i < self._length:
+            return False
+        at, chunk = self._chunk(i)
+        old, chunk.values[i - at] = chunk.values[i - at], value
+        self._record(log, chunk.positions[i - at], value, old)
+        self._resize(len(value) - len(old), log)
+        return True
+
+    # -- by value -----------------------------------------------------------------------------
+
+    def find(self, value: bytes, rank: int, count: int, maxlen: int) -> list[int]:
+        """LPOS: indexes of up to `count` matches (0: all), beginning with match number `rank`.
+
+        A negative rank counts and searches from the tail. At most `maxlen` elements are looked
+        at (0: all).
+        """
+        looked_at = min(maxlen or self._length, self._length)
+        lo, hi = (0, looked_at) if rank > 0 else (self._length - looked_at, self._length)
+        skip = abs(rank) - 1
+        found: list[int] = []
+        for at, chunk in self._chunks(lo, hi, backward=rank < 0):
+            if value not in chunk.values:
+                continue
+            matches = [
+                at + offset
+                for offset, element in enumerate(chunk.values)
+                if element == value and lo <= at + offset < hi
+            ]
+            if rank < 0:
+                matches.reverse()
+            found += matches[skip:]
+            skip -= min(skip, len(matches))
+            if count and len(found) >= count:
+                return found[:count]
+        return found
+
+    def insert(self, pivot: bytes, value: bytes, before: bool, log: ChangeLog) -> bool:
+        """LINSERT; False when there is no pivot."""
+        found = self.find(pivot, 1, 1, 0)
+        if not found:
+            return False
+        i = found[0] if before else found[0] + 1
+        if i == 0:
+            self.push_left([value], log)
+        elif i == self._length:
+            self.push_right([value], log)
+        else:
+            left, right = self._gap(i)
+            if right - left < 2:
+                self._make_room(i, log)
+                left, right = self._gap(i)
+            pos = (left + right) // 2
+            self._put(self._seek(pos), pos, value)
+            self._record(log, pos, value, None)
+            log.used_bytes += len(value) + ELEMENT_OVERHEAD
+        return True
+
+    def remove(self, count: int, value: bytes, log: ChangeLog) -> int:
+        """LREM: how many went; count > 0 from the head, < 0 from the tail, 0 all of them."""
+        found = sorted(self.find(value, -1 if count < 0 else 1, abs(count), 0))
+        touched = at = 0
+        # From the end, so that the indexes before stay true though starts are not updated.
+        for i in reversed(found):
+            if not touched or i < at:
+                at, chunk = self._chunk(i)
+                touched += 1
+            pos = chunk.positions[i - at]
+            chunk.delete(i - at, i - at + 1)
+            self._record(log, pos, None, value)
+        if touched == 1:
+            k = bisect_right(self._starts, self._starts[0] + found[0]) - 1
+            self._shift(k, -len(found))
+            if not chunk.values:
+                del self._nodes[k], self._starts[k]
+        elif touched:
+            self._nodes = [node for node in self._nodes if node.count]
+            self._starts = starts_of(self._nodes, 0)
+        self._length -= len(found)
+        self._resize(-len(found) * (len(value) + ELEMENT_OVERHEAD), log)
+        return len(found)
+
+    # -- whole --------------------------------------------------------------------------------
+
+    def copy(self, new_id: int, log: ChangeLog) -> "List":
+        """The same elements as a value of another key, which nobody holds yet.
+
+        Hence no undo, and nothing is added to `log.used_bytes`: whoever attaches it counts it.
+        """
+        new = List(new_id)
+        for at, chunk in self._chunks(0, self._length):
+            twin = Chunk(at * STEP, chunk.values.copy())
+            new._nodes.append(twin)
+            new._starts.append(at)
+            log.ops.extend(zip(repeat(LIST_ITEMS), repeat(new_id), twin.positions, twin.values))
+        new._length = self._length
+        new.nbytes = self.nbytes  # all of it is loaded now
+        return new
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _slice(self, start: int, stop: int) -> tuple[int, int]:
+        """Redis's two inclusive indexes as a half-open range within the list."""
+        length = self._length
+        start = max(start + length, 0) if start < 0 else start
+        stop = stop + length if stop < 0 else min(stop, length - 1)
+        return (start, stop + 1) if start <= stop else (0, 0)
+
+    # -- changing nodes -----------------------------------------------------------------------
+
+    def _grow_left(self, log: ChangeLog) -> Chunk:
+        """A chunk for `push_left`, which takes the position before the chunk's first."""
+        if self._length and self._nodes[0].first < -FARTHEST:
+            self._renumber_all(log)
+        first = grid_before(self._nodes[0].first) if self._length else 0
+        chunk = Chunk(first + STEP, [])
+        self._nodes.insert(0, chunk)
+        self._starts.insert(0, self._starts[0] if self._length else 0)
+        return chunk
+
+    def _grow_right(self, log: ChangeLog) -> Chunk:
+        if self._length and self._nodes[-1].last > FARTHEST:
+            self._renumber_all(log)
+        chunk = Chunk(grid_after(self._nodes[-1].last) if self._length else 0, [])
+        self._starts.append(self._starts[0] + self._length if self._length else 0)
+        self._nodes.append(chunk)
+        return chunk
+
+    def _make_room(self, i: int, log: ChangeLog) -> None:
+        """Spread the elements around i, in the smallest window that has room enough."""
+        width, wanted = WINDOW, WINDOW_GAP
+        while True:
+            lo, hi = i - width // 2, i + width // 2
+            if lo <= 0 and hi >= self._length:
+                self._renumber_all(log)
+                return
+            if lo <= 0:  # the ends are open: back to the grid
+                end = grid_before(self._gap(hi)[1]) + STEP
+                self._renumber(0, range(end - hi * STEP, end, STEP), log)
+                return
+            left = self._gap(lo)[0]
+            if hi >= self._length:
+                start = grid_after(left)
+                self._renumber(lo, range(start, start + (self._length - lo) * STEP, STEP), log)
+                return
+            gap = (self._gap(hi)[1] - left) // (width + 1)
+            if gap >= wanted:
+                self._renumber(lo, range(left + gap, left + gap * (width + 1), gap), log)
+                return
+            width, wanted = width * 2, wanted * GAP_GROWTH
+
+    def _renumber_all(self, log: ChangeLog) -> None:
+        first = -(self._length // 2) * STEP
+        self._renumber(0, range(first, first + self._length * STEP, STEP), log)
+
+    def _renumber(self, lo: int, positions: Sequence[int], log: ChangeLog) -> None:
+        """New positions for the elements from lo on."""
+        rows: list[tuple[int, bytes]] = []
+        for at, chunk in self._chunks(lo, lo + len(positions)):
+            offset = max(lo - at, 0)
+            new = positions[at + offset - lo : at + len(chunk.values) - lo]
+            stop = offset + len(new)
+            old = chunk.positions[offset:stop]
+            # All leave before any arrives: one's new position may be another's old one.
+            for pos, value in zip(old, chunk.values[offset:stop], strict=True):
+                self._record(log, pos, None, value)
+            rows += zip(new, chunk.values[offset:stop], strict=True)
+            chunk.renumber(offset, new)
+        for pos, value in rows:
+            self._record(log, pos, value, None)
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def _record(self, log: ChangeLog, pos: int, new: bytes | None, old: bytes | None) -> None:
+        log.ops.append((LIST_ITEMS, self.id, pos, new))
+        if log.undo is not None:
+            log.undo.append((self._revert, log, (pos, old)))
+
+    def _revert(self, log: ChangeLog, row: tuple[int, bytes | None]) -> None:
+        nbytes = self.nbytes
+        self.apply(*row)
+        log.used_bytes += self.nbytes - nbytes
+
+    def _resize(self, change: int, log: ChangeLog) -> None:
+        self.nbytes += change
+        log.used_bytes += change

@@ -1,0 +1,84 @@
+"""What the tests of lists share: a change log, and the table that stored lists load from."""
+
+from collections.abc import Iterable
+
+import apsw
+
+from holdfast.store.chunks import STEP
+from holdfast.store.lists import List
+from holdfast.store.ops import Op, Undo
+
+KEY_ID = 7
+
+
+class Log:
+    """A `ChangeLog` that can take everything back."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.undo: list[Undo] | None = None
+        self.used_bytes = 0
+
+    def count_loaded(self, nbytes: int) -> None:
+        self.used_bytes += nbytes
+
+    def roll_back(self) -> None:
+        assert self.undo is not None
+        for revert, first, second in reversed(self.undo):
+            revert(first, second)
+        self.undo.clear()
+
+
+class Table:
+    """The rows of one list in a real SQLite table; counts what is loaded from it."""
+
+    def __init__(self, rows: Iterable[tuple[int, bytes]] = ()) -> None:
+        self.rows_loaded = 0
+        self._execute = apsw.Connection(":memory:").execute
+        self._execute("CREATE TABLE items (pos INTEGER PRIMARY KEY, value BLOB NOT NULL)")
+        for pos, value in rows:
+            self.write(pos, value)
+
+    @classmethod
+    def numbered(cls, count: int) -> "Table":
+        """Elements b"0", b"1", … as RPUSH would have placed them."""
+        self = cls()
+        self._execute(
+            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)"
+            " INSERT INTO items SELECT i * ?2, CAST(CAST(i AS TEXT) AS BLOB) FROM n",
+            (count, STEP),
+        )
+        return self
+
+    def write(self, pos: int, value: bytes | None) -> None:
+        if value is None:
+            self._execute("DELETE FROM items WHERE pos = ?", (pos,))
+        else:
+            self._execute("REPLACE INTO items VALUES (?, ?)", (pos, value))
+
+    def load(
+        self, from_pos: int, to_pos: int, limit: int, reverse: bool
+    ) -> list[tuple[int, bytes]]:
+        rows = list(
+            self._execute(
+                "SELECT pos, value FROM items WHERE pos BETWEEN ? AND ?"
+                f" ORDER BY pos {'DESC' if reverse else 'ASC'} LIMIT ?",
+                (from_pos, to_pos, limit),
+            )
+        )
+        self.rows_loaded += len(rows)
+        return rows
+
+    def open(self, log: Log) -> List:
+        """The list of these rows, nothing of it loaded yet."""
+        length, first, last, off_grid = next(
+            self._execute(
+                "SELECT count(*), coalesce(min(pos), 0), coalesce(max(pos), 0),"
+                " coalesce(sum(pos % ? <> 0), 0) FROM items",
+                (STEP,),
+            )
+        )
+        on_load = log.count_loaded
+        return List.stored(
+            KEY_ID, length, first, last, self.load, on_grid=not off_grid, on_load=on_load
+        )
