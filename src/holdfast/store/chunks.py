@@ -67,9 +67,14 @@ class Chunk:
 
     def find(self, pos: int) -> tuple[int, bool]:
         """Where pos is or belongs, and whether it is there."""
-        positions = self.positions
-        at = bisect_left(positions, pos)
-        return at, at < len(positions) and positions[at] == pos
+        count = len(self.values)
+        if self.explicit is None:
+            at, beyond = divmod(pos - self.first, STEP)
+            if 0 <= at < count:
+                return (at + 1, False) if beyond else (at, True)
+            return (count if at > 0 else 0), False
+        at = bisect_left(self.explicit, pos)
+        return at, at < count and self.explicit[at] == pos
 
     def insert(self, at: int, pos: int, value: bytes) -> None:
         count = len(self.values)

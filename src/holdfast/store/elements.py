@@ -164,9 +164,15 @@ class Elements:
 
     def _seek(self, pos: int) -> int:
         """The last node that begins at or before pos (-1: none); a chunk if pos is within it."""
+        nodes = self._nodes
         while True:
-            k = bisect_right(self._nodes, pos, key=_first) - 1
-            node = self._nodes[k] if k >= 0 else None
+            # Recovery mostly replays pushes and pops: ask the ends first.
+            if nodes and pos >= nodes[-1].first:
+                k = len(nodes) - 1
+            else:
+                is_near_head = len(nodes) > 1 and pos < nodes[1].first
+                k = bisect_right(nodes, pos, hi=1 if is_near_head else None, key=_first) - 1
+            node = nodes[k] if k >= 0 else None
             if type(node) is not Extent or pos > node.last:
                 return k
             self._open(k, node.offset_near(pos))
