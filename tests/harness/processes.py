@@ -138,8 +138,9 @@ class ServerProcess:
 
         try:
             wait_until(ready_or_gone, "the server is ready", START_TIMEOUT_S)
-        except BaseException:
+        except BaseException as error:  # also when pytest's own timeout or ^C ends the wait
             self.kill()
+            error.add_note(self._said())
             raise
         return found
 
@@ -151,7 +152,7 @@ class ServerProcess:
 class HoldfastServer(ServerProcess):
     """`python -m holdfast serve`, with its file in `folder` unless `db` says otherwise."""
 
-    _ready = re.compile(r"holdfast \S+ ready on \S+:(?P<port>\d+) \(db: .*\)\n")
+    _ready = re.compile(r"holdfast \S+ ready on (?P<where>.*) \(db: .*\)\n")
 
     def __init__(
         self,
@@ -168,7 +169,8 @@ class HoldfastServer(ServerProcess):
         serve = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--db", self.db]
         ready = self._spawn([*serve, *self.args], self._env)
         assert ready is not None, f"holdfast did not start: {self._said()}"
-        self.port = int(ready["port"])
+        port = re.search(r":(\d+)(,|$)", ready["where"])
+        self.port = int(port[1]) if port else 0  # it may listen on a unix socket only
 
 
 class RedisServer(ServerProcess):
