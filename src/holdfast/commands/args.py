@@ -1,0 +1,92 @@
+"""Reading arguments: numbers, timeouts and options as Redis reads them, with its errors."""
+
+import re
+
+from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+# No sign but minus, no leading zeros, no blanks: what Redis takes for a 64-bit integer.
+_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
+
+
+def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
+    if _INTEGER(value) is None:
+        raise error
+    number = int(value)
+    if INT64_MIN <= number <= INT64_MAX:
+        return number
+    raise error
+
+
+def parse_int_between(value: bytes, low: int, high: int, error: CommandError) -> int:
+    number = parse_int(value, error)
+    if low <= number <= high:
+        return number
+    raise error
+
+
+# What strtold accepts, less what Redis refuses (blanks, nan).
+_FLOAT = re.compile(
+    rb"[+-]?(?:[0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|inf(?:inity)?)",
+    re.IGNORECASE,
+).fullmatch
+_HEX_FLOAT = re.compile(rb"[+-]?0x[0-9a-f]*\.?[0-9a-f]*(?:p[+-]?[0-9]+)?", re.IGNORECASE).fullmatch
+
+
+def parse_float(value: bytes, error: CommandError = NOT_A_FLOAT) -> float:
+    if _FLOAT(value) is not None:
+        number = float(value)
+        # strtod says ERANGE where Python says inf.
+        if number in (float("inf"), float("-inf")) and b"i" not in value.lower():
+            raise error
+        return number
+    if _HEX_FLOAT(value) is not None and len(value) > 2:
+        try:
+            return float.fromhex(value.decode())
+        except (ValueError, OverflowError):
+            raise error from None
+    raise error
+
+
+TIMEOUT_NOT_A_NUMBER = CommandError("ERR timeout is not an integer or out of range")
+TIMEOUT_NEGATIVE = CommandError("ERR timeout is negative")
+TIMEOUT_OUT_OF_RANGE = CommandError("ERR timeout is out of range")
+
+
+def parse_timeout_s(value: bytes) -> float:
+    """Seconds to block for, 0 for ever. Not a number: the seed's text, not Redis's."""
+    seconds = parse_float(value, TIMEOUT_NOT_A_NUMBER)
+    if seconds * 1000 > INT64_MAX:
+        raise TIMEOUT_OUT_OF_RANGE
+    if seconds < 0:
+        raise TIMEOUT_NEGATIVE
+    return seconds
+
+
+class Options:
+    """Walks over the optional arguments at the end of an argv."""
+
+    __slots__ = ("_argv", "_at")
+
+    def __init__(self, argv: list[bytes], start: int) -> None:
+        self._argv = argv
+        self._at = start
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._argv)
+
+    def word(self) -> bytes:
+        """The next option's name, in upper case."""
+        self._at += 1
+        return self._argv[self._at - 1].upper()
+
+    def value(self) -> bytes:
+        """The argument of the option just read; a syntax error when there is none."""
+        if self._at >= len(self._argv):
+            raise SYNTAX
+        self._at += 1
+        return self._argv[self._at - 1]
+
+    def integer(self, error: CommandError = NOT_AN_INTEGER) -> int:
+        return parse_int(self.value(), error)

@@ -1,0 +1,129 @@
+"""The one table of commands. Arity errors, COMMAND, ACL categories, script denial, statistics
+and docs/commands.md all read it; nothing else says what a command is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.commands.context import Result
+
+# The first argument is a Context, or a Session for the families of the server.
+Handler = Callable[[Any, list[bytes]], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where keys stand in an argv, and what the command does to them.
+
+    `first` is an index. With `count_at` the number of keys stands there and they follow it;
+    else they run to `last` (negative: from the end) by `step`.
+    """
+
+    access: str  # "RW access delete": how, then why, as COMMAND INFO shows it
+    first: int = 1
+    last: int = 0  # relative to `first` when >= 0
+    step: int = 1
+    count_at: int | None = None
+
+    def positions(self, argc: int, argv: list[bytes]) -> range:
+        if self.count_at is not None:
+            first = self.count_at + 1
+            return range(first, first + int(argv[self.count_at]))
+        last = self.first + self.last if self.last >= 0 else argc + self.last
+        return range(self.first, last + 1, self.step)
+
+
+def one(access: str, at: int = 1) -> Keys:
+    return Keys(access, at)
+
+
+def many(access: str, first: int = 1, last: int = -1, step: int = 1) -> Keys:
+    return Keys(access, first, last, step)
+
+
+def counted(access: str, count_at: int) -> Keys:
+    return Keys(access, count_at + 1, count_at=count_at)
+
+
+@dataclass(slots=True)
+class Command:
+    name: str  # lower case; "client|kill" for a subcommand
+    arity: int  # negative: at least
+    flags: frozenset[str]
+    keys: tuple[Keys, ...]
+    group: str
+    since: str
+    handler: Handler
+    summary: str
+    categories: frozenset[str] = frozenset()
+    tips: tuple[str, ...] = ()
+    subcommands: "dict[str, Command]" = field(default_factory=dict)
+
+    @property
+    def is_write(self) -> bool:
+        return "write" in self.flags
+
+    def accepts(self, argc: int) -> bool:
+        return argc == self.arity if self.arity > 0 else argc >= -self.arity
+
+    def key_names(self, argv: list[bytes]) -> list[bytes]:
+        """The keys in a well-formed argv."""
+        return [argv[at] for spec in self.keys for at in spec.positions(len(argv), argv)]
+
+
+TABLE: dict[str, Command] = {}
+
+
+def command(
+    name: str,
+    arity: int,
+    flags: str,
+    *keys: Keys,
+    group: str,
+    since: str,
+    categories: str = "",
+    tips: tuple[str, ...] = (),
+) -> Callable[[Handler], Handler]:
+    """Register a handler. Its docstring's first line is the summary that users read.
+
+    `categories` names those ACL categories that the flags do not imply.
+    """
+
+    def register(handler: Handler) -> Handler:
+        flag_set = frozenset(flags.split())
+        entry = Command(
+            name=name,
+            arity=arity,
+            flags=flag_set,
+            keys=keys,
+            group=group,
+            since=since,
+            handler=handler,
+            summary=(handler.__doc__ or "").strip().split("\n")[0],
+            categories=_implied_categories(flag_set) | frozenset(categories.split()),
+            tips=tips,
+        )
+        container, _, subcommand = name.partition("|")
+        place = TABLE[container].subcommands if subcommand else TABLE
+        assert name not in place, f"{name} is registered twice"
+        place[subcommand or name] = entry
+        return handler
+
+    return register
+
+
+def _implied_categories(flags: frozenset[str]) -> frozenset[str]:
+    implied = {
+        "write": "write",
+        "readonly": "read",
+        "admin": "admin dangerous",
+        "pubsub": "pubsub",
+        "fast": "fast",
+        "blocking": "blocking",
+    }
+    names = {word for flag in flags for word in implied.get(flag, "").split()}
+    # Redis: what reads no data and is not administration still is a read or write by its flags.
+    if "fast" not in flags:
+        names.add("slow")
+    return frozenset(names)

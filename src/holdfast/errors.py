@@ -1,0 +1,41 @@
+"""Every exception Holdfast raises on purpose. Imports nothing."""
+
+
+class HoldfastError(Exception):
+    """The root: `except HoldfastError` catches whatever Holdfast means to say."""
+
+
+class CommandError(HoldfastError):
+    """An error reply. `message` is the whole line, code first, without `-` and CRLF."""
+
+    def __init__(self, message: str | bytes) -> None:
+        self.message = message.encode() if isinstance(message, str) else message
+        super().__init__(self.message.decode("utf-8", "replace"))
+
+    @property
+    def code(self) -> bytes:
+        """The first word (`ERR`, `WRONGTYPE`, …), by which INFO errorstats counts."""
+        return self.message.split(b" ", 1)[0]
+
+
+class ProtocolError(HoldfastError):
+    """The peer sent bytes that are not RESP; the stream cannot be trusted any more."""
+
+
+class ConfigError(HoldfastError):
+    """A configuration file, option or value is wrong; the sentence says which and why."""
+
+
+class StorageError(HoldfastError):
+    """The database file cannot be opened, read or written."""
+
+
+class StoreInUseError(StorageError):
+    """Another process (or another engine in this one) has the file open."""
+
+
+WRONG_TYPE = CommandError("WRONGTYPE Operation against a key holding the wrong kind of value")
+SYNTAX = CommandError("ERR syntax error")
+NOT_AN_INTEGER = CommandError("ERR value is not an integer or out of range")
+NOT_A_FLOAT = CommandError("ERR value is not a valid float")
+NO_SUCH_KEY = CommandError("ERR no such key")

@@ -1,0 +1,73 @@
+"""What the server does by itself, ten times a second, in pieces that do not hold up the loop."""
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Timer
+from holdfast.errors import StorageError
+from holdfast.store.expiry import expire_due
+from holdfast.store.store import FileStore
+
+if TYPE_CHECKING:
+    from holdfast.server.engine import Engine
+
+log = logging.getLogger(__name__)
+
+PERIOD_S = 0.1
+EXPIRE_SLICE = 500  # keys; about a millisecond
+IDLE_FOLD_AFTER_S = 1.0  # an idle server folds what it has
+IDLE_FOLD_BUDGET_S = 0.004
+
+
+class Cron:
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._timer: Timer | None = None
+        self._ticks = 0
+        self._last_ops = 0
+        self._quiet_ticks = 0
+
+    def start(self) -> None:
+        self._timer = self._engine.clock.call_later(PERIOD_S, self._tick)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        try:
+            self.run()
+        except StorageError as error:
+            self._engine.turn.fail(error)
+        self.start()
+
+    def run(self) -> None:
+        """One tick."""
+        engine = self._engine
+        self._ticks += 1
+        engine.refresh_clock()
+        once_a_second = self._ticks % 10 == 0
+        if not engine.pause_until_ms and expire_due(engine.keyspace, EXPIRE_SLICE):
+            engine.turn.schedule()
+        if engine.failure is None:
+            self._fold_when_idle()
+        if once_a_second:
+            if engine.config.appendfsync == "everysec":
+                engine.turn.sync_beside()
+            if engine.failure is not None and engine.store.probe():
+                engine.storage_recovered()
+
+    def _fold_when_idle(self) -> None:
+        store = self._engine.store
+        if not isinstance(store, FileStore):
+            store.fold_step()
+            return
+        lsn = store.journal.lsn
+        self._quiet_ticks = self._quiet_ticks + 1 if lsn == self._last_ops else 0
+        self._last_ops = lsn
+        if self._quiet_ticks * PERIOD_S < IDLE_FOLD_AFTER_S or not self._engine.turn.may_fold:
+            return
+        deadline_s = time.monotonic() + IDLE_FOLD_BUDGET_S
+        while time.monotonic() < deadline_s and store.fold_step():
+            pass

@@ -1,0 +1,413 @@
+"""The engine: argv in, reply out. Looks commands up, admits them, runs them, lets them wait.
+
+No sockets and no event loop: connections and embedded databases feed it, `Turn` ends its turns.
+"""
+
+import logging
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+
+from holdfast import commands as commands
+from holdfast.clock import Clock, SystemClock, Timer
+from holdfast.commands.context import Block, Limits
+from holdfast.commands.table import TABLE, Command
+from holdfast.errors import CommandError, StorageError
+from holdfast.resp import QUEUED, Reply, Simple
+from holdfast.server.config import Config
+from holdfast.server.session import IN_MULTI, NEEDS_AUTH, Session
+from holdfast.server.turn import Turn
+from holdfast.server.waiters import Waiter, Waiters
+from holdfast.store.store import Store
+
+log = logging.getLogger(__name__)
+
+NO_AUTH = CommandError("NOAUTH Authentication required.")
+INTERNAL = CommandError("ERR internal error, see the server's log")
+
+
+class Stats:
+    """What INFO commandstats says about one command."""
+
+    __slots__ = ("calls", "failed", "ns", "rejected")
+
+    def __init__(self) -> None:
+        self.calls = self.ns = self.rejected = self.failed = 0
+
+
+class Engine:
+    def __init__(
+        self,
+        store: Store,
+        config: Config | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.store = store
+        self.keyspace = store.keyspace
+        self.config = config or Config()
+        self.clock = clock or SystemClock()
+        self.rng = rng or random.Random()
+        self.limits = Limits()
+        self.turn = Turn(store, self.config.appendfsync)
+        self.turn.before_end = self._run_backlogs
+        self.turn.on_failure = self._storage_failed
+        self.waiters = Waiters()
+        self.sessions: dict[int, Session] = {}
+        self.monitors: dict[int, Session] = {}
+        self.failure: CommandError | None = None  # why writes are refused
+        self.on_fatal: Callable[[StorageError], None] = lambda error: None
+        self.pause_until_ms = 0
+        self._pause_writes_only = False
+        self._pause_timer: Timer | None = None
+        self._gated = False  # `_admit` looks at every command, not only at gated sessions'
+        self._runnable: deque[Session] = deque()  # unblocked, with a backlog to work off
+        self._session_ids = 0
+        self.command_stats: dict[str, Stats] = {}
+        self.error_stats: Counter[bytes] = Counter()
+        self._names: dict[bytes, tuple[Command, Stats]] = {}
+        self.commands = self._renamed_table()
+        self.refresh_clock()
+
+    # -- the table, as this server shows it ---------------------------------------------------
+
+    def _renamed_table(self) -> dict[str, Command]:
+        table = dict(TABLE)
+        for old, new in self.config.rename_command:
+            entry = table.pop(old.decode().lower())
+            if new:
+                table[new.decode().lower()] = entry
+        return table
+
+    def lookup(self, argv: list[bytes]) -> tuple[Command, Stats]:
+        """The command or subcommand that an argv calls. Raises what the client should read."""
+        found = self._names.get(argv[0])
+        if found is None:
+            found = self._learn(argv[0], argv)
+        if found[0].subcommands and len(argv) > 1:
+            return self._subcommand(found[0], argv)
+        return found
+
+    def _learn(self, name: bytes, argv: list[bytes]) -> tuple[Command, Stats]:
+        entry = self.commands.get(name.decode("latin-1").lower())
+        if entry is None:
+            raise _unknown_command(argv)
+        found = (entry, self.stats_of(entry))
+        # Remember spellings ("GET", "get"), so that the hot path is one look-up.
+        if len(self._names) < 4096:
+            self._names[name] = found
+        return found
+
+    def _subcommand(self, container: Command, argv: list[bytes]) -> tuple[Command, Stats]:
+        entry = container.subcommands.get(argv[1].decode("latin-1").lower())
+        if entry is None:
+            raise CommandError(
+                b"ERR unknown subcommand '%s'. Try %s HELP."
+                % (argv[1][:128], container.name.upper().encode())
+            )
+        return entry, self.stats_of(entry)
+
+    def stats_of(self, command: Command) -> Stats:
+        return self.command_stats.setdefault(command.name, Stats())
+
+    # -- commands coming in -------------------------------------------------------------------
+
+    def refresh_clock(self) -> None:
+        now_ms = self.clock.now_ms()
+        self.keyspace.now_ms = now_ms
+        self.keyspace.now_s = now_ms // 1000
+
+    def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
+        """Run commands in order; those behind one that waits, wait."""
+        self.refresh_clock()
+        self.turn.schedule()
+        backlog = session.backlog
+        if backlog or session.is_waiting:
+            backlog.extend(argvs)
+            return
+        for number, argv in enumerate(argvs):
+            self.execute(session, argv)
+            if session.waiter is not None or session.parked:
+                backlog.extend(argvs[number + 1 :])
+                return
+            if session.closing:
+                return
+
+    def execute(self, session: Session, argv: list[bytes]) -> None:
+        started_ns = time.perf_counter_ns()
+        try:
+            command, stats = self.lookup(argv)
+        except CommandError as error:
+            self._reject(session, error)
+            return
+        if not command.accepts(len(argv)):
+            stats.rejected += 1
+            self._reject(session, _wrong_arity(command))
+            return
+        if session.gate or self._gated:
+            try:
+                if not self._admit(session, command, argv):
+                    return
+            except CommandError as error:
+                stats.rejected += 1
+                self._reject(session, error)
+                return
+        if self.monitors:
+            self._feed_monitors(session, command, argv)
+        result: Reply | Block
+        try:
+            result = command.handler(session, argv)
+            if isinstance(result, Block):
+                self._block(session, command, argv, result)
+        except CommandError as error:
+            result = error
+            stats.failed += 1
+            self.error_stats[error.code] += 1
+        except Exception:
+            log.exception("%s failed", command.name)
+            result = INTERNAL
+            stats.failed += 1
+        elapsed_ns = time.perf_counter_ns() - started_ns
+        stats.calls += 1
+        stats.ns += elapsed_ns
+        session.total_commands += 1
+        session.last_command = command.name
+        if not isinstance(result, Block):
+            session.reply(result)
+        if self.keyspace.ready:
+            self.serve_ready()
+
+    def call(self, session: Session, command: Command, argv: list[bytes]) -> Reply:
+        """Run a command inside another one (EXEC, a script): no admission, no waiting."""
+        stats = self.stats_of(command)
+        started_ns = time.perf_counter_ns()
+        try:
+            result = command.handler(session, argv)
+        except CommandError as error:
+            stats.failed += 1
+            self.error_stats[error.code] += 1
+            result = error
+        stats.calls += 1
+        stats.ns += time.perf_counter_ns() - started_ns
+        return result.on_timeout if isinstance(result, Block) else result
+
+    def _reject(self, session: Session, error: CommandError) -> None:
+        if session.multi is not None:
+            session.multi_failed = True
+        self.error_stats[error.code] += 1
+        session.reply(error)
+
+    def _admit(self, session: Session, command: Command, argv: list[bytes]) -> bool:
+        """Whether the command runs now. If not it was queued, parked, or this raises."""
+        if session.gate & NEEDS_AUTH and "no_auth" not in command.flags:
+            raise NO_AUTH
+        if self.failure is not None and command.is_write:
+            raise self.failure
+        if self.pause_until_ms and self._is_paused_for(command):
+            session.parked = True
+            session.backlog.appendleft(argv)
+            return False
+        if session.gate & IN_MULTI and "no_multi_queue" not in command.flags:
+            if "no_multi" in command.flags:
+                raise CommandError(b"ERR Command not allowed inside a transaction")
+            assert session.multi is not None
+            session.multi.append((command, argv))
+            session.reply(QUEUED)
+            return False
+        return True
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    def _block(self, session: Session, command: Command, argv: list[bytes], block: Block) -> None:
+        waiter = Waiter(session, command, argv, block)
+        config = self.config
+        self.waiters.add(
+            waiter, config.blocking_max_waiters_per_key, config.blocking_max_total_waiters
+        )
+        session.waiter = waiter
+        if block.timeout_s:
+            waiter.timer = self.clock.call_later(block.timeout_s, lambda: self._timed_out(waiter))
+
+    def unblock(self, waiter: Waiter, result: Reply) -> bool:
+        """Answer a waiter: served, timed out, or told so by CLIENT UNBLOCK. At most once."""
+        if not self.waiters.remove(waiter):
+            return False
+        session = waiter.session
+        session.waiter = None
+        session.reply(result)
+        self.make_runnable(session)
+        return True
+
+    def _timed_out(self, waiter: Waiter) -> None:
+        self.refresh_clock()
+        self.unblock(waiter, waiter.block.on_timeout)
+
+    def make_runnable(self, session: Session) -> None:
+        if session.backlog:
+            self._runnable.append(session)
+            self.turn.schedule()
+
+    def serve_ready(self) -> None:
+        """Names that came to hold something: the oldest waiter's own argv runs again."""
+        keyspace = self.keyspace
+        batch_size = self.config.blocking_wakeup_batch_size
+        turns = deque(dict.fromkeys(keyspace.ready))
+        keyspace.ready.clear()
+        while turns:
+            database, name = turns.popleft()
+            served = 0
+            queue = Waiters.queue(database, name)
+            for waiter in list(queue or ()):
+                if served == batch_size:
+                    turns.append((database, name))  # others first, then on
+                    break
+                key = database.find(name)
+                if key is None:
+                    break
+                if type(key.value) is waiter.block.value_type and self._retry(waiter):
+                    served += 1
+            # A served BLMOVE has pushed somewhere.
+            turns.extend(dict.fromkeys(keyspace.ready))
+            keyspace.ready.clear()
+
+    def _retry(self, waiter: Waiter) -> bool:
+        """Run a waiter's command again; False when it goes on waiting."""
+        stats = self.stats_of(waiter.command)
+        result: Reply | Block
+        try:
+            result = waiter.command.handler(waiter.session, waiter.argv)
+        except CommandError as error:
+            stats.failed += 1
+            self.error_stats[error.code] += 1
+            result = error
+        if isinstance(result, Block):
+            return False
+        return self.unblock(waiter, result)
+
+    def _run_backlogs(self) -> None:
+        """At the end of a turn: commands that arrived behind one that has now been answered."""
+        while self._runnable:
+            session = self._runnable.popleft()
+            while session.backlog and not session.is_waiting and not session.closing:
+                self.execute(session, session.backlog.popleft())
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    def next_session_id(self) -> int:
+        self._session_ids += 1
+        return self._session_ids
+
+    def connected(self, session: Session) -> None:
+        self.sessions[session.id] = session
+        if self.config.requirepass:
+            session.gate |= NEEDS_AUTH
+
+    def disconnected(self, session: Session) -> None:
+        """The client is gone: it waits for nothing and watches nothing any more."""
+        if self.sessions.pop(session.id, None) is None:
+            return
+        self.monitors.pop(session.id, None)
+        session.closing = True
+        session.backlog.clear()
+        if session.waiter is not None:
+            self.waiters.remove(session.waiter)
+            session.waiter = None
+        session.reset_transaction()
+
+    # -- being held up ------------------------------------------------------------------------
+
+    def pause(self, until_ms: int, *, writes_only: bool) -> None:
+        """CLIENT PAUSE: longer and stricter wins over what is in force."""
+        if self.pause_until_ms > self.keyspace.now_ms:
+            until_ms = max(until_ms, self.pause_until_ms)
+            writes_only = writes_only and self._pause_writes_only
+        self.pause_until_ms, self._pause_writes_only = until_ms, writes_only
+        self._gated = True
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+        delay_s = (until_ms - self.keyspace.now_ms) / 1000
+        self._pause_timer = self.clock.call_later(delay_s, self.unpause)
+
+    def unpause(self) -> None:
+        self.pause_until_ms = 0
+        self._gated = self.failure is not None
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+            self._pause_timer = None
+        self.refresh_clock()
+        for session in self.sessions.values():
+            if session.parked:
+                session.parked = False
+                self.make_runnable(session)
+
+    def _is_paused_for(self, command: Command) -> bool:
+        return not self._pause_writes_only or command.is_write or "may_replicate" in command.flags
+
+    def _storage_failed(self, error: StorageError, is_fatal: bool) -> CommandError:
+        """Nothing that is not on disk may be seen or built upon: memory goes back to the file.
+
+        After a failed sync nobody knows what the disk has, so there is no going on (and never a
+        second try: the kernel may have dropped the pages and would report success).
+        """
+        log.critical("%s", error)
+        self.failure = CommandError(f"MISCONF Errors writing to the database file: {error}")
+        self._gated = True
+        if is_fatal:
+            self.on_fatal(error)
+        else:
+            self.store.reload()
+        return self.failure
+
+    def storage_recovered(self) -> None:
+        log.warning("writing to the database file works again")
+        self.failure = None
+        self._gated = self.pause_until_ms > 0
+
+    # -- MONITOR ------------------------------------------------------------------------------
+
+    def _feed_monitors(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        if "skip_monitor" in command.flags or "admin" in command.flags:
+            return
+        now_us = self.clock.now_us()
+        line = b"%d.%06d [%d %s] %s" % (
+            now_us // 1_000_000,
+            now_us % 1_000_000,
+            session.db.index,
+            session.address.encode(),
+            b" ".join(quoted(arg) for arg in argv),
+        )
+        for monitor in self.monitors.values():
+            monitor.send(Simple(line))
+
+
+def quoted(text: bytes) -> bytes:
+    """As Redis prints bytes for people: in quotes, with C escapes."""
+    escapes = {
+        ord("\\"): "\\\\",
+        ord('"'): '\\"',
+        10: "\\n",
+        13: "\\r",
+        9: "\\t",
+        7: "\\a",
+        8: "\\b",
+    }
+    body = "".join(
+        escapes.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in text
+    )
+    return b'"%s"' % body.encode()
+
+
+def _unknown_command(argv: list[bytes]) -> CommandError:
+    shown = b""
+    for arg in argv[1:]:
+        if len(shown) >= 128:
+            break
+        shown += b"'%s' " % arg[: 128 - len(shown)]
+    return CommandError(
+        b"ERR unknown command '%s', with args beginning with: %s" % (argv[0][:128], shown)
+    )
+
+
+def _wrong_arity(command: Command) -> CommandError:
+    return CommandError(f"ERR wrong number of arguments for '{command.name}' command")

@@ -1,0 +1,219 @@
+"""The end of a loop turn: commit the batch, have it synced, let the replies go.
+
+A reply leaves only after everything it could have seen is on disk, so while a sync is in flight
+all that arrives waits for the next one: one batch, one commit, one sync, however many clients.
+"""
+
+import asyncio
+import enum
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.errors import CommandError, StorageError
+from holdfast.store.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.server.session import Session
+
+log = logging.getLogger(__name__)
+
+Batch = list[tuple["Session", list[bytes]]]
+Job = Callable[[], None]
+Done = Callable[[Exception | None], object]
+
+CHECKPOINT_PAGES = 4096  # 16 MB of WAL
+
+
+class Worker(threading.Thread):
+    """Waits for the disk, so that the loop need not. Does nothing else: every Python
+    instruction here competes with the loop for the interpreter."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._jobs: queue.SimpleQueue[tuple[Job, Done] | None] = queue.SimpleQueue()
+
+    def submit(self, job: Job, done: Done) -> None:
+        self._jobs.put((job, done))
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+        self.join()
+
+    def run(self) -> None:
+        while (item := self._jobs.get()) is not None:
+            job, done = item
+            try:
+                job()
+            except (OSError, StorageError) as error:
+                done(error)
+            else:
+                done(None)
+
+
+class Checkpoint(enum.Enum):
+    """Moving the WAL into the file takes two steps, so that no commit waits long for it: one
+    beside the commits, then one for the little that came meanwhile, with commits held back."""
+
+    NOT_DUE = enum.auto()
+    BESIDE_COMMITS = enum.auto()
+    REST_IS_DUE = enum.auto()
+    EMPTYING_WAL = enum.auto()
+
+
+class Turn:
+    def __init__(self, store: Store, appendfsync: str = "always") -> None:
+        self._store = store
+        self._always = appendfsync == "always"
+        self._sessions: list[Session] = []  # with output since the last batch
+        self._scheduled = False
+        self._in_flight = False  # the flusher is busy
+        self._holding = False  # … and nothing may be committed or leave until it is back
+        self._unsynced = False
+        self._checkpoint = Checkpoint.NOT_DUE
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._workers: tuple[Worker, ...] = ()
+        self.syncs = 0
+        # The engine, which is built after the turn, hooks itself in here.
+        self.before_end: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[StorageError, bool], CommandError] = _no_engine
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        if self._store.is_durable:
+            self._workers = (Worker("holdfast-flusher"), Worker("holdfast-checkpoint"))
+            for worker in self._workers:
+                worker.start()
+
+    def stop(self) -> None:
+        """Commit what is there and let every reply go; afterwards nothing may be sent."""
+        for worker in self._workers:
+            worker.stop()
+        self._loop = None
+
+    def set_appendfsync(self, policy: str) -> None:
+        self._always = policy == "always"
+        self.schedule()
+
+    @property
+    def may_fold(self) -> bool:
+        return self._checkpoint is not Checkpoint.EMPTYING_WAL
+
+    # -- during the turn ----------------------------------------------------------------------
+
+    def add(self, session: "Session") -> None:
+        self._sessions.append(session)
+        if not self._scheduled:
+            self.schedule()
+
+    def schedule(self) -> None:
+        if not self._scheduled and self._loop is not None:
+            self._scheduled = True
+            self._loop.call_soon(self.end)
+
+    # -- its end ------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        self._scheduled = False
+        self.before_end()
+        if not (self._holding or (self._always and self._in_flight)):  # else see `_synced`
+            self._commit()
+        if self._store.fold_is_behind and self.may_fold:
+            try:
+                self._store.fold_step()
+            except StorageError as error:
+                self.fail(error)
+
+    def _commit(self) -> None:
+        store = self._store
+        try:
+            if store.commit():
+                self._unsynced = True
+        except StorageError as error:
+            self.fail(error)
+        batch: Batch = [(session, session.out) for session in self._sessions]
+        for session, _ in batch:
+            session.out = []
+        self._sessions = []
+        if (self._unsynced and self._always) or (
+            self._checkpoint is Checkpoint.REST_IS_DUE and not self._in_flight
+        ):
+            self._sync(batch)
+        else:
+            release(batch)
+        if store.wal_pages >= CHECKPOINT_PAGES and self._checkpoint is Checkpoint.NOT_DUE:
+            self._checkpoint = Checkpoint.BESIDE_COMMITS
+            self._submit(1, store.checkpoint, self._checkpointed)
+
+    def sync_beside(self) -> None:
+        """Once a second under `everysec`: sync, and let replies pass meanwhile."""
+        if self._unsynced and not self._in_flight:
+            self._in_flight = True
+            self._unsynced = False
+            self._submit(0, self._store.sync, partial(self._synced, []))
+
+    def _sync(self, batch: Batch) -> None:
+        self._in_flight = self._holding = True
+        self._unsynced = False
+        job = self._store.sync
+        if self._checkpoint is Checkpoint.REST_IS_DUE:
+            self._checkpoint = Checkpoint.EMPTYING_WAL
+            job = self._store.sync_and_checkpoint
+        self._submit(0, job, partial(self._synced, batch))
+
+    def _synced(self, batch: Batch, error: Exception | None) -> None:
+        self._in_flight = self._holding = False
+        if self._checkpoint is Checkpoint.EMPTYING_WAL:
+            self._checkpoint = Checkpoint.NOT_DUE
+        self.syncs += 1
+        if error is not None:
+            self._sessions.extend(_put_back(batch))
+            self.fail(StorageError(f"cannot sync the journal: {error}"), is_fatal=True)
+        else:
+            release(batch)
+        if self._sessions or self._store.keyspace.ops:
+            self.end()
+
+    def _checkpointed(self, error: Exception | None) -> None:
+        if error is not None:
+            log.warning("checkpoint failed, the WAL keeps growing: %s", error)
+            self._checkpoint = Checkpoint.NOT_DUE
+        else:
+            self._checkpoint = Checkpoint.REST_IS_DUE
+            self.schedule()
+
+    def _submit(self, worker: int, job: Job, done: Done) -> None:
+        loop = self._loop
+        assert loop is not None
+
+        def back_on_loop(error: Exception | None) -> None:
+            loop.call_soon_threadsafe(done, error)
+
+        self._workers[worker].submit(job, back_on_loop)
+
+    def fail(self, error: StorageError, *, is_fatal: bool = False) -> None:
+        """No reply that waits may claim success: each becomes the error."""
+        refusal = self.on_failure(error, is_fatal)
+        for session in self._sessions:
+            session.out = [session.encode(refusal) for _ in session.out]
+
+
+def release(batch: Batch) -> None:
+    for session, out in batch:
+        session.sink.deliver(out)
+
+
+def _put_back(batch: Batch) -> list["Session"]:
+    """The sessions of a batch that did not make it, their held replies in front again."""
+    for session, out in batch:
+        session.out[:0] = out
+    return [session for session, _ in batch]
+
+
+def _no_engine(error: StorageError, is_fatal: bool) -> CommandError:
+    raise error

@@ -1,0 +1,1 @@
+"""Values in memory, SQLite for good: keyspace, value types, journal, fold."""

@@ -1,0 +1,254 @@
+"""The fold: what is in the journal moves into the tables, a slice at a time.
+
+State = tables + journal at every moment. A pass takes all batches so far, keeps the last
+operation for each row, writes them sorted by key in transactions of about a millisecond, and
+only then deletes the batches. Operations are absolute, so a crash anywhere in a pass costs
+nothing but doing it again.
+
+Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted ones 2 µs.
+"""
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+
+import apsw
+
+from holdfast.errors import StorageError
+from holdfast.store.journal import Journal
+from holdfast.store.keyspace import Keyspace
+from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
+from holdfast.store.tables import ROWS, bindings
+
+SLICE_ROWS = 200
+SLICE_BYTES = 256 * 1024
+COALESCE_OPS = 2000  # about as long as a slice of rows
+PASS_OPS = 100_000  # a pass starts at this many operations …
+PASS_BYTES = 32 << 20  # … or this many bytes, or when the server is idle
+
+# Rows are sorted bucket by bucket, because one sort of 100k rows takes 0.1-0.2 s.
+BUCKETS_LOG2 = 12
+LIST_BUCKET_SHIFT = 31  # 2,048 neighbouring elements
+LARGEST_SORTED_BUCKET = 4096
+
+Bucket = tuple[int, int, int]
+
+
+class Fold:
+    def __init__(self, connection: apsw.Connection, journal: Journal, keyspace: Keyspace) -> None:
+        self._connection = connection
+        self._journal = journal
+        self.keyspace = keyspace
+        self._batches: list[tuple[int, list[Op], int]] = []  # lsn, operations, bytes
+        self._pass: Generator[None] | None = None
+        self.pending_ops = 0  # not yet taken by a pass
+        self.pending_bytes = 0
+        self._pass_ops = 0
+        self._pass_done_ops = 0
+        self._touched: set[int] = set()
+        self._touched_in_pass: set[int] = set()
+        # No row of an id from here on was ever written. Recovery, which may find a pass half
+        # done, sets this anew.
+        self.first_unwritten_id = keyspace.next_id
+
+    def add(self, lsn: int, ops: list[Op], nbytes: int) -> None:
+        self._batches.append((lsn, ops, nbytes))
+        self.pending_ops += len(ops)
+        self.pending_bytes += nbytes
+        self._touched.update([op[1] for op in ops])
+
+    def is_clean(self, key_id: int) -> bool:
+        """Whether the tables have all of this key, so that memory may forget it."""
+        return key_id not in self._touched and key_id not in self._touched_in_pass
+
+    @property
+    def is_idle(self) -> bool:
+        return self._pass is None and not self._batches
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a slice is due now, under load: the pass should end as the next one begins."""
+        share = max(self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES)
+        if self._pass is None:
+            return share >= 1
+        return self._pass_done_ops < share * self._pass_ops
+
+    def step(self) -> bool:
+        """One slice, about a millisecond. False when there is nothing left to do."""
+        if self._pass is None:
+            if not self._batches and not self._has_graves:
+                return False
+            self._pass = self._run_pass()
+        try:
+            next(self._pass)
+        except StopIteration:
+            self._pass = None
+        except apsw.Error as error:
+            self._pass = None
+            raise StorageError(f"cannot write the tables: {error}") from error
+        return True
+
+    def run(self) -> None:
+        """Fold everything now: SAVE, and a clean shutdown."""
+        while self.step():
+            pass
+
+    # -- one pass -----------------------------------------------------------------------------
+
+    def _run_pass(self) -> Generator[None]:
+        batches, self._batches = self._batches, []
+        self._pass_ops, self._pass_done_ops = self.pending_ops, 0
+        self.pending_ops = self.pending_bytes = 0
+        self._touched_in_pass, self._touched = self._touched, set()
+        keyspace = self.keyspace
+        first_new_id, self.first_unwritten_id = self.first_unwritten_id, keyspace.next_id
+        keyspace.begin_fold()
+        rows: defaultdict[Bucket, dict[tuple[int, object], Op]] = defaultdict(dict)
+        dead: set[int] = set()
+        try:
+            yield from self._coalesce(batches, rows, dead)
+            yield from self._write(rows, dead, first_new_id)
+        except apsw.Error:
+            # The journal still has everything, and so must we: the next pass does it all again.
+            keyspace.abort_fold()
+            self._batches = batches + self._batches
+            self._touched |= self._touched_in_pass
+            raise
+        keyspace.end_fold()
+        self._touched_in_pass = set()
+        if any(bucket[0] == SPACES for bucket in rows):
+            self._bury_spaces()
+        yield from self._delete_batches(batches)
+        yield from self._empty_graves()
+
+    def _coalesce(
+        self,
+        batches: Iterable[tuple[int, list[Op], int]],
+        rows: defaultdict[Bucket, dict[tuple[int, object], Op]],
+        dead: set[int],
+    ) -> Generator[None]:
+        shift = max(8, self.keyspace.next_id.bit_length() - BUCKETS_LOG2)
+        since_yield = 0
+        for _, ops, _ in batches:
+            for op in ops:
+                table, key_id, sub, value = op
+                place = 0 if sub is None else sub >> LIST_BUCKET_SHIFT
+                rows[table, key_id >> shift, place][key_id, sub] = op
+                if table == KEYS and value is None:
+                    dead.add(key_id)
+            since_yield += len(ops)
+            if since_yield >= COALESCE_OPS:
+                since_yield = 0
+                yield
+
+    def _write(
+        self,
+        rows: defaultdict[Bucket, dict[tuple[int, object], Op]],
+        dead: set[int],
+        first_new_id: int,
+    ) -> Generator[None]:
+        """Write the rows, sorted. `dead` keys lose everything, or were never in the tables."""
+        slice_ops: list[Op] = []
+        slice_bytes = 0
+        total = sum(map(len, rows.values())) or 1
+        share = self._pass_ops / total
+        for bucket in sorted(rows):
+            bucket_rows = rows[bucket]
+            ops: Iterable[Op] = bucket_rows.values()
+            if len(bucket_rows) <= LARGEST_SORTED_BUCKET:
+                ops = [bucket_rows[place] for place in sorted(bucket_rows)]
+            for op in ops:
+                table, key_id, _, value = op
+                if key_id in dead and (table != KEYS or key_id >= first_new_id):
+                    continue
+                slice_ops.append(op)
+                if type(value) is bytes:
+                    slice_bytes += len(value)
+                if len(slice_ops) >= SLICE_ROWS or slice_bytes >= SLICE_BYTES:
+                    self._write_slice(slice_ops)
+                    self._pass_done_ops += int(len(slice_ops) * share)
+                    slice_ops, slice_bytes = [], 0
+                    yield
+        if slice_ops:
+            self._write_slice(slice_ops)
+            yield
+
+    def _write_slice(self, ops: list[Op]) -> None:
+        connection = self._connection
+        with connection:
+            start = 0
+            while start < len(ops):
+                table, gone = ops[start][0], ops[start][3] is None
+                end = start + 1
+                while end < len(ops) and ops[end][0] == table and (ops[end][3] is None) == gone:
+                    end += 1
+                sql = ROWS[table].delete if gone else ROWS[table].put
+                values = [bindings(op) for op in ops[start:end]]
+                connection.executemany(sql, values)
+                if gone and table == KEYS:
+                    connection.executemany(ROWS[STRINGS].delete, values)
+                    connection.executemany(
+                        "INSERT OR IGNORE INTO redis_graves"
+                        " SELECT key_id, 'list' FROM redis_list_meta WHERE key_id = ?",
+                        values,
+                    )
+                start = end
+
+    def _delete_batches(self, batches: list[tuple[int, list[Op], int]]) -> Generator[None]:
+        nbytes = 0
+        for index, (lsn, _, size) in enumerate(batches):
+            nbytes += size
+            if nbytes >= SLICE_BYTES or index == len(batches) - 1:
+                self._connection.execute("DELETE FROM journal WHERE lsn <= ?", (lsn,))
+                nbytes = 0
+                yield
+
+    # -- graves -------------------------------------------------------------------------------
+
+    @property
+    def _has_graves(self) -> bool:
+        return bool(self._connection.execute("SELECT EXISTS (SELECT 1 FROM redis_graves)").get)
+
+    def _bury_spaces(self) -> None:
+        self._connection.execute(
+            "INSERT OR IGNORE INTO redis_graves SELECT space, 'space' FROM redis_space_sizes"
+            " WHERE space NOT IN (SELECT space FROM redis_databases)"
+        )
+
+    def _empty_graves(self) -> Generator[None]:
+        connection = self._connection
+        while True:
+            grave = connection.execute("SELECT id, kind FROM redis_graves LIMIT 1").get
+            if grave is None:
+                return
+            with connection:
+                if grave[1] == "list":
+                    self._empty_list(grave[0])
+                else:
+                    self._empty_space(grave[0])
+            yield
+
+    def _empty_list(self, key_id: int) -> None:
+        execute = self._connection.execute
+        last = execute(
+            "SELECT pos FROM redis_list_items WHERE key_id = ? ORDER BY pos LIMIT 1 OFFSET ?",
+            (key_id, SLICE_ROWS),
+        ).get
+        if last is not None:
+            execute("DELETE FROM redis_list_items WHERE key_id = ? AND pos < ?", (key_id, last))
+            return
+        execute("DELETE FROM redis_list_items WHERE key_id = ?", (key_id,))
+        execute("DELETE FROM redis_list_meta WHERE key_id = ?", (key_id,))
+        execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
+
+    def _empty_space(self, space: int) -> None:
+        connection = self._connection
+        keys = list(
+            connection.execute(
+                "SELECT id FROM redis_keys WHERE space = ? LIMIT ?", (space, SLICE_ROWS)
+            )
+        )
+        if keys:
+            self._write_slice([(KEYS, key_id, None, None) for (key_id,) in keys])
+            return
+        connection.execute("DELETE FROM redis_space_sizes WHERE space = ?", (space,))
+        connection.execute("DELETE FROM redis_graves WHERE id = ?", (space,))

@@ -1,0 +1,96 @@
+"""The journal: a batch of row operations becomes one committed row, then lasts.
+
+`append` runs on the loop and never waits for the disk. `sync` does the waiting and is called
+from the flusher thread; it touches nothing but a file descriptor.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from holdfast.errors import StorageError
+from holdfast.store.ops import Op
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
+
+
+class Journal:
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self.wal_pages = 0
+        connection.set_wal_hook(self._after_commit)
+        last = self._execute("SELECT max(lsn) FROM journal").get
+        self.lsn: int = last or 0
+        # A second descriptor of the WAL: syncing a file syncs what anybody wrote to it.
+        # (SQLite keeps its locks elsewhere, so closing this one harms nothing.)
+        self._touch()  # SQLite creates the WAL at the first commit
+        self._wal_fd = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        self._sync_directory(path.parent)
+
+    def _touch(self) -> None:
+        self._execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('touched', datetime('now'))")
+
+    def probe(self) -> bool:
+        """Whether a commit works (again)."""
+        try:
+            self._touch()
+        except apsw.Error:
+            return False
+        return True
+
+    @staticmethod
+    def _sync_directory(directory: Path) -> None:
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _after_commit(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:
+        self.wal_pages = pages
+        return 0
+
+    def append(self, ops: list[Op]) -> int:
+        """Commit a batch; returns its size in bytes. It survives our death, not yet a power cut."""
+        batch = _encode(ops)
+        lsn = self.lsn + 1
+        try:
+            self._execute("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
+        except apsw.Error as error:
+            raise StorageError(f"cannot write the journal: {error}") from error
+        self.lsn = lsn
+        return len(batch)
+
+    def sync(self) -> None:
+        """Wait until everything committed is on disk. Thread-safe; raises OSError."""
+        os.fdatasync(self._wal_fd)
+
+    def batches(self) -> Iterator[tuple[int, list[Op]]]:
+        """What is not folded yet, oldest first."""
+        for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
+            yield lsn, _decode(batch)
+
+    def close(self) -> None:
+        self._connection.set_wal_hook(None)
+        os.close(self._wal_fd)
+
+
+class Checkpointer:
+    """A connection of its own, for worker threads: one at a time, never the loop."""
+
+    def __init__(self, path: Path, vfs: str | None = None) -> None:
+        self._connection = apsw.Connection(str(path), vfs=vfs)
+
+    def checkpoint(self) -> None:
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            raise StorageError(f"cannot checkpoint: {error}") from error
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,26 @@
+"""Row operations: the one language of change.
+
+An operation is `(table, key_id, sub, value)`; `value None` means that the row is gone. It says
+what a row is, never how it changed, so applying it twice is applying it once.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+SPACES, KEYS, STRINGS, LIST_ITEMS = range(4)
+
+Op = tuple[int, int, Any, Any]
+
+# Ids below this are database numbers (SPACES rows); ids of keys and spaces start here.
+FIRST_ID = 1024
+
+# One step back: call the first with the other two. Undone newest first.
+Undo = tuple[Callable[[Any, Any], None], Any, Any]
+
+
+class ChangeLog(Protocol):
+    """Where a value reports its changes."""
+
+    ops: list[Op]
+    undo: list[Undo] | None  # a list while a script runs, which may have to be rolled back
+    used_bytes: int

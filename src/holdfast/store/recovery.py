@@ -1,0 +1,107 @@
+"""Recovery: the journal's operations are applied, in order, on top of the tables."""
+
+from holdfast.store.fold import Fold
+from holdfast.store.journal import Journal
+from holdfast.store.keyspace import Key, Keyspace, Space, Value
+from holdfast.store.lists import List
+from holdfast.store.ops import KEYS, SPACES, Op
+from holdfast.store.tables import Tables
+
+
+def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
+    """Bring memory up to date with the journal; returns how many operations that took."""
+    replay = _Replay(keyspace)
+    count = 0
+    for lsn, ops in list(journal.batches()):
+        for op in ops:
+            replay.apply(op)
+        fold.add(lsn, ops, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)))
+        count += len(ops)
+    replay.finish()
+    fold.first_unwritten_id = keyspace.next_id
+    return count
+
+
+class _Replay:
+    """Keys by id, which nothing but recovery needs."""
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        assert keyspace.tables is not None
+        self._keyspace = keyspace
+        self._tables: Tables = keyspace.tables
+        self._keys: dict[int, Key | None] = {}
+        self._created: list[int] = []
+        self._spaces = {database.space.id: database.space for database in keyspace.databases}
+
+    def apply(self, op: Op) -> None:
+        table, key_id, sub, value = op
+        keyspace = self._keyspace
+        if table == SPACES:
+            keyspace.databases[key_id].space = self._space(value)
+            keyspace.next_id = max(keyspace.next_id, value + 1)
+            return
+        keyspace.next_id = max(keyspace.next_id, key_id + 1)
+        key = self._key(key_id)
+        if table == KEYS:
+            self._apply_row(key_id, key, value)
+        elif key is None:
+            pass  # an element of a key that a later batch, already folded, removed
+        elif type(key.value) is List:
+            key.value.apply(sub, value)
+        else:
+            key.value = value
+
+    def finish(self) -> None:
+        """Say where the tables are behind (see Keyspace).
+
+        Every key above the lowest one that the tables lack is in the journal too, so from
+        there on memory has them all.
+        """
+        keyspace = self._keyspace
+        keyspace.boundary = min(self._created, default=keyspace.next_id)
+        keyspace.cut = keyspace.boundary
+        keyspace.created = [
+            key
+            for key_id, key in sorted(self._keys.items())
+            if key is not None and key_id >= keyspace.boundary
+        ]
+
+    def _apply_row(
+        self, key_id: int, key: Key | None, row: tuple[int, bytes, str, int | None] | None
+    ) -> None:
+        keyspace = self._keyspace
+        if key is not None:
+            keyspace.detach(key)
+        if row is None:
+            self._keys[key_id] = None
+            if key is not None:
+                keyspace.unfolded[key_id] = key
+            return
+        space_id, name, type_name, expires_at_ms = row
+        if key is None:
+            value: Value = b"" if type_name == "string" else List(key_id)
+            key = self._keys[key_id] = Key(key_id, self._space(space_id), name, value, None)
+            self._created.append(key_id)
+        key.space, key.name, key.expires_at_ms = self._space(space_id), name, expires_at_ms
+        keyspace.attach(key)
+        keyspace.unfolded[key_id] = key
+        if expires_at_ms is not None:
+            keyspace.expiring.push(key)
+
+    def _key(self, key_id: int) -> Key | None:
+        if key_id not in self._keys:
+            row = self._tables.row(key_id)
+            self._keys[key_id] = None
+            if row is not None:
+                space_id, name, type_name, expires_at_ms = row
+                self._keys[key_id] = self._keyspace.adopt(
+                    self._space(space_id), key_id, name, type_name, expires_at_ms
+                )
+        return self._keys[key_id]
+
+    def _space(self, space_id: int) -> Space:
+        space = self._spaces.get(space_id)
+        if space is None:
+            space = Space(space_id, self._tables.size_of_space(space_id))
+            self._spaces[space_id] = space
+        return space

@@ -1,0 +1,102 @@
+-- Holdfast's database file. State = these tables + the journal: a batch of row operations is
+-- first one row of `journal`; the fold later writes it into the tables and deletes it there.
+-- People read the views at the end; everything else belongs to the server.
+
+-- One row for each committed batch that is not folded yet: msgpack of [table, key_id, sub, value].
+CREATE TABLE journal (
+  lsn INTEGER PRIMARY KEY,
+  batch BLOB NOT NULL
+);
+
+-- Facts about the file: schema_version and whatever else is one value.
+CREATE TABLE holdfast_meta (
+  name TEXT PRIMARY KEY,
+  value
+) WITHOUT ROWID;
+
+-- Which space a numbered database shows. FLUSHDB gives it a new one, SWAPDB exchanges two.
+CREATE TABLE redis_databases (
+  db INTEGER PRIMARY KEY,
+  space INTEGER NOT NULL
+);
+WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1023)
+  INSERT INTO redis_databases SELECT n, n FROM numbers;
+
+-- Every key, of every type. The index is not UNIQUE on purpose: while a fold is under way,
+-- a renamed key's new row may stand beside the old owner's for a few slices.
+CREATE TABLE redis_keys (
+  id INTEGER PRIMARY KEY,
+  space INTEGER NOT NULL,
+  name BLOB NOT NULL,
+  type TEXT NOT NULL,
+  expires_at_ms INTEGER
+);
+CREATE INDEX redis_keys_by_name ON redis_keys (space, name);
+CREATE INDEX redis_keys_by_expiry ON redis_keys (expires_at_ms) WHERE expires_at_ms IS NOT NULL;
+
+-- How many keys a space has, so that a start does not count them.
+CREATE TABLE redis_space_sizes (
+  space INTEGER PRIMARY KEY,
+  keys INTEGER NOT NULL
+);
+CREATE TRIGGER redis_keys_added AFTER INSERT ON redis_keys BEGIN
+  INSERT INTO redis_space_sizes VALUES (new.space, 1) ON CONFLICT DO UPDATE SET keys = keys + 1;
+END;
+CREATE TRIGGER redis_keys_removed AFTER DELETE ON redis_keys BEGIN
+  UPDATE redis_space_sizes SET keys = keys - 1 WHERE space = old.space;
+END;
+CREATE TRIGGER redis_keys_moved AFTER UPDATE OF space ON redis_keys WHEN old.space <> new.space BEGIN
+  UPDATE redis_space_sizes SET keys = keys - 1 WHERE space = old.space;
+  INSERT INTO redis_space_sizes VALUES (new.space, 1) ON CONFLICT DO UPDATE SET keys = keys + 1;
+END;
+
+CREATE TABLE redis_strings (
+  key_id INTEGER PRIMARY KEY,
+  value BLOB NOT NULL
+);
+
+-- Lists: `pos` orders the elements; neighbours pushed at an end are 2^20 apart.
+CREATE TABLE redis_list_items (
+  key_id INTEGER NOT NULL,
+  pos INTEGER NOT NULL,
+  value BLOB NOT NULL,
+  PRIMARY KEY (key_id, pos)
+) WITHOUT ROWID;
+
+-- A list's length, kept by the database itself, so that it cannot disagree with the items.
+-- `off_grid` counts positions that are no multiple of 2^20 (LINSERT makes them): a list with none
+-- and no gaps is found by index without reading it.
+CREATE TABLE redis_list_meta (
+  key_id INTEGER PRIMARY KEY,
+  length INTEGER NOT NULL,
+  off_grid INTEGER NOT NULL
+);
+CREATE TRIGGER redis_list_items_added AFTER INSERT ON redis_list_items BEGIN
+  INSERT INTO redis_list_meta VALUES (new.key_id, 1, (new.pos & 0xFFFFF) <> 0)
+    ON CONFLICT DO UPDATE SET length = length + 1, off_grid = off_grid + excluded.off_grid;
+END;
+CREATE TRIGGER redis_list_items_removed AFTER DELETE ON redis_list_items BEGIN
+  UPDATE redis_list_meta
+    SET length = length - 1, off_grid = off_grid - ((old.pos & 0xFFFFF) <> 0)
+    WHERE key_id = old.key_id;
+END;
+
+-- What died as one row operation but still has rows: an id of a key or of a space.
+CREATE TABLE redis_graves (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('list', 'space'))
+);
+
+-- For people.
+CREATE VIEW keys AS
+  SELECT d.db, CAST(k.name AS TEXT) AS key, k.type,
+         datetime(k.expires_at_ms / 1000, 'unixepoch') AS expires_at
+  FROM redis_keys k JOIN redis_databases d USING (space);
+CREATE VIEW strings AS
+  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(s.value AS TEXT) AS value
+  FROM redis_strings s JOIN redis_keys k ON k.id = s.key_id JOIN redis_databases d USING (space);
+CREATE VIEW lists AS
+  SELECT d.db, CAST(k.name AS TEXT) AS key,
+         row_number() OVER (PARTITION BY i.key_id ORDER BY i.pos) - 1 AS "index",
+         CAST(i.value AS TEXT) AS value
+  FROM redis_list_items i JOIN redis_keys k ON k.id = i.key_id JOIN redis_databases d USING (space);

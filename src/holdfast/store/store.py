@@ -1,0 +1,148 @@
+"""The store: file, journal, keyspace and fold as one thing that can be opened and closed."""
+
+from pathlib import Path
+
+import apsw
+
+from holdfast.errors import StorageError
+from holdfast.store.file import FileLock, open_database
+from holdfast.store.fold import Fold
+from holdfast.store.journal import Checkpointer, Journal
+from holdfast.store.keyspace import Keyspace
+from holdfast.store.recovery import recover
+from holdfast.store.tables import Tables
+
+MEMORY = ":memory:"
+
+
+class MemoryStore:
+    """Nothing lasts: no file, no journal, nothing to wait for."""
+
+    is_durable = False
+    path: Path | None = None
+
+    def __init__(self, databases: int = 16) -> None:
+        self.keyspace = Keyspace(None, databases)
+
+    def commit(self) -> bool:
+        """Take the batch; True when there is something to sync."""
+        self.keyspace.ops.clear()
+        return False
+
+    wal_pages = 0
+    fold_is_behind = False
+
+    def sync(self) -> None: ...
+
+    def checkpoint(self) -> None: ...
+
+    def sync_and_checkpoint(self) -> None: ...
+
+    def fold_step(self) -> bool:
+        self.keyspace.forget_dead()
+        return False
+
+    def fold(self) -> None: ...
+
+    def reload(self) -> None: ...
+
+    def probe(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+class FileStore:
+    is_durable = True
+
+    def __init__(self, path: Path, databases: int = 16, vfs: str | None = None) -> None:
+        self.path = path
+        self._vfs = vfs
+        try:
+            self._lock = FileLock(path)
+        except OSError as error:
+            raise StorageError(f"cannot open {path}: {error.strerror}") from None
+        try:
+            self._connection = open_database(path, vfs)
+            self._open(databases)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, databases: int) -> None:
+        self.journal = Journal(self._connection, self.path)
+        self.keyspace = Keyspace(Tables(self._connection), databases)
+        self.folding = Fold(self._connection, self.journal, self.keyspace)
+        self._checkpointer = Checkpointer(self.path, self._vfs)
+        self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
+
+    def commit(self) -> bool:
+        """Write the batch to the journal; True when there is something to sync."""
+        ops = self.keyspace.ops
+        if not ops:
+            return False
+        nbytes = self.journal.append(ops)
+        self.folding.add(self.journal.lsn, ops, nbytes)
+        self.keyspace.ops = []
+        return True
+
+    @property
+    def wal_pages(self) -> int:
+        return self.journal.wal_pages
+
+    def sync(self) -> None:
+        """Thread-safe, as are the next two; raises OSError."""
+        self.journal.sync()
+
+    def checkpoint(self) -> None:
+        """Copy the WAL into the file, as far as it goes without disturbing a commit."""
+        self._checkpointer.checkpoint()
+
+    def sync_and_checkpoint(self) -> None:
+        """With nobody committing meanwhile this empties the WAL."""
+        self.journal.sync()
+        self._checkpointer.checkpoint()
+
+    @property
+    def fold_is_behind(self) -> bool:
+        """Whether a slice should be folded now, although the server is busy."""
+        return self.folding.is_behind
+
+    def fold_step(self) -> bool:
+        return self.folding.step()
+
+    def fold(self) -> None:
+        self.folding.run()
+
+    def reload(self) -> None:
+        """Forget memory and read the file again: what a failed commit left must not be seen."""
+        fresh = Keyspace(self.keyspace.tables, len(self.keyspace.databases))
+        self.folding = Fold(self._connection, self.journal, fresh)
+        recover(fresh, self.journal, self.folding)
+        self.keyspace.become(fresh)
+        self.folding.keyspace = self.keyspace
+
+    def probe(self) -> bool:
+        """Whether the file can be written again after a failure."""
+        return self.journal.probe()
+
+    def close(self) -> None:
+        """Leave a file that is complete without its journal. Anything uncommitted is committed."""
+        try:
+            self.commit()
+            self.fold()
+            self.journal.close()
+            self._checkpointer.close()
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            self._connection.close()
+            self._lock.release()
+
+
+Store = MemoryStore | FileStore
+
+
+def open_store(path: str, databases: int = 16) -> Store:
+    if path == MEMORY:
+        return MemoryStore(databases)
+    return FileStore(Path(path).absolute(), databases)

@@ -1,0 +1,151 @@
+"""The tables of the file: how each row operation is written, and how cold values are read.
+
+The schema is schema.sql; this is the only Python that names its tables' columns.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.store.lists import List
+from holdfast.store.ops import FIRST_ID, KEYS, LIST_ITEMS, SPACES, STRINGS, Op
+
+
+class RowSQL(NamedTuple):
+    """How the rows of one table are put and deleted. Bindings: (key_id, [sub], *value)."""
+
+    put: str
+    delete: str
+
+
+# `INSERT … ON CONFLICT DO UPDATE` rather than REPLACE: the triggers that count rows must see
+# an update as an update.
+ROWS: dict[int, RowSQL] = {
+    SPACES: RowSQL(
+        "INSERT INTO redis_databases VALUES (?, ?)"
+        " ON CONFLICT DO UPDATE SET space = excluded.space",
+        "DELETE FROM redis_databases WHERE db = ?",
+    ),
+    KEYS: RowSQL(
+        "INSERT INTO redis_keys VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        " space = excluded.space, name = excluded.name, type = excluded.type,"
+        " expires_at_ms = excluded.expires_at_ms",
+        "DELETE FROM redis_keys WHERE id = ?",
+    ),
+    STRINGS: RowSQL(
+        "INSERT INTO redis_strings VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+        "DELETE FROM redis_strings WHERE key_id = ?",
+    ),
+    LIST_ITEMS: RowSQL(
+        "INSERT INTO redis_list_items VALUES (?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET value = excluded.value",
+        "DELETE FROM redis_list_items WHERE key_id = ? AND pos = ?",
+    ),
+}
+
+
+def bindings(op: Op) -> tuple[object, ...]:
+    """An operation as the bindings of its statement: put when it has a value, else delete."""
+    table, key_id, sub, value = op
+    head = (key_id,) if sub is None else (key_id, sub)
+    if value is None:
+        return head
+    return (*head, *value) if table == KEYS else (*head, value)
+
+
+class Tables:
+    """Reads what is folded. Says nothing about what is still in the journal."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._execute = connection.execute
+
+    def next_id(self) -> int:
+        """Above every id of a key or space that the tables mention."""
+        highest = self._execute(
+            "SELECT max(coalesce((SELECT max(id) FROM redis_keys), 0),"
+            " coalesce((SELECT max(space) FROM redis_databases), 0),"
+            " coalesce((SELECT max(id) FROM redis_graves), 0))"
+        ).get
+        return max(FIRST_ID, int(highest) + 1)
+
+    def space_shown(self, database: int) -> int:
+        return int(self._execute("SELECT space FROM redis_databases WHERE db = ?", (database,)).get)
+
+    def size_of_space(self, space: int) -> int:
+        size = self._execute("SELECT keys FROM redis_space_sizes WHERE space = ?", (space,)).get
+        return int(size or 0)
+
+    def rows_named(self, space: int, name: bytes) -> list[tuple[int, str, int | None]]:
+        """`(id, type, expires_at_ms)`; more than one row only while a fold is under way."""
+        return list(
+            self._execute(
+                "SELECT id, type, expires_at_ms FROM redis_keys WHERE space = ? AND name = ?",
+                (space, name),
+            )
+        )
+
+    def row(self, key_id: int) -> tuple[int, bytes, str, int | None] | None:
+        """`(space, name, type, expires_at_ms)` of one key."""
+        for row in self._execute(
+            "SELECT space, name, type, expires_at_ms FROM redis_keys WHERE id = ?", (key_id,)
+        ):
+            return row  # type: ignore[no-any-return]
+        return None
+
+    def rows_after(
+        self, key_id: int, below_id: int, limit: int
+    ) -> list[tuple[int, int, bytes, str, int | None]]:
+        """`(id, space, name, type, expires_at_ms)` with `key_id < id < below_id`, by id."""
+        return list(
+            self._execute(
+                "SELECT id, space, name, type, expires_at_ms FROM redis_keys"
+                " WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
+                (key_id, below_id, limit),
+            )
+        )
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[int, bytes]]:
+        """`(space, name)` of keys whose time has come."""
+        return list(
+            self._execute(
+                "SELECT space, name FROM redis_keys WHERE expires_at_ms <= ? LIMIT ?",
+                (now_ms, limit),
+            )
+        )
+
+    def value(self, key_id: int, type_name: str, on_load: Callable[[int], None]) -> bytes | List:
+        """What a cold key holds. A list comes without its elements, which it loads as needed.
+
+        `on_load` hears how many bytes each loading brought into memory. Empty when its rows are
+        missing: recovery asks for keys that a fold left half written.
+        """
+        if type_name == "string":
+            value = self._execute("SELECT value FROM redis_strings WHERE key_id = ?", (key_id,)).get
+            return value or b""
+        meta = self._execute(
+            "SELECT length, off_grid, (SELECT min(pos) FROM redis_list_items WHERE key_id = ?1),"
+            " (SELECT max(pos) FROM redis_list_items WHERE key_id = ?1)"
+            " FROM redis_list_meta WHERE key_id = ?1",
+            (key_id,),
+        ).get
+        if meta is None or not meta[0]:
+            return List(key_id)
+        length, off_grid, first, last = meta
+        load = partial(self._list_items, key_id)
+        return List.stored(
+            key_id, length, first, last, load, on_grid=off_grid == 0, on_load=on_load
+        )
+
+    def _list_items(
+        self, key_id: int, from_pos: int, to_pos: int, limit: int, reverse: bool
+    ) -> list[tuple[int, bytes]]:
+        return list(
+            self._execute(
+                "SELECT pos, value FROM redis_list_items"
+                " WHERE key_id = ? AND pos >= ? AND pos <= ?"
+                f" ORDER BY pos {'DESC' if reverse else 'ASC'} LIMIT ?",
+                (key_id, from_pos, to_pos, limit),
+            )
+        )
