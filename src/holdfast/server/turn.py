@@ -76,6 +76,7 @@ class Turn:
         self._checkpoint = Checkpoint.NOT_DUE
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: tuple[Worker, ...] = ()
+        self._landed: asyncio.Future[None] | None = None
         self.syncs = 0
         # The engine, which is built after the turn, hooks itself in here.
         self.before_end: Callable[[], None] = lambda: None
@@ -90,8 +91,15 @@ class Turn:
             for worker in self._workers:
                 worker.start()
 
+    async def drain(self) -> None:
+        """Until every reply that waits for the disk has left."""
+        self.end()
+        while self._in_flight:
+            assert self._loop is not None
+            self._landed = self._loop.create_future()
+            await self._landed
+
     def stop(self) -> None:
-        """Commit what is there and let every reply go; afterwards nothing may be sent."""
         for worker in self._workers:
             worker.stop()
         self._loop = None
@@ -178,6 +186,8 @@ class Turn:
             release(batch)
         if self._sessions or self._store.keyspace.ops:
             self.end()
+        if self._landed is not None and not self._landed.done():
+            self._landed.set_result(None)
 
     def _checkpointed(self, error: Exception | None) -> None:
         if error is not None:

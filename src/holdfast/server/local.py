@@ -1,0 +1,197 @@
+"""The engine in this process: no socket, the same commands, the same durability."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Self, cast
+
+from holdfast.errors import CommandError, HoldfastError
+from holdfast.resp import NullArray, Reply
+from holdfast.server import families as families
+from holdfast.server.config import Config
+from holdfast.server.cron import Cron
+from holdfast.server.engine import Engine
+from holdfast.server.session import Session
+from holdfast.store.store import Store, open_store
+
+Argument = str | bytes | int | float
+
+# These change the session they run in, so they make sense on a session of one's own only.
+STATEFUL = frozenset(
+    {"auth", "hello", "monitor", "quit", "reset", "select"}
+    | {"discard", "exec", "multi", "unwatch", "watch"}
+    | {"client|caching", "client|no-touch", "client|reply", "client|setname", "client|tracking"}
+    | {"psubscribe", "punsubscribe", "ssubscribe", "subscribe", "sunsubscribe", "unsubscribe"}
+)
+
+
+class Calls:
+    """The sink of a local session: each reply completes the oldest call."""
+
+    output_bytes = 0
+
+    def __init__(self) -> None:
+        self.waiting: deque[asyncio.Future[Reply]] = deque()
+
+    def deliver(self, replies: Sequence[Reply]) -> None:
+        for reply in replies:
+            call = self.waiting.popleft()
+            if call.done():
+                continue  # cancelled meanwhile
+            if isinstance(reply, CommandError):
+                call.set_exception(reply)
+            else:
+                call.set_result(reply)
+
+    def close(self) -> None:
+        for call in self.waiting:
+            call.cancel()
+
+
+class LocalSession(Session):
+    """Replies stay Python values; `Calls` takes them as they are."""
+
+    __slots__ = ()
+
+    def encode(self, value: Reply) -> bytes:
+        return cast(bytes, value)
+
+
+class Conversation:
+    """A session of one's own: MULTI, WATCH and SELECT hold until it is closed.
+
+    Calls may overlap; they run and are answered in order.
+    """
+
+    def __init__(self, database: "LocalDatabase") -> None:
+        self._database = database
+        self._engine = database.engine
+        self._calls = Calls()
+        self._session = LocalSession(self._engine, self._calls, "local:0", "local:0")
+        self._session.protocol = 3
+        self._engine.connected(self._session)
+
+    async def execute(self, *args: Argument) -> Reply:
+        """Run a command; returns when its effects, and all that it saw, are on disk.
+
+        Raises CommandError for an error reply. A cancelled call stops waiting for its key, but
+        a command that has already run stays run.
+        """
+        if not args:
+            raise ValueError("execute() needs a command")
+        self._database.check_open()
+        call: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._calls.waiting.append(call)
+        self._engine.receive(self._session, [[_to_bytes(arg) for arg in args]])
+        try:
+            return _to_python(await call)
+        except asyncio.CancelledError:
+            waiter = self._session.waiter
+            if waiter is not None and self._calls.waiting[0] is call:
+                self._engine.unblock(waiter, None)
+            raise
+
+    async def close(self) -> None:
+        self._engine.disconnected(self._session)
+        self._calls.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._calls.waiting
+
+
+class LocalDatabase:
+    """What `holdfast.open` returns. Belongs to the event loop that first uses it."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self.engine = Engine(store, config)
+        self._cron = Cron(self.engine)
+        self._store = store
+        self._idle: list[Conversation] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise HoldfastError("the database is closed")
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+            self.engine.turn.start(loop)
+            self._cron.start()
+        elif self._loop is not loop:
+            raise HoldfastError("the database belongs to another event loop")
+
+    async def execute(self, *args: Argument) -> Reply:
+        """Run one command. Calls from many tasks overlap; those that block, wait by themselves."""
+        self.check_open()
+        if args:
+            command, _ = self.engine.lookup([_to_bytes(arg) for arg in args])
+            if command.name in STATEFUL:
+                raise HoldfastError(
+                    f"{command.name.upper()} changes the session it runs in:"
+                    " use `async with db.session() as session`"
+                )
+        conversation = self._idle.pop() if self._idle else Conversation(self)
+        try:
+            return await conversation.execute(*args)
+        finally:
+            if conversation.is_idle:
+                self._idle.append(conversation)
+
+    def session(self) -> Conversation:
+        """A session of one's own, for MULTI, WATCH, SELECT: use it with `async with`."""
+        self.check_open()
+        return Conversation(self)
+
+    async def close(self) -> None:
+        """Write everything into the tables and close the file. Idempotent."""
+        if self._closed:
+            return
+        if self._loop is not None:
+            self._cron.stop()
+            await self.engine.turn.drain()
+            self.engine.turn.stop()
+        self._closed = True
+        self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+def open_local(path: str, **options: str) -> LocalDatabase:
+    config = Config({name.replace("_", "-"): value for name, value in options.items()})
+    return LocalDatabase(open_store(path, config.databases), config)
+
+
+def _to_bytes(arg: Argument) -> bytes:
+    if isinstance(arg, bytes):
+        return arg
+    if isinstance(arg, str):
+        return arg.encode()
+    return repr(arg).encode()
+
+
+def _to_python(reply: Reply) -> Reply:
+    if isinstance(reply, NullArray):
+        return None
+    return list(reply) if isinstance(reply, tuple) else reply
