@@ -1,0 +1,37 @@
+"""The wire format: requests from bytes, replies to bytes. No sockets, no commands, no I/O."""
+
+from holdfast.resp.replies import (
+    NULL_ARRAY,
+    OK,
+    PONG,
+    QUEUED,
+    BigNumber,
+    NullArray,
+    Push,
+    Reply,
+    SetReply,
+    Simple,
+    Verbatim,
+    encode,
+    encode2,
+    encode3,
+)
+from holdfast.resp.requests import RequestParser
+
+__all__ = [
+    "NULL_ARRAY",
+    "OK",
+    "PONG",
+    "QUEUED",
+    "BigNumber",
+    "NullArray",
+    "Push",
+    "Reply",
+    "RequestParser",
+    "SetReply",
+    "Simple",
+    "Verbatim",
+    "encode",
+    "encode2",
+    "encode3",
+]

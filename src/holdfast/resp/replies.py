@@ -1,0 +1,161 @@
+"""Replies to bytes: the types a handler may return, and how each looks on the wire.
+
+What a reply says is decided elsewhere; here is no state and nothing about connections.
+"""
+
+from collections.abc import Callable
+from itertools import chain
+from types import NoneType
+from typing import Any, Final, TypeAlias, final
+
+from holdfast.errors import CommandError
+
+
+@final
+class NullArray:
+    """The reply that RESP2 writes as an array that is not there. Use `NULL_ARRAY`."""
+
+    def __repr__(self) -> str:
+        return "NULL_ARRAY"
+
+
+class Simple(bytes):
+    """A status such as OK, without CR and LF in it."""
+
+
+class Verbatim(bytes):
+    """Text to be shown to people as it is."""
+
+    fmt: bytes
+
+    def __new__(cls, text: bytes, fmt: bytes = b"txt") -> "Verbatim":
+        self = super().__new__(cls, text)
+        self.fmt = fmt
+        return self
+
+
+class BigNumber(int):
+    """An integer that may exceed 64 bits."""
+
+
+class SetReply(list["Reply"]):
+    """An array whose order means nothing."""
+
+
+class Push(list["Reply"]):
+    """A message that answers no command."""
+
+
+NULL_ARRAY: Final = NullArray()
+OK: Final = Simple(b"OK")
+QUEUED: Final = Simple(b"QUEUED")
+PONG: Final = Simple(b"PONG")
+
+# A tuple holds bytes only and is the quick way to return many of them. What a reply
+# becomes is decided by its exact type: a subclass not named here cannot be encoded.
+Reply: TypeAlias = (
+    bytes
+    | int
+    | float
+    | NullArray
+    | CommandError
+    | list["Reply"]
+    | tuple[bytes, ...]
+    | dict[bytes, "Reply"]
+    | None
+)
+
+
+class _BulkHeaders(dict[int, bytes]):
+    """`$5` for 5. Only short lengths are kept: most are, and there are few."""
+
+    def __missing__(self, length: int) -> bytes:
+        return b"$%d" % length
+
+
+_bulk_header = _BulkHeaders({n: b"$%d" % n for n in range(1024)}).__getitem__
+
+
+def _bulk(text: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+def _bulks(texts: tuple[bytes, ...]) -> bytes:
+    """An array of bulk strings. Of 100: 7 µs when equally long, else 10; one by one 34."""
+    if len(lengths := set(map(len, texts))) == 1:
+        header = b"$%d\r\n" % lengths.pop()
+        return b"*%d\r\n%b%b\r\n" % (len(texts), header, (b"\r\n" + header).join(texts))
+    lines = [b""] * (2 * len(texts) + 2)
+    lines[0] = b"*%d" % len(texts)
+    lines[1:-1:2] = map(_bulk_header, map(len, texts))
+    lines[2:-1:2] = texts
+    return b"\r\n".join(lines)
+
+
+def _error(error: CommandError) -> bytes:
+    return b"-%b\r\n" % error.message.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
+    """Each type's way to the wire in one version of the protocol; types decide, not values."""
+    writers: dict[type, Callable[[Any], bytes]] = {}
+
+    def array(mark: bytes) -> Callable[[list[Reply]], bytes]:
+        header = mark + b"%d\r\n%b"
+        return lambda items: (
+            header
+            % (
+                len(items),
+                b"".join([writers[type(item)](item) for item in items]),
+            )
+        )
+
+    def flat(pairs: dict[bytes, Reply]) -> bytes:
+        return writers[list](list(chain.from_iterable(pairs.items())))
+
+    def mapping(pairs: dict[bytes, Reply]) -> bytes:
+        items = [writers[type(item)](item) for pair in pairs.items() for item in pair]
+        return b"%%%d\r\n%b" % (len(pairs), b"".join(items))
+
+    null = b"_\r\n" if resp3 else b"$-1\r\n"
+    null_array = null if resp3 else b"*-1\r\n"
+    true, false = (b"#t\r\n", b"#f\r\n") if resp3 else (b":1\r\n", b":0\r\n")
+    writers |= {
+        bytes: _bulk,
+        tuple: _bulks,
+        Simple: lambda status: b"+%b\r\n" % status,
+        int: lambda number: b":%d\r\n" % number,
+        bool: lambda flag: true if flag else false,
+        NoneType: lambda _: null,
+        NullArray: lambda _: null_array,
+        CommandError: _error,
+        list: array(b"*"),
+    }
+    if resp3:
+        writers |= {
+            float: lambda number: b",%.17g\r\n" % number,
+            dict: mapping,
+            SetReply: array(b"~"),
+            Push: array(b">"),
+            Verbatim: lambda text: b"=%d\r\n%b:%b\r\n" % (len(text) + 4, text.fmt, text),
+            BigNumber: lambda number: b"(%d\r\n" % number,
+        }
+    else:
+        writers |= {
+            float: lambda number: _bulk(b"%.17g" % number),
+            dict: flat,
+            SetReply: writers[list],
+            Push: writers[list],
+            Verbatim: _bulk,
+            BigNumber: lambda number: _bulk(b"%d" % number),
+        }
+    return lambda reply: writers[type(reply)](reply)
+
+
+encode2: Final = _encoder(resp3=False)
+encode3: Final = _encoder(resp3=True)
+
+
+def encode(reply: Reply, resp3: bool) -> bytes:
+    """The bytes of a reply. Whoever knows the protocol beforehand calls `encode2` or `encode3`."""
+    return encode3(reply) if resp3 else encode2(reply)

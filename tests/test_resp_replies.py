@@ -1,0 +1,176 @@
+"""Replies: every type in both protocols, read back by a parser that is not ours."""
+
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import hiredis
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import CommandError
+from holdfast.resp import (
+    NULL_ARRAY,
+    OK,
+    PONG,
+    QUEUED,
+    BigNumber,
+    Push,
+    Reply,
+    SetReply,
+    Simple,
+    Verbatim,
+    encode,
+    encode2,
+    encode3,
+)
+from tests.harness import RawClient, RedisServer
+
+WIRE: list[tuple[Reply, bytes, bytes]] = [
+    (b"", b"$0\r\n\r\n", b"$0\r\n\r\n"),
+    (b"a\r\nb", b"$4\r\na\r\nb\r\n", b"$4\r\na\r\nb\r\n"),
+    (b"x" * 2000, b"$2000\r\n" + b"x" * 2000 + b"\r\n", b"$2000\r\n" + b"x" * 2000 + b"\r\n"),
+    (0, b":0\r\n", b":0\r\n"),
+    (-(2**63), b":-9223372036854775808\r\n", b":-9223372036854775808\r\n"),
+    (True, b":1\r\n", b"#t\r\n"),
+    (False, b":0\r\n", b"#f\r\n"),
+    (None, b"$-1\r\n", b"_\r\n"),
+    (NULL_ARRAY, b"*-1\r\n", b"_\r\n"),
+    (OK, b"+OK\r\n", b"+OK\r\n"),
+    (QUEUED, b"+QUEUED\r\n", b"+QUEUED\r\n"),
+    (PONG, b"+PONG\r\n", b"+PONG\r\n"),
+    (1.0, b"$1\r\n1\r\n", b",1\r\n"),
+    (-0.0, b"$2\r\n-0\r\n", b",-0\r\n"),
+    (0.1, b"$19\r\n0.10000000000000001\r\n", b",0.10000000000000001\r\n"),
+    (1e300, b"$23\r\n1.0000000000000001e+300\r\n", b",1.0000000000000001e+300\r\n"),
+    (math.inf, b"$3\r\ninf\r\n", b",inf\r\n"),
+    (-math.inf, b"$4\r\n-inf\r\n", b",-inf\r\n"),
+    (math.nan, b"$3\r\nnan\r\n", b",nan\r\n"),
+    (CommandError("ERR no"), b"-ERR no\r\n", b"-ERR no\r\n"),
+    (CommandError(b"ERR a\r\nb\xff"), b"-ERR a  b\xff\r\n", b"-ERR a  b\xff\r\n"),
+    ([], b"*0\r\n", b"*0\r\n"),
+    (
+        [1, [None, b"a"]],
+        b"*2\r\n:1\r\n*2\r\n$-1\r\n$1\r\na\r\n",
+        b"*2\r\n:1\r\n*2\r\n_\r\n$1\r\na\r\n",
+    ),
+    ((), b"*0\r\n", b"*0\r\n"),
+    ((b"",), b"*1\r\n$0\r\n\r\n", b"*1\r\n$0\r\n\r\n"),
+    ((b"a", b"b"), b"*2\r\n$1\r\na\r\n$1\r\nb\r\n", b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+    ((b"a", b"bb"), b"*2\r\n$1\r\na\r\n$2\r\nbb\r\n", b"*2\r\n$1\r\na\r\n$2\r\nbb\r\n"),
+    ({}, b"*0\r\n", b"%0\r\n"),
+    (
+        {b"a": 1, b"b": None},
+        b"*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n$-1\r\n",
+        b"%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n_\r\n",
+    ),
+    (SetReply([b"a", True]), b"*2\r\n$1\r\na\r\n:1\r\n", b"~2\r\n$1\r\na\r\n#t\r\n"),
+    (Push([b"message", 1]), b"*2\r\n$7\r\nmessage\r\n:1\r\n", b">2\r\n$7\r\nmessage\r\n:1\r\n"),
+    (Verbatim(b"hi"), b"$2\r\nhi\r\n", b"=6\r\ntxt:hi\r\n"),
+    (Verbatim(b"# hi", b"mkd"), b"$4\r\n# hi\r\n", b"=8\r\nmkd:# hi\r\n"),
+    (BigNumber(2**70), b"$22\r\n1180591620717411303424\r\n", b"(1180591620717411303424\r\n"),
+]
+
+
+@pytest.mark.parametrize(("reply", "resp2", "resp3"), WIRE, ids=lambda value: repr(value)[:30])
+def test_each_type_in_both_protocols(reply: Reply, resp2: bytes, resp3: bytes) -> None:
+    assert encode(reply, resp3=False) == encode2(reply) == resp2
+    assert encode(reply, resp3=True) == encode3(reply) == resp3
+    # Inside an array as well.
+    assert encode2([reply, reply]) == b"*2\r\n" + resp2 * 2
+    assert encode3([reply, reply]) == b"*2\r\n" + resp3 * 2
+
+
+def test_what_is_no_reply_is_refused() -> None:
+    for reply in ("text", bytearray(b"a"), object()):
+        with pytest.raises(KeyError):
+            encode2(reply)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- read back
+
+LEAF = st.one_of(
+    *(st.binary(), st.integers(-(2**63), 2**63 - 1), st.booleans(), st.none()),
+    *(st.just(NULL_ARRAY), st.floats(allow_nan=False), st.integers().map(BigNumber)),
+    *(st.binary().map(Verbatim), st.lists(st.binary(), max_size=5).map(tuple)),
+    st.from_regex(rb"[A-Z]{1,9}", fullmatch=True).map(Simple),
+    st.from_regex(r"[A-Z]{1,9} [^\r\n\0]*", fullmatch=True).map(CommandError),
+)
+
+
+def with_arrays(replies: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    lists = st.lists(replies, max_size=5)
+    maps = st.dictionaries(st.binary(), replies, max_size=5)
+    return st.one_of(lists, lists.map(SetReply), lists.map(Push), maps)
+
+
+REPLY = st.recursive(LEAF, with_arrays, max_leaves=30)
+
+
+def read_back(reply: Reply, resp3: bool) -> object:
+    """What a client gets to see of a reply."""
+    match reply:
+        case CommandError():
+            return reply.message.decode()
+        case dict() if not resp3:
+            return [read_back(item, resp3) for pair in reply.items() for item in pair]
+        case dict():
+            return {key: read_back(value, resp3) for key, value in reply.items()}
+        case list() | tuple():
+            return [read_back(item, resp3) for item in reply]
+        case float() if not resp3:
+            return b"%.17g" % reply
+        case BigNumber():
+            return b"%d" % reply
+        case bool() if not resp3:
+            return int(reply)
+        case bytes():
+            return bytes(reply)
+        case int() | float():
+            return reply
+        case _:
+            return None
+
+
+@settings(max_examples=300)
+@given(REPLY)
+@pytest.mark.parametrize(
+    ("encoder", "resp3"), [(encode2, False), (encode3, True)], ids=["resp2", "resp3"]
+)
+def test_hiredis_reads_what_was_meant(
+    encoder: Callable[[Reply], bytes], resp3: bool, reply: Reply
+) -> None:
+    reader = hiredis.Reader(replyError=str)  # type: ignore[arg-type]  # errors as text compare
+    reader.feed(encoder(reply) + b"+end\r\n")
+    assert reader.gets() == read_back(reply, resp3)
+    assert reader.gets() == b"end"
+
+
+# ---------------------------------------------------------------- redis-server
+
+
+def any_bits(bits: int) -> float:
+    number: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return number
+
+
+DOUBLE = st.one_of(
+    st.floats(allow_nan=False),
+    st.integers(0, 2**64 - 1).map(any_bits).filter(lambda number: not math.isnan(number)),
+    st.decimals(-1000, 1000, places=3).map(float),
+    st.integers(-(10**18), 10**18).map(float),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(DOUBLE, min_size=1, max_size=50))
+def test_doubles_look_as_in_redis_server(oracle: RedisServer, numbers: list[float]) -> None:
+    with RawClient.connect(oracle.port) as client:
+        for protocol, encoder in ((2, encode2), (3, encode3)):
+            client.command("HELLO", protocol)
+            client.command("DEL", "doubles")
+            for number in numbers:
+                client.command("ZADD", "doubles", repr(number), repr(number))
+                assert client.command("ZSCORE", "doubles", repr(number)) == encoder(number)
