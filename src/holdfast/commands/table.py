@@ -2,6 +2,7 @@
 and docs/commands.md all read it; nothing else says what a command is.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,12 +61,17 @@ class Command:
     tips: tuple[str, ...] = ()
     subcommands: "dict[str, Command]" = field(default_factory=dict)
 
+    # How many arguments, the name included, an argv may have: arity, ready to compare with.
+    min_args: int = field(init=False)
+    max_args: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.min_args = abs(self.arity)
+        self.max_args = self.arity if self.arity > 0 else sys.maxsize
+
     @property
     def is_write(self) -> bool:
         return "write" in self.flags
-
-    def accepts(self, argc: int) -> bool:
-        return argc == self.arity if self.arity > 0 else argc >= -self.arity
 
     def key_names(self, argv: list[bytes]) -> list[bytes]:
         """The keys in a well-formed argv."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from holdfast.errors import CommandError
 from holdfast.resp import RequestParser
-from holdfast.server.session import Session
+from holdfast.server.session import NEEDS_AUTH, Session
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
@@ -59,10 +59,13 @@ class Connection(asyncio.Protocol):
         if session.closing:
             return
         parser = self._parser
-        parser.authenticated = not session.gate
+        parser.authenticated = not session.gate & NEEDS_AUTH
         argvs = parser.feed(data)
         if argvs:
             self._engine.receive(session, argvs)
+            while parser.held:  # behind an AUTH
+                parser.authenticated = not session.gate & NEEDS_AUTH
+                self._engine.receive(session, parser.feed(b""))
         if session.is_waiting:
             # Commands behind one that waits are kept; a client cannot pile them up for ever.
             self._waiting_bytes += len(data)
@@ -71,7 +74,7 @@ class Connection(asyncio.Protocol):
         else:
             self._waiting_bytes = 0
         if parser.error is not None and not session.closing:
-            session.send(CommandError(f"ERR {parser.error}"))
+            session.send(CommandError(b"ERR " + str(parser.error).encode("latin-1")))
             session.closing = True
 
     def connection_lost(self, exc: Exception | None) -> None:

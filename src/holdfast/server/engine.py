@@ -66,7 +66,8 @@ class Engine:
         self._session_ids = 0
         self.command_stats: dict[str, Stats] = {}
         self.error_stats: Counter[bytes] = Counter()
-        self._names: dict[bytes, tuple[Command, Stats]] = {}
+        # "GET", "get": as clients spell it, so that the hot path is one look-up.
+        self._spellings: dict[bytes, tuple[Command, Stats]] = {}
         self.commands = self._renamed_table()
         self.refresh_clock()
 
@@ -82,21 +83,17 @@ class Engine:
 
     def lookup(self, argv: list[bytes]) -> tuple[Command, Stats]:
         """The command or subcommand that an argv calls. Raises what the client should read."""
-        found = self._names.get(argv[0])
-        if found is None:
-            found = self._learn(argv[0], argv)
-        if found[0].subcommands and len(argv) > 1:
-            return self._subcommand(found[0], argv)
-        return found
-
-    def _learn(self, name: bytes, argv: list[bytes]) -> tuple[Command, Stats]:
-        entry = self.commands.get(name.decode("latin-1").lower())
+        found = self._spellings.get(argv[0])
+        if found is not None:
+            return found
+        entry = self.commands.get(argv[0].decode("latin-1").lower())
         if entry is None:
             raise _unknown_command(argv)
+        if entry.subcommands and len(argv) > 1:
+            return self._subcommand(entry, argv)
         found = (entry, self.stats_of(entry))
-        # Remember spellings ("GET", "get"), so that the hot path is one look-up.
-        if len(self._names) < 4096:
-            self._names[name] = found
+        if not entry.subcommands and len(self._spellings) < 4096:
+            self._spellings[argv[0]] = found
         return found
 
     def _subcommand(self, container: Command, argv: list[bytes]) -> tuple[Command, Stats]:
@@ -136,12 +133,15 @@ class Engine:
 
     def execute(self, session: Session, argv: list[bytes]) -> None:
         started_ns = time.perf_counter_ns()
-        try:
-            command, stats = self.lookup(argv)
-        except CommandError as error:
-            self._reject(session, error)
-            return
-        if not command.accepts(len(argv)):
+        found = self._spellings.get(argv[0])
+        if found is None:
+            try:
+                found = self.lookup(argv)
+            except CommandError as error:
+                self._reject(session, error)
+                return
+        command, stats = found
+        if not command.min_args <= len(argv) <= command.max_args:
             stats.rejected += 1
             self._reject(session, _wrong_arity(command))
             return

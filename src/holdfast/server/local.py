@@ -48,15 +48,6 @@ class Calls:
             call.cancel()
 
 
-class LocalSession(Session):
-    """Replies stay Python values; `Calls` takes them as they are."""
-
-    __slots__ = ()
-
-    def encode(self, value: Reply) -> bytes:
-        return cast(bytes, value)
-
-
 class Conversation:
     """A session of one's own: MULTI, WATCH and SELECT hold until it is closed.
 
@@ -67,8 +58,9 @@ class Conversation:
         self._database = database
         self._engine = database.engine
         self._calls = Calls()
-        self._session = LocalSession(self._engine, self._calls, "local:0", "local:0")
+        self._session = Session(self._engine, self._calls, "local:0", "local:0")
         self._session.protocol = 3
+        self._session.encode = _as_it_is
         self._engine.connected(self._session)
 
     async def execute(self, *args: Argument) -> Reply:
@@ -171,6 +163,10 @@ class LocalDatabase:
 def open_local(path: str, **options: str) -> LocalDatabase:
     config = Config({name.replace("_", "-"): value for name, value in options.items()})
     return LocalDatabase(open_store(path, config.databases), config)
+
+
+def _as_it_is(value: Reply) -> bytes:
+    return cast(bytes, value)  # `Calls` takes Python values
 
 
 def _to_bytes(arg: Argument) -> bytes:

@@ -1,11 +1,12 @@
 """What the server knows about one client, without its socket."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.commands.context import Context
 from holdfast.commands.table import Command
-from holdfast.resp import Reply, encode
+from holdfast.resp import Reply, encode2, encode3
 from holdfast.store.keyspace import Database
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Session(Context):
         "backlog",
         "closing",
         "created_s",
+        "encode",
         "engine",
         "flags",
         "gate",
@@ -82,6 +84,7 @@ class Session(Context):
         self.watch_broken = False
         self.monitoring = False
         self.reply_mode = REPLIES_ON
+        self.encode: Callable[[Reply], bytes] = encode2
         self.out: list[bytes] = []
         self.waiter: Waiter | None = None
         self.parked = False  # CLIENT PAUSE holds its next command
@@ -96,19 +99,18 @@ class Session(Context):
     def is_waiting(self) -> bool:
         return self.waiter is not None or self.parked
 
-    def encode(self, value: Reply) -> bytes:
-        return encode(value, self.protocol == 3)
+    def use_protocol(self, version: int) -> None:
+        self.protocol = version
+        self.encode = encode3 if version == 3 else encode2
 
     def reply(self, value: Reply) -> None:
         """The one answer to a command. It leaves at the end of the turn, or when synced."""
-        if self.reply_mode != REPLIES_ON:
-            if self.reply_mode == REPLY_SKIP_NEXT:
-                self.reply_mode = REPLY_SKIPPED
-                return
-            if self.reply_mode == REPLY_SKIPPED:
-                self.reply_mode = REPLIES_ON
-            return
-        self.send(value)
+        if self.reply_mode == REPLIES_ON:
+            self.send(value)
+        elif self.reply_mode == REPLY_SKIP_NEXT:
+            self.reply_mode = REPLY_SKIPPED
+        elif self.reply_mode == REPLY_SKIPPED:
+            self.reply_mode = REPLIES_ON
 
     def send(self, value: Reply) -> None:
         """Something for the client that is not the answer to a command, or always is sent."""
