@@ -17,8 +17,10 @@ Handler = Callable[[Any, list[bytes]], Result]
 class Keys:
     """Where keys stand in an argv, and what the command does to them.
 
-    `first` is an index. With `count_at` the number of keys stands there and they follow it;
-    else they run to `last` (negative: from the end) by `step`.
+    `first` is an index, or with `keyword` where to look for that word (negative: backwards, from
+    the end), after which they begin. With `count_at` the number of keys stands there and they
+    follow it; else they run to `last` (negative: from the end) by `step`, of which `limit` 2
+    takes the first half. `unknown`: no rule finds them.
     """
 
     access: str  # "RW access delete": how, then why, as COMMAND INFO shows it
@@ -26,17 +28,42 @@ class Keys:
     last: int = 0  # relative to `first` when >= 0
     step: int = 1
     count_at: int | None = None
+    keyword: str = ""
+    limit: int = 0
+    unknown: bool = False
+    notes: str = ""  # as COMMAND INFO shows them
+
+    @property
+    def is_range(self) -> bool:
+        return self.count_at is None and not self.keyword and not self.unknown
 
     def positions(self, argc: int, argv: list[bytes]) -> range:
+        if self.unknown:
+            return range(0)
         if self.count_at is not None:
             first = self.count_at + 1
             return range(first, first + int(argv[self.count_at]))
-        last = self.first + self.last if self.last >= 0 else argc + self.last
-        return range(self.first, last + 1, self.step)
+        first = self._after_keyword(argv) if self.keyword else self.first
+        if not first:
+            return range(0)
+        last = first + self.last if self.last >= 0 else argc + self.last
+        if self.limit > 1 and self.last < 0:
+            last = first + (last - first + 1) // self.limit - 1
+        return range(first, last + 1, self.step)
+
+    def _after_keyword(self, argv: list[bytes]) -> int:
+        """Where the word is, plus one; 0 when it is not there."""
+        word = self.keyword.encode()
+        at = (
+            range(self.first, len(argv))
+            if self.first >= 0
+            else range(len(argv) + self.first, 0, -1)
+        )
+        return next((index + 1 for index in at if argv[index].upper() == word), 0)
 
 
-def one(access: str, at: int = 1) -> Keys:
-    return Keys(access, at)
+def one(access: str, at: int = 1, notes: str = "") -> Keys:
+    return Keys(access, at, notes=notes)
 
 
 def many(access: str, first: int = 1, last: int = -1, step: int = 1) -> Keys:
@@ -73,12 +100,49 @@ class Command:
     def is_write(self) -> bool:
         return "write" in self.flags
 
+    @property
+    def key_range(self) -> tuple[int, int, int]:
+        """First, last and step, as clients knew keys before there were specifications."""
+        ranges = [spec for spec in self.keys if spec.is_range]
+        if not ranges:
+            return 0, 0, 0
+        if len(self.keys) == 1:
+            step = ranges[0].step
+            return ranges[0].first, ranges[0].first * (ranges[0].last >= 0) + ranges[0].last, step
+        lasts = [spec.first * (spec.last >= 0) + spec.last for spec in ranges]
+        last = min(lasts) if min(lasts) < 0 else max(lasts)
+        return min(spec.first for spec in ranges), last, 1
+
+    @property
+    def has_movable_keys(self) -> bool:
+        return not all(spec.is_range for spec in self.keys)
+
     def key_names(self, argv: list[bytes]) -> list[bytes]:
         """The keys in a well-formed argv."""
         return [argv[at] for spec in self.keys for at in spec.positions(len(argv), argv)]
 
 
 TABLE: dict[str, Command] = {}
+
+
+def container(
+    name: str,
+    arity: int,
+    flags: str,
+    summary: str,
+    *,
+    group: str,
+    since: str,
+    categories: str = "",
+    tips: tuple[str, ...] = (),
+) -> None:
+    """Register a command that has nothing but subcommands, which register as `name|sub`."""
+
+    def handler(_: object, argv: list[bytes]) -> Result:
+        raise AssertionError(f"{name} is a container")
+
+    handler.__doc__ = summary
+    command(name, arity, flags, group=group, since=since, categories=categories, tips=tips)(handler)
 
 
 def command(
