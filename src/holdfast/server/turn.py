@@ -131,9 +131,11 @@ class Turn:
         self.before_end()
         if not (self._holding or (self._always and self._in_flight)):  # else see `_synced`
             self._commit()
-        if self._store.fold_is_behind and self.may_fold:
+        if self.may_fold:
             try:
-                self._store.fold_step()
+                if self._store.fold_is_behind:
+                    self._store.fold_step()
+                self._store.make_room()
             except StorageError as error:
                 self.fail(error)
 

@@ -410,6 +410,13 @@ class Keyspace:
     def _loaded(self, nbytes: int) -> None:
         self.used_bytes += nbytes
 
+    def evict(self, key: Key) -> None:
+        """Forget a key that the file has. The object may live on in a heap: empty it."""
+        self.detach(key)
+        key.space.cold += 1
+        key.value = b""
+        self.evicted += 1
+
     def is_ahead_of_file(self, key_id: int) -> bool:
         return key_id >= self.boundary or key_id in self.unfolded or key_id in self.folding
 

@@ -1,10 +1,12 @@
 """The store: file, journal, keyspace and fold as one thing that can be opened and closed."""
 
+import random
 from pathlib import Path
 
 import apsw
 
 from holdfast.errors import StorageError
+from holdfast.store.eviction import Eviction
 from holdfast.store.file import FileLock, open_database
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Checkpointer, Journal
@@ -13,6 +15,8 @@ from holdfast.store.recovery import recover
 from holdfast.store.tables import Tables
 
 MEMORY = ":memory:"
+
+EVICTION_SLICE = 64  # candidates looked at per turn, so about 0.2 ms
 
 
 class MemoryStore:
@@ -31,6 +35,7 @@ class MemoryStore:
 
     wal_pages = 0
     fold_is_behind = False
+    max_bytes = 0
 
     def sync(self) -> None: ...
 
@@ -44,6 +49,8 @@ class MemoryStore:
 
     def fold(self) -> None: ...
 
+    def make_room(self) -> None: ...
+
     def reload(self) -> None: ...
 
     def probe(self) -> bool:
@@ -54,6 +61,7 @@ class MemoryStore:
 
 class FileStore:
     is_durable = True
+    max_bytes = 0  # of values in memory; 0: no limit
 
     def __init__(self, path: Path, databases: int = 16, vfs: str | None = None) -> None:
         self.path = path
@@ -73,6 +81,7 @@ class FileStore:
         self.journal = Journal(self._connection, self.path)
         self.keyspace = Keyspace(Tables(self._connection), databases)
         self.folding = Fold(self._connection, self.journal, self.keyspace)
+        self._eviction = Eviction(self.keyspace, self.folding, random.Random())
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
 
@@ -114,6 +123,16 @@ class FileStore:
     def fold(self) -> None:
         self.folding.run()
 
+    def make_room(self) -> None:
+        """Keep memory below `max_bytes`: forget clean keys, or fold, so that there will be some.
+
+        Not while a batch is open: what it changed is nowhere but in memory.
+        """
+        if not self.keyspace.used_bytes > self.max_bytes > 0 or self.keyspace.ops:
+            return
+        if not self._eviction.step(self.max_bytes, EVICTION_SLICE):
+            self.folding.step()
+
     def reload(self) -> None:
         """Forget memory and read the file again: what a failed commit left must not be seen."""
         fresh = Keyspace(self.keyspace.tables, len(self.keyspace.databases))
@@ -121,6 +140,7 @@ class FileStore:
         recover(fresh, self.journal, self.folding)
         self.keyspace.become(fresh)
         self.folding.keyspace = self.keyspace
+        self._eviction = Eviction(self.keyspace, self.folding, random.Random())
 
     def probe(self) -> bool:
         """Whether the file can be written again after a failure."""
