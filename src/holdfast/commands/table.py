@@ -5,12 +5,27 @@ and docs/commands.md all read it; nothing else says what a command is.
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from textwrap import dedent
 from typing import Any
 
 from holdfast.commands.context import Result
+from holdfast.resp import Reply, Simple
 
 # The first argument is a Context, or a Session for the families of the server.
 Handler = Callable[[Any, list[bytes]], Result]
+
+
+# In the order in which COMMAND shows them. Flags that are not here are ours, or Redis hides them.
+FLAGS = (
+    *("write", "readonly", "denyoom", "module", "admin", "pubsub", "noscript", "blocking"),
+    *("loading", "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth"),
+    *("no_mandatory_keys", "no_async_loading", "no_multi", "movablekeys", "allow_busy"),
+)
+CATEGORIES = (
+    *("keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap"),
+    *("hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking"),
+    *("dangerous", "connection", "transaction", "scripting"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +212,14 @@ def _implied_categories(flags: frozenset[str]) -> frozenset[str]:
     if "fast" not in flags:
         names.add("slow")
     return frozenset(names)
+
+
+def help_reply(container: str, text: str) -> Reply:
+    """The answer to `CONTAINER HELP`: `text` has a subcommand at the margin, what it does below."""
+    lines = [
+        f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        *dedent(text).strip().split("\n"),
+        "HELP",
+        "    Print this help.",
+    ]
+    return [Simple(line.encode()) for line in lines]

@@ -1,0 +1,279 @@
+"""COMMAND: what the table of commands says, for clients."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from holdfast.commands.table import CATEGORIES, FLAGS, Command, Keys, command, help_reply
+from holdfast.errors import SYNTAX, CommandError
+from holdfast.glob import compile_glob
+from holdfast.resp import Reply, SetReply, Simple
+from holdfast.server.session import Session
+
+Commands = dict[str, Command]
+FLAGS_OF_ALL = "loading stale"
+
+
+@command(
+    "command",
+    -1,
+    FLAGS_OF_ALL,
+    group="server",
+    since="2.8.13",
+    categories="connection",
+    tips=("nondeterministic_output_order",),
+)
+def command_(session: Session, argv: list[bytes]) -> Reply:
+    """Describe all commands: arity, flags, keys, categories.
+
+    COMMAND
+    """
+    return _all(session)
+
+
+@command("command|count", 2, FLAGS_OF_ALL, group="server", since="2.8.13", categories="connection")
+def count(session: Session, argv: list[bytes]) -> Reply:
+    """Count the commands.
+
+    COMMAND COUNT
+    """
+    return len(session.engine.commands)
+
+
+@command(
+    "command|info",
+    -2,
+    FLAGS_OF_ALL,
+    group="server",
+    since="2.8.13",
+    categories="connection",
+    tips=("nondeterministic_output_order",),
+)
+def info(session: Session, argv: list[bytes]) -> Reply:
+    """Describe some commands; null for a name that is none.
+
+    COMMAND INFO [name ...]
+    """
+    if len(argv) == 2:
+        return _all(session)
+    found = (_named(session.engine.commands, name) for name in argv[2:])
+    return [None if entry is None else info_of(entry) for entry in found]
+
+
+@command(
+    "command|docs",
+    -2,
+    FLAGS_OF_ALL,
+    group="server",
+    since="7.0.0",
+    categories="connection",
+    tips=("nondeterministic_output_order",),
+)
+def docs(session: Session, argv: list[bytes]) -> Reply:
+    """Document some commands, or all: summary, version, group, subcommands.
+
+    COMMAND DOCS [name ...]
+    """
+    table = session.engine.commands
+    if len(argv) == 2:
+        return {name.encode(): _docs_of(entry) for name, entry in table.items()}
+    found = (_named(table, name) for name in argv[2:])
+    return {entry.name.encode(): _docs_of(entry) for entry in found if entry is not None}
+
+
+@command(
+    "command|list",
+    -2,
+    FLAGS_OF_ALL,
+    group="server",
+    since="7.0.0",
+    categories="connection",
+    tips=("nondeterministic_output_order",),
+)
+def list_(session: Session, argv: list[bytes]) -> Reply:
+    """Name all commands and subcommands, or those that a filter lets through.
+
+    COMMAND LIST [FILTERBY MODULE module | ACLCAT category | PATTERN pattern]
+    """
+    entries = _with_subcommands(session.engine.commands)
+    if len(argv) == 2:
+        return tuple(name.encode() for name, _ in entries)
+    if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
+        raise SYNTAX
+    kind, wanted = argv[3].upper(), argv[4]
+    passes: Callable[[str, Command], bool]
+    if kind == b"MODULE":
+        return []
+    if kind == b"ACLCAT":
+        category = wanted.decode("latin-1").lower()
+        passes = lambda _, entry: category in entry.categories  # noqa: E731
+    elif kind == b"PATTERN":
+        matches = compile_glob(wanted, nocase=True)
+        passes = lambda name, _: matches(name.encode())  # noqa: E731
+    else:
+        raise SYNTAX
+    return tuple(name.encode() for name, entry in entries if passes(name, entry))
+
+
+@command(
+    "command|getkeys", -4, FLAGS_OF_ALL, group="server", since="2.8.13", categories="connection"
+)
+def getkeys(session: Session, argv: list[bytes]) -> Reply:
+    """Find the keys in a whole command.
+
+    COMMAND GETKEYS command [arg ...]
+    """
+    return tuple(name for name, _ in _keys_in(session, argv[2:]))
+
+
+@command(
+    "command|getkeysandflags",
+    -4,
+    FLAGS_OF_ALL,
+    group="server",
+    since="7.0.0",
+    categories="connection",
+)
+def getkeysandflags(session: Session, argv: list[bytes]) -> Reply:
+    """Find the keys in a whole command, and what it does to each.
+
+    COMMAND GETKEYSANDFLAGS command [arg ...]
+    """
+    return [[name, _statuses(access.split())] for name, access in _keys_in(session, argv[2:])]
+
+
+@command("command|help", 2, FLAGS_OF_ALL, group="server", since="5.0.0", categories="connection")
+def help_(session: Session, argv: list[bytes]) -> Reply:
+    """Show the subcommands of COMMAND.
+
+    COMMAND HELP
+    """
+    return help_reply(
+        "COMMAND",
+        """
+        (no subcommand)
+            Describe all commands.
+        COUNT
+            Count the commands.
+        LIST [FILTERBY MODULE <name> | ACLCAT <category> | PATTERN <pattern>]
+            Name all commands, or those that the filter lets through.
+        INFO [<command> ...]
+            Describe these commands, or all.
+        DOCS [<command> ...]
+            Document these commands, or all.
+        GETKEYS <command> <arg> ...
+            Find the keys in a command.
+        GETKEYSANDFLAGS <command> <arg> ...
+            Find the keys in a command, and what it does to each.
+        """,
+    )
+
+
+# -- finding --------------------------------------------------------------------------------------
+
+
+def _named(table: Commands, name: bytes) -> Command | None:
+    """By its full name, as in `config|get`."""
+    container, _, subcommand = name.decode("latin-1").lower().partition("|")
+    entry = table.get(container)
+    return entry.subcommands.get(subcommand) if entry and subcommand else entry
+
+
+def _with_subcommands(table: Commands) -> Iterator[tuple[str, Command]]:
+    for name, entry in table.items():
+        yield name, entry
+        for sub in entry.subcommands.values():
+            yield sub.name, sub
+
+
+def _keys_in(session: Session, argv: list[bytes]) -> list[tuple[bytes, str]]:
+    """The keys of an argv with their access."""
+    try:
+        entry, _ = session.engine.lookup(argv)
+    except CommandError:
+        raise CommandError("ERR Invalid command specified") from None
+    if not entry.keys:
+        raise CommandError("ERR The command has no key arguments")
+    if not entry.min_args <= len(argv) <= entry.max_args:
+        raise CommandError("ERR Invalid number of arguments specified for command")
+    try:
+        found = [
+            (argv[at], _access(entry, spec, argv))
+            for spec in entry.keys
+            for at in spec.positions(len(argv), argv)
+        ]
+    except (ValueError, IndexError):  # a number of keys that is none, or too large
+        found = []
+    if not found and "no_mandatory_keys" not in entry.flags:
+        raise CommandError("ERR Invalid arguments specified for command")
+    return found
+
+
+def _access(entry: Command, spec: Keys, argv: list[bytes]) -> str:
+    """What the command does to the key, which for SET depends on how it is called."""
+    if entry.name == "set":
+        returns_old = any(arg.upper() == b"GET" for arg in argv[3:])
+        return "RW access update" if returns_old else "OW update"
+    return spec.access.removesuffix(" variable_flags")
+
+
+# -- showing --------------------------------------------------------------------------------------
+
+
+def _all(session: Session) -> Reply:
+    return [info_of(entry, name) for name, entry in session.engine.commands.items()]
+
+
+def info_of(entry: Command, name: str | None = None) -> Reply:
+    flags = entry.flags | ({"movablekeys"} if entry.has_movable_keys else set())
+    return [
+        (name or entry.name).encode(),
+        entry.arity,
+        _statuses(flag for flag in FLAGS if flag in flags),
+        *entry.key_range,
+        _statuses(f"@{category}" for category in CATEGORIES if category in entry.categories),
+        SetReply(tip.encode() for tip in entry.tips),
+        SetReply(_spec(spec) for spec in entry.keys),
+        SetReply(info_of(sub) for sub in entry.subcommands.values()),
+    ]
+
+
+def _statuses(names: Iterable[str]) -> SetReply:
+    return SetReply(Simple(name.encode()) for name in names)
+
+
+def _spec(spec: Keys) -> Reply:
+    begin: Reply
+    find: Reply
+    if spec.unknown:
+        begin = find = {b"type": b"unknown", b"spec": {}}
+    else:
+        if spec.keyword:
+            place: Reply = {b"keyword": spec.keyword.encode(), b"startfrom": spec.first}
+            begin = {b"type": b"keyword", b"spec": place}
+        else:
+            index = spec.first if spec.count_at is None else spec.count_at
+            begin = {b"type": b"index", b"spec": {b"index": index}}
+        if spec.count_at is not None:
+            rule: Reply = {b"keynumidx": 0, b"firstkey": 1, b"keystep": 1}
+            find = {b"type": b"keynum", b"spec": rule}
+        else:
+            rule = {b"lastkey": spec.last, b"keystep": spec.step, b"limit": spec.limit}
+            find = {b"type": b"range", b"spec": rule}
+    notes: dict[bytes, Reply] = {b"notes": spec.notes.encode()} if spec.notes else {}
+    return notes | {
+        b"flags": _statuses(spec.access.split()),
+        b"begin_search": begin,
+        b"find_keys": find,
+    }
+
+
+def _docs_of(entry: Command) -> Reply:
+    facts: dict[bytes, Reply] = {
+        b"summary": entry.summary.encode(),
+        b"since": entry.since.encode(),
+        b"group": entry.group.encode(),
+    }
+    if entry.subcommands:
+        facts[b"subcommands"] = {
+            sub.name.encode(): _docs_of(sub) for sub in entry.subcommands.values()
+        }
+    return facts
