@@ -1,5 +1,6 @@
 """Reading arguments: numbers, timeouts and options as Redis reads them, with its errors."""
 
+import math
 import re
 
 from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
@@ -51,17 +52,16 @@ def parse_float(value: bytes, error: CommandError = NOT_A_FLOAT) -> float:
 
 TIMEOUT_NOT_A_NUMBER = CommandError("ERR timeout is not an integer or out of range")
 TIMEOUT_NEGATIVE = CommandError("ERR timeout is negative")
-TIMEOUT_OUT_OF_RANGE = CommandError("ERR timeout is out of range")
 
 
 def parse_timeout_s(value: bytes) -> float:
     """Seconds to block for, 0 for ever. Not a number: the seed's text, not Redis's."""
-    seconds = parse_float(value, TIMEOUT_NOT_A_NUMBER)
-    if seconds * 1000 > INT64_MAX:
-        raise TIMEOUT_OUT_OF_RANGE
-    if seconds < 0:
+    milliseconds = parse_float(value, TIMEOUT_NOT_A_NUMBER) * 1000
+    if milliseconds <= -1:
         raise TIMEOUT_NEGATIVE
-    return seconds
+    if milliseconds > INT64_MAX:
+        raise TIMEOUT_NOT_A_NUMBER
+    return math.ceil(milliseconds) / 1000  # a little is not for ever
 
 
 class Options:

@@ -3,8 +3,9 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from holdfast.resp import Reply
+from holdfast.resp import NULL_ARRAY, Reply
 from holdfast.store.keyspace import Database, Keyspace
 
 
@@ -20,28 +21,30 @@ class Context:
         self.limits = limits
         self.rng = rng
 
+    @property
+    def is_woken(self) -> bool:
+        """Whether the command waited and is now tried again."""
+        return False
 
-@dataclass(slots=True)
-class Limits:
-    """Configuration that handlers look at, one object for all, changed in place by CONFIG SET."""
 
-    proto_max_bulk_len: int = 512 << 20
-    blocking_max_keys_per_wait: int = 128
-    list_max_listpack_size: int = -2
-    maxmemory_policy: str = "noeviction"
+class Limits(Protocol):
+    """What handlers may know of the configuration, always up to date."""
+
+    proto_max_bulk_len: int
+    blocking_max_keys_per_wait: int
+    list_max_listpack_size: int
+    maxmemory_policy: str
 
 
 @dataclass(slots=True)
 class Block:
-    """Instead of a reply: wait until one of these keys holds a `value_type`, then ask again.
-
-    Where waiting is not possible (MULTI, scripts) the answer is `on_timeout` at once.
-    """
+    """Instead of a reply: wait until one of these keys holds a `value_type`, then ask again."""
 
     keys: Sequence[bytes]
     value_type: type
     timeout_s: float  # 0: for ever
-    on_timeout: Reply = None
+    on_timeout: Reply = NULL_ARRAY
+    when_denied: Reply = NULL_ARRAY  # at once, where nobody may wait: MULTI, scripts
 
 
 Result = Reply | Block

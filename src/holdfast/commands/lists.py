@@ -1,38 +1,452 @@
-"""List commands."""
+"""List commands, those that wait included: a waiter that is woken runs its command again, so
+there is nothing here about waking. How elements are kept is in store/lists.py.
+"""
 
-from holdfast.commands.args import parse_timeout_s
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from holdfast.commands.args import INT64_MAX, Options, parse_int, parse_int_between, parse_timeout_s
 from holdfast.commands.context import Block, Context, Result
-from holdfast.commands.table import command, many, one
-from holdfast.resp import Reply
-from holdfast.store.keyspace import LIST
+from holdfast.commands.table import command, counted, many, one
+from holdfast.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, CommandError
+from holdfast.resp import NULL_ARRAY, OK, Reply
+from holdfast.store.keyspace import LIST, Key
 from holdfast.store.lists import List
+from holdfast.store.ops import ChangeLog
+
+NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
+TOO_SMALL = CommandError(
+    f"ERR value is out of range, value must between {-INT64_MAX} and {INT64_MAX}"
+)
+INDEX_OUT_OF_RANGE = CommandError("ERR index out of range")
+NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
+COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
+COUNT_NEGATIVE = CommandError("ERR COUNT can't be negative")
+MAXLEN_NEGATIVE = CommandError("ERR MAXLEN can't be negative")
+RANK_ZERO = CommandError(
+    "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... "
+    "or use negative to start from the end of the list"
+)
+
+list_command = partial(command, group="list", categories="list")
+Found = tuple[Key, List]
 
 
-@command("lpush", -3, "write denyoom fast", one("RW insert"), group="list", since="1.0.0")
-def lpush(c: Context, argv: list[bytes]) -> Reply:
-    """Put elements in front of a list, creating it if needed."""
-    _, value = c.db.find_list(argv[1]) or c.db.create_list(argv[1])
-    value.push_left(argv[2:], c.keyspace)
-    c.db.signal(argv[1], b"lpush", LIST)
+class End(NamedTuple):
+    """One end of a list: how it is changed there, and what the events are called."""
+
+    push: Callable[[List, Sequence[bytes], ChangeLog], None]
+    pop: Callable[[List, ChangeLog], bytes]
+    pop_many: Callable[[List, int, ChangeLog], list[bytes]]
+    pushed: bytes
+    popped: bytes
+
+
+LEFT = End(List.push_left, List.pop_left_one, List.pop_left, b"lpush", b"lpop")
+RIGHT = End(List.push_right, List.pop_right_one, List.pop_right, b"rpush", b"rpop")
+ENDS = {b"LEFT": LEFT, b"RIGHT": RIGHT}
+
+
+def _end(word: bytes) -> End:
+    end = ENDS.get(word.upper())
+    if end is None:
+        raise SYNTAX
+    return end
+
+
+# -- pushing ----------------------------------------------------------------------------------
+
+
+def _push(c: Context, name: bytes, found: Found | None, end: End, values: Sequence[bytes]) -> int:
+    _, value = found or c.db.create_list(name)
+    end.push(value, values, c.keyspace)
+    c.db.signal(name, end.pushed, LIST)
     return len(value)
 
 
-@command(
-    "blpop",
-    -3,
-    "write noscript blocking",
-    many("RW access delete", 1, -2),
-    group="list",
-    since="2.0.0",
+@list_command("lpush", -3, "write denyoom fast", one("RW insert"), since="1.0.0")
+def lpush(c: Context, argv: list[bytes]) -> Reply:
+    """Put elements in front of a list, one after the other, creating it if needed.
+
+    LPUSH key element [element ...]
+    """
+    return _push(c, argv[1], c.db.find_list(argv[1]), LEFT, argv[2:])
+
+
+@list_command("rpush", -3, "write denyoom fast", one("RW insert"), since="1.0.0")
+def rpush(c: Context, argv: list[bytes]) -> Reply:
+    """Put elements at the end of a list, creating it if needed.
+
+    RPUSH key element [element ...]
+    """
+    return _push(c, argv[1], c.db.find_list(argv[1]), RIGHT, argv[2:])
+
+
+@list_command("lpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
+def lpushx(c: Context, argv: list[bytes]) -> Reply:
+    """Put elements in front of a list that exists; else do nothing.
+
+    LPUSHX key element [element ...]
+    """
+    found = c.db.find_list(argv[1])
+    return _push(c, argv[1], found, LEFT, argv[2:]) if found else 0
+
+
+@list_command("rpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
+def rpushx(c: Context, argv: list[bytes]) -> Reply:
+    """Put elements at the end of a list that exists; else do nothing.
+
+    RPUSHX key element [element ...]
+    """
+    found = c.db.find_list(argv[1])
+    return _push(c, argv[1], found, RIGHT, argv[2:]) if found else 0
+
+
+# -- popping ----------------------------------------------------------------------------------
+
+
+def _pop(c: Context, found: Found, end: End) -> bytes:
+    key, value = found
+    element = end.pop(value, c.keyspace)
+    c.db.shrunk(key, end.popped, LIST)
+    return element
+
+
+def _pop_many(c: Context, found: Found, end: End, count: int) -> tuple[bytes, ...]:
+    key, value = found
+    elements = end.pop_many(value, count, c.keyspace)
+    c.db.shrunk(key, end.popped, LIST)
+    return tuple(elements)
+
+
+def _pop_command(c: Context, argv: list[bytes], end: End) -> Reply:
+    if len(argv) == 2:
+        found = c.db.find_list(argv[1])
+        return _pop(c, found, end) if found else None
+    if len(argv) > 3:
+        name = end.popped.decode()
+        raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+    count = parse_int_between(argv[2], 0, INT64_MAX, NOT_POSITIVE)
+    found = c.db.find_list(argv[1])
+    if found is None:
+        return NULL_ARRAY
+    return _pop_many(c, found, end, count) if count else ()
+
+
+@list_command("lpop", -2, "write fast", one("RW access delete"), since="1.0.0")
+def lpop(c: Context, argv: list[bytes]) -> Reply:
+    """Take the first element of a list, or the first few.
+
+    LPOP key [count]
+    """
+    return _pop_command(c, argv, LEFT)
+
+
+@list_command("rpop", -2, "write fast", one("RW access delete"), since="1.0.0")
+def rpop(c: Context, argv: list[bytes]) -> Reply:
+    """Take the last element of a list, or the last few, the last one first.
+
+    RPOP key [count]
+    """
+    return _pop_command(c, argv, RIGHT)
+
+
+def _first_list(c: Context, names: Sequence[bytes]) -> Found | None:
+    """The first of these keys that is there. Another type is an error, but not to a client
+    that waits: a key that became something else meanwhile is as good as missing."""
+    for name in names:
+        key = c.db.find(name)
+        if key is not None:
+            value = key.value
+            if type(value) is List:
+                return key, value
+            if not c.is_woken:
+                raise WRONG_TYPE
+    return None
+
+
+def _check_waitable(c: Context, names: Sequence[bytes]) -> None:
+    """Whether or not it will come to waiting, so that nobody is surprised when it does."""
+    most = c.limits.blocking_max_keys_per_wait
+    if len(names) > most and not c.is_woken:
+        raise CommandError(
+            f"ERR too many keys to wait for, at most {most} are allowed"
+            " (blocking-max-keys-per-wait)"
+        )
+
+
+def _blocking_pop(c: Context, argv: list[bytes], end: End) -> Result:
+    timeout_s = parse_timeout_s(argv[-1])
+    names = argv[1:-1]
+    _check_waitable(c, names)
+    found = _first_list(c, names)
+    if found is None:
+        return Block(names, List, timeout_s, on_timeout=None)
+    return (found[0].name, _pop(c, found, end))
+
+
+@list_command(
+    "blpop", -3, "write noscript blocking", many("RW access delete", 1, -2), since="2.0.0"
 )
 def blpop(c: Context, argv: list[bytes]) -> Result:
-    """Take the first element of the first list that has one; wait if none has."""
+    """Take the first element of the first list that has one; wait if none has.
+
+    BLPOP key [key ...] timeout
+    """
+    return _blocking_pop(c, argv, LEFT)
+
+
+@list_command(
+    "brpop", -3, "write noscript blocking", many("RW access delete", 1, -2), since="2.0.0"
+)
+def brpop(c: Context, argv: list[bytes]) -> Result:
+    """Take the last element of the first list that has one; wait if none has.
+
+    BRPOP key [key ...] timeout
+    """
+    return _blocking_pop(c, argv, RIGHT)
+
+
+def _parse_mpop(argv: list[bytes], at: int) -> tuple[list[bytes], End, int]:
+    """`numkeys key [key ...] LEFT|RIGHT [COUNT count]`, from `at` on."""
+    numkeys = parse_int_between(argv[at], 1, INT64_MAX, NUMKEYS_NOT_POSITIVE)
+    end_at = at + 1 + numkeys
+    if end_at >= len(argv):
+        raise SYNTAX
+    end = _end(argv[end_at])
+    count = 0
+    options = Options(argv, end_at + 1)
+    while options:
+        if options.word() != b"COUNT" or count:
+            raise SYNTAX
+        count = parse_int_between(options.value(), 1, INT64_MAX, COUNT_NOT_POSITIVE)
+    return argv[at + 1 : end_at], end, count or 1
+
+
+def _mpop(c: Context, found: Found, end: End, count: int) -> Reply:
+    return [found[0].name, _pop_many(c, found, end, count)]
+
+
+@list_command("lmpop", -4, "write movablekeys", counted("RW access delete", 1), since="7.0.0")
+def lmpop(c: Context, argv: list[bytes]) -> Reply:
+    """Take elements from the first list that has any.
+
+    LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
+    """
+    names, end, count = _parse_mpop(argv, 1)
+    found = _first_list(c, names)
+    return _mpop(c, found, end, count) if found else NULL_ARRAY
+
+
+@list_command(
+    "blmpop", -5, "write blocking movablekeys", counted("RW access delete", 2), since="7.0.0"
+)
+def blmpop(c: Context, argv: list[bytes]) -> Result:
+    """Take elements from the first list that has any; wait if none has.
+
+    BLMPOP timeout numkeys key [key ...] LEFT|RIGHT [COUNT count]
+    """
+    timeout_s = parse_timeout_s(argv[1])
+    names, end, count = _parse_mpop(argv, 2)
+    _check_waitable(c, names)
+    found = _first_list(c, names)
+    return _mpop(c, found, end, count) if found else Block(names, List, timeout_s)
+
+
+# -- moving -----------------------------------------------------------------------------------
+
+MOVE_KEYS = (one("RW access delete"), one("RW insert", 2))
+
+
+def _move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> bytes | None:
+    """None when there is nothing to move. Source and target may be the same list."""
+    source = c.db.find_list(argv[1])
+    if source is None:
+        return None
+    target = c.db.find_list(argv[2])
+    key, value = source
+    element = source_end.pop(value, c.keyspace)
+    _push(c, argv[2], target, target_end, [element])
+    c.db.shrunk(key, source_end.popped, LIST)  # only now: a list that rotates is never empty
+    return element
+
+
+@list_command("lmove", 5, "write denyoom", *MOVE_KEYS, since="6.2.0")
+def lmove(c: Context, argv: list[bytes]) -> Reply:
+    """Move an element from one end of a list to one end of another, or of the same.
+
+    LMOVE source destination LEFT|RIGHT LEFT|RIGHT
+    """
+    return _move(c, argv, _end(argv[3]), _end(argv[4]))
+
+
+@list_command("rpoplpush", 3, "write denyoom", *MOVE_KEYS, since="1.2.0")
+def rpoplpush(c: Context, argv: list[bytes]) -> Reply:
+    """Move the last element of a list to the front of another, or of the same.
+
+    RPOPLPUSH source destination
+    """
+    return _move(c, argv, RIGHT, LEFT)
+
+
+def _blocking_move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> Result:
     timeout_s = parse_timeout_s(argv[-1])
-    for name in argv[1:-1]:
-        found = c.db.find_list(name)
-        if found is not None:
-            key, value = found
-            element = value.pop_left_one(c.keyspace)
-            c.db.shrunk(key, b"lpop", LIST)
-            return (name, element)
-    return Block(argv[1:-1], List, timeout_s)
+    element = _move(c, argv, source_end, target_end)
+    return Block([argv[1]], List, timeout_s, when_denied=None) if element is None else element
+
+
+@list_command("blmove", 6, "write denyoom noscript blocking", *MOVE_KEYS, since="6.2.0")
+def blmove(c: Context, argv: list[bytes]) -> Result:
+    """Move an element from one end of a list to one end of another; wait for one if needed.
+
+    BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout
+    """
+    return _blocking_move(c, argv, _end(argv[3]), _end(argv[4]))
+
+
+@list_command("brpoplpush", 4, "write denyoom noscript blocking", *MOVE_KEYS, since="2.2.0")
+def brpoplpush(c: Context, argv: list[bytes]) -> Result:
+    """Move the last element of a list to the front of another; wait for one if needed.
+
+    BRPOPLPUSH source destination timeout
+    """
+    return _blocking_move(c, argv, RIGHT, LEFT)
+
+
+# -- looking ----------------------------------------------------------------------------------
+
+
+@list_command("llen", 2, "readonly fast", one("RO"), since="1.0.0")
+def llen(c: Context, argv: list[bytes]) -> Reply:
+    """How many elements a list has.
+
+    LLEN key
+    """
+    value = c.db.read_list(argv[1])
+    return len(value) if value else 0
+
+
+@list_command("lindex", 3, "readonly", one("RO access"), since="1.0.0")
+def lindex(c: Context, argv: list[bytes]) -> Reply:
+    """The element at an index; -1 is the last one.
+
+    LINDEX key index
+    """
+    value = c.db.read_list(argv[1])
+    return value.index(parse_int(argv[2])) if value else None
+
+
+@list_command("lrange", 4, "readonly", one("RO access"), since="1.0.0")
+def lrange(c: Context, argv: list[bytes]) -> Reply:
+    """The elements from one index to another, both included; -1 is the last one.
+
+    LRANGE key start stop
+    """
+    start, stop = parse_int(argv[2]), parse_int(argv[3])
+    value = c.db.read_list(argv[1])
+    return value.range(start, stop) if value else ()
+
+
+@list_command("lpos", -3, "readonly", one("RO access"), since="6.0.6")
+def lpos(c: Context, argv: list[bytes]) -> Reply:
+    """Where in a list an element is: the first index, or with COUNT several.
+
+    LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
+    """
+    rank, count, maxlen = 1, None, 0
+    options = Options(argv, 3)
+    while options:
+        word = options.word()
+        if word == b"RANK":
+            rank = _parse_signed(options.value())
+            if rank == 0:
+                raise RANK_ZERO
+        elif word == b"COUNT":
+            count = parse_int_between(options.value(), 0, INT64_MAX, COUNT_NEGATIVE)
+        elif word == b"MAXLEN":
+            maxlen = parse_int_between(options.value(), 0, INT64_MAX, MAXLEN_NEGATIVE)
+        else:
+            raise SYNTAX
+    value = c.db.read_list(argv[1])
+    found = value.find(argv[2], rank, 1 if count is None else count, maxlen) if value else []
+    if count is not None:
+        return list[Reply](found)
+    return found[0] if found else None
+
+
+def _parse_signed(value: bytes) -> int:
+    """An integer that has a positive counterpart."""
+    number = parse_int(value)
+    if number < -INT64_MAX:
+        raise TOO_SMALL
+    return number
+
+
+# -- changing in the middle -------------------------------------------------------------------
+
+
+@list_command("lset", 4, "write denyoom", one("RW update"), since="1.0.0")
+def lset(c: Context, argv: list[bytes]) -> Reply:
+    """Replace the element at an index; -1 is the last one.
+
+    LSET key index element
+    """
+    found = c.db.find_list(argv[1])
+    if found is None:
+        raise NO_SUCH_KEY
+    if not found[1].set(parse_int(argv[2]), argv[3], c.keyspace):
+        raise INDEX_OUT_OF_RANGE
+    c.db.signal(argv[1], b"lset", LIST)
+    return OK
+
+
+@list_command("linsert", 5, "write denyoom", one("RW insert"), since="2.2.0")
+def linsert(c: Context, argv: list[bytes]) -> Reply:
+    """Put an element before or after the first one that equals the pivot; -1 if none does.
+
+    LINSERT key BEFORE|AFTER pivot element
+    """
+    where = argv[2].upper()
+    if where not in (b"BEFORE", b"AFTER"):
+        raise SYNTAX
+    found = c.db.find_list(argv[1])
+    if found is None:
+        return 0
+    _, value = found
+    if not value.insert(argv[3], argv[4], where == b"BEFORE", c.keyspace):
+        return -1
+    c.db.signal(argv[1], b"linsert", LIST)
+    return len(value)
+
+
+@list_command("lrem", 4, "write", one("RW delete"), since="1.0.0")
+def lrem(c: Context, argv: list[bytes]) -> Reply:
+    """Remove elements of a value: count from the head, -count from the tail, 0 all of them.
+
+    LREM key count element
+    """
+    count = _parse_signed(argv[2])
+    found = c.db.find_list(argv[1])
+    if found is None:
+        return 0
+    key, value = found
+    removed = value.remove(count, argv[3], c.keyspace)
+    if removed:
+        c.db.shrunk(key, b"lrem", LIST)
+    return removed
+
+
+@list_command("ltrim", 4, "write", one("RW delete"), since="1.0.0")
+def ltrim(c: Context, argv: list[bytes]) -> Reply:
+    """Keep only the elements from one index to another, both included.
+
+    LTRIM key start stop
+    """
+    start, stop = parse_int(argv[2]), parse_int(argv[3])
+    found = c.db.find_list(argv[1])
+    if found is not None:
+        key, value = found
+        value.trim(start, stop, c.keyspace)
+        c.db.shrunk(key, b"ltrim", LIST)
+    return OK

@@ -70,12 +70,17 @@ class Connection(asyncio.Protocol):
             # Commands behind one that waits are kept; a client cannot pile them up for ever.
             self._waiting_bytes += len(data)
             if self._waiting_bytes > parser.max_buffered:
-                self._transport.abort()
+                self.close()
         else:
             self._waiting_bytes = 0
         if parser.error is not None and not session.closing:
             session.send(CommandError(b"ERR " + str(parser.error).encode("latin-1")))
-            session.closing = True
+            self._engine.disconnected(session)
+
+    def eof_received(self) -> None:
+        # Not only when the connection is lost, a moment later: what is pushed until then
+        # must not go to somebody who has left.
+        self._engine.disconnected(self.session)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._engine.disconnected(self.session)
@@ -94,9 +99,11 @@ class Connection(asyncio.Protocol):
         if self.session.closing:
             transport.close()
         elif transport.get_write_buffer_size() > MAX_OUTPUT_BYTES:
-            transport.abort()  # it reads too slowly for what it asks
+            self.close()  # it reads too slowly for what it asks
 
     def close(self) -> None:
+        """At once, whatever it still waits for."""
+        self._engine.disconnected(self.session)
         self._transport.abort()
 
 

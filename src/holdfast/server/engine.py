@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock, Timer
-from holdfast.commands.context import Block, Limits
+from holdfast.commands.context import Block, Limits, Result
 from holdfast.commands.table import TABLE, Command
 from holdfast.errors import CommandError, StorageError
 from holdfast.resp import QUEUED, Reply, Simple
@@ -19,6 +19,7 @@ from holdfast.server.config import Config
 from holdfast.server.session import IN_MULTI, NEEDS_AUTH, Session
 from holdfast.server.turn import Turn
 from holdfast.server.waiters import Waiter, Waiters
+from holdfast.store.keyspace import Database
 from holdfast.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Engine:
         self.config = config or Config()
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()
-        self.limits = Limits()
+        self.limits: Limits = self.config
         self.turn = Turn(store, self.config.appendfsync)
         self.turn.before_end = self._run_backlogs
         self.turn.on_failure = self._storage_failed
@@ -180,17 +181,26 @@ class Engine:
 
     def call(self, session: Session, command: Command, argv: list[bytes]) -> Reply:
         """Run a command inside another one (EXEC, a script): no admission, no waiting."""
+        self.stats_of(command).calls += 1
+        result = self._run(session, command, argv)
+        return result.when_denied if isinstance(result, Block) else result
+
+    def _run(self, session: Session, command: Command, argv: list[bytes]) -> Result:
+        """What `execute` does inline: whatever the handler raises is its reply."""
         stats = self.stats_of(command)
         started_ns = time.perf_counter_ns()
         try:
-            result = command.handler(session, argv)
+            return command.handler(session, argv)
         except CommandError as error:
-            stats.failed += 1
             self.error_stats[error.code] += 1
-            result = error
-        stats.calls += 1
-        stats.ns += time.perf_counter_ns() - started_ns
-        return result.on_timeout if isinstance(result, Block) else result
+            stats.failed += 1
+            return error
+        except Exception:
+            log.exception("%s failed", command.name)
+            stats.failed += 1
+            return INTERNAL
+        finally:
+            stats.ns += time.perf_counter_ns() - started_ns
 
     def _reject(self, session: Session, error: CommandError) -> None:
         if session.multi is not None:
@@ -249,41 +259,33 @@ class Engine:
             self.turn.schedule()
 
     def serve_ready(self) -> None:
-        """Names that came to hold something: the oldest waiter's own argv runs again."""
-        keyspace = self.keyspace
-        batch_size = self.config.blocking_wakeup_batch_size
-        turns = deque(dict.fromkeys(keyspace.ready))
-        keyspace.ready.clear()
-        while turns:
-            database, name = turns.popleft()
-            served = 0
-            queue = Waiters.queue(database, name)
-            for waiter in list(queue or ()):
-                if served == batch_size:
-                    turns.append((database, name))  # others first, then on
+        """Names that came to hold something: waiters are served, each name in turn."""
+        ready = self.keyspace.ready
+        names = deque(dict.fromkeys(ready))
+        ready.clear()
+        while names:
+            database, name = names.popleft()
+            for _ in range(self.config.blocking_wakeup_batch_size):
+                if not self._serve_one(database, name):
                     break
-                key = database.find(name)
-                if key is None:
-                    break
-                if type(key.value) is waiter.block.value_type and self._retry(waiter):
-                    served += 1
-            # A served BLMOVE has pushed somewhere.
-            turns.extend(dict.fromkeys(keyspace.ready))
-            keyspace.ready.clear()
+            else:
+                names.append((database, name))  # others first, then on
+            names.extend(dict.fromkeys(ready))  # a served BLMOVE has pushed somewhere
+            ready.clear()
 
-    def _retry(self, waiter: Waiter) -> bool:
-        """Run a waiter's command again; False when it goes on waiting."""
-        stats = self.stats_of(waiter.command)
-        result: Reply | Block
-        try:
-            result = waiter.command.handler(waiter.session, waiter.argv)
-        except CommandError as error:
-            stats.failed += 1
-            self.error_stats[error.code] += 1
-            result = error
-        if isinstance(result, Block):
+    def _serve_one(self, database: Database, name: bytes) -> bool:
+        """The oldest waiter that can be served is, by running its own argv again."""
+        queue = Waiters.queue(database, name)
+        key = database.find(name) if queue else None
+        if queue is None or key is None:
             return False
-        return self.unblock(waiter, result)
+        value_type = type(key.value)
+        for waiter in queue:
+            if waiter.block.value_type is value_type:
+                result = self._run(waiter.session, waiter.command, waiter.argv)
+                if not isinstance(result, Block):
+                    return self.unblock(waiter, result)
+        return False
 
     def _run_backlogs(self) -> None:
         """At the end of a turn: commands that arrived behind one that has now been answered."""
@@ -363,6 +365,10 @@ class Engine:
         log.warning("writing to the database file works again")
         self.failure = None
         self._gated = self.pause_until_ms > 0
+        # Pops that never happened may have left lists that somebody waits for.
+        for waiter in self.waiters:
+            self.keyspace.ready += [(waiter.database, name) for name in waiter.names]
+        self.serve_ready()
 
     # -- MONITOR ------------------------------------------------------------------------------
 

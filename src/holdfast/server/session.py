@@ -99,6 +99,10 @@ class Session(Context):
     def is_waiting(self) -> bool:
         return self.waiter is not None or self.parked
 
+    @property
+    def is_woken(self) -> bool:
+        return self.waiter is not None  # nothing else of a session runs while it waits
+
     def use_protocol(self, version: int) -> None:
         self.protocol = version
         self.encode = encode3 if version == 3 else encode2

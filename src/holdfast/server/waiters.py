@@ -18,7 +18,7 @@ TOO_MANY = CommandError("ERR too many blocked clients")
 
 
 class Waiter:
-    __slots__ = ("argv", "block", "command", "database", "session", "timer")
+    __slots__ = ("argv", "block", "command", "database", "names", "session", "timer")
 
     def __init__(self, session: Session, command: Command, argv: list[bytes], block: Block) -> None:
         self.session = session
@@ -26,6 +26,7 @@ class Waiter:
         self.argv = argv
         self.block = block
         self.database = session.db
+        self.names = tuple(dict.fromkeys(block.keys))
         self.timer: Timer | None = None
 
 
@@ -46,18 +47,13 @@ class Waiters:
 
     def add(self, waiter: Waiter, max_per_key: int, max_total: int) -> None:
         """Queue up behind everybody else. Raises before anything is changed."""
-        awaited = waiter.database.awaited
-        names = dict.fromkeys(waiter.block.keys)
-        if len(self._all) >= max_total or any(
-            len(queue) >= max_per_key
-            for name in names
-            if (queue := self.queue(waiter.database, name))
-        ):
+        database = waiter.database
+        queues = [self.queue(database, name) for name in waiter.names]
+        if len(self._all) >= max_total or any(len(queue or ()) >= max_per_key for queue in queues):
             raise TOO_MANY
-        for name in names:
-            queue = self.queue(waiter.database, name)
+        for name, queue in zip(waiter.names, queues, strict=True):
             if queue is None:
-                queue = awaited[name] = OrderedDict()
+                queue = database.awaited[name] = OrderedDict()
             queue[waiter] = None
         self._all[waiter] = None
 
@@ -68,7 +64,7 @@ class Waiters:
         del self._all[waiter]
         if waiter.timer is not None:
             waiter.timer.cancel()
-        for name in dict.fromkeys(waiter.block.keys):
+        for name in waiter.names:
             queue = self.queue(waiter.database, name)
             assert queue is not None
             del queue[waiter]
