@@ -10,7 +10,7 @@ STAMP  := .venv/.installed
 # One worker per core, but no more redis-servers at once than a laptop likes.
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint format bench faults soak docs clean
+.PHONY: install serve test lint format bench bench-memory profile faults soak docs clean
 
 install: $(STAMP)
 	@:
@@ -41,17 +41,26 @@ format: install
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-# Us and redis-server side by side, in one run.
+# Us and redis-server side by side, in one run: make bench ARGS="--only SET,GET --policy always"
 bench: install
 	@scripts/install-oracle
-	@$(BIN)/python bench/compare.py $(ARGS)
+	@$(BIN)/python -m bench.compare $(ARGS)
+
+bench-memory: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.memory $(ARGS)
+
+# Where the server's time goes: make profile ARGS="SET --pipeline 16"
+profile: install
+	@$(BIN)/python -m bench.profile_server $(ARGS)
 
 # The long version of the crash tests.
 faults: install
 	@$(PYTEST) tests/faults -m slow $(ARGS)
 
+# Minutes of mixed load, and then the books must balance: make soak ARGS="--minutes 30 --kills"
 soak: install
-	@$(BIN)/python bench/soak.py $(ARGS)
+	@$(BIN)/python -m bench.soak $(ARGS)
 
 # The references that are generated from the code.
 docs: install

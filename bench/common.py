@@ -1,0 +1,178 @@
+"""What the benchmarks share: a place on the disk, the two servers, /proc, redis-benchmark.
+
+Nothing here knows what is measured. The server processes are the tests' own.
+"""
+
+import csv
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Never
+
+from tests.harness import HoldfastServer, RawClient, RedisServer, encode_command
+from tests.harness.processes import ServerProcess
+from tests.harness.rawclient import Argument
+
+ROOT = Path(__file__).parent.parent
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+WINDOW = 500  # commands under way at once when filling
+
+
+def fail(sentence: str) -> Never:
+    sys.exit(f"bench: {sentence}")
+
+
+def say(line: str) -> None:
+    """Progress: on stderr, so that stdout is the result and nothing else."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    """A program to its end; the caller looks at the exit code."""
+    return subprocess.run(argv, check=False, capture_output=True, text=True)
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A new folder, removed at the end, also after SIGTERM.
+
+    It is inside the repository, because a temporary folder may be in memory, where an fsync
+    costs nothing and the comparison would be about nothing.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=ROOT / "build") as folder:
+        yield Path(folder)
+
+
+def holdfast_server(folder: Path, *args: str) -> HoldfastServer:
+    return HoldfastServer(folder / "holdfast", *args)
+
+
+def redis_server(folder: Path, policy: str) -> RedisServer:
+    """redis-server with the same promise as ours: an append-only file, on the same disk.
+
+    It never rewrites that file: a rewrite is a second process at a moment of its own
+    choosing, and would sometimes be measured with it and sometimes with us.
+    """
+    for program in ("redis-server", "redis-benchmark"):
+        if shutil.which(program) is None:
+            fail(f"{program} is not installed: there is nothing to compare with")
+    aof = ("--appendonly", "yes", "--appendfsync", policy, "--auto-aof-rewrite-percentage", "0")
+    return RedisServer(folder / "redis", *aof)
+
+
+# -- /proc ------------------------------------------------------------------------------------
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process so far, all threads; exact to a tick, usually 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def rss_bytes(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def file_bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def machine() -> dict[str, str | int]:
+    """What someone who reads the figures later has to know."""
+    import apsw
+
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return {
+        "cpu": models[0] if models else "unknown",
+        "cores": os.cpu_count() or 0,
+        "python": sys.version.split()[0],
+        "sqlite": apsw.sqlite_lib_version(),
+        "redis": run("redis-server", "--version").stdout.partition("v=")[2].partition(" ")[0],
+        "commit": run("git", "-C", str(ROOT), "describe", "--always", "--dirty").stdout.strip(),
+    }
+
+
+# -- load -------------------------------------------------------------------------------------
+
+
+def send_all(client: RawClient, commands: Iterable[tuple[Argument, ...]]) -> None:
+    """Many commands, pipelined; any error reply ends the benchmark."""
+    window: list[bytes] = []
+
+    def exchange() -> None:
+        client.send(b"".join(window))
+        for _ in window:
+            reply = client.read_reply()
+            if reply[:1] == b"-":
+                fail(f"the server answered {reply.decode().strip()!r}")
+        window.clear()
+
+    for command in commands:
+        window.append(encode_command(*command))
+        if len(window) == WINDOW:
+            exchange()
+    exchange()
+
+
+def ask(client: RawClient, *args: Argument) -> bytes:
+    """A reply that must not be an error."""
+    reply = client.command(*args)
+    if reply[:1] == b"-":
+        fail(f"{args[0]!r} was answered {reply.decode().strip()!r}")
+    return reply
+
+
+def ask_int(client: RawClient, *args: Argument) -> int:
+    return int(ask(client, *args)[1:])
+
+
+@dataclass
+class Sample:
+    """One run of redis-benchmark."""
+
+    requests: int
+    rps: float
+    p99_ms: float
+    cpu_us_per_op: float
+
+
+def run_benchmark(
+    server: ServerProcess,
+    argv: tuple[str, ...],
+    *,
+    requests: int,
+    clients: int,
+    pipeline: int,
+    keys: int,
+) -> Sample:
+    """Load from the one generator that neither side wrote for us. It stops at an error reply."""
+    options = {"-p": server.port, "-n": requests, "-c": clients, "-P": pipeline, "-r": keys}
+    words = [str(word) for option in options.items() for word in option]
+    before_s = cpu_s(server.pid)
+    done = run("redis-benchmark", *words, "--csv", *argv)
+    used_s = cpu_s(server.pid) - before_s
+    return Sample(
+        requests, *parse_csv(done.returncode, done.stdout, done.stderr), 1e6 * used_s / requests
+    )
+
+
+def parse_csv(code: int, stdout: str, stderr: str) -> tuple[float, float]:
+    """Requests per second and p99 in ms, from what redis-benchmark --csv printed."""
+    rows = list(csv.DictReader(stdout.splitlines()))
+    if code or len(rows) != 1:
+        fail(f"redis-benchmark failed: {stderr.strip() or stdout.strip() or f'exit code {code}'}")
+    return float(rows[0]["rps"]), float(rows[0]["p99_latency_ms"])

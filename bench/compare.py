@@ -1,0 +1,312 @@
+"""`make bench`: us and redis-server, in one run, at the same durability.
+
+Both servers live through the whole run of a policy, each stopped (SIGSTOP) while the other is
+measured, and take turns measurement by measurement, so that a noisy machine is noisy for both.
+How to read the table: docs/performance.md.
+"""
+
+import argparse
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+from bench.common import (
+    ROOT,
+    Sample,
+    ask,
+    ask_int,
+    fail,
+    holdfast_server,
+    machine,
+    redis_server,
+    run_benchmark,
+    say,
+    send_all,
+    workplace,
+)
+from tests.harness import RawClient, encode_command
+from tests.harness.processes import ServerProcess
+
+CLIENTS = 50
+KEYS = 100_000
+VALUE = "0123456789abcdef" * 2
+POLICIES = ("always", "everysec")
+PIPELINES = (1, 16)
+AIMS = {1: 0.8, 16: 0.4}  # the ratio that is good enough, by pipeline
+MEASURE_S = 2.0
+WARM_UP_ROUNDS = 40  # of all clients
+RANGE_LENGTH = 1000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`grows` is a number that every request raises by one: the replies that redis-benchmark
+    counts could be nulls, or the change lost."""
+
+    name: str
+    argv: tuple[str, ...]
+    grows: Callable[[RawClient], int] | None = None
+    takes_from_queue: bool = False
+
+
+def counters(client: RawClient) -> int:
+    total = 0
+    for first in range(0, KEYS, 100):
+        names = [f"counter:{i:012d}" for i in range(first, first + 100)]
+        total += sum(map(int, ask(client, "MGET", *names).split(b"\r\n")[2::2]))
+    return total
+
+
+def queued(client: RawClient) -> int:
+    return ask_int(client, "LLEN", "queue")
+
+
+def taken(client: RawClient) -> int:
+    return -queued(client)
+
+
+WORKLOADS = (
+    Workload("SET", ("SET", "key:__rand_int__", VALUE)),
+    Workload("GET", ("GET", "key:__rand_int__")),
+    Workload("INCR", ("INCR", "counter:__rand_int__"), counters),
+    Workload("LPUSH", ("LPUSH", "queue", VALUE), queued),
+    Workload("LPOP", ("LPOP", "queue"), taken, takes_from_queue=True),
+    Workload("LRANGE_100", ("LRANGE", "range", "0", "99")),
+    Workload("MSET", ("MSET", *(("key:__rand_int__", VALUE) * 10))),
+)
+
+
+@dataclass
+class Side:
+    """One of the two servers in one run of a policy."""
+
+    name: str
+    server: ServerProcess
+    samples: dict[tuple[str, int], list[Sample]] = field(default_factory=dict)
+
+
+@contextmanager
+def running_alone(side: Side, sides: list[Side]) -> Iterator[RawClient]:
+    """The others cannot compete for the machine, whatever they still have to do."""
+    others = [other.server.pid for other in sides if other is not side]
+    for pid in others:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        # A fill may have to wait for much of the fold, or for a slow disk.
+        with RawClient.connect(side.server.port, timeout_s=120) as client:
+            yield client
+    finally:
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
+
+
+def fill(client: RawClient, workloads: list[Workload]) -> None:
+    send_all(client, (("SET", f"key:{i:012d}", VALUE) for i in range(KEYS)))
+    if any(workload.grows is counters for workload in workloads):
+        send_all(client, (("SET", f"counter:{i:012d}", 0) for i in range(KEYS)))
+    send_all(client, (("LPUSH", "range", VALUE) for _ in range(RANGE_LENGTH)))
+
+
+def measure(
+    side: Side, client: RawClient, workload: Workload, pipeline: int, requests: int
+) -> Sample:
+    if workload.takes_from_queue:
+        missing = max(0, requests - queued(client))
+        send_all(client, (("LPUSH", "queue", *([VALUE] * 100)) for _ in range(0, missing, 100)))
+    grows = workload.grows
+    before = grows(client) if grows else 0
+    sample = run_benchmark(
+        side.server,
+        workload.argv,
+        requests=requests,
+        clients=CLIENTS,
+        pipeline=pipeline,
+        keys=KEYS,
+    )
+    if grows and (done := grows(client) - before) != requests:
+        fail(f"{side.name}: {workload.name} was answered {requests} times, but done {done} times")
+    return sample
+
+
+def check_data(side: Side, client: RawClient) -> None:
+    """Nothing that GET, SET, MSET or LRANGE met was missing or wrong."""
+    for first in range(0, KEYS, 100):
+        names = [f"key:{i:012d}" for i in range(first, first + 100)]
+        if ask(client, "MGET", *names) != encode_command(*([VALUE] * 100)):
+            fail(f"{side.name}: one of {names[0]} to {names[-1]} has lost its value")
+    if ask(client, "LRANGE", "range", 0, 99) != encode_command(*([VALUE] * 100)):
+        fail(f"{side.name}: LRANGE does not return the 100 elements")
+
+
+def whole_rounds(rps: float, pipeline: int) -> int:
+    """As many requests as fill the time, and as every client can send equally many of."""
+    step = CLIENTS * pipeline
+    return max(1, round(rps * MEASURE_S / step)) * step
+
+
+def run_policy(folder: Path, policy: str, args: argparse.Namespace) -> list[Side]:
+    workloads = [w for w in WORKLOADS if w.name in args.only]
+    with (
+        holdfast_server(folder / policy, "--appendfsync", policy) as ours,
+        redis_server(folder / policy, policy) as redis,
+    ):
+        sides = [Side("ours", ours), Side("redis", redis)]
+        for side in sides:
+            with running_alone(side, sides) as client:
+                fill(client, workloads)
+        for round_number in range(args.rounds):
+            # Who goes first changes from round to round: the disk remembers who was before.
+            order = sides[::-1] if round_number % 2 else sides
+            for pipeline in args.pipeline:
+                for workload in workloads:
+                    for side in order:
+                        with running_alone(side, sides) as client:
+                            sample = next_sample(side, client, workload, pipeline, args.requests)
+                        say(
+                            f"{policy} {round_number + 1}/{args.rounds} {workload.name} ×{pipeline}"
+                            f" {side.name}: {sample.rps:,.0f}/s, p99 {sample.p99_ms:.2f} ms,"
+                            f" {sample.cpu_us_per_op:.1f} µs of CPU"
+                        )
+        for side in sides:
+            with running_alone(side, sides) as client:
+                check_data(side, client)
+    return sides
+
+
+def next_sample(
+    side: Side, client: RawClient, workload: Workload, pipeline: int, requests: int | None
+) -> Sample:
+    samples = side.samples.setdefault((workload.name, pipeline), [])
+    if requests is None:
+        if samples:
+            rps = samples[-1].rps
+        else:
+            warm_up = WARM_UP_ROUNDS * CLIENTS * pipeline
+            rps = measure(side, client, workload, pipeline, warm_up).rps
+        requests = whole_rounds(rps, pipeline)
+    sample = measure(side, client, workload, pipeline, requests)
+    samples.append(sample)
+    return sample
+
+
+# -- results ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Row:
+    """One command at one pipeline length: the rounds in order, and what they come to."""
+
+    command: str
+    pipeline: int
+    ratio: float  # median over the rounds of ours / redis-server's
+    ratio_min: float
+    ratio_max: float
+    ours: list[Sample]
+    redis: list[Sample]
+
+    @property
+    def falls_short(self) -> bool:
+        return self.ratio < AIMS.get(self.pipeline, 0)
+
+
+def summarise(command: str, pipeline: int, ours: list[Sample], redis: list[Sample]) -> Row:
+    ratios = [our.rps / their.rps for our, their in zip(ours, redis, strict=True)]
+    return Row(command, pipeline, median(ratios), min(ratios), max(ratios), ours, redis)
+
+
+def table(rows: list[Row]) -> str:
+    lines = [
+        f"{'':16}{'requests/s':^20}{'us : redis':>19}{'p99 ms':>19}{'CPU µs per op':>18}",
+        f"{'command':16}{'ours':>9}{'redis':>9}  {'median':>8}{'min–max':>13}"
+        + 2 * f"{'ours':>9}{'redis':>8}",
+    ]
+    for row in rows:
+        name = f"{row.command} ×{row.pipeline}"
+        rps, p99, cpu = (
+            [median(getattr(sample, what) for sample in side) for side in (row.ours, row.redis)]
+            for what in ("rps", "p99_ms", "cpu_us_per_op")
+        )
+        spread = f"{row.ratio_min:.2f}–{row.ratio_max:.2f}"
+        mark = "  < aim" if row.falls_short else ""
+        lines.append(
+            f"{name:16}{rps[0]:>9,.0f}{rps[1]:>9,.0f}  {row.ratio:>8.2f}{spread:>13}"
+            f"{p99[0]:>9.2f}{p99[1]:>8.2f}{cpu[0]:>9.1f}{cpu[1]:>8.1f}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def write_json(policy: str, rows: list[Row], args: argparse.Namespace) -> Path:
+    whole = not args.requests and args.only == all_names() and args.pipeline == PIPELINES
+    name = f"{time.strftime('%Y-%m-%d')}-{policy}{'' if whole else '-partial'}.json"
+    path = ROOT / "bench" / "results" / name
+    path.parent.mkdir(exist_ok=True)
+    setup = {"policy": policy, "clients": CLIENTS, "value_bytes": len(VALUE), "keys": KEYS}
+    result = setup | {"machine": machine(), "rows": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    return path
+
+
+def all_names() -> list[str]:
+    return [workload.name for workload in WORKLOADS]
+
+
+# -- command line -----------------------------------------------------------------------------
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
+    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--requests", type=positive, help="per measurement [as many as fill 2 s]")
+    parser.add_argument("--only", type=names, default=all_names(), help="such as SET,GET")
+    parser.add_argument("--policy", choices=[*POLICIES, "both"], default="both")
+    parser.add_argument("--pipeline", type=lengths, default=PIPELINES, help="such as 1,16")
+    return parser.parse_args(argv)
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def names(text: str) -> list[str]:
+    wanted = text.upper().split(",")
+    if unknown := set(wanted) - set(all_names()):
+        known = ", ".join(all_names())
+        raise argparse.ArgumentTypeError(f"no such workload: {', '.join(unknown)} (have {known})")
+    return [name for name in all_names() if name in wanted]
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    return tuple(positive(part) for part in text.split(","))
+
+
+def main() -> None:
+    args = parse_args()
+    started_s = time.monotonic()
+    with workplace() as folder:
+        for policy in POLICIES if args.policy == "both" else (args.policy,):
+            ours, redis = run_policy(folder, policy, args)
+            rows = [
+                summarise(*which, samples, redis.samples[which])
+                for which, samples in ours.samples.items()
+            ]
+            path = write_json(policy, rows, args)
+            print(
+                f"\nappendfsync {policy}: {CLIENTS} clients, {len(VALUE)}-byte values,"
+                f" {KEYS:,} keys, median of {args.rounds} rounds ({path.relative_to(ROOT)})\n\n"
+                f"{table(rows)}\n",
+                flush=True,
+            )
+    say(f"took {time.monotonic() - started_s:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
