@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.clock import Timer
 from holdfast.errors import StorageError
 from holdfast.store.expiry import expire_due
+from holdfast.store.file import FileError
 from holdfast.store.store import FileStore
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class Cron:
     def _tick(self) -> None:
         try:
             self.run()
-        except StorageError as error:
-            self._engine.turn.fail(error)
+        except (StorageError, FileError) as error:
+            self._engine.turn.fail(StorageError(f"cannot read the tables: {error}"))
         self.start()
 
     def run(self) -> None:
@@ -48,11 +49,16 @@ class Cron:
         self._ticks += 1
         engine.refresh_clock()
         once_a_second = self._ticks % 10 == 0
-        if not engine.pause_until_ms and expire_due(engine.keyspace, EXPIRE_SLICE):
-            engine.turn.schedule()
+        engine.meter.sample(engine.commands_processed, engine.keyspace.used_bytes)
+        if engine.turn.is_dead:
+            return
         if engine.failure is None:
+            may_expire = engine.expires_actively and not engine.pause_until_ms
+            if may_expire and expire_due(engine.keyspace, EXPIRE_SLICE):
+                engine.turn.schedule()
             self._fold_when_idle()
         if once_a_second:
+            engine.turn.retry()
             if engine.config.appendfsync == "everysec":
                 engine.turn.sync_beside()
             if engine.failure is not None and engine.store.probe():
@@ -69,5 +75,8 @@ class Cron:
         if self._quiet_ticks * PERIOD_S < IDLE_FOLD_AFTER_S or not self._engine.turn.may_fold:
             return
         deadline_s = time.monotonic() + IDLE_FOLD_BUDGET_S
-        while time.monotonic() < deadline_s and store.fold_step():
-            pass
+        try:
+            while time.monotonic() < deadline_s and store.fold_step():
+                pass
+        except StorageError as error:
+            self._engine.turn.fold_failed(error)

@@ -15,10 +15,15 @@ from holdfast.commands.context import Block, Limits, Result
 from holdfast.commands.table import TABLE, Command
 from holdfast.errors import CommandError, StorageError
 from holdfast.resp import QUEUED, Reply, Simple
+from holdfast.server import settings
 from holdfast.server.config import Config
+from holdfast.server.meter import Meter
+from holdfast.server.saving import Saving
 from holdfast.server.session import IN_MULTI, NEEDS_AUTH, Session
+from holdfast.server.slowlog import SlowLog
 from holdfast.server.turn import Turn
 from holdfast.server.waiters import Waiter, Waiters
+from holdfast.store.file import FileError
 from holdfast.store.keyspace import Database
 from holdfast.store.store import Store
 
@@ -58,7 +63,14 @@ class Engine:
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
         self.failure: CommandError | None = None  # why writes are refused
+        self.last_storage_error = ""
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
+        self.on_shutdown: Callable[[bool], None] | None = None  # whether to fold before
+        self.meter = Meter(self.clock)
+        self.saving = Saving(store, self.turn, self.clock)
+        self.slowlog = SlowLog(self.config.slowlog_max_len)
+        self.slow_ns = 0  # see settings.py
+        self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
         self.pause_until_ms = 0
         self._pause_writes_only = False
         self._pause_timer: Timer | None = None
@@ -71,6 +83,7 @@ class Engine:
         self._spellings: dict[bytes, tuple[Command, Stats]] = {}
         self.commands = self._renamed_table()
         self.refresh_clock()
+        settings.follow(self)
 
     # -- the table, as this server shows it ---------------------------------------------------
 
@@ -108,6 +121,19 @@ class Engine:
 
     def stats_of(self, command: Command) -> Stats:
         return self.command_stats.setdefault(command.name, Stats())
+
+    @property
+    def commands_processed(self) -> int:
+        return sum(stats.calls for stats in self.command_stats.values())
+
+    def reset_stats(self) -> None:
+        """CONFIG RESETSTAT."""
+        for stats in self.command_stats.values():
+            stats.calls = stats.ns = stats.rejected = stats.failed = 0
+        self.error_stats.clear()
+        self.meter.reset()
+        keyspace = self.keyspace
+        keyspace.hits = keyspace.misses = keyspace.expired = keyspace.evicted = 0
 
     # -- commands coming in -------------------------------------------------------------------
 
@@ -165,13 +191,14 @@ class Engine:
             result = error
             stats.failed += 1
             self.error_stats[error.code] += 1
-        except Exception:
-            log.exception("%s failed", command.name)
-            result = INTERNAL
+        except Exception as error:  # noqa: BLE001 - a bug must not take the server down
+            result = self._broke(command, error)
             stats.failed += 1
         elapsed_ns = time.perf_counter_ns() - started_ns
         stats.calls += 1
         stats.ns += elapsed_ns
+        if elapsed_ns >= self.slow_ns:
+            self._log_slow(session, command, argv, elapsed_ns)
         session.total_commands += 1
         session.last_command = command.name
         if not isinstance(result, Block):
@@ -195,12 +222,31 @@ class Engine:
             self.error_stats[error.code] += 1
             stats.failed += 1
             return error
-        except Exception:
-            log.exception("%s failed", command.name)
+        except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             stats.failed += 1
-            return INTERNAL
+            return self._broke(command, error)
         finally:
-            stats.ns += time.perf_counter_ns() - started_ns
+            elapsed_ns = time.perf_counter_ns() - started_ns
+            stats.ns += elapsed_ns
+            if elapsed_ns >= self.slow_ns:
+                self._log_slow(session, command, argv, elapsed_ns)
+
+    def _broke(self, command: Command, error: Exception) -> CommandError:
+        """A handler could not read the file, or has a bug."""
+        if isinstance(error, FileError):
+            # It may have changed half of what it meant to.
+            self.turn.fail(StorageError(f"cannot read the tables: {error}"))
+            assert self.failure is not None
+            return self.failure
+        log.error("%s failed", command.name, exc_info=error)
+        return INTERNAL
+
+    def _log_slow(
+        self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int
+    ) -> None:
+        if "skip_slowlog" not in command.flags:
+            now_s, took_us = self.keyspace.now_s, elapsed_ns // 1000
+            self.slowlog.add(argv, now_s, took_us, session.address, session.name)
 
     def _reject(self, session: Session, error: CommandError) -> None:
         if session.multi is not None:
@@ -212,8 +258,8 @@ class Engine:
         """Whether the command runs now. If not it was queued, parked, or this raises."""
         if session.gate & NEEDS_AUTH and "no_auth" not in command.flags:
             raise NO_AUTH
-        if self.failure is not None and command.is_write:
-            raise self.failure
+        if self.failure is not None:
+            self._refuse_writes(session, command, self.failure)
         if self.pause_until_ms and self._is_paused_for(command):
             session.parked = True
             session.backlog.appendleft(argv)
@@ -226,6 +272,13 @@ class Engine:
             session.reply(QUEUED)
             return False
         return True
+
+    def _refuse_writes(self, session: Session, command: Command, why: CommandError) -> None:
+        if command.is_write:
+            raise why
+        if command.name == "exec" and any(queued.is_write for queued, _ in session.multi or ()):
+            session.reset_transaction()
+            raise CommandError(b"EXECABORT Transaction discarded because of: " + why.message)
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -346,24 +399,32 @@ class Engine:
     def _is_paused_for(self, command: Command) -> bool:
         return not self._pause_writes_only or command.is_write or "may_replicate" in command.flags
 
-    def _storage_failed(self, error: StorageError, is_fatal: bool) -> CommandError:
+    def _storage_failed(self, error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
         """Nothing that is not on disk may be seen or built upon: memory goes back to the file.
 
         After a failed sync nobody knows what the disk has, so there is no going on (and never a
-        second try: the kernel may have dropped the pages and would report success).
+        second try: the kernel may have dropped the pages and would report success). Nor is there
+        when the file cannot be read.
         """
         log.critical("%s", error)
+        self.last_storage_error = str(error)
         self.failure = CommandError(f"MISCONF Errors writing to the database file: {error}")
-        self._gated = True
+        self._gated = self.turn.refuses_writes = True
+        if not is_fatal:
+            try:
+                self.store.reload()
+            except StorageError as also:
+                log.critical("%s", also)
+                is_fatal = True
         if is_fatal:
+            self.store.is_broken = True
             self.on_fatal(error)
-        else:
-            self.store.reload()
-        return self.failure
+        return self.failure, is_fatal
 
     def storage_recovered(self) -> None:
         log.warning("writing to the database file works again")
         self.failure = None
+        self.turn.refuses_writes = False
         self._gated = self.pause_until_ms > 0
         # Pops that never happened may have left lists that somebody waits for.
         for waiter in self.waiters:

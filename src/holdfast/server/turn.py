@@ -5,6 +5,7 @@ all that arrives waits for the next one: one batch, one commit, one sync, howeve
 """
 
 import asyncio
+import contextlib
 import enum
 import logging
 import queue
@@ -48,7 +49,7 @@ class Worker(threading.Thread):
             job, done = item
             try:
                 job()
-            except (OSError, StorageError) as error:
+            except Exception as error:  # noqa: BLE001 - somebody waits for the answer
                 done(error)
             else:
                 done(None)
@@ -59,6 +60,7 @@ class Checkpoint(enum.Enum):
     beside the commits, then one for the little that came meanwhile, with commits held back."""
 
     NOT_DUE = enum.auto()
+    PUT_OFF = enum.auto()  # it failed just now
     BESIDE_COMMITS = enum.auto()
     REST_IS_DUE = enum.auto()
     EMPTYING_WAL = enum.auto()
@@ -77,10 +79,13 @@ class Turn:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: tuple[Worker, ...] = ()
         self._landed: asyncio.Future[None] | None = None
-        self.syncs = 0
+        self.syncs = self.checkpoints = 0
+        self.refuses_writes = False  # the engine does: nothing can be committed
+        self._fold_error = ""  # while set, folding is put off
+        self._fatal: CommandError | None = None  # after a failed sync: the answer to everything
         # The engine, which is built after the turn, hooks itself in here.
         self.before_end: Callable[[], None] = lambda: None
-        self.on_failure: Callable[[StorageError, bool], CommandError] = _no_engine
+        self.on_failure: Callable[[StorageError, bool], tuple[CommandError, bool]] = _no_engine
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -110,7 +115,11 @@ class Turn:
 
     @property
     def may_fold(self) -> bool:
-        return self._checkpoint is not Checkpoint.EMPTYING_WAL
+        return self._checkpoint is not Checkpoint.EMPTYING_WAL and not self._fold_error
+
+    @property
+    def is_dead(self) -> bool:
+        return self._fatal is not None
 
     # -- during the turn ----------------------------------------------------------------------
 
@@ -137,19 +146,33 @@ class Turn:
                     self._store.fold_step()
                 self._store.make_room()
             except StorageError as error:
-                self.fail(error)
+                self.fold_failed(error)
 
-    def _commit(self) -> None:
-        store = self._store
+    def commit_early(self) -> None:
+        """For a save: what this turn did so far is part of it. Raises StorageError."""
         try:
-            if store.commit():
+            # While writes are refused, keys still expire. Nobody is promised that: it can wait.
+            if not self.refuses_writes and self._store.commit():
                 self._unsynced = True
         except StorageError as error:
             self.fail(error)
+            raise
+
+    def _commit(self) -> None:
+        store = self._store
+        if self._fatal is not None:
+            store.keyspace.ops.clear()
+            self._refuse(self._fatal)
+        else:
+            with contextlib.suppress(StorageError):
+                self.commit_early()
         batch: Batch = [(session, session.out) for session in self._sessions]
         for session, _ in batch:
             session.out = []
         self._sessions = []
+        if self._fatal is not None:
+            release(batch)
+            return
         if (self._unsynced and self._always) or (
             self._checkpoint is Checkpoint.REST_IS_DUE and not self._in_flight
         ):
@@ -181,22 +204,27 @@ class Turn:
         if self._checkpoint is Checkpoint.EMPTYING_WAL:
             self._checkpoint = Checkpoint.NOT_DUE
         self.syncs += 1
-        if error is not None:
+        if error is None or isinstance(error, StorageError):
+            if error is not None:
+                self._checkpoint_failed(error)
+            release(batch)
+        else:
             self._sessions.extend(_put_back(batch))
             self.fail(StorageError(f"cannot sync the journal: {error}"), is_fatal=True)
-        else:
-            release(batch)
         if self._sessions or self._store.keyspace.ops:
             self.end()
         if self._landed is not None and not self._landed.done():
             self._landed.set_result(None)
 
     def _checkpointed(self, error: Exception | None) -> None:
-        if error is not None:
-            log.warning("checkpoint failed, the WAL keeps growing: %s", error)
-            self._checkpoint = Checkpoint.NOT_DUE
-        else:
+        if error is None:
+            self.checkpoints += 1
             self._checkpoint = Checkpoint.REST_IS_DUE
+            self.schedule()
+        elif isinstance(error, StorageError):
+            self._checkpoint_failed(error)
+        else:
+            self.fail(StorageError(f"cannot sync the database file: {error}"), is_fatal=True)
             self.schedule()
 
     def _submit(self, worker: int, job: Job, done: Done) -> None:
@@ -208,11 +236,40 @@ class Turn:
 
         self._workers[worker].submit(job, back_on_loop)
 
+    # -- when the disk fails ------------------------------------------------------------------
+
     def fail(self, error: StorageError, *, is_fatal: bool = False) -> None:
         """No reply that waits may claim success: each becomes the error."""
-        refusal = self.on_failure(error, is_fatal)
+        if self._fatal is not None:
+            return
+        refusal, is_fatal = self.on_failure(error, is_fatal)
+        if is_fatal:
+            self._fatal = refusal
+        self._refuse(refusal)
+
+    def _refuse(self, refusal: CommandError) -> None:
         for session in self._sessions:
+            if session.monitoring:
+                continue  # what it is sent answers nothing
             session.out = [session.encode(refusal) for _ in session.out]
+            if session.multi is not None:
+                session.multi_failed = True  # a command may not have been queued
+
+    def fold_failed(self, error: StorageError) -> None:
+        """No harm done: the journal has it all. `retry` tries again."""
+        if str(error) != self._fold_error:
+            log.error("%s; the journal keeps growing", error)
+        self._fold_error = str(error)
+
+    def _checkpoint_failed(self, error: StorageError) -> None:
+        log.error("%s; the WAL keeps growing", error)
+        self._checkpoint = Checkpoint.PUT_OFF
+
+    def retry(self) -> None:
+        """Once a second: what failed is due again."""
+        self._fold_error = ""
+        if self._checkpoint is Checkpoint.PUT_OFF:
+            self._checkpoint = Checkpoint.NOT_DUE
 
 
 def release(batch: Batch) -> None:
@@ -227,5 +284,5 @@ def _put_back(batch: Batch) -> list["Session"]:
     return [session for session, _ in batch]
 
 
-def _no_engine(error: StorageError, is_fatal: bool) -> CommandError:
+def _no_engine(error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
     raise error

@@ -27,6 +27,10 @@ class ExpiryHeap:
         if len(self._heap) >= self._sweep_at:
             self._drop_stale()
 
+    def keys(self, limit: int) -> list["Key"]:
+        """Keys that have an expiry; some may be in it twice."""
+        return [entry[2] for entry in self._heap[:limit] if _is_current(entry)]
+
     def _drop_stale(self) -> None:
         """A key refreshed for ever must not leave an entry for each refresh. The heap doubled
         since the last sweep, which pays for this one."""

@@ -9,6 +9,9 @@ import apsw
 
 from holdfast.errors import StorageError, StoreInUseError
 
+# What SQLite raises, for those who must not know apsw.
+FileError = apsw.Error
+
 SCHEMA_VERSION = 1
 
 # What turns a file of version n into n + 1, by n. Runs in one transaction.

@@ -44,6 +44,8 @@ class Fold:
         self.pending_bytes = 0
         self._pass_ops = 0
         self._pass_done_ops = 0
+        first = connection.execute("SELECT min(lsn) FROM journal").get
+        self.folded_lsn = journal.lsn if first is None else first - 1
         self._touched: set[int] = set()
         self._touched_in_pass: set[int] = set()
         # No row of an id from here on was ever written. Recovery, which may find a pass half
@@ -73,10 +75,17 @@ class Fold:
         return self._pass_done_ops < share * self._pass_ops
 
     def step(self) -> bool:
-        """One slice, about a millisecond. False when there is nothing left to do."""
+        """One slice, about a millisecond. False when there is nothing left to do.
+
+        A pass begins between two batches only; while one is open this may do nothing.
+        """
         if self._pass is None:
             if not self._batches and not self._has_graves:
                 return False
+            if self.keyspace.ops:
+                # What an open batch changed is in no journal yet, so a pass would not write it,
+                # but the keyspace would take it for written.
+                return True
             self._pass = self._run_pass()
         try:
             next(self._pass)
@@ -88,7 +97,8 @@ class Fold:
         return True
 
     def run(self) -> None:
-        """Fold everything now: SAVE, and a clean shutdown."""
+        """Fold everything now: SAVE, and a clean shutdown. No batch may be open."""
+        assert not self.keyspace.ops
         while self.step():
             pass
 
@@ -111,6 +121,8 @@ class Fold:
             # The journal still has everything, and so must we: the next pass does it all again.
             keyspace.abort_fold()
             self._batches = batches + self._batches
+            self.pending_ops += self._pass_ops
+            self.pending_bytes += sum(nbytes for _, _, nbytes in batches)
             self._touched |= self._touched_in_pass
             raise
         keyspace.end_fold()
@@ -118,6 +130,8 @@ class Fold:
         if any(bucket[0] == SPACES for bucket in rows):
             self._bury_spaces()
         yield from self._delete_batches(batches)
+        if batches:
+            self.folded_lsn = batches[-1][0]
         yield from self._empty_graves()
 
     def _coalesce(

@@ -89,8 +89,12 @@ class Checkpointer:
     def checkpoint(self) -> None:
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.IOError as error:
+            if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_FSYNC:
+                raise OSError(str(error)) from None  # as `Journal.sync`: nothing can be trusted
+            raise StorageError(f"cannot checkpoint: {error}") from None
         except apsw.Error as error:
-            raise StorageError(f"cannot checkpoint: {error}") from error
+            raise StorageError(f"cannot checkpoint: {error}") from None
 
     def close(self) -> None:
         self._connection.close()

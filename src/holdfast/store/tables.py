@@ -115,6 +115,15 @@ class Tables:
             )
         )
 
+    def expiring(self, limit: int) -> list[tuple[int, int]]:
+        """`(id, space)` of keys that have an expiry."""
+        return list(
+            self._execute(
+                "SELECT id, space FROM redis_keys WHERE expires_at_ms IS NOT NULL LIMIT ?",
+                (limit,),
+            )
+        )
+
     def value(self, key_id: int, type_name: str, on_load: Callable[[int], None]) -> bytes | List:
         """What a cold key holds. A list comes without its elements, which it loads as needed.
 

@@ -1,0 +1,272 @@
+"""What INFO says, section by section. Reads everything, changes nothing."""
+
+import os
+import platform
+import resource
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import holdfast
+from holdfast.server.meter import resident_bytes
+from holdfast.server.saving import Kind
+from holdfast.server.version import REDIS_VERSION
+from holdfast.store.keyspace import Keyspace
+from holdfast.store.store import FileStore
+
+if TYPE_CHECKING:
+    from holdfast.server.engine import Engine
+
+Facts = Iterable[tuple[str, object]]
+
+# Counting keys that expire looks at each of them; from here on it is an estimate.
+MAX_COUNTED = 50_000
+
+
+def _server(engine: "Engine") -> Facts:
+    config, meter = engine.config, engine.meter
+    yield "redis_version", REDIS_VERSION
+    yield "redis_git_sha1", "00000000"
+    yield "redis_git_dirty", 0
+    yield "redis_build_id", 0
+    yield "redis_mode", "standalone"
+    yield "holdfast_version", holdfast.__version__
+    yield "python_version", platform.python_version()
+    yield "os", f"{platform.system()} {platform.release()} {platform.machine()}"
+    yield "arch_bits", 64 if sys.maxsize > 1 << 32 else 32
+    yield "multiplexing_api", "epoll" if platform.system() == "Linux" else "kqueue"
+    yield "process_id", os.getpid()
+    yield "process_supervised", "no"
+    yield "run_id", meter.run_id
+    yield "tcp_port", config.port
+    yield "server_time_usec", engine.clock.now_us()
+    yield "uptime_in_seconds", meter.uptime_s
+    yield "uptime_in_days", meter.uptime_s // 86400
+    yield "hz", config.hz
+    yield "configured_hz", config.hz
+    yield "lru_clock", engine.keyspace.now_s & 0xFFFFFF
+    yield "executable", sys.executable
+    yield "config_file", config.file or ""
+    yield "io_threads_active", 0
+
+
+def _clients(engine: "Engine") -> Facts:
+    yield "connected_clients", len(engine.sessions)
+    yield "cluster_connections", 0
+    yield "maxclients", engine.config.maxclients
+    yield "client_recent_max_input_buffer", 0
+    yield "client_recent_max_output_buffer", 0
+    yield "blocked_clients", len(engine.waiters)
+    yield "tracking_clients", 0
+    yield "clients_in_timeout_table", sum(w.timer is not None for w in engine.waiters)
+
+
+def _memory(engine: "Engine") -> Facts:
+    config = engine.config
+    used, resident = engine.keyspace.used_bytes, resident_bytes()
+    peak = max(engine.meter.peak_bytes, used)
+    for name, nbytes in (
+        ("used_memory", used),
+        ("used_memory_rss", resident),
+        ("used_memory_peak", peak),
+        ("maxmemory", config.maxmemory),
+    ):
+        yield name, nbytes
+        yield f"{name}_human", human(nbytes)
+    yield "used_memory_peak_perc", f"{100 * used / peak if peak else 100:.2f}%"
+    yield "used_memory_dataset", used
+    yield "maxmemory_policy", config.maxmemory_policy
+    yield "mem_fragmentation_ratio", f"{resident / used if used else 0:.2f}"
+    yield "mem_fragmentation_bytes", max(0, resident - used)
+    yield "mem_allocator", "python"
+    yield "active_defrag_running", 0
+    yield "lazyfree_pending_objects", 0
+
+
+def _persistence(engine: "Engine") -> Facts:
+    saving, store = engine.saving, engine.store
+    status = "ok" if saving.last_worked else "err"
+    saves, rewrites = saving.running is Kind.SAVE, saving.running is Kind.REWRITE
+    yield "loading", 0
+    yield "async_loading", 0
+    yield "rdb_changes_since_last_save", engine.keyspace.dirty
+    yield "rdb_bgsave_in_progress", int(saves)
+    yield "rdb_last_save_time", saving.last_s
+    yield "rdb_last_bgsave_status", status
+    yield "rdb_last_bgsave_time_sec", saving.last_took_s
+    yield "rdb_current_bgsave_time_sec", saving.running_for_s if saves else -1
+    yield "rdb_saves", saving.count
+    yield "aof_enabled", int(store.is_durable)
+    yield "aof_rewrite_in_progress", int(rewrites)
+    yield "aof_rewrite_scheduled", 0
+    yield "aof_last_rewrite_time_sec", saving.last_took_s
+    yield "aof_current_rewrite_time_sec", saving.running_for_s if rewrites else -1
+    yield "aof_last_bgrewrite_status", status
+    yield "aof_last_write_status", "ok" if engine.failure is None else "err"
+    yield "holdfast_appendfsync", engine.config.appendfsync
+    yield "holdfast_last_error", engine.last_storage_error
+    if not isinstance(store, FileStore):
+        return
+    yield "holdfast_file", store.path
+    yield "holdfast_file_bytes", _size(store.path)
+    yield "holdfast_wal_bytes", _size(Path(f"{store.path}-wal"))
+    yield "holdfast_wal_pages", store.wal_pages
+    yield "holdfast_journal_lsn", store.lsn
+    yield "holdfast_journal_rows", store.lsn - store.folded_lsn
+    yield "holdfast_unfolded_ops", store.folding.pending_ops
+    yield "holdfast_unfolded_bytes", store.folding.pending_bytes
+    yield "holdfast_recovered_ops", store.recovered_ops
+    yield "holdfast_syncs", engine.turn.syncs
+    yield "holdfast_checkpoints", engine.turn.checkpoints
+
+
+def _stats(engine: "Engine") -> Facts:
+    meter, keyspace = engine.meter, engine.keyspace
+    yield "total_connections_received", meter.connections
+    yield "total_commands_processed", engine.commands_processed
+    yield "instantaneous_ops_per_sec", round(meter.ops.per_s)
+    yield "total_net_input_bytes", meter.input_bytes
+    yield "total_net_output_bytes", meter.output_bytes
+    yield "instantaneous_input_kbps", f"{meter.input.per_s / 1024:.2f}"
+    yield "instantaneous_output_kbps", f"{meter.output.per_s / 1024:.2f}"
+    yield "rejected_connections", meter.rejected_connections
+    yield "sync_full", 0
+    yield "sync_partial_ok", 0
+    yield "sync_partial_err", 0
+    yield "expired_keys", keyspace.expired
+    yield "evicted_keys", keyspace.evicted
+    yield "keyspace_hits", keyspace.hits
+    yield "keyspace_misses", keyspace.misses
+    yield "pubsub_channels", 0
+    yield "pubsub_patterns", 0
+    yield "latest_fork_usec", 0
+    yield "total_forks", 0
+    yield "unexpected_error_replies", 0
+    yield "total_error_replies", engine.error_stats.total()
+
+
+def _replication(engine: "Engine") -> Facts:
+    yield "role", "master"
+    yield "connected_slaves", 0
+    yield "master_failover_state", "no-failover"
+    yield "master_replid", engine.meter.replication_id
+    yield "master_replid2", "0" * 40
+    yield "master_repl_offset", 0
+    yield "second_repl_offset", -1
+    yield "repl_backlog_active", 0
+    yield "repl_backlog_size", 1048576
+    yield "repl_backlog_first_byte_offset", 0
+    yield "repl_backlog_histlen", 0
+
+
+def _cpu(_: "Engine") -> Facts:
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    yield "used_cpu_sys", f"{own.ru_stime:.6f}"
+    yield "used_cpu_user", f"{own.ru_utime:.6f}"
+    yield "used_cpu_sys_children", f"{children.ru_stime:.6f}"
+    yield "used_cpu_user_children", f"{children.ru_utime:.6f}"
+
+
+def _modules(_: "Engine") -> Facts:
+    return ()
+
+
+def _commandstats(engine: "Engine") -> Facts:
+    for name, stats in engine.command_stats.items():
+        if stats.calls or stats.rejected or stats.failed:
+            us = stats.ns // 1000
+            counts = f"calls={stats.calls},usec={us},usec_per_call={us / (stats.calls or 1):.2f}"
+            refused = f"rejected_calls={stats.rejected},failed_calls={stats.failed}"
+            yield f"cmdstat_{name}", f"{counts},{refused}"
+
+
+def _errorstats(engine: "Engine") -> Facts:
+    for code, count in sorted(engine.error_stats.items()):
+        yield f"errorstat_{code.decode('latin-1')}", f"count={count}"
+
+
+def _cluster(_: "Engine") -> Facts:
+    yield "cluster_enabled", 0
+
+
+def _keyspace(engine: "Engine") -> Facts:
+    expiring = expiring_keys(engine.keyspace)
+    for database in engine.keyspace.databases:
+        if len(database):
+            expires = min(expiring[database.space.id], len(database))
+            yield (
+                f"db{database.index}",
+                f"keys={len(database)},expires={expires},avg_ttl=0",
+            )
+
+
+def expiring_keys(keyspace: Keyspace) -> Counter[int]:
+    """How many keys have an expiry, by space: in memory, and in the file only."""
+    ids = {key.id: key.space.id for key in keyspace.expiring.keys(MAX_COUNTED)}
+    tables = keyspace.tables
+    if tables is not None and any(database.space.cold for database in keyspace.databases):
+        ids |= {
+            key_id: space_id
+            for key_id, space_id in tables.expiring(MAX_COUNTED)
+            if not keyspace.is_ahead_of_file(key_id)
+        }
+    return Counter(ids.values())
+
+
+Section = Callable[["Engine"], Facts]
+SECTIONS: dict[str, Section] = {
+    "Server": _server,
+    "Clients": _clients,
+    "Memory": _memory,
+    "Persistence": _persistence,
+    "Stats": _stats,
+    "Replication": _replication,
+    "CPU": _cpu,
+    "Modules": _modules,
+    "Commandstats": _commandstats,
+    "Errorstats": _errorstats,
+    "Latencystats": _modules,  # nothing is measured there yet
+    "Cluster": _cluster,
+    "Keyspace": _keyspace,
+}
+ONLY_WHEN_ASKED = {"commandstats", "latencystats"}
+
+
+def info(engine: "Engine", asked: Iterable[str]) -> str:
+    """The sections asked for, by name or as `default`, `all`, `everything`; in our order."""
+    wanted = {name.lower() for name in asked} or {"default"}
+    every = bool(wanted & {"all", "everything"})
+    return "\r\n".join(
+        _shown(title, section(engine))
+        for title, section in SECTIONS.items()
+        if every
+        or title.lower() in wanted
+        or ("default" in wanted and title.lower() not in ONLY_WHEN_ASKED)
+    )
+
+
+def _shown(title: str, facts: Facts) -> str:
+    lines: Iterator[str] = (f"{name}:{value}\r\n" for name, value in facts)
+    return f"# {title}\r\n" + "".join(lines)
+
+
+def human(nbytes: int) -> str:
+    """As Redis shows sizes to people: 512B, 1.50K, 2.00G."""
+    if nbytes < 1024:
+        return f"{nbytes}B"
+    size = float(nbytes)
+    for unit in "KMGTP":
+        size /= 1024
+        if size < 1024 or unit == "P":
+            break
+    return f"{size:.2f}{unit}"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,54 @@
+"""What CONFIG SET does to a running server: the one place that subscribes to parameters.
+
+Most parameters are read where they matter, each time, and need nothing here.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.server.engine import Engine
+
+LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "verbose": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+}
+
+
+def follow(engine: "Engine") -> None:
+    """Keep the engine as the configuration says, from now on."""
+    config = engine.config
+
+    def appendfsync() -> None:
+        engine.turn.set_appendfsync(config.appendfsync)
+
+    def slowlog() -> None:
+        threshold_us = config.slowlog_log_slower_than
+        engine.slow_ns = threshold_us * 1000 if threshold_us >= 0 else 1 << 63
+        engine.slowlog.max_len = config.slowlog_max_len
+        engine.slowlog.trim()
+
+    def loglevel() -> None:
+        logging.getLogger("holdfast").setLevel(LOG_LEVELS[config.loglevel])
+
+    effects: dict[str, Callable[[], None]] = {
+        "appendfsync": appendfsync,
+        "slowlog-log-slower-than": slowlog,
+        "slowlog-max-len": slowlog,
+        "loglevel": loglevel,
+        "port": _needs_a_restart,
+        "bind": _needs_a_restart,
+        "tls-port": _needs_a_restart,
+    }
+    for name, effect in effects.items():
+        config.subscribe(name, effect)
+    slowlog()
+
+
+def _needs_a_restart() -> None:
+    raise ConfigError("the server listens where it was started; restart it to change that")
