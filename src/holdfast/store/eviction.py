@@ -39,12 +39,14 @@ class Eviction:
             self._candidates.clear()
             return 0
         count = 0
+        shown = {database.space for database in keyspace.databases}
         for _ in range(limit):
             key = self._draw()
             if key is None or keyspace.used_bytes <= max_bytes:
                 break
             if (
                 key.is_attached
+                and key.space in shown  # else a candidate from before FLUSHDB
                 and self._fold.is_clean(key.id)
                 and not keyspace.is_ahead_of_file(key.id)
             ):

@@ -76,6 +76,11 @@ class Space:
     def __len__(self) -> int:
         return len(self.keys) + self.cold
 
+    @property
+    def nbytes(self) -> int:
+        """What its keys take in memory, counted."""
+        return sum(key.nbytes for key in self.keys.values())
+
 
 class Database:
     """One of the sixteen. Stays when its space is flushed or swapped."""
@@ -189,8 +194,11 @@ class Database:
         if type(key.value) is bytes:
             return self.create(name, key.value, key.expires_at_ms)
         assert isinstance(key.value, List)
+        ops, row_at = keyspace.ops, len(keyspace.ops)
         value = key.value.copy(keyspace.next_id, keyspace)
-        return self._new(name, value, key.expires_at_ms)
+        twin = self._new(name, value, key.expires_at_ms)
+        ops.insert(row_at, ops.pop())  # recovery has to hear of a key before its elements
+        return twin
 
     def set_expiry(self, key: Key, expires_at_ms: int | None) -> None:
         keyspace = self.keyspace
@@ -222,8 +230,10 @@ class Database:
             if self.find(name) is not None:
                 self.touch(name)
         if count:
-            self.show(self.keyspace.new_space())
-            self.keyspace.dirty += count
+            keyspace = self.keyspace
+            keyspace.used_bytes -= self.space.nbytes
+            self.show(keyspace.new_space())
+            keyspace.dirty += count
         return count
 
     def swap(self, other: "Database") -> None:
@@ -323,25 +333,32 @@ class Keyspace:
 
     def __init__(self, tables: "Tables | None" = None, databases: int = 16) -> None:
         self.tables = tables
+        self.now_ms = 0
+        self.now_s = 0
+        self.dirty = 0  # changes since the last save
+        self.hits = self.misses = self.expired = self.evicted = 0
+        self.notify_kinds = 0
+        self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
+        self.databases = [Database(self, index, Space(index)) for index in range(databases)]
+        self.forget()
+
+    def forget(self) -> None:
+        """Know what the tables say and nothing else. Sessions keep their databases, waiters and
+        watches stay where they are; whoever watched anything is told that it changed."""
         self.ops: list[Op] = []
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
-        self.now_ms = 0
-        self.now_s = 0
-        self.next_id = FIRST_ID if tables is None else tables.next_id()
+        self.next_id = FIRST_ID if self.tables is None else self.tables.next_id()
         self.boundary = self.cut = self.next_id
         self.created: list[Key] = []
         self.unfolded: dict[int, Key] = {}
         self.folding: dict[int, Key] = {}
         self.ready: list[tuple[Database, bytes]] = []  # names that waiters may now be served from
         self.expiring = ExpiryHeap()
-        self.dirty = 0  # changes since the last save
-        self.hits = self.misses = self.expired = self.evicted = 0
-        self.notify_kinds = 0
-        self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
-        self.databases = [
-            Database(self, index, self._first_space(index)) for index in range(databases)
-        ]
+        for database in self.databases:
+            database.space = self._first_space(database.index)
+            for name in database.watched:
+                database.touch(name)
 
     def _first_space(self, index: int) -> Space:
         """What the file says; a database never flushed or swapped shows the space of its number."""
@@ -433,19 +450,6 @@ class Keyspace:
         self.unfolded = self.folding | self.unfolded
         self.folding = {}
         self.cut = self.boundary
-
-    def become(self, fresh: "Keyspace") -> None:
-        """Take over another keyspace's content. Sessions keep their databases, waiters and
-        watches stay where they are; whoever watched anything is told that it changed."""
-        for mine, theirs in zip(self.databases, fresh.databases, strict=True):
-            mine.space = theirs.space
-            for name in mine.watched:
-                mine.touch(name)
-        self.ops, self.undo, self.ready = [], None, []
-        self.used_bytes = fresh.used_bytes
-        self.next_id, self.boundary, self.cut = fresh.next_id, fresh.boundary, fresh.cut
-        self.created, self.unfolded, self.folding = fresh.created, fresh.unfolded, fresh.folding
-        self.expiring = fresh.expiring
 
     # -- walking all keys ---------------------------------------------------------------------
 

@@ -37,8 +37,9 @@ class _Replay:
         table, key_id, sub, value = op
         keyspace = self._keyspace
         if table == SPACES:
-            keyspace.databases[key_id].space = self._space(value)
             keyspace.next_id = max(keyspace.next_id, value + 1)
+            if key_id < len(keyspace.databases):  # there may have been more when it was written
+                keyspace.databases[key_id].space = self._space(value)
             return
         keyspace.next_id = max(keyspace.next_id, key_id + 1)
         key = self._key(key_id)
@@ -54,17 +55,21 @@ class _Replay:
     def finish(self) -> None:
         """Say where the tables are behind (see Keyspace).
 
-        Every key above the lowest one that the tables lack is in the journal too, so from
-        there on memory has them all.
+        Every key above the lowest living one that the tables lack is in the journal too, so
+        from there on memory has them all. (Dead ones prove nothing: their rows may be missing
+        because the fold had got to their end.)
         """
         keyspace = self._keyspace
-        keyspace.boundary = min(self._created, default=keyspace.next_id)
+        living = [key_id for key_id in self._created if self._keys[key_id] is not None]
+        keyspace.boundary = min(living, default=keyspace.next_id)
         keyspace.cut = keyspace.boundary
         keyspace.created = [
             key
             for key_id, key in sorted(self._keys.items())
             if key is not None and key_id >= keyspace.boundary
         ]
+        # Values changed while they were attached, and names were taken for a while by two.
+        keyspace.used_bytes = sum(database.space.nbytes for database in keyspace.databases)
 
     def _apply_row(
         self, key_id: int, key: Key | None, row: tuple[int, bytes, str, int | None] | None

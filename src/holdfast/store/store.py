@@ -23,7 +23,9 @@ class MemoryStore:
     """Nothing lasts: no file, no journal, nothing to wait for."""
 
     is_durable = False
+    is_broken = False
     path: Path | None = None
+    lsn = folded_lsn = 0
 
     def __init__(self, databases: int = 16) -> None:
         self.keyspace = Keyspace(None, databases)
@@ -58,9 +60,12 @@ class MemoryStore:
 
     def close(self) -> None: ...
 
+    def abandon(self) -> None: ...
+
 
 class FileStore:
     is_durable = True
+    is_broken = False  # a sync failed, so nothing may be written any more
     max_bytes = 0  # of values in memory; 0: no limit
 
     def __init__(self, path: Path, databases: int = 16, vfs: str | None = None) -> None:
@@ -72,7 +77,15 @@ class FileStore:
             raise StorageError(f"cannot open {path}: {error.strerror}") from None
         try:
             self._connection = open_database(path, vfs)
-            self._open(databases)
+            try:
+                self._open(databases)
+            except BaseException:
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._connection.close()
+                raise
+        except (apsw.Error, OSError) as error:
+            self._lock.release()
+            raise StorageError(f"cannot open {path}: {error}") from None
         except BaseException:
             self._lock.release()
             raise
@@ -94,6 +107,16 @@ class FileStore:
         self.folding.add(self.journal.lsn, ops, nbytes)
         self.keyspace.ops = []
         return True
+
+    @property
+    def lsn(self) -> int:
+        """The number of the last batch."""
+        return self.journal.lsn
+
+    @property
+    def folded_lsn(self) -> int:
+        """Up to which batch everything is in the tables."""
+        return self.folding.folded_lsn
 
     @property
     def wal_pages(self) -> int:
@@ -135,11 +158,12 @@ class FileStore:
 
     def reload(self) -> None:
         """Forget memory and read the file again: what a failed commit left must not be seen."""
-        fresh = Keyspace(self.keyspace.tables, len(self.keyspace.databases))
-        self.folding = Fold(self._connection, self.journal, fresh)
-        recover(fresh, self.journal, self.folding)
-        self.keyspace.become(fresh)
-        self.folding.keyspace = self.keyspace
+        try:
+            self.keyspace.forget()
+            self.folding = Fold(self._connection, self.journal, self.keyspace)
+            recover(self.keyspace, self.journal, self.folding)
+        except apsw.Error as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from error
         self._eviction = Eviction(self.keyspace, self.folding, random.Random())
 
     def probe(self) -> bool:
@@ -147,16 +171,28 @@ class FileStore:
         return self.journal.probe()
 
     def close(self) -> None:
-        """Leave a file that is complete without its journal. Anything uncommitted is committed."""
+        """Leave a file that is complete without its journal. Anything uncommitted is committed.
+
+        Raises StorageError when that fails; what was committed before is in the file all the same.
+        """
         try:
-            self.commit()
-            self.fold()
-            self.journal.close()
-            self._checkpointer.close()
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            if not self.is_broken:
+                self.commit()
+                self.fold()
+                self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            raise StorageError(f"cannot write the tables: {error}") from None
         finally:
-            self._connection.close()
-            self._lock.release()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close, but write nothing more: the next opening finds what the last commit left."""
+        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self.journal.close()
+        self._checkpointer.close()
+        self._connection.close()
+        self._lock.release()
 
 
 Store = MemoryStore | FileStore

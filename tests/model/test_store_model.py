@@ -1,0 +1,465 @@
+"""Random work on a whole store, against plain dicts: what it holds, what it counts, what lasts.
+
+Commits, fold slices, evictions, checkpoints, failures, clean restarts and crashes come at any
+moment between the changes. Slices, chunks and windows are tiny, so that nearly every change
+meets a fold that is half done. A crash is a copy of the files, opened as they are.
+"""
+
+import copy
+import itertools
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.errors import StorageError
+from holdfast.store import chunks, fold, lists, store
+from holdfast.store.expiry import expire_due
+from holdfast.store.keyspace import GENERIC, LIST, Database
+from holdfast.store.lists import List
+from holdfast.store.store import FileStore
+from tests.store.consistency import check_counts, check_rows, check_settled
+
+DATABASES = 4
+NAMES = [b"name:%d" % number for number in range(10)]
+ELEMENTS = [b"", b"a", b"bb", b"ccc", b"d" * 30]
+
+tokens = itertools.count()
+
+
+class Entry:
+    """What a name should hold. The token tells a key from a later one of the same name."""
+
+    def __init__(self, value: bytes | list[bytes], expires_at_ms: int | None = None) -> None:
+        self.value = value
+        self.expires_at_ms = expires_at_ms
+        self.token = next(tokens)
+
+
+Model = list[dict[bytes, Entry]]
+
+
+class Scan:
+    """A SCAN in progress: whoever is there throughout has to be seen."""
+
+    def __init__(self, index: int, entries: dict[bytes, Entry]) -> None:
+        self.index = index
+        self.cursor = 0
+        self.throughout = {name: entry.token for name, entry in entries.items()}
+        self.seen: set[bytes] = set()
+
+
+class Work:
+    def __init__(self, rng: random.Random, folder: Path) -> None:
+        self.rng = rng
+        self.folder = folder
+        self.generation = 0
+        self.model: Model = [{} for _ in range(DATABASES)]
+        self.committed: Model = copy.deepcopy(self.model)
+        self.overdue = 0  # expired keys that nobody may have looked at yet
+        self.now_ms = 1_000_000
+        self.scan: Scan | None = None
+        self.store = self.open(self.path)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.generation}.db"
+
+    def open(self, path: Path) -> FileStore:
+        opened = FileStore(path, DATABASES)
+        opened.keyspace.now_ms = self.now_ms
+        return opened
+
+    def database(self) -> tuple[Database, dict[bytes, Entry]]:
+        index = self.rng.choice([0, 0, 0, 1, 1, 2, 3])
+        return self.store.keyspace.databases[index], self.model[index]
+
+    def name(self) -> bytes:
+        if self.rng.random() < 0.1:
+            return b"other:%d" % self.rng.randrange(200)
+        return self.rng.choice(NAMES)
+
+    def elements(self) -> list[bytes]:
+        return [self.rng.choice(ELEMENTS) for _ in range(self.rng.choice([1, 1, 2, 5, 20]))]
+
+    def some_expiry(self) -> int | None:
+        return self.rng.choice([None, None, self.now_ms + self.rng.randrange(1, 3000)])
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def set(self) -> None:
+        database, entries = self.database()
+        name, value, expires_at_ms = self.name(), self.rng.randbytes(3), self.some_expiry()
+        keep_ttl = expires_at_ms is None and self.rng.random() < 0.3
+        database.set_string(name, value, expires_at_ms, keep_ttl=keep_ttl)
+        database.signal(name, b"set", GENERIC)
+        old = entries.get(name)
+        if keep_ttl and old is not None:
+            expires_at_ms = old.expires_at_ms
+        if old is not None and isinstance(old.value, bytes):
+            old.value, old.expires_at_ms = value, expires_at_ms
+        else:
+            entries[name] = Entry(value, expires_at_ms)
+
+    def set_many(self) -> None:
+        database, entries = self.database()
+        for number in self.rng.sample(range(200), 20):
+            name = b"other:%d" % number
+            database.set_string(name, b"many")
+            entries[name] = Entry(b"many")
+
+    def remove(self) -> None:
+        database, entries = self.database()
+        name = self.name()
+        key = database.find(name)
+        assert (key is not None) == (name in entries)
+        if key is not None:
+            database.remove(key)
+            del entries[name]
+
+    def rename(self) -> None:
+        database, entries = self.database()
+        target, target_entries = (database, entries)
+        if self.rng.random() < 0.4:
+            target, target_entries = self.database()
+        old, new = self.name(), self.name()
+        key = database.find(old)
+        assert (key is not None) == (old in entries)
+        if key is None or (target is database and old == new):
+            return
+        in_the_way = target.find(new)
+        assert (in_the_way is not None) == (new in target_entries)
+        if in_the_way is not None:
+            target.remove(in_the_way)
+        database.move(key, target, new)
+        target_entries[new] = entries.pop(old)
+
+    def copy(self) -> None:
+        database, entries = self.database()
+        target, target_entries = self.database()
+        old, new = self.name(), self.name()
+        key = database.find(old)
+        if key is None or (target is database and old == new):
+            return
+        in_the_way = target.find(new)
+        if in_the_way is not None:
+            target.remove(in_the_way)
+        target.copy(key, new)
+        entry = entries[old]
+        target_entries[new] = Entry(copy.copy(entry.value), entry.expires_at_ms)
+
+    def expire(self) -> None:
+        database, entries = self.database()
+        name, expires_at_ms = self.name(), self.some_expiry()
+        key = database.find(name)
+        if key is not None:
+            database.set_expiry(key, expires_at_ms)
+            entries[name].expires_at_ms = expires_at_ms
+
+    def flush(self) -> None:
+        database, entries = self.database()
+        database.flush()
+        entries.clear()
+
+    def swap(self) -> None:
+        one, other = self.rng.sample(range(DATABASES), 2)
+        databases = self.store.keyspace.databases
+        databases[one].swap(databases[other])
+        self.model[one], self.model[other] = self.model[other], self.model[one]
+        self.scan = None
+
+    # -- changes of lists ---------------------------------------------------------------------
+
+    def push(self) -> None:
+        database, entries = self.database()
+        name, values = self.name(), self.elements()
+        if name in entries and isinstance(entries[name].value, bytes):
+            return
+        _, subject = database.find_list(name) or database.create_list(name)
+        elements = entries.setdefault(name, Entry([])).value
+        assert isinstance(elements, list)
+        if self.rng.random() < 0.5:
+            subject.push_left(values, self.store.keyspace)
+            elements[:0] = reversed(values)
+        else:
+            subject.push_right(values, self.store.keyspace)
+            elements += values
+
+    def change_list(self) -> None:
+        database, entries = self.database()
+        name = self.rng.choice([name for name in entries if name in NAMES] or NAMES)
+        if name not in entries or isinstance(entries[name].value, bytes):
+            return
+        found = database.find_list(name)
+        assert found is not None
+        key, subject = found
+        elements = entries[name].value
+        assert isinstance(elements, list)
+        self.rng.choice(
+            [self._pop_left, self._pop_right, self._pop_all, self._lset, self._linsert, self._lrem]
+        )(subject, elements)
+        if not elements:
+            del entries[name]
+        database.shrunk(key, b"changed", LIST)
+
+    def _pop_left(self, subject: List, elements: list[bytes]) -> None:
+        count = self.rng.randint(1, 4)
+        assert subject.pop_left(count, self.store.keyspace) == elements[:count]
+        del elements[:count]
+
+    def _pop_right(self, subject: List, elements: list[bytes]) -> None:
+        count = self.rng.randint(1, 4)
+        assert subject.pop_right(count, self.store.keyspace) == elements[::-1][:count]
+        del elements[-count:]
+
+    def _pop_all(self, subject: List, elements: list[bytes]) -> None:
+        subject.trim(1, 0, self.store.keyspace)
+        elements.clear()
+
+    def _lset(self, subject: List, elements: list[bytes]) -> None:
+        at, value = self.rng.randrange(len(elements)), self.rng.choice(ELEMENTS)
+        assert subject.set(at, value, self.store.keyspace)
+        elements[at] = value
+
+    def _linsert(self, subject: List, elements: list[bytes]) -> None:
+        pivot = self.rng.choice(elements)
+        for value in self.elements():
+            assert subject.insert(pivot, value, True, self.store.keyspace)
+            elements.insert(elements.index(pivot), value)
+
+    def _lrem(self, subject: List, elements: list[bytes]) -> None:
+        value = self.rng.choice(ELEMENTS)
+        assert subject.remove(1, value, self.store.keyspace) == (value in elements)
+        if value in elements:
+            elements.remove(value)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        database, entries = self.database()
+        name = self.name()
+        key, entry = database.find(name), entries.get(name)
+        assert (key is None) == (entry is None)
+        if key is None or entry is None:
+            return
+        assert key.expires_at_ms == entry.expires_at_ms
+        if isinstance(key.value, List):
+            at = self.rng.randrange(len(entry.value))
+            assert key.value.index(at) == entry.value[at]
+            assert len(key.value) == len(entry.value)
+        else:
+            assert key.value == entry.value
+
+    def go_on_scanning(self) -> None:
+        if self.scan is None:
+            index = self.rng.randrange(DATABASES)
+            self.scan = Scan(index, self.model[index])
+        scan = self.scan
+        database = self.store.keyspace.databases[scan.index]
+        scan.cursor, found = self.store.keyspace.scan(
+            database.space, scan.cursor, self.rng.randint(1, 8)
+        )
+        entries = self.model[scan.index]
+        for name, type_name in found:
+            assert type_name == ("string" if isinstance(entries[name].value, bytes) else "list")
+            scan.seen.add(name)
+        if not scan.cursor:
+            assert set(scan.throughout) <= scan.seen
+            self.scan = None
+
+    def keep_track_of_scan(self) -> None:
+        """Forget who went away meanwhile: a scan owes them nothing."""
+        if self.scan is not None:
+            entries = self.model[self.scan.index]
+            self.scan.throughout = {
+                name: token
+                for name, token in self.scan.throughout.items()
+                if name in entries and entries[name].token == token
+            }
+
+    # -- the passing of time ------------------------------------------------------------------
+
+    def wait(self) -> None:
+        self.now_ms += self.rng.choice([1, 100, 1000])
+        self.store.keyspace.now_ms = self.now_ms
+        for model in (self.model, self.committed):
+            for entries in model:
+                gone = [
+                    name
+                    for name, entry in entries.items()
+                    if entry.expires_at_ms is not None and entry.expires_at_ms <= self.now_ms
+                ]
+                for name in gone:
+                    del entries[name]
+                if model is self.model:
+                    self.overdue += len(gone)
+
+    def reap(self) -> None:
+        expire_due(self.store.keyspace, 10_000)
+        self.overdue = 0
+
+    # -- the file -----------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        self.store.commit()
+        self.committed = copy.deepcopy(self.model)
+
+    def fold_some(self) -> None:
+        for _ in range(self.rng.randint(1, 6)):
+            self.store.fold_step()
+
+    def fold_all(self) -> None:
+        self.commit()
+        self.store.fold()
+
+    def evict(self) -> None:
+        self.store.max_bytes = self.rng.choice([1, 1000, 5000])
+        for _ in range(self.rng.randint(1, 4)):
+            self.store.make_room()
+
+    def checkpoint(self) -> None:
+        self.rng.choice([self.store.checkpoint, self.store.sync_and_checkpoint])()
+
+    def fail_to_commit(self) -> None:
+        if not self.store.keyspace.ops:
+            return
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.store.journal, "append", _full_journal)
+            with pytest.raises(StorageError):
+                self.store.commit()
+        self.reload()
+
+    def fail_to_fold(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            method = self.rng.choice(["_write_slice", "_bury_spaces", "_empty_list"])
+            patch.setattr(fold.Fold, method, _full_table)
+            try:
+                for _ in range(self.rng.randint(1, 6)):
+                    self.store.fold_step()
+            except StorageError:
+                if self.rng.random() < 0.5:
+                    self.reload()
+
+    def reload(self) -> None:
+        self.store.reload()
+        self.roll_back()
+
+    def roll_back(self) -> None:
+        self.model = copy.deepcopy(self.committed)
+        self.overdue = 1 << 30  # what was reaped may be back
+        self.scan = None
+
+    def restart(self) -> None:
+        self.store.close()
+        self.committed = copy.deepcopy(self.model)
+        self.check_settled_file()
+        self.store = self.open(self.path)
+        self.scan = None
+        self.overdue = 1 << 30
+
+    def crash(self) -> None:
+        old, self.generation = self.path, self.generation + 1
+        _copy_files(old, self.path)
+        self.store.abandon()
+        self.store = self.open(self.path)
+        self.roll_back()
+
+    def look_at_a_crash(self) -> None:
+        """What a crash now would leave; the store itself goes on undisturbed, and cold."""
+        aside = self.folder / "aside.db"
+        _copy_files(self.path, aside)
+        opened = self.open(aside)
+        check_rows(aside)
+        if self.rng.random() < 0.5:
+            self.compare(opened, self.committed)
+        check_counts(opened.keyspace)
+        opened.close()
+        check_settled(aside)
+        opened = self.open(aside)
+        self.compare(opened, self.committed)
+        opened.abandon()
+
+    def check_settled_file(self) -> None:
+        check_settled(self.path)
+
+    # -- comparing ----------------------------------------------------------------------------
+
+    def compare(self, store: FileStore, model: Model) -> None:
+        keyspace = store.keyspace
+        for database, entries in zip(keyspace.databases, model, strict=True):
+            assert sorted(keyspace.names(database.space)) == sorted(entries)
+            for name, entry in entries.items():
+                key = database.find(name)
+                assert key is not None, name
+                value = list(key.value) if isinstance(key.value, List) else key.value
+                assert (value, key.expires_at_ms) == (entry.value, entry.expires_at_ms)
+        check_counts(keyspace)
+
+    def check(self) -> None:
+        check_counts(self.store.keyspace)
+        living = sum(map(len, self.model))
+        assert living <= sum(map(len, self.store.keyspace.databases)) <= living + self.overdue
+        for database, entries in zip(self.store.keyspace.databases, self.model, strict=True):
+            names = list(self.store.keyspace.names(database.space))
+            assert sorted(names) == sorted(entries)
+
+    CHANGES: tuple[Callable[["Work"], None], ...] = (
+        set, set, set, set_many, remove, remove, rename, rename, rename, copy, expire,
+        push, push, push, change_list, change_list, change_list, change_list,
+    )  # fmt: skip
+    RARE_CHANGES: tuple[Callable[["Work"], None], ...] = (flush, swap, wait, reap)
+    FILE_WORK: tuple[Callable[["Work"], None], ...] = (
+        commit, commit, commit, commit, fold_some, fold_some, fold_some, fold_some, evict,
+    )  # fmt: skip
+    RARE_FILE_WORK: tuple[Callable[["Work"], None], ...] = (
+        fold_all, checkpoint, fail_to_commit, fail_to_fold, restart, crash, crash,
+        look_at_a_crash, look_at_a_crash,
+    )  # fmt: skip
+
+    def step(self) -> None:
+        steps = self.rng.choices(
+            (self.CHANGES, self.RARE_CHANGES, self.FILE_WORK, self.RARE_FILE_WORK), (20, 1, 10, 1)
+        )[0]
+        self.rng.choice(steps)(self)
+        self.keep_track_of_scan()
+        self.rng.choice([Work.read, Work.go_on_scanning])(self)
+        if self.rng.random() < 0.1:
+            self.check()
+
+
+def _full_journal(ops: object) -> int:
+    raise StorageError("cannot write the journal: full")
+
+
+def _full_table(*args: object) -> None:
+    raise apsw.FullError("full")
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    for suffix in ("", "-wal"):
+        shutil.copyfile(f"{source}{suffix}", f"{target}{suffix}")
+    Path(f"{target}-shm").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_store_does_what_dicts_do(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
+    monkeypatch.setattr(fold, "COALESCE_OPS", rng.choice([1, 5, 1000]))
+    monkeypatch.setattr(fold, "LARGEST_SORTED_BUCKET", rng.choice([0, 4096]))
+    monkeypatch.setattr(store, "EVICTION_SLICE", rng.choice([2, 64]))
+    monkeypatch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))
+    monkeypatch.setattr(lists, "WINDOW", rng.choice([2, 8]))
+    work = Work(rng, tmp_path)
+    for _ in range(600):
+        work.step()
+    work.check()
+    work.compare(work.store, work.model)
+    work.restart()
+    work.compare(work.store, work.model)
+    work.store.abandon()

@@ -1,0 +1,92 @@
+"""What has to be true of every file and of every keyspace, whatever happened to it."""
+
+from pathlib import Path
+
+import apsw
+
+from holdfast.store.keyspace import Keyspace
+from holdfast.store.lists import List
+
+# Each query finds rows that must not be: at any moment …
+NEVER = {
+    "a space's size is not what is in it": """
+        SELECT * FROM redis_space_sizes s
+        WHERE keys <> (SELECT count(*) FROM redis_keys k WHERE k.space = s.space)""",
+    "keys in a space without a size": """
+        SELECT * FROM redis_keys WHERE space NOT IN (SELECT space FROM redis_space_sizes)""",
+    "a list's length is not what is in it": """
+        SELECT * FROM redis_list_meta m
+        WHERE length <> (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id)
+        OR off_grid <> (SELECT count(*) FROM redis_list_items i
+                        WHERE i.key_id = m.key_id AND pos & 0xFFFFF)""",
+    "elements of a list without a length": """
+        SELECT * FROM redis_list_items WHERE key_id NOT IN (SELECT key_id FROM redis_list_meta)""",
+    "elements of a list that is neither alive nor in a grave": """
+        SELECT * FROM redis_list_items
+        WHERE key_id NOT IN (SELECT id FROM redis_keys UNION SELECT id FROM redis_graves)""",
+    "strings without a key": """
+        SELECT * FROM redis_strings WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
+}
+# … and when everything is folded.
+SETTLED = {
+    "a journal": "SELECT lsn FROM journal",
+    "graves": "SELECT * FROM redis_graves",
+    "two keys of one name": "SELECT * FROM redis_keys GROUP BY space, name HAVING count(*) > 1",
+    "keys in a space that nobody shows": """
+        SELECT * FROM redis_keys WHERE space NOT IN (SELECT space FROM redis_databases)""",
+    "two databases that show one space": """
+        SELECT * FROM redis_databases GROUP BY space HAVING count(*) > 1""",
+    "strings without a value": """
+        SELECT * FROM redis_keys
+        WHERE type = 'string' AND id NOT IN (SELECT key_id FROM redis_strings)""",
+    "empty lists": """
+        SELECT * FROM redis_keys
+        WHERE type = 'list' AND id NOT IN (SELECT key_id FROM redis_list_items)""",
+    "what lists left behind": """
+        SELECT * FROM redis_list_meta WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
+}
+
+
+def check_rows(path: Path) -> None:
+    _check(path, NEVER)
+
+
+def check_settled(path: Path) -> None:
+    """After a clean close."""
+    _check(path, NEVER | SETTLED)
+
+
+def _check(path: Path, forbidden: dict[str, str]) -> None:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        for what, query in forbidden.items():
+            rows = list(connection.execute(query))
+            assert not rows, f"{what}: {rows[:5]}"
+        assert connection.execute("PRAGMA integrity_check").get == "ok"
+    finally:
+        connection.close()
+
+
+def check_counts(keyspace: Keyspace) -> None:
+    """Does a keyspace know how many keys are where, and how much memory they take?"""
+    ids = [key.id for key in keyspace.created]
+    assert ids == sorted(set(ids))
+    used_bytes = 0
+    for database in keyspace.databases:
+        space = database.space
+        for name, key in space.keys.items():
+            assert (key.name, key.space) == (name, space)
+            used_bytes += key.nbytes
+            if isinstance(key.value, List):
+                key.value.check()
+        if keyspace.tables is not None:
+            assert space.cold == _count_cold(
+                keyspace, space.id, {k.id for k in space.keys.values()}
+            )
+    assert keyspace.used_bytes == used_bytes
+
+
+def _count_cold(keyspace: Keyspace, space_id: int, hot: set[int]) -> int:
+    assert keyspace.tables is not None
+    rows = keyspace.tables._execute("SELECT id FROM redis_keys WHERE space = ?", (space_id,))
+    return sum(key_id not in hot and not keyspace.is_ahead_of_file(key_id) for (key_id,) in rows)
