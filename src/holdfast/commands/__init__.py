@@ -1,5 +1,5 @@
 """The commands on data, one file per family. Importing this package fills the table."""
 
-from holdfast.commands import keys, lists, strings
+from holdfast.commands import expiry, keys, lcs, lists, numbers, object, strings
 
-__all__ = ["keys", "lists", "strings"]
+__all__ = ["expiry", "keys", "lcs", "lists", "numbers", "object", "strings"]

@@ -1,14 +1,40 @@
-"""Commands on keys of any type."""
+"""Commands on keys of any type, and on whole databases; expiry is in expiry.py, OBJECT in
+object.py."""
 
+import re
+from functools import partial
+
+from holdfast.commands.args import Options, parse_int
 from holdfast.commands.context import Context
-from holdfast.commands.table import command, many
-from holdfast.resp import Reply
-from holdfast.store.keyspace import GENERIC
+from holdfast.commands.table import command, many, one
+from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
+from holdfast.glob import Matcher, compile_glob
+from holdfast.resp import OK, Reply, Simple
+from holdfast.store.keyspace import GENERIC, Database
+
+SAME_OBJECT = CommandError("ERR source and destination objects are the same")
+NO_SUCH_DATABASE = CommandError("ERR DB index is out of range")
+BEYOND_INT = CommandError(
+    "ERR value is out of range, value must between -2147483648 and 2147483647"
+)
+INVALID_CURSOR = CommandError("ERR invalid cursor")
+
+generic = partial(command, group="generic", categories="keyspace")
+server = partial(command, group="server")
+
+MULTI_SHARD_SUM = ("request_policy:multi_shard", "response_policy:agg_sum")
 
 
-@command("del", -2, "write", many("RM delete"), group="generic", since="1.0.0")
+# -- removing, counting, describing -------------------------------------------------------------
+
+
+@generic("unlink", -2, "write fast", many("RM delete"), since="4.0.0", tips=MULTI_SHARD_SUM)
+@generic("del", -2, "write", many("RM delete"), since="1.0.0", tips=MULTI_SHARD_SUM)
 def del_(c: Context, argv: list[bytes]) -> Reply:
-    """Remove keys."""
+    """Remove keys; how many there were.
+
+    DEL key [key ...]
+    """
     count = 0
     for name in argv[1:]:
         key = c.db.find(name)
@@ -17,3 +43,301 @@ def del_(c: Context, argv: list[bytes]) -> Reply:
             c.db.signal(name, b"del", GENERIC)
             count += 1
     return count
+
+
+@generic("exists", -2, "readonly fast", many("RO"), since="1.0.0", tips=MULTI_SHARD_SUM)
+def exists(c: Context, argv: list[bytes]) -> Reply:
+    """How many of the keys exist; one that is named twice counts twice.
+
+    EXISTS key [key ...]
+    """
+    return sum(c.db.read(name, is_use=False) is not None for name in argv[1:])
+
+
+@generic("touch", -2, "readonly fast", many("RO"), since="3.2.1", tips=MULTI_SHARD_SUM)
+def touch(c: Context, argv: list[bytes]) -> Reply:
+    """Use keys without reading them; how many there were.
+
+    TOUCH key [key ...]
+    """
+    return sum(c.db.read(name) is not None for name in argv[1:])
+
+
+@generic("type", 2, "readonly fast", one("RO"), since="1.0.0")
+def type_(c: Context, argv: list[bytes]) -> Reply:
+    """The type of a key's value, or none.
+
+    TYPE key
+    """
+    key = c.db.read(argv[1], is_use=False)
+    return Simple(b"none" if key is None else key.type_name.encode())
+
+
+# -- finding names ----------------------------------------------------------------------------
+
+
+@generic(
+    "keys",
+    2,
+    "readonly",
+    since="1.0.0",
+    categories="keyspace dangerous",
+    tips=("request_policy:all_shards", "nondeterministic_output_order"),
+)
+def keys(c: Context, argv: list[bytes]) -> Reply:
+    """All names that match a pattern.
+
+    KEYS pattern
+    """
+    matches = _matcher(argv[1])
+    names = c.keyspace.names(c.db.space)
+    return tuple(names if matches is None else filter(matches, names))
+
+
+@generic(
+    "scan",
+    -2,
+    "readonly",
+    since="2.8.0",
+    tips=("nondeterministic_output", "request_policy:special"),
+)
+def scan(c: Context, argv: list[bytes]) -> Reply:
+    """Some names, and the cursor with which to ask for more, until it is 0.
+
+    SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+    """
+    cursor = _cursor(argv[1])
+    count = 10
+    matches: Matcher | None = None
+    type_name: str | None = None
+    options = Options(argv, 2)
+    while options:
+        word = options.word()
+        if word == b"COUNT":
+            count = options.integer()
+            if count < 1:
+                raise SYNTAX
+        elif word == b"MATCH":
+            matches = _matcher(options.value())
+        elif word == b"TYPE":
+            type_name = options.value().decode("latin-1").lower()
+        else:
+            raise SYNTAX
+    cursor, found = c.keyspace.scan(c.db.space, cursor, count)
+    return [
+        b"%d" % cursor,
+        tuple(
+            name
+            for name, of_type in found
+            if (type_name is None or of_type == type_name) and (matches is None or matches(name))
+        ),
+    ]
+
+
+@generic(
+    "randomkey",
+    1,
+    "readonly",
+    since="1.0.0",
+    tips=("request_policy:all_shards", "nondeterministic_output"),
+)
+def randomkey(c: Context, argv: list[bytes]) -> Reply:
+    """Some name, or null when the database is empty.
+
+    RANDOMKEY
+    """
+    return c.keyspace.random_name(c.db.space, c.rng)
+
+
+# -- other names, other databases ---------------------------------------------------------------
+
+SOURCE = one("RW access delete")
+
+
+@generic("rename", 3, "write", SOURCE, one("OW update", 2), since="1.0.0")
+def rename(c: Context, argv: list[bytes]) -> Reply:
+    """Give a key another name, whatever had that name before.
+
+    RENAME key newkey
+    """
+    _rename(c, argv[1], argv[2], replace=True)
+    return OK
+
+
+@generic("renamenx", 3, "write fast", SOURCE, one("OW insert", 2), since="1.0.0")
+def renamenx(c: Context, argv: list[bytes]) -> Reply:
+    """Give a key another name, unless some key has it.
+
+    RENAMENX key newkey
+    """
+    return int(_rename(c, argv[1], argv[2], replace=False))
+
+
+def _rename(c: Context, name: bytes, new_name: bytes, *, replace: bool) -> bool:
+    key = c.db.find(name)
+    if key is None:
+        raise NO_SUCH_KEY
+    if name == new_name:
+        return False
+    replaced = c.db.find(new_name)
+    if replaced is not None:
+        if not replace:
+            return False
+        c.db.remove(replaced)
+    c.db.move(key, c.db, new_name)
+    if replaced is not None and replaced.id > key.id:
+        c.keyspace.renamed.add(replaced.id, new_name, c.db.space)
+    c.db.signal(name, b"rename_from", GENERIC)
+    c.db.signal(new_name, b"rename_to", GENERIC)
+    return True
+
+
+@generic("copy", -3, "write denyoom", one("RO access"), one("OW update", 2), since="6.2.0")
+def copy(c: Context, argv: list[bytes]) -> Reply:
+    """Copy a key, with its expiry, unless there is one of the new name.
+
+    COPY source destination [DB destination-db] [REPLACE]
+    """
+    name, new_name = argv[1], argv[2]
+    target = c.db
+    replace = False
+    options = Options(argv, 3)
+    while options:
+        word = options.word()
+        if word == b"REPLACE":
+            replace = True
+        elif word == b"DB":
+            target = _database(c, options.value())
+        else:
+            raise SYNTAX
+    if target is c.db and name == new_name:
+        raise SAME_OBJECT
+    key = c.db.read(name)
+    if key is None:
+        return 0
+    replaced = target.find(new_name)
+    if replaced is not None:
+        if not replace:
+            return 0
+        target.remove(replaced)
+    target.copy(key, new_name)
+    target.signal(new_name, b"copy_to", GENERIC)
+    return 1
+
+
+@generic("move", 3, "write fast", one("RW access update"), since="1.0.0")
+def move(c: Context, argv: list[bytes]) -> Reply:
+    """Put a key into another database, unless that has one of the same name.
+
+    MOVE key db
+    """
+    name = argv[1]
+    target = _database(c, argv[2])
+    if target is c.db:
+        raise SAME_OBJECT
+    key = c.db.find(name)
+    if key is None or target.find(name) is not None:
+        return 0
+    c.db.move(key, target, name)
+    c.db.signal(name, b"move_from", GENERIC)
+    target.signal(name, b"move_to", GENERIC)
+    return 1
+
+
+# -- whole databases --------------------------------------------------------------------------
+
+ALL_SHARDS = ("request_policy:all_shards", "response_policy:all_succeeded")
+
+
+@server(
+    "dbsize",
+    1,
+    "readonly fast",
+    since="1.0.0",
+    categories="keyspace",
+    tips=("request_policy:all_shards", "response_policy:agg_sum"),
+)
+def dbsize(c: Context, argv: list[bytes]) -> Reply:
+    """How many keys the database has.
+
+    DBSIZE
+    """
+    return len(c.db)
+
+
+@server("flushdb", -1, "write", since="1.0.0", categories="keyspace dangerous", tips=ALL_SHARDS)
+def flushdb(c: Context, argv: list[bytes]) -> Reply:
+    """Remove all keys of the database; it takes no time either way.
+
+    FLUSHDB [ASYNC | SYNC]
+    """
+    _check_flush_mode(argv)
+    c.db.flush()
+    return OK
+
+
+@server("flushall", -1, "write", since="1.0.0", categories="keyspace dangerous", tips=ALL_SHARDS)
+def flushall(c: Context, argv: list[bytes]) -> Reply:
+    """Remove all keys of all databases; it takes no time either way.
+
+    FLUSHALL [ASYNC | SYNC]
+    """
+    _check_flush_mode(argv)
+    for database in c.keyspace.databases:
+        database.flush()
+    return OK
+
+
+@server("swapdb", 3, "write fast", since="4.0.0", categories="keyspace dangerous")
+def swapdb(c: Context, argv: list[bytes]) -> Reply:
+    """Exchange the content of two databases; those who use them stay where they are.
+
+    SWAPDB index1 index2
+    """
+    first = _int(argv[1], CommandError("ERR invalid first DB index"))
+    second = _int(argv[2], CommandError("ERR invalid second DB index"))
+    one_database, other = _database_at(c, first), _database_at(c, second)
+    if one_database is not other:
+        one_database.swap(other)
+    return OK
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def _matcher(pattern: bytes) -> Matcher | None:
+    """None: every name, the empty one too."""
+    return None if pattern == b"*" else compile_glob(pattern)
+
+
+_CURSOR = re.compile(rb"[+-]?[0-9]+|").fullmatch
+
+
+def _cursor(text: bytes) -> int:
+    """As strtoul reads it: with a sign, and nothing is 0."""
+    if _CURSOR(text) is None or len(text.lstrip(b"+-0")) > 20 or abs(int(text or b"0")) >= 1 << 64:
+        raise INVALID_CURSOR
+    return int(text or b"0") % (1 << 64)
+
+
+def _int(text: bytes, error: CommandError | None = None) -> int:
+    """A C int."""
+    number = parse_int(text) if error is None else parse_int(text, error)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise error or BEYOND_INT
+    return number
+
+
+def _database(c: Context, text: bytes) -> Database:
+    return _database_at(c, _int(text))
+
+
+def _database_at(c: Context, index: int) -> Database:
+    if not 0 <= index < len(c.keyspace.databases):
+        raise NO_SUCH_DATABASE
+    return c.keyspace.databases[index]
+
+
+def _check_flush_mode(argv: list[bytes]) -> None:
+    if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"SYNC", b"ASYNC")):
+        raise SYNTAX

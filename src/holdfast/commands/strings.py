@@ -1,27 +1,375 @@
-"""String commands."""
+"""String commands, save those that take strings for numbers (numbers.py) and LCS (lcs.py)."""
 
+from collections.abc import Sequence
+from functools import partial
+
+from holdfast.commands.args import INT64_MAX, Options, parse_int
 from holdfast.commands.context import Context
-from holdfast.commands.table import command, one
+from holdfast.commands.table import command, many, one
+from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store.keyspace import STRING
+from holdfast.store.keyspace import GENERIC, STRING, Key
+
+OFFSET_OUT_OF_RANGE = CommandError("ERR offset is out of range")
+TOO_LONG = CommandError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+
+# What the time after each option means: milliseconds per unit, and whether it is a point in time.
+EXPIRY_OPTIONS = {
+    b"EX": (1000, False),
+    b"PX": (1, False),
+    b"EXAT": (1000, True),
+    b"PXAT": (1, True),
+}
+
+string = partial(command, group="string", categories="string")
 
 
-@command("get", 2, "readonly fast", one("RO access"), group="string", since="1.0.0")
+# -- reading ----------------------------------------------------------------------------------
+
+
+@string("get", 2, "readonly fast", one("RO access"), since="1.0.0")
 def get(c: Context, argv: list[bytes]) -> Reply:
-    """The value of a string key."""
+    """The value of a string.
+
+    GET key
+    """
     return c.db.read_string(argv[1])
 
 
-@command(
+@string(
+    "mget",
+    -2,
+    "readonly fast",
+    many("RO access"),
+    since="1.0.0",
+    tips=("request_policy:multi_shard",),
+)
+def mget(c: Context, argv: list[bytes]) -> Reply:
+    """The values of several strings; null for each key that is missing or holds something else.
+
+    MGET key [key ...]
+    """
+    keys = [c.db.read(name) for name in argv[1:]]
+    return [key.value if key is not None and type(key.value) is bytes else None for key in keys]
+
+
+@string("strlen", 2, "readonly fast", one("RO"), since="2.2.0")
+def strlen(c: Context, argv: list[bytes]) -> Reply:
+    """The length of a string in bytes, 0 if it is missing.
+
+    STRLEN key
+    """
+    return len(c.db.read_string(argv[1]) or b"")
+
+
+@string("substr", 4, "readonly", one("RO access"), since="1.0.0")
+@string("getrange", 4, "readonly", one("RO access"), since="2.4.0")
+def getrange(c: Context, argv: list[bytes]) -> Reply:
+    """A part of a string, both ends included, negative offsets counting from the end.
+
+    GETRANGE key start end
+    """
+    start, end = parse_int(argv[2]), parse_int(argv[3])
+    value = c.db.read_string(argv[1]) or b""
+    if start < 0 and end < 0 and start > end:
+        return b""
+    length = len(value)
+    start = max(start + length, 0) if start < 0 else start
+    end = max(end + length, 0) if end < 0 else end
+    return value[start : end + 1]
+
+
+# -- setting ----------------------------------------------------------------------------------
+
+
+@string(
     "set",
     -3,
     "write denyoom",
-    one("RW access update variable_flags"),
-    group="string",
+    one(
+        "RW access update variable_flags",
+        notes="RW and ACCESS due to the optional `GET` argument",
+    ),
     since="1.0.0",
 )
 def set_(c: Context, argv: list[bytes]) -> Reply:
-    """Set a key to a string."""
-    c.db.set_string(argv[1], argv[2])
-    c.db.signal(argv[1], b"set", STRING)
+    """Set a key to a string, whatever it held before.
+
+    SET key value [NX | XX] [GET]
+        [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]
+    """
+    name, value = argv[1], argv[2]
+    if len(argv) == 3:
+        c.db.set_string(name, value)
+        c.db.signal(name, b"set", STRING)
+        return OK
+    words, expiry = _set_options(argv, 3, (b"NX", b"XX", b"GET", b"KEEPTTL"))
+    expires_at_ms = _expires_at_ms(c, expiry, "set")
+    old = c.db.read_string(name) if b"GET" in words else None
+    is_wanted = True
+    if b"NX" in words or b"XX" in words:
+        is_wanted = (c.db.find(name) is not None) == (b"XX" in words)
+    if is_wanted:
+        _set(c, name, value, expires_at_ms, keep_ttl=b"KEEPTTL" in words)
+    if b"GET" in words:
+        return old
+    return OK if is_wanted else None
+
+
+@string("setnx", 3, "write denyoom fast", one("OW insert"), since="1.0.0")
+def setnx(c: Context, argv: list[bytes]) -> Reply:
+    """Set a string if the key is missing.
+
+    SETNX key value
+    """
+    if c.db.find(argv[1]) is not None:
+        return 0
+    _set(c, argv[1], argv[2])
+    return 1
+
+
+@string("setex", 4, "write denyoom", one("OW update"), since="2.0.0")
+def setex(c: Context, argv: list[bytes]) -> Reply:
+    """Set a string that expires after some seconds.
+
+    SETEX key seconds value
+    """
+    _set(c, argv[1], argv[3], _expires_at_ms(c, (b"EX", argv[2]), "setex"))
     return OK
+
+
+@string("psetex", 4, "write denyoom", one("OW update"), since="2.6.0")
+def psetex(c: Context, argv: list[bytes]) -> Reply:
+    """Set a string that expires after some milliseconds.
+
+    PSETEX key milliseconds value
+    """
+    _set(c, argv[1], argv[3], _expires_at_ms(c, (b"PX", argv[2]), "psetex"))
+    return OK
+
+
+@string("getset", 3, "write denyoom fast", one("RW access update"), since="1.0.0")
+def getset(c: Context, argv: list[bytes]) -> Reply:
+    """Set a string and return what it was before.
+
+    GETSET key value
+    """
+    old = c.db.read_string(argv[1])
+    _set(c, argv[1], argv[2])
+    return old
+
+
+@string(
+    "mset",
+    -3,
+    "write denyoom",
+    many("OW update", step=2),
+    since="1.0.1",
+    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
+)
+def mset(c: Context, argv: list[bytes]) -> Reply:
+    """Set several strings.
+
+    MSET key value [key value ...]
+    """
+    _set_pairs(c, _pairs(argv, "mset"))
+    return OK
+
+
+@string(
+    "msetnx",
+    -3,
+    "write denyoom",
+    many("OW insert", step=2),
+    since="1.0.1",
+    tips=("request_policy:multi_shard", "response_policy:agg_min"),
+)
+def msetnx(c: Context, argv: list[bytes]) -> Reply:
+    """Set several strings, or none of them if one of the keys exists.
+
+    MSETNX key value [key value ...]
+    """
+    pairs = _pairs(argv, "msetnx")
+    if any(c.db.find(name) is not None for name, _ in pairs):
+        return 0
+    _set_pairs(c, pairs)
+    return 1
+
+
+# -- reading and changing ---------------------------------------------------------------------
+
+
+@string(
+    "getex",
+    -2,
+    "write fast",
+    one("RW access update", notes="RW and UPDATE because it changes the TTL"),
+    since="6.2.0",
+)
+def getex(c: Context, argv: list[bytes]) -> Reply:
+    """The value of a string, whose expiry is set or removed.
+
+    GETEX key
+        [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST]
+    """
+    words, expiry = _set_options(argv, 2, (b"PERSIST",))
+    name = argv[1]
+    found = _read(c, name)
+    if found is None:
+        return None
+    key, value = found
+    expires_at_ms = _expires_at_ms(c, expiry, "getex")
+    if expires_at_ms is None:
+        if words and key.expires_at_ms is not None:
+            c.db.set_expiry(key, None)
+            c.db.signal(name, b"persist", GENERIC)
+    elif expires_at_ms <= c.keyspace.now_ms:
+        c.db.remove(key)
+        c.db.signal(name, b"del", GENERIC)
+    else:
+        c.db.set_expiry(key, expires_at_ms)
+        c.db.signal(name, b"expire", GENERIC)
+    return value
+
+
+@string("getdel", 2, "write fast", one("RW access delete"), since="6.2.0")
+def getdel(c: Context, argv: list[bytes]) -> Reply:
+    """The value of a string, which is removed.
+
+    GETDEL key
+    """
+    found = _read(c, argv[1])
+    if found is None:
+        return None
+    key, value = found
+    c.db.remove(key)
+    c.db.signal(argv[1], b"del", GENERIC)
+    return value
+
+
+@string("append", 3, "write denyoom fast", one("RW insert"), since="2.0.0")
+def append(c: Context, argv: list[bytes]) -> Reply:
+    """Add to the end of a string, creating it if needed; the new length.
+
+    APPEND key value
+    """
+    _, name, more = argv
+    found = c.db.find_string(name)
+    if found is None:
+        c.db.create(name, more)
+        length = len(more)
+    else:
+        key, old = found
+        length = _allowed_length(c, len(old), more)
+        c.db.replace(key, old + more, old)
+    c.db.signal(name, b"append", STRING)
+    return length
+
+
+@string("setrange", 4, "write denyoom", one("RW update"), since="2.2.0")
+def setrange(c: Context, argv: list[bytes]) -> Reply:
+    """Overwrite a part of a string, filling up with zero bytes before it; the new length.
+
+    SETRANGE key offset value
+    """
+    _, name, offset_text, part = argv
+    offset = parse_int(offset_text)
+    if offset < 0:
+        raise OFFSET_OUT_OF_RANGE
+    found = c.db.find_string(name)
+    old = b"" if found is None else found[1]
+    if not part:
+        return len(old)
+    end = _allowed_length(c, offset, part)
+    new = old[:offset].ljust(offset, b"\0") + part + old[end:]
+    if found is None:
+        c.db.create(name, new)
+    else:
+        c.db.replace(found[0], new, old)
+    c.db.signal(name, b"setrange", STRING)
+    return len(new)
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def _read(c: Context, name: bytes) -> tuple[Key, bytes] | None:
+    """`read_string` for commands that need the key, too."""
+    key = c.db.read(name)
+    if key is None:
+        return None
+    if type(key.value) is bytes:
+        return key, key.value
+    raise WRONG_TYPE
+
+
+def _set(
+    c: Context,
+    name: bytes,
+    value: bytes,
+    expires_at_ms: int | None = None,
+    *,
+    keep_ttl: bool = False,
+) -> None:
+    c.db.set_string(name, value, expires_at_ms, keep_ttl=keep_ttl)
+    c.db.signal(name, b"set", STRING)
+    if expires_at_ms is not None:
+        c.db.notify(name, b"expire", GENERIC)
+
+
+def _set_options(
+    argv: list[bytes], start: int, allowed: Sequence[bytes]
+) -> tuple[set[bytes], tuple[bytes, bytes] | None]:
+    """The words among the options of SET or GETEX, and the option that says when to expire.
+
+    An option may be repeated, of two times the last counts; what contradicts is a syntax error.
+    """
+    words: set[bytes] = set()
+    expiry: tuple[bytes, bytes] | None = None
+    options = Options(argv, start)
+    while options:
+        word = options.word()
+        if word in EXPIRY_OPTIONS:
+            if words & {b"KEEPTTL", b"PERSIST"} or (expiry is not None and expiry[0] != word):
+                raise SYNTAX
+            expiry = (word, options.value())
+            continue
+        words.add(word)
+        if (
+            word not in allowed
+            or {b"NX", b"XX"} <= words
+            or (expiry is not None and word in (b"KEEPTTL", b"PERSIST"))
+        ):
+            raise SYNTAX
+    return words, expiry
+
+
+def _expires_at_ms(c: Context, expiry: tuple[bytes, bytes] | None, command_name: str) -> int | None:
+    if expiry is None:
+        return None
+    option, text = expiry
+    ms_per_unit, is_absolute = EXPIRY_OPTIONS[option]
+    time = parse_int(text)
+    expires_at_ms = time * ms_per_unit + (0 if is_absolute else c.keyspace.now_ms)
+    if time <= 0 or expires_at_ms > INT64_MAX:
+        raise CommandError(f"ERR invalid expire time in '{command_name}' command")
+    return expires_at_ms
+
+
+def _pairs(argv: list[bytes], command_name: str) -> list[tuple[bytes, bytes]]:
+    if len(argv) % 2 == 0:
+        raise CommandError(f"ERR wrong number of arguments for '{command_name}' command")
+    return list(zip(argv[1::2], argv[2::2], strict=True))
+
+
+def _set_pairs(c: Context, pairs: list[tuple[bytes, bytes]]) -> None:
+    for name, value in pairs:
+        c.db.set_string(name, value)
+        c.db.signal(name, b"set", STRING)
+
+
+def _allowed_length(c: Context, length: int, more: bytes) -> int:
+    total = length + len(more)
+    if total > c.limits.proto_max_bulk_len:
+        raise TOO_LONG
+    return total

@@ -220,6 +220,6 @@ def help_reply(container: str, text: str) -> Reply:
         f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         *dedent(text).strip().split("\n"),
         "HELP",
-        "    Print this help.",
+        "    Prints this help.",
     ]
     return [Simple(line.encode()) for line in lines]

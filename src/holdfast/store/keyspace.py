@@ -13,6 +13,7 @@ from holdfast.errors import WRONG_TYPE
 from holdfast.store.expiry import ExpiryHeap
 from holdfast.store.lists import List
 from holdfast.store.ops import FIRST_ID, KEYS, SPACES, STRINGS, Op, Undo
+from holdfast.store.renamed import Renamed
 
 if TYPE_CHECKING:
     from holdfast.store.tables import Tables
@@ -113,14 +114,23 @@ class Database:
         key.accessed_s = keyspace.now_s
         return key
 
-    def read(self, name: bytes) -> Key | None:
-        """`find`, for commands that read: counts hits and misses."""
+    def peek(self, name: bytes) -> Key | None:
+        """`find`, but looking at a key this way is no use of it: OBJECT, TYPE, TTL."""
+        hot = self.space.keys.get(name)
+        accessed_s = self.keyspace.now_s if hot is None else hot.accessed_s
         key = self.find(name)
+        if key is not None:
+            key.accessed_s = accessed_s
+        return key
+
+    def read(self, name: bytes, *, is_use: bool = True) -> Key | None:
+        """`find` or `peek`, for commands that read: counts hits and misses."""
+        key = self.find(name) if is_use else self.peek(name)
         if key is not None:
             self.keyspace.hits += 1
         else:
             self.keyspace.misses += 1
-            self._notify(name, b"keymiss", MISS)
+            self.notify(name, b"keymiss", MISS)
         return key
 
     def read_string(self, name: bytes) -> bytes | None:
@@ -142,6 +152,16 @@ class Database:
             return value
         raise WRONG_TYPE
 
+    def find_string(self, name: bytes) -> tuple[Key, bytes] | None:
+        """For commands that change the string and keep its expiry."""
+        key = self.find(name)
+        if key is None:
+            return None
+        value = key.value
+        if type(value) is bytes:
+            return key, value
+        raise WRONG_TYPE
+
     def find_list(self, name: bytes) -> tuple[Key, List] | None:
         """For commands that change the list and then need its key."""
         key = self.find(name)
@@ -158,7 +178,6 @@ class Database:
         self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, keep_ttl: bool = False
     ) -> Key:
         """Whatever the name held before, it is this string now."""
-        keyspace = self.keyspace
         key = self.find(name)
         if key is None:
             return self.create(name, value, expires_at_ms)
@@ -167,26 +186,37 @@ class Database:
             if keep_ttl:
                 expires_at_ms = key.expires_at_ms
             self.remove(key)
-            return self.create(name, value, expires_at_ms)
+            return self.create(name, value, expires_at_ms, is_new=False)
+        self.replace(key, value, old)
+        if not keep_ttl and key.expires_at_ms != expires_at_ms:
+            self.set_expiry(key, expires_at_ms)
+        return key
+
+    def replace(self, key: Key, value: bytes, old: bytes) -> None:
+        """Another value for the string that the key holds; its expiry stays."""
+        keyspace = self.keyspace
         key.value = value
         keyspace.ops.append((STRINGS, key.id, None, value))
         keyspace.used_bytes += len(value) - len(old)
         if keyspace.undo is not None:
             keyspace.undo.append((_put_value, key, old))
-        if not keep_ttl and key.expires_at_ms != expires_at_ms:
-            self.set_expiry(key, expires_at_ms)
-        return key
 
-    def create(self, name: bytes, value: bytes, expires_at_ms: int | None = None) -> Key:
-        """A new string key; the name must be free."""
+    def create(
+        self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, is_new: bool = True
+    ) -> Key:
+        """A new string key; the name must be free, and `is_new` says whether it was before."""
         key = self._new(name, value, expires_at_ms)
         self.keyspace.ops.append((STRINGS, key.id, None, value))
+        if is_new:
+            self.notify(name, b"new", NEW)
         return key
 
     def create_list(self, name: bytes) -> tuple[Key, List]:
         """A new, empty list; the caller fills it at once. The name must be free."""
         value = List(self.keyspace.next_id)
-        return self._new(name, value, None), value
+        key = self._new(name, value, None)
+        self.notify(name, b"new", NEW)
+        return key, value
 
     def copy(self, key: Key, name: bytes) -> Key:
         """A new key here with the same value and expiry; the name must be free."""
@@ -198,6 +228,7 @@ class Database:
         value = key.value.copy(keyspace.next_id, keyspace)
         twin = self._new(name, value, key.expires_at_ms)
         ops.insert(row_at, ops.pop())  # recovery has to hear of a key before its elements
+        self.notify(name, b"new", NEW)
         return twin
 
     def set_expiry(self, key: Key, expires_at_ms: int | None) -> None:
@@ -222,6 +253,7 @@ class Database:
         key.space, key.name = target.space, name
         target.attach(key)
         keyspace.write_row(key)
+        target.notify(name, b"new", NEW)
 
     def flush(self) -> int:
         """All keys gone, as one row operation. Returns how many there were."""
@@ -256,14 +288,14 @@ class Database:
         self.keyspace.dirty += 1
         if self.watched:
             self.touch(name)
-        self._notify(name, event, kind)
+        self.notify(name, event, kind)
 
     def shrunk(self, key: Key, event: bytes, kind: int) -> None:
         """`signal` for commands that take elements away: an empty collection is no key."""
         self.signal(key.name, event, kind)
         if not key.value:
             self.remove(key)
-            self._notify(key.name, b"del", GENERIC)
+            self.notify(key.name, b"del", GENERIC)
 
     def touch(self, name: bytes) -> None:
         for watcher in self.watched.get(name, ()):
@@ -272,9 +304,9 @@ class Database:
     def expire(self, key: Key) -> None:
         self.remove(key)
         self.keyspace.expired += 1
-        self._notify(key.name, b"expired", EXPIRED)
+        self.notify(key.name, b"expired", EXPIRED)
 
-    def _notify(self, name: bytes, event: bytes, kind: int) -> None:
+    def notify(self, name: bytes, event: bytes, kind: int) -> None:
         keyspace = self.keyspace
         if keyspace.notify_kinds & kind:
             keyspace.notify(self, name, event, kind)
@@ -293,7 +325,6 @@ class Database:
         keyspace.write_row(key)
         if expires_at_ms is not None:
             keyspace.expiring.push(key)
-        self._notify(name, b"new", NEW)
         return key
 
     def attach(self, key: Key) -> None:
@@ -355,6 +386,7 @@ class Keyspace:
         self.folding: dict[int, Key] = {}
         self.ready: list[tuple[Database, bytes]] = []  # names that waiters may now be served from
         self.expiring = ExpiryHeap()
+        self.renamed = Renamed()
         for database in self.databases:
             database.space = self._first_space(database.index)
             for name in database.watched:
@@ -454,6 +486,16 @@ class Keyspace:
     # -- walking all keys ---------------------------------------------------------------------
 
     def scan(self, space: Space, after_id: int, limit: int) -> tuple[int, list[tuple[bytes, str]]]:
+        """`walk` for walks during which keys change: a name that is there throughout is seen,
+        maybe more than once."""
+        last_id, found = self.walk(space, after_id, limit)
+        for name in self.renamed.between(after_id, last_id or self.next_id, space):
+            key = space.keys.get(name) or (self.load(space, name) if space.cold else None)
+            if key is not None and key.id <= after_id:
+                self._add_if_living(key, space, found)
+        return last_id, found
+
+    def walk(self, space: Space, after_id: int, limit: int) -> tuple[int, list[tuple[bytes, str]]]:
         """Names and types of living keys in order of id, from memory and file.
 
         Looks at no more than `limit` ids. Returns the id to go on after, 0 at the end. A key
@@ -479,7 +521,7 @@ class Keyspace:
                 after_id = key.id
                 self._add_if_living(key, space, found)
             if start + limit >= len(self.created):
-                return 0, found
+                after_id = 0
         return after_id, found
 
     def _add_if_living(self, key: Key, space: Space, found: list[tuple[bytes, str]]) -> None:
@@ -494,7 +536,7 @@ class Keyspace:
     def names(self, space: Space) -> Iterator[bytes]:
         cursor = 0
         while True:
-            cursor, found = self.scan(space, cursor, 1000)
+            cursor, found = self.walk(space, cursor, 1000)
             for name, _ in found:
                 yield name
             if not cursor:
@@ -503,7 +545,7 @@ class Keyspace:
     def random_name(self, space: Space, rng: random.Random) -> bytes | None:
         """A living key from a random place, or None when there is none."""
         for _ in range(32):
-            _, found = self.scan(space, rng.randrange(FIRST_ID - 1, self.next_id), 16)
+            _, found = self.walk(space, rng.randrange(FIRST_ID - 1, self.next_id), 16)
             if found:
                 return rng.choice(found)[0]
         return next(self.names(space), None)

@@ -1,0 +1,134 @@
+"""OBJECT: what Redis would say about how a value is kept. Nothing here depends on how we do."""
+
+from functools import partial
+
+from holdfast.commands.args import parse_int
+from holdfast.commands.context import Context
+from holdfast.commands.table import command, container, help_reply, one
+from holdfast.errors import CommandError
+from holdfast.resp import Reply
+from holdfast.store.keyspace import Key
+
+ADJUST = (
+    " Please note that when switching between policies at runtime"
+    " LRU and LFU data will take some time to adjust."
+)
+NO_IDLE_TIME = CommandError(
+    "ERR An LFU maxmemory policy is selected, idle time not tracked." + ADJUST
+)
+NO_FREQUENCY = CommandError(
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked." + ADJUST
+)
+
+LONGEST_EMBEDDED = 44
+SHARED_INTEGERS = 10_000
+SHARED_REFCOUNT = (1 << 31) - 1
+NEW_KEY_FREQUENCY = 5  # frequencies are not counted here: every key looks new
+
+subcommand = partial(command, group="generic", categories="keyspace")
+question = partial(subcommand, tips=("nondeterministic_output",))
+
+container("object", -2, "", "How the value of a key is kept.", group="generic", since="2.2.3")
+
+
+@question("object|encoding", 3, "readonly", one("RO", 2), since="2.2.3")
+def encoding(c: Context, argv: list[bytes]) -> Reply:
+    """The name of the form in which Redis would keep the value.
+
+    OBJECT ENCODING key
+    """
+    key = c.db.peek(argv[2])
+    return None if key is None else _encoding(key)
+
+
+@question("object|refcount", 3, "readonly", one("RO", 2), since="2.2.3")
+def refcount(c: Context, argv: list[bytes]) -> Reply:
+    """How many references Redis would hold to the value: 1, or that it is shared.
+
+    OBJECT REFCOUNT key
+    """
+    key = c.db.peek(argv[2])
+    if key is None:
+        return None
+    value = key.value
+    is_shared = (
+        type(value) is bytes
+        and len(value) < len(b"%d" % SHARED_INTEGERS)
+        and _encoding(key) == b"int"
+        and not value.startswith(b"-")
+    )
+    return SHARED_REFCOUNT if is_shared else 1
+
+
+@question("object|idletime", 3, "readonly", one("RO", 2), since="2.2.3")
+def idletime(c: Context, argv: list[bytes]) -> Reply:
+    """The seconds since a key was last used.
+
+    OBJECT IDLETIME key
+    """
+    key = c.db.peek(argv[2])
+    if key is None:
+        return None
+    if _counts_frequency(c):
+        raise NO_IDLE_TIME
+    return max(0, c.keyspace.now_s - key.accessed_s)
+
+
+@question("object|freq", 3, "readonly", one("RO", 2), since="4.0.0")
+def freq(c: Context, argv: list[bytes]) -> Reply:
+    """How often a key is used, as a logarithm.
+
+    OBJECT FREQ key
+    """
+    key = c.db.peek(argv[2])
+    if key is None:
+        return None
+    if not _counts_frequency(c):
+        raise NO_FREQUENCY
+    return NEW_KEY_FREQUENCY
+
+
+@subcommand("object|help", 2, "loading stale", since="6.2.0")
+def help_(c: Context, argv: list[bytes]) -> Reply:
+    """Show the subcommands.
+
+    OBJECT HELP
+    """
+    return help_reply(
+        "OBJECT",
+        """
+        ENCODING <key>
+            Return the kind of internal representation used in order to store the value
+            associated with a <key>.
+        FREQ <key>
+            Return the access frequency index of the <key>. The returned integer is
+            proportional to the logarithm of the recent access frequency of the key.
+        IDLETIME <key>
+            Return the idle time of the <key>, that is the approximated number of
+            seconds elapsed since the last access to the key.
+        REFCOUNT <key>
+            Return the number of references of the value associated with the specified
+            <key>.
+        """,
+    )
+
+
+def _encoding(key: Key) -> bytes:
+    value = key.value
+    if type(value) is not bytes:
+        return b"quicklist"
+    if _is_integer(value):
+        return b"int"
+    return b"embstr" if len(value) <= LONGEST_EMBEDDED else b"raw"
+
+
+def _is_integer(value: bytes) -> bool:
+    try:
+        parse_int(value)
+    except CommandError:
+        return False
+    return True
+
+
+def _counts_frequency(c: Context) -> bool:
+    return "lfu" in c.limits.maxmemory_policy

@@ -1,0 +1,109 @@
+"""C's long double as on x86-64 (64 bits of mantissa), exactly: INCRBYFLOAT and HINCRBYFLOAT
+compute in it, and what they answer shows all its digits.
+
+Integers do the arithmetic, so the result is the same on every machine. Imports nothing of ours.
+"""
+
+import re
+from decimal import Decimal
+
+# A finite number m·2^e as (m, e), |m| < 2^64; None is infinite.
+LongDouble = tuple[int, int] | None
+
+MANTISSA_BITS = 64
+LOWEST_EXPONENT = -16445  # of the last bit of a mantissa, which limits how small a number can be
+HIGHEST_BIT = 16383
+LONGEST_TEXT = 5 * 1024 - 1  # Redis copies it into a buffer of that size
+DECIMALS = 17
+# A written exponent beyond this makes a number infinite or zero, whatever its digits are.
+FAR = 50_000
+
+_DECIMAL = re.compile(rb"([+-]?)(?:([0-9]+)\.?([0-9]*)|\.([0-9]+))(?:[eE]([+-]?[0-9]+))?").fullmatch
+_HEX = re.compile(
+    rb"([+-]?)0[xX](?:([0-9a-fA-F]+)\.?([0-9a-fA-F]*)|\.([0-9a-fA-F]+))(?:[pP]([+-]?[0-9]+))?"
+).fullmatch
+_INFINITE = re.compile(rb"[+-]?inf(?:inity)?", re.IGNORECASE).fullmatch
+
+
+def parse(text: bytes) -> LongDouble:
+    """What strtold makes of the whole text; ValueError for what Redis does not take as a number:
+    blanks, nan, and numbers out of range (but "inf" is a number)."""
+    if len(text) > LONGEST_TEXT:
+        raise ValueError
+    if match := _DECIMAL(text):
+        base, step, per_digit = 10, 10, 1
+    elif match := _HEX(text):
+        base, step, per_digit = 16, 2, 4
+    elif _INFINITE(text):
+        return None
+    else:
+        raise ValueError
+    sign, whole, fraction, bare_fraction, power = match.groups(b"")
+    fraction = fraction or bare_fraction
+    digits = (whole + fraction).decode()
+    # int() refuses texts of more than 4300 decimal digits, Decimal takes any.
+    mantissa = int(digits, 16) if base == 16 else int(Decimal(digits))
+    if not mantissa:
+        return 0, 0
+    exponent = _clamped(power) - len(fraction) * per_digit
+    scale = step ** abs(exponent)
+    number = _rounded(mantissa * scale, 1, 0) if exponent >= 0 else _rounded(mantissa, scale, 0)
+    if number is None or not number[0]:
+        raise ValueError
+    return (-number[0], number[1]) if sign == b"-" else number
+
+
+def add(a: LongDouble, b: LongDouble) -> LongDouble:
+    """The nearest number to the sum; None when it is infinite or, of two infinities, nothing."""
+    if a is None or b is None:
+        return None
+    exponent = min(a[1], b[1])
+    total = (a[0] << a[1] - exponent) + (b[0] << b[1] - exponent)
+    number = _rounded(abs(total), 1, exponent)
+    return (-number[0], number[1]) if number is not None and total < 0 else number
+
+
+def human(number: tuple[int, int]) -> bytes:
+    """As %.17Lf prints it, without the zeros at the end."""
+    mantissa, exponent = number
+    if exponent >= 0:
+        text, decimals = str(Decimal(abs(mantissa) << exponent)), ""
+    else:
+        scaled = _nearest(abs(mantissa) * 10**DECIMALS, 1 << -exponent)
+        text = str(Decimal(scaled)).rjust(DECIMALS + 1, "0")
+        text, decimals = text[:-DECIMALS], text[-DECIMALS:].rstrip("0")
+    if decimals:
+        text += "." + decimals
+    is_negative = mantissa < 0 and text != "0"
+    return b"-" * is_negative + text.encode()
+
+
+def _clamped(power: bytes) -> int:
+    """A written exponent, which may have thousands of digits."""
+    digits = power.lstrip(b"+-").lstrip(b"0")
+    size = FAR if len(digits) > 5 else min(FAR, int(digits or b"0"))
+    return -size if power.startswith(b"-") else size
+
+
+def _rounded(n: int, d: int, exponent: int) -> LongDouble:
+    """The long double nearest to n/d·2^exponent; None when that is beyond the highest."""
+    if not n:
+        return 0, 0
+    shift = n.bit_length() - d.bit_length() - MANTISSA_BITS
+    shift = max(shift, LOWEST_EXPONENT - exponent)
+    mantissa = _nearest(n << max(-shift, 0), d << max(shift, 0))
+    if mantissa.bit_length() > MANTISSA_BITS:
+        shift += 1
+        mantissa = _nearest(n << max(-shift, 0), d << max(shift, 0))
+    if mantissa.bit_length() > MANTISSA_BITS:  # 2^64: rounded up from all ones
+        mantissa >>= 1
+        shift += 1
+    exponent += shift
+    is_finite = exponent + mantissa.bit_length() - 1 <= HIGHEST_BIT
+    return (mantissa, exponent) if is_finite else None
+
+
+def _nearest(n: int, d: int) -> int:
+    """n/d, of two equally near the even one."""
+    quotient, rest = divmod(n, d)
+    return quotient + (2 * rest > d or (2 * rest == d and quotient & 1))
