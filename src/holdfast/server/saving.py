@@ -60,6 +60,8 @@ class Saving:
         self._clock.call_later(0, self._step)
 
     def _begin(self) -> None:
+        if self._turn.refuses_writes:
+            raise StorageError("the database file cannot be written at the moment")
         self._started_s = self._clock.monotonic_s()
         self._turn.commit_early()
         self._until_lsn = self._store.lsn
