@@ -1,0 +1,251 @@
+"""From a reply to the Python type that the caller asked for. Runs in the caller's task.
+
+| `into` | takes |
+|---|---|
+| `Any` | everything, as it is |
+| `None` | everything, and forgets it |
+| `str` | UTF-8 text, numbers |
+| `bytes` | any text, numbers |
+| `int`, `Annotated[int, range(0, 256)]` | integers, text that is one; in that range |
+| `float` | numbers, text that is one |
+| `bool` | true, false, 1, 0, OK |
+| `T | None`, `optional(T)` | null, or what T takes |
+| `list[T]`, `set[T]`, `tuple[T, ...]` | arrays |
+| `tuple[A, B]` | arrays of that length |
+| `dict[K, V]` | maps, arrays of pairs, flat arrays; the same key twice is an error |
+| a function | everything; it gets the reply and returns the value |
+"""
+
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from types import FunctionType, NoneType, UnionType
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, overload
+
+from holdfast.client.errors import ConversionError, ServerError
+
+T = TypeVar("T")
+Converter: TypeAlias = Callable[[Any], Any]
+Into: TypeAlias = type[T] | Callable[[Any], T]
+
+
+@overload
+def convert(reply: Any, into: None) -> None: ...
+@overload
+def convert(reply: Any, into: Into[T]) -> T: ...
+@overload
+def convert(reply: Any, into: Any) -> Any: ...
+def convert(reply: Any, into: Any) -> Any:
+    """The reply as `into`. Raises an error reply, and ConversionError for the wrong type."""
+    if isinstance(reply, ServerError):
+        raise reply
+    return converter(into)(reply)
+
+
+def optional(into: type[T]) -> type[T | None]:
+    """`T | None` in a form that type checkers take for a type."""
+    return cast(type[T | None], into | None)
+
+
+def converter(into: Any) -> Converter:
+    found = _PLAIN.get(into) if into.__class__ is type else None
+    return found or _compiled(into)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(into: Any) -> Converter:
+    if into is Any:
+        return _as_it_is
+    if into is None or into is NoneType:
+        return _ignore
+    if into in _PLAIN:
+        return _PLAIN[into]
+    if into is list:
+        return _items
+    if into is dict:
+        return _mapping(_as_it_is, _as_it_is)
+    if isinstance(into, FunctionType):
+        return into
+    origin, args = get_origin(into), get_args(into)
+    if origin in (Union, UnionType) and len(args) == 2 and NoneType in args:
+        return _optional(_compiled(args[0] if args[1] is NoneType else args[1]))
+    if origin is Annotated and args[0] is int and isinstance(args[1], range):
+        return _ranged(args[1])
+    if origin is list:
+        return _sequence(_compiled(args[0]))
+    if origin is set or origin is frozenset:
+        return _then(_sequence(_compiled(args[0])), origin)
+    if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
+        return _then(_sequence(_compiled(args[0])), tuple)
+    if origin is tuple:
+        return _fixed(tuple(map(_compiled, args)))
+    if origin is dict:
+        return _mapping(_compiled(args[0]), _compiled(args[1]))
+    raise TypeError(f"replies cannot be converted into {into!r}")
+
+
+def _wrong(expected: str, reply: Any) -> ConversionError:
+    return ConversionError(f"expected {expected}, got {_shown(reply)}")
+
+
+def _shown(reply: Any) -> str:
+    if reply is None:
+        return "null"
+    if isinstance(reply, ServerError):
+        return f"the error {reply}"
+    text = repr(reply)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# -- single values ----------------------------------------------------------------------------
+
+
+def _as_it_is(reply: Any) -> Any:
+    return reply
+
+
+def _ignore(_: Any) -> None:
+    return None
+
+
+def _str(reply: Any) -> str:
+    if type(reply) is bytes:
+        try:
+            return reply.decode()
+        except UnicodeDecodeError:
+            raise _wrong("UTF-8 text (bytes would take anything)", reply) from None
+    if type(reply) in (int, float):
+        return str(reply)
+    raise _wrong("str", reply)
+
+
+def _bytes(reply: Any) -> bytes:
+    if type(reply) is bytes:
+        return reply
+    if type(reply) in (int, float):
+        return str(reply).encode()
+    raise _wrong("bytes", reply)
+
+
+_INTEGER = re.compile(rb"-?[0-9]{1,4000}").fullmatch  # Python refuses from 4,301 digits on
+
+
+def _int(reply: Any) -> int:
+    if type(reply) is int:
+        return reply
+    if type(reply) is bool:
+        return int(reply)
+    if type(reply) is bytes and _INTEGER(reply):
+        return int(reply)
+    raise _wrong("int", reply)
+
+
+def _float(reply: Any) -> float:
+    if type(reply) is float:
+        return reply
+    if type(reply) in (bytes, int):
+        try:
+            return float(reply)
+        except (ValueError, OverflowError):
+            pass
+    raise _wrong("float", reply)
+
+
+_BOOLS: dict[Any, bool] = {1: True, 0: False, b"OK": True, b"1": True, b"0": False}
+
+
+def _bool(reply: Any) -> bool:
+    if type(reply) in (bool, int, bytes) and reply in _BOOLS:
+        return _BOOLS[reply]
+    raise _wrong("bool", reply)
+
+
+_PLAIN: dict[Any, Converter] = {
+    str: _str,
+    bytes: _bytes,
+    int: _int,
+    float: _float,
+    bool: _bool,
+}
+
+
+def _optional(inner: Converter) -> Converter:
+    return lambda reply: None if reply is None else inner(reply)
+
+
+def _ranged(allowed: range) -> Converter:
+    def convert_ranged(reply: Any) -> int:
+        number = _int(reply)
+        if number not in allowed:
+            raise _wrong(f"an int from {allowed.start} to {allowed.stop - 1}", reply)
+        return number
+
+    return convert_ranged
+
+
+def _then(first: Converter, second: Converter) -> Converter:
+    return lambda reply: second(first(reply))
+
+
+# -- many values ------------------------------------------------------------------------------
+
+
+def _items(reply: Any) -> list[Any]:
+    if not isinstance(reply, list):
+        raise _wrong("an array", reply)
+    return reply
+
+
+def _at(step: str, inner: Converter, reply: Any) -> Any:
+    try:
+        return inner(reply)
+    except ConversionError as error:
+        raise ConversionError(error.problem, f"$[{step}]{error.path[1:]}") from None
+
+
+def _sequence(inner: Converter) -> Converter:
+    def convert_sequence(reply: Any) -> list[Any]:
+        items = _items(reply)
+        try:
+            return [inner(item) for item in items]
+        except ConversionError:  # the path costs nothing until it is needed
+            return [_at(str(n), inner, item) for n, item in enumerate(items)]
+
+    return convert_sequence
+
+
+def _fixed(inners: tuple[Converter, ...]) -> Converter:
+    def convert_fixed(reply: Any) -> tuple[Any, ...]:
+        items = _items(reply)
+        if len(items) != len(inners):
+            raise ConversionError(f"expected {len(inners)} elements, got {len(items)}")
+        pairs = enumerate(zip(inners, items, strict=True))
+        return tuple(_at(str(n), inner, item) for n, (inner, item) in pairs)
+
+    return convert_fixed
+
+
+def _mapping(key_of: Converter, value_of: Converter) -> Converter:
+    def convert_mapping(reply: Any) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        for n, (raw_key, raw_value) in enumerate(_pairs(reply)):
+            key = _at(f"key {n}", key_of, raw_key)
+            step = json.dumps(key) if isinstance(key, str | int | float) else repr(key)
+            if key in result:
+                raise ConversionError("the same key twice", f"$[{step}]")
+            result[key] = _at(step, value_of, raw_value)
+        return result
+
+    return convert_mapping
+
+
+def _pairs(reply: Any) -> list[tuple[Any, Any]]:
+    if isinstance(reply, dict):
+        return list(reply.items())
+    items = _items(reply)
+    if items and all(isinstance(item, list) and len(item) == 2 for item in items):
+        return [(key, value) for key, value in items]
+    if len(items) % 2:
+        raise ConversionError(f"expected pairs, got {len(items)} elements")
+    return list(zip(items[::2], items[1::2], strict=True))

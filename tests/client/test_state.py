@@ -1,0 +1,38 @@
+"""The state machine is the seed's, and its diagram is drawn from it."""
+
+import pytest
+
+from holdfast.client.state import ADMISSION, TRANSITIONS, Admission, State, diagram
+
+
+def test_every_state_says_what_it_does_with_a_request() -> None:
+    assert set(ADMISSION) == set(State)
+
+
+@pytest.mark.parametrize("state", [State.CONNECTING, State.RECONNECTING])
+def test_a_connection_on_its_way_queues(state: State) -> None:
+    assert ADMISSION[state] is Admission.QUEUE
+
+
+def test_only_an_open_connection_sends() -> None:
+    assert [s for s, a in ADMISSION.items() if a is Admission.ACCEPT] == [State.OPEN]
+
+
+def test_backoff_rejects() -> None:
+    assert ADMISSION[State.FAILED] is Admission.REJECT
+
+
+def test_every_state_is_reachable_and_only_closed_is_final() -> None:
+    assert {b for _, b in TRANSITIONS} == set(State) - {State.INIT}
+    assert {a for a, _ in TRANSITIONS} == set(State) - {State.CLOSED}
+
+
+def test_open_is_only_reached_by_a_handshake() -> None:
+    assert {a for a, b in TRANSITIONS if b is State.OPEN} == {State.CONNECTING, State.RECONNECTING}
+
+
+def test_the_diagram_has_every_transition() -> None:
+    drawn = diagram()
+    assert drawn.startswith("stateDiagram-v2")
+    for (a, b), why in TRANSITIONS.items():
+        assert f"{a.name} --> {b.name}: {why}\n" in drawn
