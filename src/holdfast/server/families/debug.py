@@ -25,7 +25,6 @@ PROTOCOL: dict[bytes, Reply] = {
     b"null": None,
     b"array": [0, 1, 2],
     b"set": SetReply([0, 1, 2]),
-    b"map": {0: False, 1: True, 2: False},  # type: ignore[dict-item]
     b"verbatim": Verbatim(b"This is a verbatim\nstring"),
     b"true": True,
     b"false": False,
