@@ -1,18 +1,35 @@
 """One client's socket: bytes to argvs on the way in, replies to bytes on the way out."""
 
 import asyncio
+import ipaddress
 import socket
 from typing import TYPE_CHECKING, cast
 
 from holdfast.errors import CommandError
-from holdfast.resp import RequestParser
-from holdfast.server.session import NEEDS_AUTH, Session
+from holdfast.resp import RequestParser, encode2
+from holdfast.server.output import WireSession
+from holdfast.server.session import NEEDS_AUTH
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
 
+JOIN_BYTES = 1 << 20  # more is not worth a second copy
 
-MAX_OUTPUT_BYTES = 256 << 20
+TOO_MANY_CLIENTS = CommandError("ERR max number of clients reached")
+PROTECTED = CommandError(
+    "DENIED Redis is running in protected mode because protected mode is enabled and no password"
+    " is set for the default user. In this mode connections are only accepted from the loopback"
+    " interface. If you want to connect from external computers to Redis you may adopt one of the"
+    " following solutions: 1) Just disable protected mode sending the command 'CONFIG SET"
+    " protected-mode no' from the loopback interface by connecting to Redis from the same host the"
+    " server is running, however MAKE SURE Redis is not publicly accessible from internet if you do"
+    " so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable"
+    " the protected mode by editing the Redis configuration file, and setting the protected mode"
+    " option to 'no', and then restarting the server. 3) If you started the server manually just"
+    " for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication"
+    " password for the default user. NOTE: You only need to do one of the above things in order for"
+    " the server to start accepting connections from the outside."
+)
 
 
 class Connection(asyncio.Protocol):
@@ -32,58 +49,88 @@ class Connection(asyncio.Protocol):
         self._transport = transport = cast(asyncio.Transport, transport)
         engine = self._engine
         # A pipelining client may send all before it reads; asyncio's own flow control would
-        # stop reading then and deadlock it. The hard cap on output is in `deliver`.
+        # stop reading then and deadlock it. `WireSession` bounds the output.
         transport.set_write_buffer_limits(high=1 << 30)
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            keepalive_s = engine.config.tcp_keepalive
-            if keepalive_s:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, keepalive_s)
-        session = self.session = Session(
+        unix_path = engine.config.unixsocket
+        peer = transport.get_extra_info("peername")
+        session = self.session = WireSession(
             engine,
             self,
-            _address(transport.get_extra_info("peername"), engine.config.unixsocket),
-            _address(transport.get_extra_info("sockname"), engine.config.unixsocket),
+            _address(peer, unix_path),
+            _address(transport.get_extra_info("sockname"), unix_path),
         )
-        engine.connected(session)
-        self._parser.max_bulk_len = engine.config.proto_max_bulk_len
-        self._parser.max_buffered = engine.config.client_query_buffer_limit
-        if len(engine.sessions) > engine.config.maxclients:
-            session.send(CommandError("ERR max number of clients reached"))
+        session.is_local = not isinstance(peer, tuple) or _is_loopback(peer[0])
+        sock = transport.get_extra_info("socket")
+        session.fd = sock.fileno()
+        if sock.family == socket.AF_UNIX:
+            session.flags.add("U")
+        else:
+            _set_tcp_options(sock, engine.config.tcp_keepalive)
+        refusal = self._refusal()
+        if refusal is not None:
+            engine.meter.rejected_connections += 1
             session.closing = True
+            transport.write(encode2(refusal))
+            transport.close()
+            return
+        engine.meter.connections += 1
+        engine.connected(session)
+
+    def _refusal(self) -> CommandError | None:
+        config = self._engine.config
+        if len(self._engine.sessions) >= config.maxclients:
+            return TOO_MANY_CLIENTS
+        if config.protected_mode and not config.requirepass and not self.session.is_local:
+            return PROTECTED
+        return None
 
     def data_received(self, data: bytes) -> None:
         session = self.session
         if session.closing:
             return
+        engine = self._engine
+        session.last_active_s = engine.now_s
+        engine.meter.input_bytes += len(data)
         parser = self._parser
         parser.authenticated = not session.gate & NEEDS_AUTH
         argvs = parser.feed(data)
         if argvs:
-            self._engine.receive(session, argvs)
-            while parser.held:  # behind an AUTH
+            engine.receive(session, argvs)
+            while parser.held and not session.closing:  # behind an AUTH
                 parser.authenticated = not session.gate & NEEDS_AUTH
-                self._engine.receive(session, parser.feed(b""))
+                engine.receive(session, parser.feed(b""))
         if session.is_waiting:
             # Commands behind one that waits are kept; a client cannot pile them up for ever.
             self._waiting_bytes += len(data)
             if self._waiting_bytes > parser.max_buffered:
-                self.close()
+                session.abort()
         else:
             self._waiting_bytes = 0
-        if parser.error is not None and not session.closing:
-            session.send(CommandError(b"ERR " + str(parser.error).encode("latin-1")))
-            self._engine.disconnected(session)
+        if parser.error is not None:
+            session.last_words = CommandError(b"ERR " + str(parser.error).encode("latin-1"))
+            session.say_last_words()
 
-    def eof_received(self) -> None:
-        # Not only when the connection is lost, a moment later: what is pushed until then
-        # must not go to somebody who has left.
-        self._engine.disconnected(self.session)
+    def eof_received(self) -> bool:
+        """The client has said all. What it has asked is still answered, unless it waits: what
+        is pushed from now on must not go to somebody who has left."""
+        session = self.session
+        owes_replies = session.held_bytes > 0 and not session.is_waiting
+        session.closing = True
+        if not owes_replies:
+            self._engine.disconnected(session)
+        return owes_replies  # False lets asyncio close; else `deliver` does
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._engine.disconnected(self.session)
+
+    @property
+    def input_bytes(self) -> int:
+        return self._waiting_bytes if self.session.is_waiting else 0
+
+    def limit_input(self) -> None:
+        config = self._engine.config
+        self._parser.max_bulk_len = config.proto_max_bulk_len
+        self._parser.max_buffered = config.client_query_buffer_limit
 
     # -- to the socket ------------------------------------------------------------------------
 
@@ -95,16 +142,36 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport.is_closing():
             return
-        transport.write(replies[0] if len(replies) == 1 else b"".join(replies))
-        if self.session.closing:
+        if len(replies) == 1:
+            nbytes = len(replies[0])
+            transport.write(replies[0])
+        else:
+            nbytes = sum(map(len, replies))
+            if nbytes > JOIN_BYTES:
+                transport.writelines(replies)
+            else:
+                transport.write(b"".join(replies))
+        self._engine.meter.output_bytes += nbytes
+        session = self.session
+        session.delivered(nbytes, transport.get_write_buffer_size())
+        if session.closing and not session.out:
             transport.close()
-        elif transport.get_write_buffer_size() > MAX_OUTPUT_BYTES:
-            self.close()  # it reads too slowly for what it asks
 
     def close(self) -> None:
-        """At once, whatever it still waits for."""
-        self._engine.disconnected(self.session)
         self._transport.abort()
+
+
+def _set_tcp_options(sock: socket.socket, keepalive_s: int) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if keepalive_s:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, keepalive_s)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(keepalive_s // 3, 1))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
 def _address(name: object, unixsocket: str) -> str:

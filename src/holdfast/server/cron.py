@@ -48,12 +48,16 @@ class Cron:
         engine = self._engine
         self._ticks += 1
         engine.refresh_clock()
+        engine.now_s = engine.clock.monotonic_s()
         once_a_second = self._ticks % 10 == 0
         engine.meter.sample(engine.commands_processed, engine.keyspace.used_bytes)
+        if once_a_second:
+            for session in list(engine.sessions.values()):
+                session.look_after()
         if engine.turn.is_dead:
             return
         if engine.failure is None:
-            may_expire = engine.expires_actively and not engine.pause_until_ms
+            may_expire = engine.expires_actively and not engine.pause.is_on
             if may_expire and expire_due(engine.keyspace, EXPIRE_SLICE):
                 engine.turn.schedule()
             self._fold_when_idle()

@@ -10,16 +10,18 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from holdfast import commands as commands
-from holdfast.clock import Clock, SystemClock, Timer
+from holdfast.clock import Clock, SystemClock
 from holdfast.commands.context import Block, Limits, Result
 from holdfast.commands.table import TABLE, Command
 from holdfast.errors import CommandError, StorageError
-from holdfast.resp import QUEUED, Reply, Simple
+from holdfast.resp import QUEUED, Reply
 from holdfast.server import settings
 from holdfast.server.config import Config
 from holdfast.server.meter import Meter
+from holdfast.server.monitors import Monitors
+from holdfast.server.pause import Pause
 from holdfast.server.saving import Saving
-from holdfast.server.session import IN_MULTI, NEEDS_AUTH, Session
+from holdfast.server.session import IN_MULTI, MONITORING, NEEDS_AUTH, Session
 from holdfast.server.slowlog import SlowLog
 from holdfast.server.turn import Turn
 from holdfast.server.waiters import Waiter, Waiters
@@ -31,6 +33,8 @@ log = logging.getLogger(__name__)
 
 NO_AUTH = CommandError("NOAUTH Authentication required.")
 INTERNAL = CommandError("ERR internal error, see the server's log")
+NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
+NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
 
 
 class Stats:
@@ -61,7 +65,7 @@ class Engine:
         self.turn.on_failure = self._storage_failed
         self.waiters = Waiters()
         self.sessions: dict[int, Session] = {}
-        self.monitors: dict[int, Session] = {}
+        self.monitors = Monitors(self.clock)
         self.failure: CommandError | None = None  # why writes are refused
         self.last_storage_error = ""
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
@@ -71,12 +75,11 @@ class Engine:
         self.slowlog = SlowLog(self.config.slowlog_max_len)
         self.slow_ns = 0  # see settings.py
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
-        self.pause_until_ms = 0
-        self._pause_writes_only = False
-        self._pause_timer: Timer | None = None
+        self.pause = Pause(self)
         self._gated = False  # `_admit` looks at every command, not only at gated sessions'
         self._runnable: deque[Session] = deque()  # unblocked, with a backlog to work off
         self._session_ids = 0
+        self.now_s = self.clock.monotonic_s()  # as of the last tick: good enough for idleness
         self.command_stats: dict[str, Stats] = {}
         self.error_stats: Counter[bytes] = Counter()
         # "GET", "get": as clients spell it, so that the hot path is one look-up.
@@ -165,12 +168,13 @@ class Engine:
             try:
                 found = self.lookup(argv)
             except CommandError as error:
-                self._reject(session, error)
+                self._reject(session, error, None, argv)
                 return
         command, stats = found
+        session.last_command = command.name
         if not command.min_args <= len(argv) <= command.max_args:
             stats.rejected += 1
-            self._reject(session, _wrong_arity(command))
+            self._reject(session, _wrong_arity(command), command, argv)
             return
         if session.gate or self._gated:
             try:
@@ -178,10 +182,8 @@ class Engine:
                     return
             except CommandError as error:
                 stats.rejected += 1
-                self._reject(session, error)
+                self._reject(session, error, command, argv)
                 return
-        if self.monitors:
-            self._feed_monitors(session, command, argv)
         result: Reply | Block
         try:
             result = command.handler(session, argv)
@@ -200,9 +202,10 @@ class Engine:
         if elapsed_ns >= self.slow_ns:
             self._log_slow(session, command, argv, elapsed_ns)
         session.total_commands += 1
-        session.last_command = command.name
         if not isinstance(result, Block):
             session.reply(result)
+        if self.monitors:
+            self.monitors.feed(session, command, argv)
         if self.keyspace.ready:
             self.serve_ready()
 
@@ -210,6 +213,8 @@ class Engine:
         """Run a command inside another one (EXEC, a script): no admission, no waiting."""
         self.stats_of(command).calls += 1
         result = self._run(session, command, argv)
+        if self.monitors:
+            self.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result
 
     def _run(self, session: Session, command: Command, argv: list[bytes]) -> Result:
@@ -248,37 +253,51 @@ class Engine:
             now_s, took_us = self.keyspace.now_s, elapsed_ns // 1000
             self.slowlog.add(argv, now_s, took_us, session.address, session.name)
 
-    def _reject(self, session: Session, error: CommandError) -> None:
-        if session.multi is not None:
+    def _reject(
+        self, session: Session, error: CommandError, command: Command | None, argv: list[bytes]
+    ) -> None:
+        """Answer a command that does not run. It spoils the transaction it was meant for."""
+        if command is not None and command.name == "exec":
+            session.reset_transaction()
+            reason = error.message.removeprefix(b"ERR ")
+            error = CommandError(b"EXECABORT Transaction discarded because of: " + reason)
+            self.monitors.feed(session, command, argv)
+        elif command is None and argv[0].lower() in (b"post", b"host:"):
+            # A browser was made to send this; what follows are a stranger's commands.
+            log.warning("%s sent HTTP: connection closed", session.address)
+            session.abort()
+            return
+        elif session.multi is not None:
             session.multi_failed = True
         self.error_stats[error.code] += 1
         session.reply(error)
 
     def _admit(self, session: Session, command: Command, argv: list[bytes]) -> bool:
-        """Whether the command runs now. If not it was queued, parked, or this raises."""
-        if session.gate & NEEDS_AUTH and "no_auth" not in command.flags:
+        """Whether the command runs now. If not it was queued, held, or this raises.
+
+        The order of these checks is Redis's, and clients can tell.
+        """
+        gate = session.gate
+        flags = command.flags
+        if gate & NEEDS_AUTH and "no_auth" not in flags:
             raise NO_AUTH
-        if self.failure is not None:
-            self._refuse_writes(session, command, self.failure)
-        if self.pause_until_ms and self._is_paused_for(command):
-            session.parked = True
-            session.backlog.appendleft(argv)
+        if gate & IN_MULTI and "no_multi" in flags:
+            raise NOT_IN_MULTI
+        if self.failure is not None and (
+            session.has_flag(command, "write") or command.name == "ping"
+        ):
+            raise self.failure
+        if gate & MONITORING and session.has_flag(command, "readonly", "write"):
+            raise NOT_WHILE_MONITORING
+        if self.pause.holds(session, command):
+            self.pause.hold(session, argv)
             return False
-        if session.gate & IN_MULTI and "no_multi_queue" not in command.flags:
-            if "no_multi" in command.flags:
-                raise CommandError(b"ERR Command not allowed inside a transaction")
+        if gate & IN_MULTI and "no_multi_queue" not in flags:
             assert session.multi is not None
             session.multi.append((command, argv))
             session.reply(QUEUED)
             return False
         return True
-
-    def _refuse_writes(self, session: Session, command: Command, why: CommandError) -> None:
-        if command.is_write:
-            raise why
-        if command.name == "exec" and any(queued.is_write for queued, _ in session.multi or ()):
-            session.reset_transaction()
-            raise CommandError(b"EXECABORT Transaction discarded because of: " + why.message)
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -307,7 +326,7 @@ class Engine:
         self.unblock(waiter, waiter.block.on_timeout)
 
     def make_runnable(self, session: Session) -> None:
-        if session.backlog:
+        if session.backlog or session.last_words is not None:
             self._runnable.append(session)
             self.turn.schedule()
 
@@ -346,6 +365,7 @@ class Engine:
             session = self._runnable.popleft()
             while session.backlog and not session.is_waiting and not session.closing:
                 self.execute(session, session.backlog.popleft())
+            session.say_last_words()
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -355,14 +375,14 @@ class Engine:
 
     def connected(self, session: Session) -> None:
         self.sessions[session.id] = session
-        if self.config.requirepass:
-            session.gate |= NEEDS_AUTH
+        self.forget_authentication(session)
 
     def disconnected(self, session: Session) -> None:
         """The client is gone: it waits for nothing and watches nothing any more."""
         if self.sessions.pop(session.id, None) is None:
             return
-        self.monitors.pop(session.id, None)
+        self.monitors.remove(session)
+        self.pause.forget(session)
         session.closing = True
         session.backlog.clear()
         if session.waiter is not None:
@@ -370,34 +390,21 @@ class Engine:
             session.waiter = None
         session.reset_transaction()
 
+    def forget_authentication(self, session: Session) -> None:
+        session.authenticated = not self.config.requirepass
+        self.check_authentication(session)
+
+    def check_authentication(self, session: Session) -> None:
+        """Also after CONFIG SET requirepass: who was let in stays in."""
+        if self.config.requirepass and not session.authenticated:
+            session.gate |= NEEDS_AUTH
+        else:
+            session.gate &= ~NEEDS_AUTH
+
     # -- being held up ------------------------------------------------------------------------
 
-    def pause(self, until_ms: int, *, writes_only: bool) -> None:
-        """CLIENT PAUSE: longer and stricter wins over what is in force."""
-        if self.pause_until_ms > self.keyspace.now_ms:
-            until_ms = max(until_ms, self.pause_until_ms)
-            writes_only = writes_only and self._pause_writes_only
-        self.pause_until_ms, self._pause_writes_only = until_ms, writes_only
-        self._gated = True
-        if self._pause_timer is not None:
-            self._pause_timer.cancel()
-        delay_s = (until_ms - self.keyspace.now_ms) / 1000
-        self._pause_timer = self.clock.call_later(delay_s, self.unpause)
-
-    def unpause(self) -> None:
-        self.pause_until_ms = 0
-        self._gated = self.failure is not None
-        if self._pause_timer is not None:
-            self._pause_timer.cancel()
-            self._pause_timer = None
-        self.refresh_clock()
-        for session in self.sessions.values():
-            if session.parked:
-                session.parked = False
-                self.make_runnable(session)
-
-    def _is_paused_for(self, command: Command) -> bool:
-        return not self._pause_writes_only or command.is_write or "may_replicate" in command.flags
+    def update_gate(self) -> None:
+        self._gated = self.failure is not None or self.pause.is_on
 
     def _storage_failed(self, error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
         """Nothing that is not on disk may be seen or built upon: memory goes back to the file.
@@ -421,48 +428,22 @@ class Engine:
             self.on_fatal(error)
         return self.failure, is_fatal
 
+    def reload(self) -> None:
+        """DEBUG RELOAD: as after a restart, but for the clients."""
+        try:
+            self.store.reload()
+        except StorageError as error:
+            self.turn.fail(error, is_fatal=True)
+
     def storage_recovered(self) -> None:
         log.warning("writing to the database file works again")
         self.failure = None
         self.turn.refuses_writes = False
-        self._gated = self.pause_until_ms > 0
+        self.update_gate()
         # Pops that never happened may have left lists that somebody waits for.
         for waiter in self.waiters:
             self.keyspace.ready += [(waiter.database, name) for name in waiter.names]
         self.serve_ready()
-
-    # -- MONITOR ------------------------------------------------------------------------------
-
-    def _feed_monitors(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        if "skip_monitor" in command.flags or "admin" in command.flags:
-            return
-        now_us = self.clock.now_us()
-        line = b"%d.%06d [%d %s] %s" % (
-            now_us // 1_000_000,
-            now_us % 1_000_000,
-            session.db.index,
-            session.address.encode(),
-            b" ".join(quoted(arg) for arg in argv),
-        )
-        for monitor in self.monitors.values():
-            monitor.send(Simple(line))
-
-
-def quoted(text: bytes) -> bytes:
-    """As Redis prints bytes for people: in quotes, with C escapes."""
-    escapes = {
-        ord("\\"): "\\\\",
-        ord('"'): '\\"',
-        10: "\\n",
-        13: "\\r",
-        9: "\\t",
-        7: "\\a",
-        8: "\\b",
-    }
-    body = "".join(
-        escapes.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in text
-    )
-    return b'"%s"' % body.encode()
 
 
 def _unknown_command(argv: list[bytes]) -> CommandError:

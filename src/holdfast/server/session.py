@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.commands.context import Context
 from holdfast.commands.table import Command
+from holdfast.errors import CommandError
 from holdfast.resp import Reply, encode2, encode3
 from holdfast.store.keyspace import Database
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from holdfast.server.waiters import Waiter
 
 # Why a session's commands take the longer way through `Engine._admit`.
-NEEDS_AUTH, IN_MULTI = 1, 2
+NEEDS_AUTH, IN_MULTI, MONITORING = 1, 2, 4
+
+OWN_BYTES = 2048  # what a session takes by itself, about
 
 REPLIES_ON, REPLIES_OFF, REPLY_SKIP_NEXT, REPLY_SKIPPED = range(4)
 
@@ -35,22 +38,25 @@ class Sink(Protocol):
 class Session(Context):
     __slots__ = (
         "address",
+        "authenticated",
         "backlog",
         "closing",
         "created_s",
         "encode",
         "engine",
+        "fd",
         "flags",
         "gate",
         "id",
+        "in_exec",
         "is_local",
         "kind",
         "last_active_s",
         "last_command",
+        "last_words",
         "lib_name",
         "lib_ver",
         "local_address",
-        "monitoring",
         "multi",
         "multi_failed",
         "name",
@@ -76,19 +82,22 @@ class Session(Context):
         self.lib_name = self.lib_ver = b""
         self.user = b"default"
         self.kind = "normal"
-        self.flags: set[str] = set()
+        self.flags: set[str] = set()  # those letters of CLIENT LIST that nothing else tells
+        self.fd = -1  # for CLIENT LIST, where there is one
         self.gate = 0
+        self.authenticated = True
         self.multi: list[tuple[Command, list[bytes]]] | None = None
         self.multi_failed = False
+        self.in_exec = False
         self.watching: list[tuple[Database, bytes, bool]] = []  # database, key, was it alive
         self.watch_broken = False
-        self.monitoring = False
         self.reply_mode = REPLIES_ON
         self.encode: Callable[[Reply], bytes] = encode2
         self.out: list[bytes] = []
         self.waiter: Waiter | None = None
         self.parked = False  # CLIENT PAUSE holds its next command
         self.backlog: deque[list[bytes]] = deque()  # arrived behind a command that waits
+        self.last_words: CommandError | None = None
         self.closing = False
         self.is_local = True
         self.created_s = self.last_active_s = engine.clock.monotonic_s()
@@ -103,9 +112,26 @@ class Session(Context):
     def is_woken(self) -> bool:
         return self.waiter is not None  # nothing else of a session runs while it waits
 
+    @property
+    def monitoring(self) -> bool:
+        return bool(self.gate & MONITORING)
+
+    @property
+    def age_s(self) -> int:
+        return int(self.engine.clock.monotonic_s() - self.created_s)
+
+    def has_flag(self, command: Command, *flags: str) -> bool:
+        """Whether the command has one of these flags; EXEC has those of what was queued."""
+        if not command.flags.isdisjoint(flags):
+            return True
+        return command.name == "exec" and any(
+            not queued.flags.isdisjoint(flags) for queued, _ in self.multi or ()
+        )
+
     def use_protocol(self, version: int) -> None:
         self.protocol = version
-        self.encode = encode3 if version == 3 else encode2
+        if self.encode in (encode2, encode3):  # else replies are taken as they are
+            self.encode = encode3 if version == 3 else encode2
 
     def reply(self, value: Reply) -> None:
         """The one answer to a command. It leaves at the end of the turn, or when synced."""
@@ -123,6 +149,34 @@ class Session(Context):
             self.engine.turn.add(self)
         out.append(self.encode(value))
 
+    def skip_this_reply(self) -> None:
+        """For the rare command that answers nothing."""
+        if self.reply_mode == REPLIES_ON:
+            self.reply_mode = REPLY_SKIPPED
+
+    def overflows(self, nbytes: int) -> bool:
+        """Whether so much more output is too much. Then the client is gone: do not produce it."""
+        return False
+
+    def abort(self) -> None:
+        """Hang up at once, whatever has not been sent."""
+        self.engine.disconnected(self)
+        self.sink.close()
+
+    def say_last_words(self) -> None:
+        """The stream cannot be read on: tell so, once all before is answered, and close."""
+        if self.last_words is not None and not (self.is_waiting or self.backlog or self.closing):
+            self.send(self.last_words)
+            self.closing = True
+
+    def look_after(self) -> None:
+        """Called every second or so, for those whom time does something to."""
+
+    def limits_changed(self) -> None:
+        """CONFIG SET changed what a client may send or be sent."""
+
+    # -- transactions -------------------------------------------------------------------------
+
     def reset_transaction(self) -> None:
         self.multi = None
         self.multi_failed = False
@@ -138,3 +192,71 @@ class Session(Context):
                     del database.watched[name]
         self.watching.clear()
         self.watch_broken = False
+
+    # -- for people ---------------------------------------------------------------------------
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes that arrived behind a command that waits."""
+        return 0
+
+    def describe(self) -> bytes:
+        """The line of CLIENT LIST, without its end."""
+        output_bytes = self.sink.output_bytes
+        argv_bytes = sum(map(len, self.waiter.argv)) if self.waiter is not None else 0
+        queued = self.multi or []
+        multi_bytes = sum(len(arg) for _, argv in queued for arg in argv)
+        fields: dict[str, object] = {
+            "id": self.id,
+            "addr": self.address,
+            "laddr": self.local_address,
+            "fd": self.fd,
+            "name": self.name.decode(),
+            "age": self.age_s,
+            "idle": int(self.engine.clock.monotonic_s() - self.last_active_s),
+            "flags": self._flag_letters() or "N",
+            "db": self.db.index,
+            "sub": 0,
+            "psub": 0,
+            "ssub": 0,
+            "multi": -1 if self.multi is None else len(queued),
+            "qbuf": self.input_bytes,
+            "qbuf-free": 0,
+            "argv-mem": argv_bytes,
+            "multi-mem": multi_bytes,
+            "rbs": 0,
+            "rbp": 0,
+            "obl": 0,
+            "oll": len(self.out),
+            "omem": output_bytes,
+            "tot-mem": OWN_BYTES + self.input_bytes + argv_bytes + multi_bytes + output_bytes,
+            "events": "rw" if output_bytes else "r",
+            "cmd": self.last_command or "NULL",
+            "user": self.user.decode(),
+            "redir": -1,
+            "resp": self.protocol,
+            "lib-name": self.lib_name.decode(),
+            "lib-ver": self.lib_ver.decode(),
+        }
+        return " ".join([f"{name}={value}" for name, value in fields.items()]).encode()
+
+    def _flag_letters(self) -> str:
+        states = {
+            "O": self.monitoring,
+            "x": self.multi is not None,
+            "b": self.is_waiting,
+            "d": self.watch_broken,
+            "c": self.closing,
+        }
+        return "".join([letter for letter, is_so in states.items() if is_so] + sorted(self.flags))
+
+
+def checked_attribute(value: bytes, what: bytes) -> bytes:
+    """A name or the like, as CLIENT LIST can show it: visible ASCII without blanks."""
+    if all(ord("!") <= byte <= ord("~") for byte in value):
+        return value
+    raise CommandError(b"ERR %s cannot contain spaces, newlines or special characters." % what)
+
+
+def checked_name(name: bytes) -> bytes:
+    return checked_attribute(name, b"Client names")

@@ -36,11 +36,23 @@ def follow(engine: "Engine") -> None:
     def loglevel() -> None:
         logging.getLogger("holdfast").setLevel(LOG_LEVELS[config.loglevel])
 
+    def requirepass() -> None:
+        for session in engine.sessions.values():
+            engine.check_authentication(session)
+
+    def client_limits() -> None:
+        for session in list(engine.sessions.values()):
+            session.limits_changed()
+
     effects: dict[str, Callable[[], None]] = {
         "appendfsync": appendfsync,
         "slowlog-log-slower-than": slowlog,
         "slowlog-max-len": slowlog,
         "loglevel": loglevel,
+        "requirepass": requirepass,
+        "proto-max-bulk-len": client_limits,
+        "client-query-buffer-limit": client_limits,
+        "client-output-buffer-limit": client_limits,
         "port": _needs_a_restart,
         "bind": _needs_a_restart,
         "tls-port": _needs_a_restart,

@@ -1,5 +1,25 @@
 """Command families that concern the server itself: they are given the whole session."""
 
-from holdfast.server.families import command, connection, transactions
+from holdfast.server.families import (
+    admin,
+    client,
+    command,
+    config,
+    connection,
+    debug,
+    monitor,
+    slowlog,
+    transactions,
+)
 
-__all__ = ["command", "connection", "transactions"]
+__all__ = [
+    "admin",
+    "client",
+    "command",
+    "config",
+    "connection",
+    "debug",
+    "monitor",
+    "slowlog",
+    "transactions",
+]

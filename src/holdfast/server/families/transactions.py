@@ -1,8 +1,9 @@
 """MULTI, EXEC, DISCARD, WATCH, UNWATCH."""
 
-from holdfast.commands.table import command, many
+from holdfast.commands.table import Command, command, many
 from holdfast.errors import CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
+from holdfast.server.output import weight
 from holdfast.server.session import IN_MULTI, Session
 
 EXEC_ABORT = CommandError("EXECABORT Transaction discarded because of previous errors.")
@@ -17,7 +18,10 @@ EXEC_ABORT = CommandError("EXECABORT Transaction discarded because of previous e
     categories="transaction",
 )
 def multi(session: Session, argv: list[bytes]) -> Reply:
-    """Start a transaction: commands are queued until EXEC."""
+    """Start a transaction: commands are queued until EXEC.
+
+    MULTI
+    """
     if session.multi is not None:
         raise CommandError("ERR MULTI calls can not be nested")
     session.multi = []
@@ -34,7 +38,10 @@ def multi(session: Session, argv: list[bytes]) -> Reply:
     categories="transaction",
 )
 def exec_(session: Session, argv: list[bytes]) -> Reply:
-    """Run what was queued since MULTI, as one."""
+    """Run what was queued since MULTI, as one.
+
+    EXEC
+    """
     queued = session.multi
     if queued is None:
         raise CommandError("ERR EXEC without MULTI")
@@ -42,13 +49,33 @@ def exec_(session: Session, argv: list[bytes]) -> Reply:
     broken = session.watch_broken or any(
         was_alive and database.find(name) is None for database, name, was_alive in session.watching
     )
-    session.reset_transaction()
-    if failed:
-        raise EXEC_ABORT
-    if broken:
+    if failed or broken:
+        session.reset_transaction()
+        if failed:
+            raise EXEC_ABORT
         return NULL_ARRAY
+    session.unwatch()  # what it does itself must not break its own transaction
+    session.in_exec = True
+    replies = _run(session, queued)
+    session.in_exec = False
+    session.reset_transaction()
+    return replies
+
+
+def _run(session: Session, queued: list[tuple[Command, list[bytes]]]) -> list[Reply]:
+    """All replies, unless they are more than the client may be sent: then it is gone, and yet
+    everything runs."""
     call = session.engine.call
-    return [call(session, entry, queued_argv) for entry, queued_argv in queued]
+    replies: list[Reply] = []
+    nbytes = 0
+    for entry, argv in queued:
+        reply = call(session, entry, argv)
+        nbytes += weight(reply)
+        if session.overflows(nbytes):
+            replies.clear()
+            nbytes = 0
+        replies.append(reply)
+    return replies
 
 
 @command(
@@ -60,7 +87,10 @@ def exec_(session: Session, argv: list[bytes]) -> Reply:
     categories="transaction",
 )
 def discard(session: Session, argv: list[bytes]) -> Reply:
-    """Forget what was queued since MULTI."""
+    """Forget what was queued since MULTI.
+
+    DISCARD
+    """
     if session.multi is None:
         raise CommandError("ERR DISCARD without MULTI")
     session.reset_transaction()
@@ -77,7 +107,10 @@ def discard(session: Session, argv: list[bytes]) -> Reply:
     categories="transaction",
 )
 def watch(session: Session, argv: list[bytes]) -> Reply:
-    """Make the next EXEC fail if one of these keys changes before it."""
+    """Make the next EXEC fail if one of these keys changes before it.
+
+    WATCH key [key ...]
+    """
     if session.multi is not None:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     database = session.db
@@ -98,6 +131,9 @@ def watch(session: Session, argv: list[bytes]) -> Reply:
     categories="transaction",
 )
 def unwatch(session: Session, argv: list[bytes]) -> Reply:
-    """Forget all watched keys."""
+    """Forget all watched keys.
+
+    UNWATCH
+    """
     session.unwatch()
     return OK

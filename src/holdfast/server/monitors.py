@@ -1,0 +1,61 @@
+"""Sessions that see every command (MONITOR), and the line they are shown."""
+
+from holdfast.clock import Clock
+from holdfast.commands.table import Command
+from holdfast.resp import Simple
+from holdfast.server.config_kinds import quoted
+from holdfast.server.session import MONITORING, Session
+
+REDACTED = b"(redacted)"
+
+
+class Monitors:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sessions: dict[int, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def add(self, session: Session) -> bool:
+        """False when it is one already."""
+        if session.id in self._sessions:
+            return False
+        self._sessions[session.id] = session
+        session.gate |= MONITORING
+        return True
+
+    def remove(self, session: Session) -> None:
+        self._sessions.pop(session.id, None)
+        session.gate &= ~MONITORING
+
+    def feed(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """Show a command that has run. What administers the server is nobody's business."""
+        if "skip_monitor" in command.flags or "admin" in command.flags:
+            return
+        now_us = self._clock.now_us()
+        line = b"%d.%06d [%d %s] %s" % (
+            now_us // 1_000_000,
+            now_us % 1_000_000,
+            session.db.index,
+            session.address.encode(),
+            b" ".join(quoted(arg) for arg in without_secrets(command, argv)),
+        )
+        for monitor in list(self._sessions.values()):
+            monitor.send(Simple(line))
+
+
+def without_secrets(command: Command, argv: list[bytes]) -> list[bytes]:
+    """The argv as people may see it."""
+    if command.name == "auth":
+        return [argv[0], *[REDACTED] * (len(argv) - 1)]
+    if command.name == "hello":
+        shown = list(argv)
+        at = 2
+        while at < len(argv):
+            option = argv[at].upper()
+            if option == b"AUTH":
+                shown[at + 1 : at + 3] = [REDACTED] * len(argv[at + 1 : at + 3])
+            at += {b"AUTH": 3, b"SETNAME": 2}.get(option, 1)
+        return shown
+    return argv

@@ -1,0 +1,99 @@
+"""A session on a wire: what it is sent is counted while it is produced, and bounded.
+
+One turn can produce more than memory holds (a pipeline of GETs of something big), so whoever
+asks for more than `client-output-buffer-limit` is cut off before the turn ends, not after.
+"""
+
+import sys
+from typing import TYPE_CHECKING
+
+from holdfast.resp import Push, Reply, SetReply
+from holdfast.server.session import Session
+
+if TYPE_CHECKING:
+    from holdfast.server.connection import Connection
+    from holdfast.server.engine import Engine
+
+_COMPOUND = frozenset({tuple, list, dict, SetReply, Push})
+
+
+def weight(reply: Reply) -> int:
+    """About how many bytes a reply will be, before they are made."""
+    if isinstance(reply, bytes):
+        return len(reply)
+    if isinstance(reply, tuple):
+        return sum(map(len, reply))
+    if isinstance(reply, dict):
+        return sum([len(name) + weight(item) for name, item in reply.items()])
+    if isinstance(reply, list):
+        return sum([len(item) if type(item) is bytes else weight(item) for item in reply])
+    return 16
+
+
+class WireSession(Session):
+    __slots__ = ("_connection", "_hard_bytes", "_soft_since_s", "held_bytes", "room")
+
+    def __init__(
+        self, engine: "Engine", connection: "Connection", address: str, local_address: str
+    ) -> None:
+        super().__init__(engine, connection, address, local_address)
+        self._connection = connection
+        self.held_bytes = 0  # produced, and not yet given to the socket
+        self._soft_since_s: float | None = None
+        self.limits_changed()
+
+    def send(self, value: Reply) -> None:
+        if type(value) in _COMPOUND and self.overflows(weight(value)):
+            return
+        out = self.out
+        if not out:
+            self.engine.turn.add(self)
+        data = self.encode(value)
+        out.append(data)
+        self.held_bytes += len(data)
+        if self.held_bytes > self.room:
+            self.overflows(0)
+
+    def overflows(self, nbytes: int) -> bool:
+        if self.held_bytes + nbytes <= self.room:
+            return False
+        self.out[:] = [b""]  # it stays in the turn's list, with nothing to say
+        self.held_bytes = 0
+        self.abort()
+        return True
+
+    def delivered(self, nbytes: int, unsent_bytes: int) -> None:
+        """So much was given to the socket, which has not sent so much."""
+        self.held_bytes = self.held_bytes - nbytes if self.out else 0
+        self.last_active_s = self.engine.now_s
+        self.room = self._hard_bytes - unsent_bytes
+        if self.room < 0 or (unsent_bytes and self._is_slow(unsent_bytes)):
+            self.abort()
+
+    def _is_slow(self, unsent_bytes: int) -> bool:
+        """Whether it has been above the soft limit for too long."""
+        limit = self.engine.config.client_output_buffer_limit.normal
+        if not 0 < limit.soft_bytes < unsent_bytes:
+            self._soft_since_s = None
+            return False
+        if self._soft_since_s is None:
+            self._soft_since_s = self.engine.now_s
+        return self.engine.now_s - self._soft_since_s > limit.soft_s
+
+    def look_after(self) -> None:
+        idle_s = self.engine.config.timeout
+        is_idle = self.engine.now_s - self.last_active_s > idle_s > 0
+        if (is_idle and not self.is_waiting and not self.monitoring) or self._is_slow(
+            self.sink.output_bytes
+        ):
+            self.abort()
+
+    def limits_changed(self) -> None:
+        limit = self.engine.config.client_output_buffer_limit.normal
+        self._hard_bytes = limit.hard_bytes or sys.maxsize
+        self.room = self._hard_bytes - self.sink.output_bytes
+        self._connection.limit_input()
+
+    @property
+    def input_bytes(self) -> int:
+        return self._connection.input_bytes
