@@ -85,6 +85,9 @@ class Checkpointer:
 
     def __init__(self, path: Path, vfs: str | None = None) -> None:
         self._connection = apsw.Connection(str(path), vfs=vfs)
+        # A connection learns at its first read that there is a WAL. Before that, a checkpoint
+        # does nothing and does not say so.
+        _ = self._connection.execute("PRAGMA schema_version").get
 
     def checkpoint(self) -> None:
         try:
