@@ -261,7 +261,8 @@ def append(c: Context, argv: list[bytes]) -> Reply:
     else:
         key, old = found
         length = _allowed_length(c, len(old), more)
-        c.db.replace(key, old + more, old)
+        if more:
+            c.db.replace(key, old + more, old)
     c.db.signal(name, b"append", STRING)
     return length
 
