@@ -16,9 +16,6 @@ from holdfast.store.lists import List
 from holdfast.store.ops import ChangeLog
 
 NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
-TOO_SMALL = CommandError(
-    f"ERR value is out of range, value must between {-INT64_MAX} and {INT64_MAX}"
-)
 INDEX_OUT_OF_RANGE = CommandError("ERR index out of range")
 NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
 COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
@@ -247,8 +244,8 @@ def blmpop(c: Context, argv: list[bytes]) -> Result:
 
     BLMPOP timeout numkeys key [key ...] LEFT|RIGHT [COUNT count]
     """
-    timeout_s = parse_timeout_s(argv[1])
     names, end, count = _parse_mpop(argv, 2)
+    timeout_s = parse_timeout_s(argv[1])
     _check_waitable(c, names)
     found = _first_list(c, names)
     return _mpop(c, found, end, count) if found else Block(names, List, timeout_s)
@@ -359,7 +356,7 @@ def lpos(c: Context, argv: list[bytes]) -> Reply:
     while options:
         word = options.word()
         if word == b"RANK":
-            rank = _parse_signed(options.value())
+            rank = options.integer()
             if rank == 0:
                 raise RANK_ZERO
         elif word == b"COUNT":
@@ -373,14 +370,6 @@ def lpos(c: Context, argv: list[bytes]) -> Reply:
     if count is not None:
         return list[Reply](found)
     return found[0] if found else None
-
-
-def _parse_signed(value: bytes) -> int:
-    """An integer that has a positive counterpart."""
-    number = parse_int(value)
-    if number < -INT64_MAX:
-        raise TOO_SMALL
-    return number
 
 
 # -- changing in the middle -------------------------------------------------------------------
@@ -426,7 +415,7 @@ def lrem(c: Context, argv: list[bytes]) -> Reply:
 
     LREM key count element
     """
-    count = _parse_signed(argv[2])
+    count = parse_int(argv[2])
     found = c.db.find_list(argv[1])
     if found is None:
         return 0
