@@ -157,6 +157,10 @@ class Connection(asyncio.Protocol):
         if session.closing and not session.out:
             transport.close()
 
+    def finish(self) -> None:
+        """Send what there is, then close."""
+        self._transport.close()
+
     def close(self) -> None:
         self._transport.abort()
 

@@ -40,7 +40,7 @@ def _server(engine: "Engine") -> Facts:
     yield "process_id", os.getpid()
     yield "process_supervised", "no"
     yield "run_id", meter.run_id
-    yield "tcp_port", config.port
+    yield "tcp_port", meter.tcp_port
     yield "server_time_usec", engine.clock.now_us()
     yield "uptime_in_seconds", meter.uptime_s
     yield "uptime_in_days", meter.uptime_s // 86400

@@ -4,134 +4,187 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import holdfast
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, StorageError
 from holdfast.server import families as families
+from holdfast.server import listener
 from holdfast.server.config import Config
 from holdfast.server.connection import Connection
 from holdfast.server.cron import Cron
 from holdfast.server.engine import Engine
-from holdfast.store.store import open_store
+from holdfast.server.settings import LOG_LEVELS
+from holdfast.store.store import Store, open_store
 
 log = logging.getLogger(__name__)
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+OWN_DESCRIPTORS = 32  # files, the loop's own, and a reserve
+
 
 def run(config: Config) -> int:
-    """Serve until told to stop; returns the exit status. Raises HoldfastError before that."""
+    """Serve until told to stop; returns the exit status. Raises HoldfastError when it cannot
+    begin, or has to stop because of the disk."""
     try:
         import uvloop
 
         factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     except ImportError:
         factory = asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with _logging(config), asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(Server(config).serve())
 
 
 class Server:
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._stopped: asyncio.Future[int] | None = None
+        self._stopping: asyncio.Future[bool] | None = None  # whether to fold
+        self._fatal: StorageError | None = None
 
     async def serve(self) -> int:
         config = self._config
+        sockets = listener.listen(config)
+        try:
+            with _pidfile(config):
+                await self._serve(open_store(config.db_path, config.databases), sockets)
+        finally:
+            listener.close(sockets, config)
+        return 0
+
+    async def _serve(self, store: Store, sockets: list[socket.socket]) -> None:
+        config = self._config
         loop = asyncio.get_running_loop()
-        self._stopped = loop.create_future()
-        sockets = self._bind()
-        store = open_store(config.db, config.databases)
+        self._stopping = loop.create_future()
         engine = Engine(store, config)
-        engine.on_fatal = lambda error: self.stop(1)
+        engine.on_fatal = self._give_up
+        engine.on_shutdown = self.stop
+        engine.meter.tcp_port = listener.port_of(sockets)
         engine.turn.start(loop)
         cron = Cron(engine)
         cron.start()
+        _allow_connections(config.maxclients)
         listeners = [
             await loop.create_server(lambda: Connection(engine), sock=sock)
             if sock.family != socket.AF_UNIX
             else await loop.create_unix_server(lambda: Connection(engine), sock=sock)
             for sock in sockets
         ]
-        for signal_number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(signal_number, self.stop, 0)
-        where = ", ".join(_shown(sock) for sock in sockets)
-        ready = f"holdfast {holdfast.__version__} ready on {where} (db: {config.db})\n"
-        sys.stdout.write(ready)
-        sys.stdout.flush()
-        status = await self._stopped
-        for listener in listeners:
-            listener.close()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.stop, True)
+        where = ", ".join(listener.shown(sock) for sock in sockets)
+        print(f"holdfast {holdfast.__version__} ready on {where} (db: {config.db})", flush=True)  # noqa: T201 - whoever started us waits for this line
+        folds = await self._stopping
+        log.info("stopping")
+        for server in listeners:
+            server.close()
+        await _drain(engine, config.shutdown_timeout)
         cron.stop()
-        engine.turn.end()
         engine.turn.stop()
-        store.close()
-        return status
+        self._close(store, folds)
 
-    def stop(self, status: int) -> None:
-        if self._stopped is not None and not self._stopped.done():
-            self._stopped.set_result(status)
+    def stop(self, folds: bool) -> None:
+        """Begin to stop. From now on a signal means: at once."""
+        if self._stopping is None or self._stopping.done():
+            return
+        self._stopping.set_result(folds)
+        for number in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, os._exit, 1)
 
-    # -- sockets ------------------------------------------------------------------------------
+    def _give_up(self, error: StorageError) -> None:
+        self._fatal = error
+        self.stop(False)
 
-    def _bind(self) -> list[socket.socket]:
-        config = self._config
-        sockets: list[socket.socket] = []
-        port = config.port
-        for address in config.bind:
-            optional = address.startswith("-")
-            host = address.removeprefix("-")
-            try:
-                sock = _listen_tcp(host, port, config.tcp_backlog)
-            except OSError as error:
-                if optional:
-                    continue
-                raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-            port = port or sock.getsockname()[1]  # one free port for all addresses
-            sockets.append(sock)
-        if config.unixsocket:
-            sockets.append(_listen_unix(config.unixsocket, config.unixsocketperm))
-        return sockets
+    def _close(self, store: Store, folds: bool) -> None:
+        # Folding takes a while and holds up the loop, so signals cannot go through it.
+        for number in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+            signal.signal(number, lambda *_: os._exit(1))
+        if self._fatal is not None:
+            store.abandon()
+            raise self._fatal
+        try:
+            if folds:
+                store.close()
+            else:
+                store.commit()
+                store.sync()
+                store.abandon()
+        except (StorageError, OSError) as error:
+            raise StorageError(f"{error}; what was acknowledged is in {store.path}") from None
+        log.info("stopped")
 
 
-def _listen_tcp(host: str, port: int, backlog: int) -> socket.socket:
-    host = {"*": "0.0.0.0", "::*": "::"}.get(host, host)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if family == socket.AF_INET6:
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+async def _drain(engine: Engine, timeout_s: int) -> None:
+    """Answer what has arrived, let the answers go once they are synced, then close."""
+    for _ in range(3):  # what is in the sockets' buffers has arrived
+        await asyncio.sleep(0)
+    engine.turn.end()
+    for session in list(engine.sessions.values()):
+        session.closing = True
+    await engine.turn.drain()
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    for session in list(engine.sessions.values()):
+        if isinstance(session.sink, Connection):
+            session.sink.finish()
+    # Slow readers get their time. (Nobody but us wants to know when the last one has left.)
+    while engine.sessions and loop.time() < deadline_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    for session in list(engine.sessions.values()):
+        session.sink.close()
+
+
+# -- the process ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _logging(config: Config) -> Iterator[None]:
+    """One line for each event, to stderr or the log file."""
+    handler: logging.Handler = logging.StreamHandler()
+    if config.logfile:
+        try:
+            handler = logging.FileHandler(config.path(config.logfile))
+        except OSError as error:
+            raise ConfigError(f"cannot write {config.logfile}: {error.strerror}") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
+    logger = logging.getLogger("holdfast")
+    logger.setLevel(LOG_LEVELS[config.loglevel])
+    logger.addHandler(handler)
     try:
-        sock.bind((host, port))
-        sock.listen(backlog)
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
-def _listen_unix(path: str, permissions: int) -> socket.socket:
-    """Nobody but us can connect before the permissions are as configured."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with contextlib.suppress(FileNotFoundError):
-        Path(path).unlink()
-    old_umask = os.umask(0o777 & ~(permissions or 0o700))
-    try:
-        sock.bind(path)
-        sock.listen()
-    except OSError as error:
-        sock.close()
-        raise ConfigError(f"cannot listen on {path}: {error.strerror}") from None
+        yield
     finally:
-        os.umask(old_umask)
-    return sock
+        logger.removeHandler(handler)
+        handler.close()
 
 
-def _shown(sock: socket.socket) -> str:
-    if sock.family == socket.AF_UNIX:
-        return f"unix:{sock.getsockname()}"
-    host, port = sock.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+@contextlib.contextmanager
+def _pidfile(config: Config) -> Iterator[None]:
+    path = Path(config.path(config.pidfile)) if config.pidfile else None
+    if path is not None:
+        try:
+            path.write_text(f"{os.getpid()}\n")
+        except OSError as error:
+            raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+
+def _allow_connections(count: int) -> None:
+    """Every client needs a file descriptor."""
+    wanted = count + OWN_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        most = allowed - OWN_DESCRIPTORS
+        log.warning("maxclients is %d, but the system allows about %d connections", count, most)

@@ -36,6 +36,7 @@ class Meter:
         self.started_s = clock.monotonic_s()
         self.run_id = secrets.token_hex(20)
         self.replication_id = secrets.token_hex(20)
+        self.tcp_port = 0
         self.peak_bytes = 0
         self.reset()
 

@@ -33,6 +33,9 @@ def follow(engine: "Engine") -> None:
         engine.slowlog.max_len = config.slowlog_max_len
         engine.slowlog.trim()
 
+    def maxmemory() -> None:
+        engine.store.max_bytes = config.maxmemory
+
     def loglevel() -> None:
         logging.getLogger("holdfast").setLevel(LOG_LEVELS[config.loglevel])
 
@@ -48,6 +51,7 @@ def follow(engine: "Engine") -> None:
         "appendfsync": appendfsync,
         "slowlog-log-slower-than": slowlog,
         "slowlog-max-len": slowlog,
+        "maxmemory": maxmemory,
         "loglevel": loglevel,
         "requirepass": requirepass,
         "proto-max-bulk-len": client_limits,
@@ -60,6 +64,7 @@ def follow(engine: "Engine") -> None:
     for name, effect in effects.items():
         config.subscribe(name, effect)
     slowlog()
+    maxmemory()
 
 
 def _needs_a_restart() -> None:

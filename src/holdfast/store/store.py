@@ -175,20 +175,25 @@ class FileStore:
 
         Raises StorageError when that fails; what was committed before is in the file all the same.
         """
+        keep_wal = True
         try:
             if not self.is_broken:
                 self.commit()
                 self.fold()
                 self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                keep_wal = False
         except apsw.Error as error:
             raise StorageError(f"cannot write the tables: {error}") from None
         finally:
-            self.abandon()
+            self._shut(keep_wal=keep_wal)
 
     def abandon(self) -> None:
         """Close, but write nothing more: the next opening finds what the last commit left."""
-        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._shut(keep_wal=True)
+
+    def _shut(self, *, keep_wal: bool) -> None:
+        self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep_wal))
         self.journal.close()
         self._checkpointer.close()
         self._connection.close()
