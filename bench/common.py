@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Never
@@ -52,11 +52,17 @@ def workplace() -> Iterator[Path]:
         yield Path(folder)
 
 
-def holdfast_server(folder: Path, *args: str) -> HoldfastServer:
-    return HoldfastServer(folder / "holdfast", *args)
+@contextmanager
+def holdfast_server(folder: Path, *args: str) -> Iterator[HoldfastServer]:
+    with HoldfastServer(folder / "holdfast", *args) as server:
+        try:
+            yield server
+        except AssertionError as error:  # the server has hung up; its folder is about to go
+            error.add_note(server.stderr[-2000:])
+            raise
 
 
-def redis_server(folder: Path, policy: str) -> RedisServer:
+def redis_server(folder: Path, policy: str) -> AbstractContextManager[RedisServer]:
     """redis-server with the same promise as ours: an append-only file, on the same disk.
 
     It never rewrites that file: a rewrite is a second process at a moment of its own
