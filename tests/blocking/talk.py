@@ -1,6 +1,6 @@
 """How blocking tests talk to a server, so that nothing depends on how fast anything is."""
 
-from tests.harness import RawClient, encode_command
+from tests.harness import HoldfastServer, RawClient, encode_command, wait_until
 from tests.harness.rawclient import Argument
 
 PONG = b"+PONG\r\n"
@@ -22,6 +22,14 @@ def block(client: RawClient, *args: Argument) -> None:
     assert client.read_reply() == PONG
 
 
+def leave(client: RawClient, other: RawClient) -> None:
+    """Close the connection; returns when the server has noticed."""
+    host, port = client._sock.getsockname()
+    client.close()
+    mark = f" addr={host}:{port} ".encode()
+    wait_until(lambda: mark not in other.command("CLIENT", "LIST"), "the server has noticed")
+
+
 def still_blocked(client: RawClient, other: RawClient) -> bool:
     """Whether the server has had its chance to answer, and did not.
 
@@ -30,3 +38,8 @@ def still_blocked(client: RawClient, other: RawClient) -> bool:
     """
     assert other.command("PING") == PONG
     return client.is_quiet()
+
+
+def complaints(server: HoldfastServer) -> list[str]:
+    """What the server has logged, save what is normal."""
+    return [line for line in server.stderr.splitlines() if " INFO " not in line]
