@@ -209,12 +209,19 @@ class Turn:
                 self._checkpoint_failed(error)
             release(batch)
         else:
-            self._sessions.extend(_put_back(batch))
+            self._put_back(batch)
             self.fail(StorageError(f"cannot sync the journal: {error}"), is_fatal=True)
         if self._sessions or self._store.keyspace.ops:
             self.end()
         if self._landed is not None and not self._landed.done():
             self._landed.set_result(None)
+
+    def _put_back(self, batch: Batch) -> None:
+        """The replies of a batch that did not make it wait again, in front of newer ones."""
+        for session, out in batch:
+            if not session.out:
+                self._sessions.append(session)
+            session.out[:0] = out
 
     def _checkpointed(self, error: Exception | None) -> None:
         if error is None:
@@ -275,13 +282,6 @@ class Turn:
 def release(batch: Batch) -> None:
     for session, out in batch:
         session.sink.deliver(out)
-
-
-def _put_back(batch: Batch) -> list["Session"]:
-    """The sessions of a batch that did not make it, their held replies in front again."""
-    for session, out in batch:
-        session.out[:0] = out
-    return [session for session, _ in batch]
 
 
 def _no_engine(error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:

@@ -1,0 +1,194 @@
+"""The end of a turn, on a real file and loop: what is held, in which order it leaves, what a
+failed sync does to it."""
+
+import asyncio
+import queue
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.server import families as families
+from holdfast.server.engine import Engine
+from holdfast.server.session import Session
+from holdfast.store.store import FileStore
+
+
+class Wire:
+    """A sink that keeps what left."""
+
+    output_bytes = 0
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self._more = asyncio.Event()
+
+    def deliver(self, replies: list[bytes]) -> None:
+        self.sent += replies
+        self._more.set()
+
+    def close(self) -> None: ...
+
+    async def receive(self, count: int) -> list[bytes]:
+        """Wait until that many replies have come, in all."""
+        while len(self.sent) < count:
+            self._more.clear()
+            await self._more.wait()
+        return self.sent
+
+
+class Disk:
+    """Stands in for fdatasync: returns when the test says so, or fails."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._outcomes: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
+
+    def sync(self) -> None:
+        self._loop.call_soon_threadsafe(self.started.set)
+        error = self._outcomes.get()
+        if error is not None:
+            raise error
+
+    def land(self, error: OSError | None = None) -> None:
+        self.started.clear()
+        self._outcomes.put(error)
+
+
+class Server:
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.disk = Disk()
+        self.store = FileStore(path)
+        monkeypatch.setattr(self.store.journal, "sync", self.disk.sync)
+        self.engine = Engine(self.store)
+        self.engine.turn.start(asyncio.get_running_loop())
+
+    def client(self) -> tuple[Session, Wire]:
+        wire = Wire()
+        session = Session(self.engine, wire, "127.0.0.1:1", "127.0.0.1:2")
+        self.engine.connected(session)
+        return session, wire
+
+    def send(self, session: Session, *commands: bytes) -> None:
+        self.engine.receive(session, [command.split() for command in commands])
+
+
+Scenario = Callable[[Server], Awaitable[None]]
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> None:
+    async def main() -> None:
+        server = Server(tmp_path / "a.db", monkeypatch)
+        try:
+            await scenario(server)
+        finally:
+            server.disk.land()
+            await turns()
+            server.engine.turn.stop()
+            monkeypatch.undo()
+            server.store.close()
+
+    asyncio.run(main())
+
+
+def test_a_write_is_acknowledged_only_after_its_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        session, wire = server.client()
+        server.send(session, b"SET k v")
+        await server.disk.started.wait()
+        await turns()
+        assert wire.sent == []
+        server.disk.land()
+        await wire.receive(1)
+        assert wire.sent == [b"+OK\r\n"]
+
+    run(tmp_path, monkeypatch, scenario)
+
+
+def test_a_read_that_saw_an_unsynced_write_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        writer, _ = server.client()
+        reader, seen = server.client()
+        server.send(writer, b"SET k v")
+        await server.disk.started.wait()
+        server.send(reader, b"GET k")
+        await turns()
+        assert seen.sent == []
+        server.disk.land()
+        await seen.receive(1)
+        assert seen.sent == [b"$1\r\nv\r\n"]
+
+    run(tmp_path, monkeypatch, scenario)
+
+
+def test_what_arrives_during_a_sync_is_one_more_batch_and_leaves_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        session, wire = server.client()
+        server.send(session, b"SET k 1")
+        await server.disk.started.wait()
+        for _ in range(10):
+            server.send(session, b"INCR k")
+            await turns(2)
+        server.disk.land()
+        await server.disk.started.wait()
+        assert wire.sent == [b"+OK\r\n"]
+        server.disk.land()
+        await wire.receive(11)
+        assert wire.sent[1:] == [b":%d\r\n" % number for number in range(2, 12)]
+        assert server.engine.turn.syncs == 2
+
+    run(tmp_path, monkeypatch, scenario)
+
+
+def test_a_failed_sync_turns_every_waiting_reply_into_one_error_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        fatal: list[str] = []
+        server.engine.on_fatal = lambda error: fatal.append(str(error))
+        session, wire = server.client()
+        server.send(session, b"SET a 1", b"SET b 2")
+        await server.disk.started.wait()
+        server.send(session, b"GET a")  # waits for the next batch
+        await turns()
+        server.disk.land(OSError(5, "Input/output error"))
+        await wire.receive(3)
+        await turns()
+        assert len(wire.sent) == 3
+        assert all(reply.startswith(b"-MISCONF ") for reply in wire.sent)
+        assert len(fatal) == 1
+        server.send(session, b"SET c 3")
+        await turns()
+        assert wire.sent[3].startswith(b"-MISCONF ")
+
+    run(tmp_path, monkeypatch, scenario)
+
+
+def test_relaxing_the_policy_does_not_let_replies_overtake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        session, wire = server.client()
+        server.send(session, b"SET k 1")
+        await server.disk.started.wait()
+        server.engine.turn.set_appendfsync("everysec")
+        server.send(session, b"GET k")
+        await turns()
+        assert wire.sent == []
+        server.disk.land()
+        await wire.receive(2)
+        assert wire.sent == [b"+OK\r\n", b"$1\r\n1\r\n"]
+
+    run(tmp_path, monkeypatch, scenario)
