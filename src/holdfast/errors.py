@@ -6,7 +6,11 @@ class HoldfastError(Exception):
 
 
 class CommandError(HoldfastError):
-    """An error reply. `message` is the whole line, code first, without `-` and CRLF."""
+    """An error reply. `message` is the whole line, code first, without `-` and CRLF.
+
+    Many are constants, raised again and again. Python adds each raise to the traceback that an
+    error has already, and the frames in it keep their arguments: who catches one drops that.
+    """
 
     def __init__(self, message: str | bytes) -> None:
         self.message = message.encode() if isinstance(message, str) else message

@@ -168,7 +168,7 @@ class Engine:
             try:
                 found = self.lookup(argv)
             except CommandError as error:
-                self._reject(session, error, None, argv)
+                self._reject(session, error.with_traceback(None), None, argv)
                 return
         command, stats = found
         session.last_command = command.name
@@ -182,7 +182,7 @@ class Engine:
                     return
             except CommandError as error:
                 stats.rejected += 1
-                self._reject(session, error, command, argv)
+                self._reject(session, error.with_traceback(None), command, argv)
                 return
         result: Reply | Block
         try:
@@ -190,7 +190,7 @@ class Engine:
             if isinstance(result, Block):
                 self._block(session, command, argv, result)
         except CommandError as error:
-            result = error
+            result = error.with_traceback(None)  # see CommandError
             stats.failed += 1
             self.error_stats[error.code] += 1
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
@@ -226,7 +226,7 @@ class Engine:
         except CommandError as error:
             self.error_stats[error.code] += 1
             stats.failed += 1
-            return error
+            return error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             stats.failed += 1
             return self._broke(command, error)
