@@ -1,0 +1,61 @@
+"""What is said before a connection is open: protocol, identity, database. No I/O.
+
+`handshake` is a generator: it yields commands that go out together and is sent their replies.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+from holdfast.client.errors import ConnectError, ServerError
+from holdfast.client.options import Options
+
+Command = tuple[str | int, ...]
+
+
+def handshake(options: Options, version: str) -> Generator[list[Command], list[Any], int]:
+    """Returns the protocol version that the server agreed to. Raises ConnectError."""
+    after = _after(options, version)
+    if options.protocol == 3:
+        hello: Command = ("HELLO", 3)
+        if options.password is not None:
+            hello += ("AUTH", options.username or "default", options.password)
+        if options.client_name:
+            hello += ("SETNAME", options.client_name)
+        reply, *others = yield [hello, *after]
+        if not isinstance(reply, ServerError):
+            _check(after, others)
+            return 3
+        if not _knows_no_hello(reply):
+            raise ConnectError(f"HELLO: {reply}") from reply
+    before: list[Command] = []
+    if options.password is not None:
+        user = (options.username,) if options.username else ()
+        before.append(("AUTH", *user, options.password))
+    if options.client_name:
+        before.append(("CLIENT", "SETNAME", options.client_name))
+    commands = [*before, *after]
+    _check(commands, (yield commands))
+    return 2
+
+
+def _after(options: Options, version: str) -> list[Command]:
+    commands: list[Command] = [
+        ("CLIENT", "SETINFO", "LIB-NAME", "holdfast"),
+        ("CLIENT", "SETINFO", "LIB-VER", version),
+    ]
+    if options.db:
+        commands.append(("SELECT", options.db))
+    if options.readonly_replica:
+        commands.append(("READONLY",))
+    return commands
+
+
+def _check(commands: list[Command], replies: list[Any]) -> None:
+    for command, reply in zip(commands, replies, strict=True):
+        # Servers before 7.2 do not know SETINFO, and nothing depends on it.
+        if isinstance(reply, ServerError) and command[1:2] != ("SETINFO",):
+            raise ConnectError(f"{command[0]}: {reply}") from reply
+
+
+def _knows_no_hello(error: ServerError) -> bool:
+    return error.code == b"NOPROTO" or b"unknown command" in error.message.lower()

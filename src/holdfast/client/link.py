@@ -1,0 +1,134 @@
+"""One transport, from its first byte to its last. A connection that breaks gets a new one.
+
+The link and nobody else touches the transport. It knows replies and pushes, not requests.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias, cast
+
+from holdfast.client.options import Options
+from holdfast.client.replies import ReplyParser
+from holdfast.client.waiting import deadline
+from holdfast.clock import Clock
+from holdfast.errors import ProtocolError
+
+Factory: TypeAlias = Callable[[], asyncio.Protocol]
+# Connects the protocol that the factory makes to a transport.
+Dial: TypeAlias = Callable[[Factory], Awaitable[object]]
+_WRITE_BUFFER_BYTES = 1 << 20
+
+
+class Owner(Protocol):
+    """The actor that a link belongs to."""
+
+    def on_replies(self, replies: list[Any]) -> None:
+        """Replies and pushes, in order. Raises ProtocolError for a reply to nothing."""
+        ...
+
+    def on_writable(self) -> None: ...
+
+    def on_lost(self, link: "Link", error: Exception) -> None:
+        """The end; at most once per link."""
+        ...
+
+
+class Link(asyncio.Protocol):
+    __slots__ = ("_ended", "_keepalive_s", "_owner", "_parser", "_transport", "is_writable")
+
+    def __init__(self, owner: Owner, keepalive_s: int | None) -> None:
+        self._owner = owner
+        self._keepalive_s = keepalive_s
+        self._parser = ReplyParser()
+        self._transport: asyncio.Transport | None = None
+        self._ended = False
+        self.is_writable = False
+
+    # -- from the transport -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclass of asyncio's.
+        self._transport = transport = cast(asyncio.Transport, transport)
+        transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        self.is_writable = True
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._keepalive_s:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                if hasattr(socket, "TCP_KEEPIDLE"):
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, self._keepalive_s)
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended:
+            return
+        try:
+            self._owner.on_replies(self._parser.feed(data))
+        except ProtocolError as error:
+            self._end(error)
+
+    def pause_writing(self) -> None:
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        self.is_writable = True
+        if not self._ended:
+            self._owner.on_writable()
+
+    def eof_received(self) -> None:
+        self._end(ConnectionResetError("the server closed the connection"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc or ConnectionResetError("the connection was closed"))
+
+    # -- from the owner -----------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._ended:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """By the owner, who knows: it is not told."""
+        self._ended = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _end(self, error: Exception) -> None:
+        if not self._ended:
+            self.close()
+            self._owner.on_lost(self, error)
+
+
+def dialer(options: Options, clock: Clock) -> Dial:
+    """How to reach the server that the options name."""
+
+    async def dial(factory: Factory) -> object:
+        loop = asyncio.get_running_loop()
+        if options.path is not None:
+            return await loop.create_unix_connection(factory, options.path)
+        server_hostname = options.host if options.tls else None
+        error: OSError = OSError(f"{options.host} has no address")
+        for host in await _resolve(options, clock):
+            try:
+                return await loop.create_connection(
+                    factory, host, options.port, ssl=options.tls, server_hostname=server_hostname
+                )
+            except OSError as failure:
+                error = failure
+        raise error
+
+    return dial
+
+
+async def _resolve(options: Options, clock: Clock) -> list[str]:
+    host = options.host
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        loop = asyncio.get_running_loop()
+        resolving = loop.getaddrinfo(host, options.port, type=socket.SOCK_STREAM)
+        async with deadline(clock, options.resolve_timeout_s, f"resolving {host} took too long"):
+            return [str(info[4][0]) for info in await resolving]
+    return [host]

@@ -1,0 +1,65 @@
+"""Where callers wait: the sinks behind `Client.exec`, made of futures.
+
+They store replies as they came. Conversion is the caller's business, in the caller's task.
+"""
+
+import asyncio
+from typing import Any
+
+from holdfast.client.errors import ClientError
+from holdfast.client.pipeline import Sink
+
+
+class PendingOne(Sink):
+    """The reply of a single command, errors included as objects."""
+
+    __slots__ = ("future",)
+
+    def __init__(
+        self, data: bytes, future: asyncio.Future[Any], deadline_s: float | None = None
+    ) -> None:
+        self.data = data
+        self.size = len(data)
+        self.missing = 1
+        self.deadline_s = deadline_s
+        self.future = future
+
+    @property
+    def is_settled(self) -> bool:
+        return self.future.done()
+
+    def deliver(self, reply: Any) -> None:
+        if not self.future.done():
+            self.future.set_result(reply)
+
+    def fail(self, error: ClientError) -> None:
+        self.future.set_exception(error)
+
+
+class PendingMany(Sink):
+    """The replies of a request, one per command."""
+
+    __slots__ = ("future", "replies")
+
+    def __init__(
+        self,
+        data: bytes,
+        replies: int,
+        future: asyncio.Future[list[Any]],
+        deadline_s: float | None = None,
+    ) -> None:
+        super().__init__(data, replies, deadline_s)
+        self.future = future
+        self.replies: list[Any] = []
+
+    @property
+    def is_settled(self) -> bool:
+        return self.future.done()
+
+    def deliver(self, reply: Any) -> None:
+        self.replies.append(reply)
+        if not self.missing and not self.future.done():
+            self.future.set_result(self.replies)
+
+    def fail(self, error: ClientError) -> None:
+        self.future.set_exception(error)

@@ -1,0 +1,155 @@
+"""Requests in order: those not sent yet, and those whose replies are awaited.
+
+No I/O, no tasks, no clock. Whoever waits for a request is behind `Sink`, so nothing here can
+resume a caller or run a caller's code.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+from holdfast.client.errors import ClientError, QueueFullError, RequestTimeoutError
+from holdfast.errors import ProtocolError
+
+MAX_REQUESTS = 16_384
+MAX_BYTES = 64 << 20
+_MAX_WRITE_BYTES = 256 << 10
+
+
+class Sink(ABC):
+    """One request and the place of its replies. `deliver` and `fail` store and notify, no more."""
+
+    __slots__ = ("data", "deadline_s", "missing", "size")
+
+    def __init__(self, data: bytes, replies: int, deadline_s: float | None = None) -> None:
+        self.data: bytes | None = data  # None once it is sent
+        self.size = len(data)
+        self.missing = replies
+        self.deadline_s = deadline_s
+
+    @property
+    @abstractmethod
+    def is_settled(self) -> bool:
+        """Whether nobody waits any more: answered, failed, timed out or cancelled."""
+
+    @abstractmethod
+    def deliver(self, reply: Any) -> None:
+        """One of the replies. Called for settled sinks, too: they still consume theirs."""
+
+    @abstractmethod
+    def fail(self, error: ClientError) -> None:
+        """The one failure. Never called twice, nor after the last reply."""
+
+    @property
+    def is_sent(self) -> bool:
+        return self.data is None
+
+
+class Pipeline:
+    __slots__ = ("_inflight", "_max_bytes", "_max_requests", "_queue", "bytes", "requests")
+
+    def __init__(self, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
+        self._max_requests = max_requests
+        self._max_bytes = max_bytes
+        self._queue: deque[Sink] = deque()
+        self._inflight: deque[Sink] = deque()
+        # Of all requests that are not over: a bound on what waits here and at the server.
+        self.requests = 0
+        self.bytes = 0
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._queue)
+
+    def push(self, sink: Sink) -> None:
+        if self.requests >= self._max_requests or self.bytes + sink.size > self._max_bytes:
+            self._forget_unsent()
+            if self.requests >= self._max_requests:
+                raise QueueFullError(f"{self.requests} requests are pending")
+            if self.bytes + sink.size > self._max_bytes:
+                raise QueueFullError(f"{self.bytes} bytes are pending, and {sink.size} more")
+        self._queue.append(sink)
+        self.requests += 1
+        self.bytes += sink.size
+
+    def take(self) -> bytes:
+        """Bytes to be written now, of as many requests as make a good write. They are in flight.
+
+        A request that nobody waits for any more is not sent at all.
+        """
+        queue, parts, size = self._queue, [], 0
+        while queue and size < _MAX_WRITE_BYTES:
+            sink = queue.popleft()
+            if sink.is_settled or sink.data is None:
+                self._reclaim(sink)
+                continue
+            parts.append(sink.data)
+            size += sink.size
+            sink.data = None
+            if sink.missing:
+                self._inflight.append(sink)
+            else:
+                self._reclaim(sink)
+        return b"".join(parts)
+
+    def on_reply(self, reply: Any) -> None:
+        if not self._inflight:
+            raise ProtocolError(f"a reply that nobody asked for: {reply!r:.80}")
+        sink = self._inflight[0]
+        sink.missing -= 1
+        if not sink.missing:
+            del self._inflight[0]
+            self.requests -= 1
+            self.bytes -= sink.size
+        sink.deliver(reply)
+
+    def fail_sent(self, error: Callable[[], ClientError]) -> None:
+        """The connection is gone: what it carried fails, once."""
+        sinks, self._inflight = self._inflight, deque()
+        self._fail(sinks, error)
+
+    def fail_unsent(self, error: Callable[[], ClientError]) -> None:
+        sinks, self._queue = self._queue, deque()
+        self._fail(sinks, error)
+
+    def expire(self, now_s: float) -> float | None:
+        """Time out what is due; the next deadline, if any.
+
+        Deadlines in this queue have one and the same duration, so the first that is not due
+        ends the search. A timed-out request stays where it is and consumes its replies.
+        """
+        for sink in chain(self._inflight, self._queue):
+            if sink.deadline_s is None or sink.is_settled:
+                continue
+            if sink.deadline_s > now_s:
+                return sink.deadline_s
+            time_out(sink)
+        return None
+
+    def _fail(self, sinks: deque[Sink], error: Callable[[], ClientError]) -> None:
+        for sink in sinks:
+            self._reclaim(sink)
+            if not sink.is_settled:
+                sink.fail(error())
+
+    def _forget_unsent(self) -> None:
+        """Reclaim what cancelled and timed-out requests hold while they wait for a connection."""
+        for sink in self._queue:
+            if sink.is_settled:
+                self._reclaim(sink)
+        self._queue = deque(sink for sink in self._queue if not sink.is_settled)
+
+    def _reclaim(self, sink: Sink) -> None:
+        self.requests -= 1
+        self.bytes -= sink.size
+
+
+def time_out(sink: Sink) -> None:
+    if not sink.is_settled:
+        if sink.is_sent:
+            text = "no reply in time; the server may have run the command, or may yet"
+        else:
+            text = "not sent in time"
+        sink.fail(RequestTimeoutError(text, may_have_executed=sink.is_sent))

@@ -1,0 +1,32 @@
+"""Commands to bytes. No I/O."""
+
+from collections.abc import Callable, Iterable
+from typing import Self, TypeAlias
+
+import hiredis
+
+Argument: TypeAlias = str | bytes | int | float
+# One command on the wire. A TypeError says what an argument may be.
+encode: Callable[[tuple[Argument, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub allows one argument
+
+
+def encode_all(commands: Iterable[tuple[Argument, ...]]) -> bytes:
+    return b"".join(map(encode, commands))
+
+
+class Request:
+    """Commands that go out together: `Request().add("INCR", "a").add("GET", "b")`."""
+
+    __slots__ = ("commands",)
+
+    def __init__(self, commands: Iterable[tuple[Argument, ...]] = ()) -> None:
+        self.commands = list(commands)
+
+    def add(self, *args: Argument) -> Self:
+        if not args:
+            raise ValueError("a command has a name")
+        self.commands.append(args)
+        return self
+
+    def __len__(self) -> int:
+        return len(self.commands)
