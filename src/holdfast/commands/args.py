@@ -20,6 +20,11 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
     raise error
 
 
+def is_int(value: bytes) -> bool:
+    """Whether `parse_int` takes it."""
+    return _INTEGER(value) is not None and INT64_MIN <= int(value) <= INT64_MAX
+
+
 def parse_int_between(value: bytes, low: int, high: int, error: CommandError) -> int:
     number = parse_int(value, error)
     if low <= number <= high:

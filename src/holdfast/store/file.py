@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -53,65 +55,122 @@ class FileLock:
         os.close(self._fd)
 
 
-def connect(path: Path, flags: int, vfs: str | None = None) -> apsw.Connection:
-    """A connection with our pragmas. Checks that the file is ours, or new."""
-    connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
-    connection.set_busy_timeout(5000)
+def look(path: Path, newest: int = SCHEMA_VERSION) -> None:
+    """Raise StorageError unless the file is ours, or new. Reads 100 bytes, so that whatever
+    else it is stays as it was: SQLite would tidy up behind a crashed program."""
     try:
-        (application_id, version, tables) = connection.execute(
-            "SELECT (SELECT application_id FROM pragma_application_id),"
-            " (SELECT user_version FROM pragma_user_version),"
-            " (SELECT count(*) FROM sqlite_master)"
-        ).get
-    except apsw.Error:
-        connection.close()
-        raise
-    if application_id != APPLICATION_ID and tables:
-        connection.close()
+        with path.open("rb") as file:
+            header = file.read(100)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(f"cannot open {path}: {error.strerror}") from None
+    if not header:
+        return
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        raise StorageError(f"{path} is not a SQLite database")
+    version, application_id = (int.from_bytes(header[at : at + 4]) for at in (60, 68))
+    if application_id != APPLICATION_ID:
         raise StorageError(f"{path} is a SQLite database, but not one of Holdfast's")
-    if version > SCHEMA_VERSION:
-        connection.close()
+    _refuse_newer(path, version, newest)
+
+
+def _refuse_newer(path: Path, version: int, newest: int) -> None:
+    if version > newest:
         raise StorageError(
             f"{path} has schema version {version}; this Holdfast knows versions up to"
-            f" {SCHEMA_VERSION}, so a newer one wrote it"
+            f" {newest}, so a newer one wrote it"
         )
-    return connection
 
 
-def open_database(path: Path, vfs: str | None = None) -> apsw.Connection:
+def open_database(
+    path: Path,
+    vfs: str | None = None,
+    *,
+    version: int = SCHEMA_VERSION,
+    migrations: Mapping[int, str] = MIGRATIONS,
+) -> apsw.Connection:
     """The writer's connection; creates or migrates the file. Raises StorageError."""
-    if path.is_dir():
-        raise StorageError(f"cannot open {path}: it is a directory")
+    look(path, version)
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
-        connection = connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
-    except apsw.NotADBError:
-        raise StorageError(f"{path} is not a SQLite database") from None
+        connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     except apsw.Error as error:
         raise StorageError(f"cannot open {path}: {error}") from None
+    # Until we know that we may write to it.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.set_busy_timeout(5000)
     try:
-        # NORMAL: a commit writes to the WAL without waiting for the disk; the flusher does that.
-        # No automatic checkpoints: one of those inside a commit stalls the loop for 10-20 ms.
-        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0"):
-            _run(connection, f"PRAGMA {pragma}")
-        _migrate(connection)
+        _set_up(connection)
+        found = int(connection.execute("PRAGMA user_version").get)
+        _refuse_newer(path, found, version)  # the header may be older than the WAL
+        _migrate(connection, found, version, migrations)
     except apsw.Error as error:
         connection.close()
         raise StorageError(f"cannot open {path}: {error}") from None
+    except StorageError:
+        connection.close()
+        raise
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     return connection
 
 
-def _migrate(connection: apsw.Connection) -> None:
-    version = connection.execute("PRAGMA user_version").get
-    if version == SCHEMA_VERSION:
+def _set_up(connection: apsw.Connection) -> None:
+    # The id first, while there is no WAL: `look` has to find it in the file itself.
+    if connection.execute("PRAGMA application_id").get != APPLICATION_ID:
+        _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
+    # NORMAL: a commit writes to the WAL without waiting for the disk; the flusher does that.
+    # No automatic checkpoints: one of those inside a commit stalls the loop for 10-20 ms.
+    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0"):
+        _run(connection, f"PRAGMA {pragma}")
+
+
+def _migrate(
+    connection: apsw.Connection, found: int, wanted: int, migrations: Mapping[int, str]
+) -> None:
+    if found == wanted:
         return
     with connection:
-        if version == 0:
+        if found == 0:
             _run(connection, files("holdfast.store").joinpath("schema.sql").read_text())
-            _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
         else:
-            for step in range(version, SCHEMA_VERSION):
-                _run(connection, MIGRATIONS[step])
-        _run(connection, f"PRAGMA user_version = {SCHEMA_VERSION}")
+            for step in range(found, wanted):
+                _run(connection, migrations[step])
+        _run(connection, f"PRAGMA user_version = {wanted}")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[apsw.Connection]:
+    """For those who only look, also while a server writes. They see the file as it is at one
+    moment. Raises StorageError."""
+    look(path)
+    wal = path.with_name(path.name + "-wal")
+    had_wal = wal.exists()
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(5000)
+            connection.execute("BEGIN")
+            _refuse_newer(path, int(connection.execute("PRAGMA user_version").get), SCHEMA_VERSION)
+            yield connection
+    except apsw.Error as error:
+        raise StorageError(f"cannot read {path}: {error}") from None
+    finally:
+        if not had_wal:
+            _remove_empty_wal(path, wal)
+
+
+def _remove_empty_wal(path: Path, wal: Path) -> None:
+    """SQLite makes one even for readers. It goes again, unless a server has come meanwhile."""
+    try:
+        lock = FileLock(path)
+    except (OSError, StoreInUseError):
+        return
+    try:
+        if wal.exists() and wal.stat().st_size == 0:
+            wal.unlink()
+            path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    finally:
+        lock.release()
 
 
 def _run(connection: apsw.Connection, script: str) -> None:

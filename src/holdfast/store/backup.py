@@ -1,0 +1,58 @@
+"""`holdfast backup`: a copy of a database file, also of one that is being served."""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from holdfast.errors import StorageError
+from holdfast.store.file import reading
+
+STEP_PAGES = 1024  # 4 MB between two reports of progress
+
+
+def backup(source: Path, dest: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Copy `source` to `dest`, replacing what is there; raises StorageError.
+
+    `dest` appears complete and on disk, or not at all. `progress` hears pages done and in all.
+    """
+    partial = dest.with_name(f".{dest.name}.{os.getpid()}.partial")
+    try:
+        # The read transaction is held open all the time: without it every commit of the server
+        # would start the copy anew.
+        with reading(source) as connection:
+            _copy(connection, partial, progress)
+        _sync(partial)
+        os.rename(partial, dest)
+        _sync(dest.parent)
+    except OSError as error:
+        raise StorageError(f"cannot write {dest}: {error.strerror}") from None
+    except apsw.Error as error:
+        raise StorageError(f"cannot copy {source} to {dest}: {error}") from None
+    finally:
+        for leftover in (partial, Path(f"{partial}-journal")):
+            leftover.unlink(missing_ok=True)
+
+
+def _copy(
+    connection: apsw.Connection, partial: Path, progress: Callable[[int, int], None] | None
+) -> None:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    with (
+        closing(apsw.Connection(str(partial), flags=flags)) as copy,
+        copy.backup("main", connection, "main") as work,
+    ):
+        while not work.done:
+            work.step(STEP_PAGES)
+            if progress is not None:
+                progress(work.page_count - work.remaining, work.page_count)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,200 @@
+"""`holdfast check`: whether a database file is sound. Reads only, also while a server writes.
+
+Two kinds of questions: what must hold for the tables at every moment, which SQL can answer, and
+what must hold once the journal is applied to them. The second does not use recovery's code: a
+check should not share the mistakes of what it checks.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from holdfast.store.file import reading
+from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS
+
+MOST_OF_A_KIND = 10  # sentences about the same thing
+
+# What each row that must not be there means. Every query holds at every moment, journal or not.
+FORBIDDEN_ROWS = {
+    "space {} has {} keys, but its size says {}": """
+        SELECT s.space, (SELECT count(*) FROM redis_keys k WHERE k.space = s.space) AS there, keys
+        FROM redis_space_sizes s WHERE keys <> there""",
+    "space {} has keys, but no size": """
+        SELECT DISTINCT space FROM redis_keys
+        WHERE space NOT IN (SELECT space FROM redis_space_sizes)""",
+    "list {} has {} elements, but its length says {}": """
+        SELECT m.key_id,
+          (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id) AS there, length
+        FROM redis_list_meta m WHERE length <> there""",
+    "list {} has {} elements off the grid, but its meta row says {}": """
+        SELECT m.key_id, (SELECT count(*) FROM redis_list_items i
+          WHERE i.key_id = m.key_id AND (pos & 0xFFFFF) <> 0) AS there, off_grid
+        FROM redis_list_meta m WHERE off_grid <> there""",
+    "list {} has elements, but no meta row": """
+        SELECT DISTINCT key_id FROM redis_list_items
+        WHERE key_id NOT IN (SELECT key_id FROM redis_list_meta)""",
+    "elements of list {} belong to no key and no grave": """
+        SELECT key_id FROM redis_list_meta
+        WHERE key_id NOT IN (SELECT id FROM redis_keys UNION ALL SELECT id FROM redis_graves)""",
+    "string {} belongs to no key": """
+        SELECT key_id FROM redis_strings WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
+    "key {} has type '{}', which is none": """
+        SELECT id, type FROM redis_keys WHERE type NOT IN ('string', 'list')""",
+}
+
+_decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
+
+
+def check_file(path: Path) -> list[str]:
+    """Sentences about what is wrong; none when all is well. Raises StorageError when the file
+    is not Holdfast's at all."""
+    with reading(path) as connection:
+        try:
+            problems = [
+                f"SQLite: {' '.join(line.split())}"
+                for (line,) in connection.execute("PRAGMA integrity_check")
+                if line != "ok"
+            ]
+            if not problems:
+                for found in (_tables(connection), _with_journal(connection)):
+                    problems += found
+        except apsw.Error as error:
+            return [f"SQLite: {error}"]
+    return problems
+
+
+def _tables(connection: apsw.Connection) -> Iterator[str]:
+    for sentence, query in FORBIDDEN_ROWS.items():
+        for row in connection.execute(f"{query} LIMIT {MOST_OF_A_KIND}"):
+            yield sentence.format(*row)
+
+
+def _with_journal(connection: apsw.Connection) -> Iterator[str]:
+    overlay = Overlay(connection)
+    unreadable = list(overlay.read())
+    yield from unreadable
+    if not unreadable:
+        yield from overlay.duplicate_names()
+        yield from overlay.shared_spaces()
+        yield from overlay.missing_values()
+
+
+class Overlay:
+    """The rows that the journal adds, replaces and removes."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._execute = connection.execute
+        self._spaces: dict[int, int] = dict(self._execute("SELECT db, space FROM redis_databases"))
+        self._keys: dict[int, tuple[int, bytes, str] | None] = {}
+        self._strings: dict[int, bool] = {}
+        self._items: dict[int, dict[int, bool]] = {}  # by list: position, is it there
+
+    def read(self) -> Iterator[str]:
+        for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
+            try:
+                for table, key_id, sub, value in _decode(batch):
+                    self._apply(table, key_id, sub, value)
+            except (msgspec.DecodeError, TypeError, ValueError) as error:
+                yield f"batch {lsn} of the journal cannot be read: {error}"
+
+    def _apply(self, table: int, key_id: int, sub: object, value: object) -> None:
+        is_there = value is not None
+        if table == KEYS:
+            row = None
+            if is_there:
+                space, name, kind, _ = _fields(value, (int, bytes, str, int | None))
+                row = (space, name, kind)
+            self._keys[key_id] = row
+        elif table == SPACES:
+            (self._spaces[key_id],) = _fields([value], (int,))
+        elif table == STRINGS:
+            _fields([value], (bytes | None,))
+            self._strings[key_id] = is_there
+        elif table == LIST_ITEMS:
+            position, _ = _fields([sub, value], (int, bytes | None))
+            self._items.setdefault(key_id, {})[position] = is_there
+        else:
+            raise ValueError(f"there is no table {table}")
+
+    # -- questions ----------------------------------------------------------------------------
+
+    def _shown(self, space: int) -> bool:
+        return space in self._spaces.values()
+
+    def duplicate_names(self) -> Iterator[str]:
+        owners: dict[tuple[int, bytes], list[int]] = {}
+        for key_id, row in self._keys.items():
+            if row is not None:
+                owners.setdefault(row[:2], []).append(key_id)
+        in_tables = self._execute(
+            "SELECT space, name, id FROM redis_keys JOIN (SELECT space, name FROM redis_keys"
+            " GROUP BY space, name HAVING count(*) > 1) USING (space, name)"
+        )
+        found: dict[tuple[int, bytes], set[int]] = {}
+        for space, name, key_id in in_tables:
+            if key_id not in self._keys:
+                found.setdefault((space, name), set()).add(key_id)
+        for (space, name), ids in owners.items():
+            rows = self._execute(
+                "SELECT id FROM redis_keys WHERE space = ? AND name = ?", (space, name)
+            )
+            others = {key_id for (key_id,) in rows if key_id not in self._keys}
+            found.setdefault((space, name), set()).update(ids, others)
+        for (space, name), together in found.items():
+            if len(together) > 1 and self._shown(space):
+                keys = ", ".join(map(str, sorted(together)))
+                yield f"keys {keys} have the same name {name!r} in space {space}"
+
+    def shared_spaces(self) -> Iterator[str]:
+        seen: dict[int, int] = {}
+        for database, space in self._spaces.items():
+            if space in seen:
+                yield f"databases {seen[space]} and {database} both show space {space}"
+            seen[space] = database
+
+    def missing_values(self) -> Iterator[str]:
+        without = self._execute(
+            "SELECT id, type FROM redis_keys WHERE"
+            " (type = 'string' AND id NOT IN (SELECT key_id FROM redis_strings)) OR"
+            " (type = 'list' AND id NOT IN (SELECT key_id FROM redis_list_meta WHERE length > 0))"
+        )
+        suspects = {key_id: kind for key_id, kind in without if key_id not in self._keys}
+        suspects |= {key_id: row[2] for key_id, row in self._keys.items() if row is not None}
+        for key_id in self._items:
+            row = self._execute("SELECT type FROM redis_keys WHERE id = ?", (key_id,)).get
+            if row is not None and key_id not in self._keys:
+                suspects[key_id] = row
+        for key_id, kind in suspects.items():
+            if not self._has_value(key_id, kind):
+                yield f"{kind} key {key_id} has no value"
+
+    def _has_value(self, key_id: int, kind: str) -> bool:
+        if kind == "string":
+            if key_id in self._strings:
+                return self._strings[key_id]
+            query = "SELECT EXISTS (SELECT 1 FROM redis_strings WHERE key_id = ?)"
+            return bool(self._execute(query, (key_id,)).get)
+        items = self._items.get(key_id, {})
+        if any(items.values()):
+            return True
+        length = self._execute("SELECT length FROM redis_list_meta WHERE key_id = ?", (key_id,)).get
+        gone = sum(
+            self._execute(
+                "SELECT EXISTS (SELECT 1 FROM redis_list_items WHERE key_id = ? AND pos = ?)",
+                (key_id, position),
+            ).get
+            for position in items
+        )
+        return bool((length or 0) > gone)
+
+
+def _fields(values: object, types: tuple[object, ...]) -> tuple:  # type: ignore[type-arg]
+    """The values, when they are of these types; TypeError or ValueError when not."""
+    if not isinstance(values, list) or len(values) != len(types):
+        raise ValueError("an operation has the wrong shape")
+    for value, kind in zip(values, types, strict=True):
+        if not isinstance(value, kind):  # type: ignore[arg-type]
+            raise ValueError(f"{value!r} is in the wrong place")
+    return tuple(values)
