@@ -38,6 +38,7 @@ KEYS = 100_000
 VALUE = "0123456789abcdef" * 2
 POLICIES = ("always", "everysec")
 PIPELINES = (1, 16)
+ROUNDS = 3
 AIMS = {1: 0.8, 16: 0.4}  # the ratio that is good enough, by pipeline
 MEASURE_S = 2.0
 WARM_UP_ROUNDS = 40  # of all clients
@@ -251,7 +252,8 @@ def table(rows: list[Row]) -> str:
 
 
 def write_json(policy: str, rows: list[Row], args: argparse.Namespace) -> Path:
-    whole = not args.requests and args.only == all_names() and args.pipeline == PIPELINES
+    whole = (args.only, args.pipeline, args.requests) == (all_names(), PIPELINES, None)
+    whole = whole and args.rounds >= ROUNDS
     name = f"{time.strftime('%Y-%m-%d')}-{policy}{'' if whole else '-partial'}.json"
     path = ROOT / "bench" / "results" / name
     path.parent.mkdir(exist_ok=True)
@@ -270,7 +272,7 @@ def all_names() -> list[str]:
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description=__doc__)
-    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--rounds", type=positive, default=ROUNDS)
     parser.add_argument("--requests", type=positive, help="per measurement [as many as fill 2 s]")
     parser.add_argument("--only", type=names, default=all_names(), help="such as SET,GET")
     parser.add_argument("--policy", choices=[*POLICIES, "both"], default="both")
@@ -310,7 +312,7 @@ def main() -> None:
             path = write_json(policy, rows, args)
             print(
                 f"\nappendfsync {policy}: {CLIENTS} clients, {len(VALUE)}-byte values,"
-                f" {KEYS:,} keys, median of {args.rounds} rounds ({path.relative_to(ROOT)})\n\n"
+                f" {KEYS:,} keys, rounds: {args.rounds} ({path.relative_to(ROOT)})\n\n"
                 f"{table(rows)}\n",
                 flush=True,
             )
