@@ -126,12 +126,11 @@ async def _read(link: Link, name: bytes) -> tuple[bytes | list[bytes], int] | No
 
 
 def _difference(found: Keys, states: list[Keys]) -> str:
-    return "\n".join(
-        f"after {number} of {len(states) - 1} sent commands it would have been "
-        f"{ {place: state.get(place) for place in found | state if state.get(place) != found.get(place)} },"
-        f" but it is { {place: found.get(place) for place in found | state if state.get(place) != found.get(place)} }"
-        for number, state in enumerate(states)
-    )
+    lines = [f"none of {len(states)} states it may be in; what differs, as it should be and is:"]
+    for state in states:
+        places = [place for place in found | state if state.get(place) != found.get(place)]
+        lines += [repr({place: (state.get(place), found.get(place)) for place in places})]
+    return "\n".join(lines)
 
 
 class Queue:
@@ -176,7 +175,7 @@ class Queue:
             on_reply()
             assert name == self.source
             assert element not in self.popped, "delivered twice"
-            assert element in self.sent
+            assert element in self.sent - self.lost
             self.popped.add(element)
 
     async def move(self, link: Link, on_reply: OnReply) -> None:

@@ -102,8 +102,11 @@ def _persist(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
 
 
 def _lmove(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
+    expiry = keys[place][1]
     element = run(keys, place[0], [b"LPOP" if argv[3] == b"LEFT" else b"RPOP", argv[1]])
     run(keys, place[0], [b"LPUSH" if argv[4] == b"LEFT" else b"RPUSH", argv[2], element])
+    if argv[1] == argv[2]:  # the list was never gone, even if it has one element
+        keys[place] = (keys[place][0], expiry)
     return element
 
 
@@ -180,7 +183,7 @@ class Inventor:
         self.counter = b"%s:counter" % prefix
 
     def element(self) -> bytes:
-        return self._rng.choice([b"a", b"b", b"c", b"%d" % self._rng.randrange(10**6), b"x" * 300])
+        return self._rng.choice([b"a", b"b", b"c", b"%d" % self._rng.randrange(10**6), b"x" * 99])
 
     def command(self, keys: Keys, db: int) -> Argv:
         rng = self._rng

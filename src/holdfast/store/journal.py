@@ -31,6 +31,9 @@ class Journal:
         self._touch()  # SQLite creates the WAL at the first commit
         self._wal_fd = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
         self._sync_directory(path.parent)
+        # What a server that was killed had committed is in the WAL, but maybe not on the disk,
+        # and nobody may see it before it is.
+        self.sync()
 
     def _touch(self) -> None:
         self._execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('touched', datetime('now'))")

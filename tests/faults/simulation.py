@@ -1,0 +1,182 @@
+"""A whole server in one thread: the engine, its turns and its clients, with a loop and workers
+that do one thing at a time, when the test says so. The same seed is the same run.
+"""
+
+import os
+import random
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import hiredis
+import pytest
+
+from holdfast.clock import ManualClock
+from holdfast.server import families as families
+from holdfast.server import turn
+from holdfast.server.config import Config
+from holdfast.server.cron import Cron
+from holdfast.server.engine import Engine
+from holdfast.server.session import Session
+from holdfast.store.lists import List
+from holdfast.store.store import FileStore
+from tests.faults.clients import Writer
+from tests.faults.disk import Disk
+from tests.faults.ledger import Argv, Keys
+
+
+class Loop:
+    """As much of an event loop as a turn needs."""
+
+    def __init__(self) -> None:
+        self.soon: deque[Callable[[], object]] = deque()
+
+    def call_soon(self, callback: Callable[..., object], *args: object) -> None:
+        self.soon.append(lambda: callback(*args))
+
+    call_soon_threadsafe = call_soon
+
+
+class Worker:
+    """Does its jobs when it is told to, in the thread of the test."""
+
+    all: list["Worker"]
+
+    def __init__(self, name: str) -> None:
+        self.jobs: deque[tuple[turn.Job, turn.Done]] = deque()
+        Worker.all.append(self)
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def submit(self, job: turn.Job, done: turn.Done) -> None:
+        self.jobs.append((job, done))
+
+    def work(self) -> None:
+        job, done = self.jobs.popleft()
+        try:
+            job()
+        except Exception as error:  # noqa: BLE001 - as the real one does
+            done(error)
+        else:
+            done(None)
+
+
+class Client:
+    """The far end of a session. `on_replies` hears what is delivered."""
+
+    output_bytes = 0
+
+    def __init__(self, engine: Engine) -> None:
+        self.replies: list[Any] = []
+        self.session = Session(engine, self, "client:0", "server:0")
+        self._engine = engine
+        self._reader = hiredis.Reader()
+        engine.connected(self.session)
+
+    def deliver(self, replies: list[bytes]) -> None:
+        for data in replies:
+            self._reader.feed(data)
+        while (reply := self._reader.gets(False)) is not False:
+            self.replies.append(reply)
+
+    def close(self) -> None: ...
+
+    def send(self, *argvs: Argv) -> None:
+        self._engine.receive(self.session, list(argvs))
+
+
+class Simulation:
+    """A server on a disk. Its files are in `folder`; `patch` is the test's monkeypatch."""
+
+    def __init__(
+        self, disk: Disk, folder: Path, patch: pytest.MonkeyPatch, appendfsync: str = "always"
+    ) -> None:
+        Worker.all = []
+        patch.setattr(turn, "Worker", Worker)
+        patch.setattr(os, "fdatasync", disk.fdatasync)
+        self.disk = disk
+        self.clock = ManualClock()
+        self.store = FileStore(folder / "a.db", vfs=disk.name)
+        self.engine = Engine(self.store, Config({"appendfsync": appendfsync}), self.clock)
+        self.fatal: list[Exception] = []
+        self.engine.on_fatal = self.fatal.append
+        self.loop = Loop()
+        self.engine.turn.start(cast(Any, self.loop))
+        self.workers = Worker.all
+        self.cron = Cron(self.engine)
+        self.cron.start()
+
+    def client(self) -> Client:
+        return Client(self.engine)
+
+    def run_one(self, rng: random.Random) -> None:
+        """One thing of those that are due."""
+        due: list[Callable[[], object]] = [worker.work for worker in self.workers if worker.jobs]
+        if self.loop.soon:
+            due += [self.loop.soon.popleft] * 3
+        if not due:
+            return
+        chosen = rng.choice(due)
+        if chosen == self.loop.soon.popleft:
+            self.loop.soon.popleft()()
+        else:
+            chosen()
+
+    def run(self) -> None:
+        """Until nothing is left to do."""
+        while self.loop.soon or any(worker.jobs for worker in self.workers):
+            while self.loop.soon:
+                self.loop.soon.popleft()()
+            for worker in self.workers:
+                if worker.jobs:
+                    worker.work()
+
+    def call(self, client: Client, *argv: bytes) -> Any:
+        client.send(list(argv))
+        self.run()
+        return client.replies.pop()
+
+    def stop(self) -> None:
+        self.store.abandon()
+
+
+class SimulatedWriter(Writer):
+    """A writer that sends to a simulation."""
+
+    def __init__(self, rng: random.Random, number: int) -> None:
+        super().__init__(rng, number)
+        self._expected: deque[tuple[int, Any]] = deque()  # replies of a unit, and the last one
+        self.acknowledged = 0  # index of the state that was acknowledged
+
+    def connect(self, client: Client) -> None:
+        self.client = client
+        self._expected.clear()
+
+    def send(self) -> None:
+        units = [self._next_unit() for _ in range(self._rng.choice([1, 1, 2, 5]))]
+        self._expected += [(len(argvs), expected) for argvs, expected in units]
+        self.client.send(*(argv for argvs, _ in units for argv in argvs))
+
+    def receive(self) -> None:
+        replies = self.client.replies
+        while self._expected and len(replies) >= self._expected[0][0]:
+            count, expected = self._expected.popleft()
+            assert replies[count - 1] == expected
+            del replies[:count]
+            self.acknowledged += 1
+
+    def find(self, store: FileStore) -> Keys:
+        """What a store has of this writer's keys."""
+        found: Keys = {}
+        for db in self.databases:
+            database = store.keyspace.databases[db]
+            for name in (*self._inventor.names, self._inventor.counter):
+                key = database.find(name)
+                if key is not None:
+                    value = list(key.value) if isinstance(key.value, List) else key.value
+                    expiry = -1 if key.expires_at_ms is None else key.expires_at_ms
+                    found[db, name] = (value, expiry)
+        return found

@@ -1,0 +1,176 @@
+"""The power fails at any moment of any write: `always` has promised nothing that is gone then.
+
+`everysec` loses the last moments in the same runs, so the test can tell; but neither ever finds
+a file that is broken, or half of a batch.
+"""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from holdfast.server import turn
+from holdfast.store import chunks, fold
+from holdfast.store.store import FileStore
+from tests.faults.disk import Disk
+from tests.faults.simulation import SimulatedWriter, Simulation
+from tests.store.consistency import check_counts, check_rows, check_settled
+
+SEEDS = 60
+POWER_CUTS = 4  # one after the other, per seed
+
+
+class PowerCuts:
+    def __init__(
+        self, seed: int, folder: Path, patch: pytest.MonkeyPatch, appendfsync: str
+    ) -> None:
+        self._rng = random.Random(seed)
+        self._folder = folder
+        self._patch = patch
+        self._appendfsync = appendfsync
+        self._writers = [SimulatedWriter(self._rng, number) for number in range(3)]
+        self._generation = 0
+        self.lost = 0  # acknowledged, and gone
+
+    @property
+    def _here(self) -> Path:
+        return self._folder / str(self._generation)
+
+    def first_start(self) -> None:
+        self._here.mkdir()
+        FileStore(self._here / "a.db").close()
+
+    def cycle(self) -> None:
+        """A server runs until the power fails; what then is on the disk is the next one's."""
+        rng = self._rng
+        disk = Disk()
+        disk.adopt(self._here)
+        simulation = Simulation(disk, self._here, self._patch, self._appendfsync)
+        for writer in self._writers:
+            writer.connect(simulation.client())
+        seen = self._run(simulation)
+        simulation.stop()
+        self._verify(seen, rng)
+
+    def _run(self, simulation: Simulation) -> int:
+        """Returns the highest value of a counter that a client has read."""
+        rng, disk = self._rng, simulation.disk
+        reader = simulation.client()
+        counter = self._writers[1]._inventor.counter
+        seen = 0
+        ios_left = rng.choice([1, 10, 100, 1000])
+        ios_left += rng.randrange(ios_left)
+        self._generation += 1
+        target = self._here
+
+        def count_down() -> None:
+            nonlocal ios_left
+            ios_left -= 1
+            if ios_left == 0:
+                self._possible = [
+                    (writer.acknowledged, list(writer.states)) for writer in self._writers
+                ]
+                disk.image(target, rng)
+
+        disk.on_io = count_down
+        while ios_left > 0:
+            rng.choice(self._writers).send()
+            if rng.random() < 0.2:
+                reader.send([b"GET", counter])
+            for _ in range(rng.randint(0, 6)):
+                if ios_left > 0:
+                    simulation.run_one(rng)
+                if ios_left > 0:
+                    for writer in self._writers:
+                        writer.receive()
+                    seen = max([seen, *(int(reply or 0) for reply in reader.replies)])
+                    reader.replies.clear()
+            if ios_left > 0 and rng.random() < 0.1:
+                simulation.clock.advance(rng.choice([0.1, 1.0]))
+        return seen
+
+    def _verify(self, seen: int, rng: random.Random) -> None:
+        check_rows_of_image(self._here)
+        opened = FileStore(self._here / "a.db")
+        for writer, (acknowledged, states) in zip(self._writers, self._possible, strict=True):
+            found = writer.find(opened)
+            if self._appendfsync == "always":
+                assert found in states[acknowledged:], "an acknowledged write is gone"
+            else:
+                assert found in states, "half of something"
+                self.lost += found not in states[acknowledged:]
+            writer.states, writer.acknowledged = [found], 0
+        if self._appendfsync == "always":
+            found = self._writers[1].find(opened)
+            value, _ = found.get((0, self._writers[1]._inventor.counter), (b"0", -1))
+            assert isinstance(value, bytes)
+            assert int(value) >= seen, "somebody has read what is gone"
+        check_counts(opened.keyspace)
+        opened.close()
+        check_settled(self._here / "a.db")
+
+
+def check_rows_of_image(folder: Path) -> None:
+    copy = folder.with_suffix(".copy")
+    copy.mkdir()
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    check_rows(copy / "a.db")
+
+
+@pytest.fixture
+def restless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Folds and checkpoints all the time, in small steps."""
+    monkeypatch.setattr(fold, "SLICE_ROWS", 5)
+    monkeypatch.setattr(fold, "COALESCE_OPS", 10)
+    monkeypatch.setattr(fold, "PASS_OPS", 60)
+    monkeypatch.setattr(turn, "CHECKPOINT_PAGES", 40)
+    monkeypatch.setattr(chunks, "CHUNK", 4)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_always_loses_nothing_that_was_acknowledged(
+    seed: int, tmp_path: Path, restless: pytest.MonkeyPatch
+) -> None:
+    cuts = PowerCuts(seed, tmp_path, restless, "always")
+    cuts.first_start()
+    for _ in range(POWER_CUTS):
+        cuts.cycle()
+
+
+def test_everysec_loses_the_last_moments_but_breaks_nothing(
+    tmp_path: Path, restless: pytest.MonkeyPatch
+) -> None:
+    lost = 0
+    for seed in range(SEEDS // 4):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        cuts = PowerCuts(seed, folder, restless, "everysec")
+        cuts.first_start()
+        for _ in range(POWER_CUTS):
+            cuts.cycle()
+        lost += cuts.lost
+    assert lost > 0, "the disk never forgot anything, so the other test proves nothing"
+
+
+def test_what_is_read_after_a_crash_is_there_after_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that was committed and not yet synced when the server died is still in the page
+    cache for the next one: it must not show it to anybody before it is on the disk."""
+    here = tmp_path / "here"
+    here.mkdir()
+    disk = Disk()
+    simulation = Simulation(disk, here, monkeypatch)
+    simulation.client().send([b"SET", b"key", b"value"])
+    while simulation.loop.soon:
+        simulation.loop.soon.popleft()()
+    simulation.stop()
+    simulation = Simulation(disk, here, monkeypatch)
+    assert simulation.call(simulation.client(), b"GET", b"key") == b"value"
+    disk.image(tmp_path / "later")
+    simulation.stop()
+    opened = FileStore(tmp_path / "later" / "a.db")
+    assert opened.keyspace.databases[0].read_string(b"key") == b"value"
+    opened.close()
