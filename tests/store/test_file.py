@@ -1,0 +1,196 @@
+"""Opening files: ours, older, newer, and not ours at all."""
+
+import os
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.errors import StorageError, StoreInUseError
+from holdfast.store import file
+from holdfast.store.file import FileLock, open_database
+from holdfast.store.store import FileStore
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def pragma(path: Path, name: str) -> object:
+    connection = apsw.Connection(str(path))
+    value = connection.execute(f"PRAGMA {name}").get
+    connection.close()
+    return value
+
+
+def make_store(path: Path) -> None:
+    store = FileStore(path)
+    store.keyspace.databases[0].set_string(b"k", b"v")
+    store.close()
+
+
+# -- versions -------------------------------------------------------------------------------------
+
+MIGRATIONS = {
+    file.SCHEMA_VERSION: "CREATE TABLE extra (n); INSERT INTO extra VALUES (1)",
+    file.SCHEMA_VERSION + 1: "UPDATE extra SET n = n + 41",
+}
+NEWER = file.SCHEMA_VERSION + 2
+
+
+def test_a_file_of_an_older_version_is_migrated_step_by_step(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    make_store(path)
+    connection = open_database(path, version=NEWER, migrations=MIGRATIONS)
+    assert connection.execute("PRAGMA user_version").get == NEWER
+    assert connection.execute("SELECT n FROM extra").get == 42
+    assert connection.execute("SELECT value FROM redis_strings").get == b"v"
+    connection.close()
+    # … once.
+    open_database(path, version=NEWER, migrations=MIGRATIONS).close()
+    assert pragma(path, "user_version") == NEWER
+
+
+def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    make_store(path)
+    broken = MIGRATIONS | {file.SCHEMA_VERSION + 1: "UPDATE no_such_table SET n = 1"}
+    with pytest.raises(StorageError, match="no_such_table"):
+        open_database(path, version=NEWER, migrations=broken)
+    assert pragma(path, "user_version") == file.SCHEMA_VERSION
+    store = FileStore(path)  # which knows nothing of `extra`
+    assert store.keyspace.databases[0].read_string(b"k") == b"v"
+    store.close()
+
+
+def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    make_store(path)
+    open_database(path, version=NEWER, migrations=MIGRATIONS).close()
+    before = contents(tmp_path)
+    with pytest.raises(StorageError, match="newer one wrote it"):
+        FileStore(path)
+    assert contents(tmp_path) == before
+
+
+def test_a_newer_version_that_is_only_in_the_wal_is_refused_too(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    make_store(path)
+    connection = open_database(path, version=NEWER, migrations=MIGRATIONS)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # as if killed
+    connection.close()
+    file_bytes, wal_bytes = path.read_bytes(), (tmp_path / "new.db-wal").read_bytes()
+    with pytest.raises(StorageError, match="newer one wrote it"):
+        FileStore(path)
+    assert path.read_bytes() == file_bytes
+    assert (tmp_path / "new.db-wal").read_bytes() == wal_bytes
+
+
+# -- not ours -------------------------------------------------------------------------------------
+
+
+def make_foreign(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    connection.close()
+
+
+def make_foreign_with_wal(path: Path) -> None:
+    """As a program leaves it that was killed: opening it carelessly would change the file."""
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()
+
+
+def make_text(path: Path) -> None:
+    path.write_bytes(b"dear diary " * 100)
+
+
+def make_short(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0")
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (make_foreign, "not one of Holdfast's"),
+        (make_foreign_with_wal, "not one of Holdfast's"),
+        (make_text, "is not a SQLite database"),
+        (make_short, "is not a SQLite database"),
+        (Path.mkdir, "Is a directory"),
+    ],
+)
+def test_what_is_not_ours_is_refused_and_untouched(
+    tmp_path: Path, make: object, complaint: str
+) -> None:
+    path = tmp_path / "other.db"
+    make(path)  # type: ignore[operator]
+    before = {name: path.stat().st_mtime_ns for name in os.listdir(tmp_path)}
+    old = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(StorageError, match=complaint) as caught:
+        FileStore(path)
+    assert str(path) in str(caught.value)
+    assert {name: path.stat().st_mtime_ns for name in os.listdir(tmp_path)} == before
+    assert (path.read_bytes() if path.is_file() else b"") == old
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="No such file or directory"):
+        FileStore(tmp_path / "nowhere" / "x.db")
+
+
+def test_an_empty_file_is_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    make_store(path)
+    assert pragma(path, "application_id") == file.APPLICATION_ID
+
+
+def test_our_id_is_in_the_file_itself_before_anything_else(tmp_path: Path) -> None:
+    """A server killed right after its first start must find its own file again."""
+    path = tmp_path / "new.db"
+    connection = open_database(path)
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()
+    file.look(path)
+    make_store(path)
+
+
+# -- the lock -------------------------------------------------------------------------------------
+
+
+def test_one_engine_per_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store = FileStore(path)
+    with pytest.raises(StoreInUseError, match=f"already open by process {os.getpid()}"):
+        FileStore(path)
+    store.close()
+    FileStore(path).close()
+
+
+def test_a_lock_file_that_a_killed_server_left_does_not_lock(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    (tmp_path / "x.db-lock").write_text("12345\n")
+    FileLock(path).release()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_clean_close_leaves_one_file(tmp_path: Path) -> None:
+    make_store(tmp_path / "x.db")
+    assert os.listdir(tmp_path) == ["x.db"]
+
+
+def test_abandoning_leaves_what_was_committed(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store = FileStore(path)
+    database = store.keyspace.databases[0]
+    database.set_string(b"kept", b"1")
+    store.commit()
+    database.set_string(b"lost", b"2")
+    store.abandon()
+    store = FileStore(path)
+    assert store.recovered_ops > 0
+    assert store.keyspace.databases[0].read_string(b"kept") == b"1"
+    assert store.keyspace.databases[0].read_string(b"lost") is None
+    store.close()
