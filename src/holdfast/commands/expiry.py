@@ -94,7 +94,7 @@ def _conditions(argv: list[bytes]) -> set[bytes]:
     for option in argv[3:]:
         conditions.add(option.upper())
         if option.upper() not in (b"NX", b"XX", b"GT", b"LT"):
-            raise CommandError(b"ERR Unsupported option " + option)
+            raise CommandError(b"ERR Unsupported option " + option.partition(b"\0")[0])
     if b"NX" in conditions and len(conditions) > 1:
         raise NX_WITH_OTHERS
     if {b"GT", b"LT"} <= conditions:

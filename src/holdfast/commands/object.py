@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from holdfast.commands.args import parse_int
+from holdfast.commands.args import is_int
 from holdfast.commands.context import Context
 from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
@@ -117,17 +117,9 @@ def _encoding(key: Key) -> bytes:
     value = key.value
     if type(value) is not bytes:
         return b"quicklist"
-    if _is_integer(value):
+    if is_int(value):
         return b"int"
     return b"embstr" if len(value) <= LONGEST_EMBEDDED else b"raw"
-
-
-def _is_integer(value: bytes) -> bool:
-    try:
-        parse_int(value)
-    except CommandError:
-        return False
-    return True
 
 
 def _counts_frequency(c: Context) -> bool:
