@@ -83,9 +83,8 @@ class WireSession(Session):
     def look_after(self) -> None:
         idle_s = self.engine.config.timeout
         is_idle = self.engine.now_s - self.last_active_s > idle_s > 0
-        if (is_idle and not self.is_waiting and not self.monitoring) or self._is_slow(
-            self.sink.output_bytes
-        ):
+        may_be_idle = not (self.is_waiting or self.backlog or self.monitoring)
+        if (is_idle and may_be_idle) or self._is_slow(self.sink.output_bytes):
             self.abort()
 
     def limits_changed(self) -> None:
