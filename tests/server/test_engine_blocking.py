@@ -138,15 +138,25 @@ def test_a_transaction_is_seen_when_it_is_over(setting: InProcess) -> None:
     assert waiter.replies() == [bulks("k", "c")]
 
 
-def test_a_key_that_became_a_string_is_waited_for(setting: InProcess) -> None:
-    waiter = setting.blocked("BLPOP", "k", 0)
+@pytest.mark.parametrize(
+    ("waiting", "reply"),
+    [
+        ("BLPOP k 0", bulks("k", "b")),
+        ("BLMOVE k to LEFT LEFT 0", b"$1\r\nb\r\n"),
+        ("BLMPOP 0 1 k LEFT", b"*2\r\n$1\r\nk\r\n" + bulks("b")),
+    ],
+)
+def test_a_key_that_became_a_string_is_waited_for(
+    setting: InProcess, waiting: str, reply: bytes
+) -> None:
+    waiter = setting.blocked(*waiting.split())
     pusher = setting.peer()
     pusher.command("SET", "k", "x")
     assert waiter.is_waiting
     pusher.transaction(("DEL", "k"), ("RPUSH", "k", "a"), ("DEL", "k"), ("SET", "k", "y"))
     assert waiter.is_waiting
     pusher.transaction(("DEL", "k"), ("RPUSH", "k", "b"))
-    assert waiter.replies() == [bulks("k", "b")]
+    assert waiter.replies() == [reply]
 
 
 def test_a_waiter_is_served_though_another_of_its_keys_became_a_string(setting: InProcess) -> None:
