@@ -334,7 +334,9 @@ class Work:
 
     def fail_to_fold(self) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            method = self.rng.choice(["_write_slice", "_bury_spaces", "_empty_list"])
+            method = self.rng.choice(
+                ["_write_slice", "_bury_spaces", "_delete_batches", "_empty_list"]
+            )
             patch.setattr(fold.Fold, method, _full_table)
             try:
                 for _ in range(self.rng.randint(1, 6)):

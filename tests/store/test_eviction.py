@@ -25,10 +25,11 @@ def fill(store: FileStore, count: int) -> None:
 def make_all_room(store: FileStore) -> None:
     for _ in range(10_000):
         before = (store.keyspace.used_bytes, store.keyspace.evicted)
+        was_idle = store.folding.is_idle
         store.make_room()
         if store.keyspace.used_bytes <= store.max_bytes:
             return
-        if (store.keyspace.used_bytes, store.keyspace.evicted) == before and store.folding.is_idle:
+        if (store.keyspace.used_bytes, store.keyspace.evicted) == before and was_idle:
             return
 
 

@@ -79,15 +79,15 @@ class Fold:
 
         A pass begins between two batches only; while one is open this may do nothing.
         """
-        if self._pass is None:
-            if not self._batches and not self._has_graves:
-                return False
-            if self.keyspace.ops:
-                # What an open batch changed is in no journal yet, so a pass would not write it,
-                # but the keyspace would take it for written.
-                return True
-            self._pass = self._run_pass()
         try:
+            if self._pass is None:
+                if not self._batches and not self._has_graves:
+                    return False
+                if self.keyspace.ops:
+                    # What an open batch changed is in no journal yet, so a pass would not write
+                    # it, but the keyspace would take it for written.
+                    return True
+                self._pass = self._run_pass()
             next(self._pass)
         except StopIteration:
             self._pass = None
@@ -117,8 +117,11 @@ class Fold:
         try:
             yield from self._coalesce(batches, rows, dead)
             yield from self._write(rows, dead, first_new_id)
+            if any(bucket[0] == SPACES for bucket in rows):
+                self._bury_spaces()
+            yield from self._delete_batches(batches)
         except apsw.Error:
-            # The journal still has everything, and so must we: the next pass does it all again.
+            # What the journal still has, we must have too: the next pass does it all again.
             keyspace.abort_fold()
             self._batches = batches + self._batches
             self.pending_ops += self._pass_ops
@@ -127,9 +130,6 @@ class Fold:
             raise
         keyspace.end_fold()
         self._touched_in_pass = set()
-        if any(bucket[0] == SPACES for bucket in rows):
-            self._bury_spaces()
-        yield from self._delete_batches(batches)
         if batches:
             self.folded_lsn = batches[-1][0]
         yield from self._empty_graves()
