@@ -24,6 +24,8 @@ TYPE_NAMES: dict[type, str] = {bytes: "string", List: "list"}
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
 KEY_OVERHEAD = 256
 
+MOST_IDS_PASSED = 1000  # by one call of SCAN that finds nothing; about a millisecond
+
 # Kinds of events, as the letters of notify-keyspace-events say them.
 GENERIC, STRING, LIST, EXPIRED, EVICTED, NEW, MISS = (1 << bit for bit in range(7))
 
@@ -487,8 +489,16 @@ class Keyspace:
 
     def scan(self, space: Space, after_id: int, limit: int) -> tuple[int, list[tuple[bytes, str]]]:
         """`walk` for walks during which keys change: a name that is there throughout is seen,
-        maybe more than once."""
+        maybe more than once. Ids of other spaces and of the dead are passed over, some at a
+        time, so that it takes not many more calls than the space has keys for."""
+        if not space.cold and len(space.keys) <= limit:
+            found = [(key.name, key.type_name) for key in space.keys.values() if self._lives(key)]
+            return 0, found
         last_id, found = self.walk(space, after_id, limit)
+        for _ in range(MOST_IDS_PASSED // limit):
+            if found or not last_id:
+                break
+            last_id, found = self.walk(space, last_id, limit)
         for name in self.renamed.between(after_id, last_id or self.next_id, space):
             key = space.keys.get(name) or (self.load(space, name) if space.cold else None)
             if key is not None and key.id <= after_id:
@@ -525,17 +535,15 @@ class Keyspace:
         return after_id, found
 
     def _add_if_living(self, key: Key, space: Space, found: list[tuple[bytes, str]]) -> None:
-        expires_at_ms = key.expires_at_ms
-        if (
-            key.space is space
-            and (expires_at_ms is None or expires_at_ms > self.now_ms)
-            and key.is_attached
-        ):
+        if key.space is space and key.is_attached and self._lives(key):
             found.append((key.name, key.type_name))
+
+    def _lives(self, key: Key) -> bool:
+        return key.expires_at_ms is None or key.expires_at_ms > self.now_ms
 
     def names(self, space: Space) -> Iterator[bytes]:
         cursor = 0
-        while True:
+        while len(space):
             cursor, found = self.walk(space, cursor, 1000)
             for name, _ in found:
                 yield name
@@ -544,7 +552,7 @@ class Keyspace:
 
     def random_name(self, space: Space, rng: random.Random) -> bytes | None:
         """A living key from a random place, or None when there is none."""
-        for _ in range(32):
+        for _ in range(32 if len(space) else 0):
             _, found = self.walk(space, rng.randrange(FIRST_ID - 1, self.next_id), 16)
             if found:
                 return rng.choice(found)[0]
