@@ -13,7 +13,7 @@ from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock
 from holdfast.commands.context import Block, Limits, Result
 from holdfast.commands.table import TABLE, Command
-from holdfast.errors import CommandError, StorageError
+from holdfast.errors import CommandError, ConfigError, StorageError
 from holdfast.resp import QUEUED, Reply
 from holdfast.server import settings
 from holdfast.server.config import Config
@@ -35,6 +35,21 @@ NO_AUTH = CommandError("NOAUTH Authentication required.")
 INTERNAL = CommandError("ERR internal error, see the server's log")
 NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
 NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
+
+
+def renamed_table(config: Config) -> dict[str, Command]:
+    """The table as `rename-command` leaves it. Raises ConfigError."""
+    table = dict(TABLE)
+    for old, new in config.rename_command:
+        name, new_name = (word.decode("latin-1").lower() for word in (old, new))
+        if name not in table:
+            raise ConfigError(f"rename-command: there is no command '{name}'")
+        if new_name in table:
+            raise ConfigError(f"rename-command: there is a command '{new_name}' already")
+        entry = table.pop(name)
+        if new_name:
+            table[new_name] = entry
+    return table
 
 
 class Stats:
@@ -84,19 +99,11 @@ class Engine:
         self.error_stats: Counter[bytes] = Counter()
         # "GET", "get": as clients spell it, so that the hot path is one look-up.
         self._spellings: dict[bytes, tuple[Command, Stats]] = {}
-        self.commands = self._renamed_table()
+        self.commands = renamed_table(self.config)
         self.refresh_clock()
         settings.follow(self)
 
     # -- the table, as this server shows it ---------------------------------------------------
-
-    def _renamed_table(self) -> dict[str, Command]:
-        table = dict(TABLE)
-        for old, new in self.config.rename_command:
-            entry = table.pop(old.decode().lower())
-            if new:
-                table[new.decode().lower()] = entry
-        return table
 
     def lookup(self, argv: list[bytes]) -> tuple[Command, Stats]:
         """The command or subcommand that an argv calls. Raises what the client should read."""
@@ -118,7 +125,7 @@ class Engine:
         if entry is None:
             raise CommandError(
                 b"ERR unknown subcommand '%s'. Try %s HELP."
-                % (argv[1][:128], container.name.upper().encode())
+                % (_excerpt(argv[1]), container.name.upper().encode())
             )
         return entry, self.stats_of(entry)
 
@@ -451,10 +458,15 @@ def _unknown_command(argv: list[bytes]) -> CommandError:
     for arg in argv[1:]:
         if len(shown) >= 128:
             break
-        shown += b"'%s' " % arg[: 128 - len(shown)]
+        shown += b"'%s' " % _excerpt(arg, 128 - len(shown))
     return CommandError(
-        b"ERR unknown command '%s', with args beginning with: %s" % (argv[0][:128], shown)
+        b"ERR unknown command '%s', with args beginning with: %s" % (_excerpt(argv[0]), shown)
     )
+
+
+def _excerpt(arg: bytes, length: int = 128) -> bytes:
+    """As much of an argument as Redis repeats in an error: its strings end at a NUL there."""
+    return arg.partition(b"\0")[0][:length]
 
 
 def _wrong_arity(command: Command) -> CommandError:

@@ -17,7 +17,7 @@ from holdfast.server import listener
 from holdfast.server.config import Config
 from holdfast.server.connection import Connection
 from holdfast.server.cron import Cron
-from holdfast.server.engine import Engine
+from holdfast.server.engine import Engine, renamed_table
 from holdfast.server.settings import LOG_LEVELS
 from holdfast.store.store import Store, open_store
 
@@ -48,6 +48,7 @@ class Server:
 
     async def serve(self) -> int:
         config = self._config
+        renamed_table(config)  # complains before anything is opened
         sockets = listener.listen(config)
         try:
             with _pidfile(config):
