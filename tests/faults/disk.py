@@ -65,13 +65,15 @@ def _sectors(offset: int, data: bytes) -> list[tuple[int, bytes]]:
 
 
 class Disk(apsw.VFS):
-    """Also fails when told to: `write_error` for every write, `sync_error` for every sync."""
+    """Also fails when told to: `write_error` for every write to a file whose name ends in
+    `failing_name`, `sync_error` for every sync."""
 
     def __init__(self) -> None:
         self.name = f"disk-{next(_numbers)}"
         self.files: dict[str, KeptFile] = {}
         self.on_io: Callable[[], None] = lambda: None
         self.write_error: type[apsw.Error] | None = None
+        self.failing_name = ""
         self.sync_error = False
         super().__init__(self.name, "unix")
 
@@ -112,13 +114,15 @@ class _DiskFile(apsw.VFSFile):
     def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._disk = disk
+        self._path = path or ""
         self._kept = disk.file(path) if path else KeptFile()
         super().__init__("unix", name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._disk.on_io()
-        if self._disk.write_error is not None:
-            raise self._disk.write_error("the disk says no")
+        disk = self._disk
+        if disk.write_error is not None and self._path.endswith(disk.failing_name):
+            raise disk.write_error("the disk says no")
         super().xWrite(data, offset)
         self._kept.unsynced.append((offset, bytes(data)))
 

@@ -98,6 +98,7 @@ class Simulation:
         patch.setattr(turn, "Worker", Worker)
         patch.setattr(os, "fdatasync", disk.fdatasync)
         self.disk = disk
+        self.is_stopped = False
         self.clock = ManualClock()
         self.store = FileStore(folder / "a.db", vfs=disk.name)
         self.engine = Engine(self.store, Config({"appendfsync": appendfsync}), self.clock)
@@ -140,7 +141,10 @@ class Simulation:
         return client.replies.pop()
 
     def stop(self) -> None:
-        self.store.abandon()
+        """As if it had been killed, if it still runs."""
+        if not self.is_stopped:
+            self.is_stopped = True
+            self.store.abandon()
 
 
 class SimulatedWriter(Writer):
