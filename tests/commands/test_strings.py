@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.errors import NOT_AN_INTEGER
 from tests.commands.listening import EVERYTHING, Listening, published
 from tests.harness import RedisServer
 from tests.harness.in_process import InProcess
@@ -63,6 +64,15 @@ def test_a_refused_command_changes_nothing(refused: str) -> None:
     assert setting.engine.keyspace.ops == []
     assert setting.engine.keyspace.dirty == dirty
     assert peer.replies()[0].startswith(b"-")
+
+
+def test_a_constant_error_does_not_collect_tracebacks() -> None:
+    """Each would keep the frames, and so the arguments, of the command that raised it."""
+    peer = InProcess().peer()
+    peer.command("SET", "s", "v")
+    peer.command("INCR", "s")
+    peer.transaction(("INCR", "s"))
+    assert NOT_AN_INTEGER.__traceback__ is None
 
 
 def test_changing_a_string_keeps_its_expiry_until_it_comes() -> None:
