@@ -57,13 +57,13 @@ class Table:
             self._execute("REPLACE INTO items VALUES (?, ?)", (pos, value))
 
     def load(
-        self, from_pos: int, to_pos: int, limit: int, reverse: bool
+        self, from_pos: int, to_pos: int, limit: int, reverse: bool, skip: int
     ) -> list[tuple[int, bytes]]:
         rows = list(
             self._execute(
                 "SELECT pos, value FROM items WHERE pos BETWEEN ? AND ?"
-                f" ORDER BY pos {'DESC' if reverse else 'ASC'} LIMIT ?",
-                (from_pos, to_pos, limit),
+                f" ORDER BY pos {'DESC' if reverse else 'ASC'} LIMIT ? OFFSET ?",
+                (from_pos, to_pos, limit, skip),
             )
         )
         self.rows_loaded += len(rows)

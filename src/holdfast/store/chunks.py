@@ -21,8 +21,9 @@ STEP = 1 << 20
 # the chunks themselves begin to weigh.
 CHUNK = 256
 
-# Rows with from_pos <= pos <= to_pos, ascending, or descending if reverse; at most limit.
-Load = Callable[[int, int, int, bool], list[tuple[int, bytes]]]
+# Rows with from_pos <= pos <= to_pos, ascending, or descending if reverse; at most limit, after
+# skip others.
+Load = Callable[[int, int, int, bool, int], list[tuple[int, bytes]]]
 
 
 def grid_after(pos: int) -> int:
@@ -130,33 +131,31 @@ class Extent:
         self.is_regular = is_regular
 
     def offset_near(self, pos: int) -> int:
-        """Which element to load in order to get to pos, or nearer."""
-        if self.is_regular:
-            return (pos - self.first) // STEP
-        return 0 if pos - self.first < self.last - pos else self.count - 1
+        """Which element to load in order to get to pos, or near it: right if it is regular, a
+        good guess if it is nearly so."""
+        return (pos - self.first) * (self.count - 1) // (self.last - self.first or 1)
 
     def open(self, offset: int, load: Load) -> "list[Chunk | Extent]":
-        """This extent again, with one chunk of it loaded.
-
-        The chunk has the element at `offset` if the extent is regular. Otherwise it is the one
-        at the end that is nearer to it, and the caller may have to come back.
-        """
+        """This extent again, with the chunk loaded that has the element at `offset`."""
         count = self.count
-        left_last, right_first = self.first, self.last
+        lo = offset - offset % CHUNK
+        hi = min(lo + CHUNK, count)
+        left_last, right_first = self.first + (lo - 1) * STEP, self.first + hi * STEP
         if self.is_regular:
-            lo = offset - offset % CHUNK
-            hi = min(lo + CHUNK, count)
-            left_last, right_first = self.first + (lo - 1) * STEP, self.first + hi * STEP
-            rows = load(left_last + STEP, right_first - STEP, CHUNK, False)
+            rows = load(left_last + STEP, right_first - STEP, CHUNK, False, 0)
         else:
+            # One row more on either side tells where the rest ends and begins. The file counts
+            # from the nearer end: it walks, but over rows that it need not hand out.
+            before, after = int(lo > 0), int(hi < count)
             from_right = 2 * offset >= count
-            lo, hi = (max(count - CHUNK, 0), count) if from_right else (0, min(CHUNK, count))
-            # One row more than the chunk takes tells where the rest begins.
-            rows = load(self.first, self.last, CHUNK + 1, from_right)
-            if len(rows) > CHUNK:
-                left_last = right_first = rows.pop()[0]
+            skip = count - hi - after if from_right else lo - before
+            rows = load(self.first, self.last, before + hi - lo + after, from_right, skip)
             if from_right:
                 rows.reverse()
+            if before:
+                left_last = rows.pop(0)[0]
+            if after:
+                right_first = rows.pop()[0]
         if len(rows) != hi - lo:
             raise RuntimeError(f"list rows {self.first}..{self.last} are not {count} as they were")
         parts: list[Chunk | Extent] = [Chunk.of(rows)]

@@ -23,7 +23,9 @@ def _uncounted(nbytes: int) -> None:
     """Nobody counts what is loaded."""
 
 
-def _no_rows(from_pos: int, to_pos: int, limit: int, reverse: bool) -> list[tuple[int, bytes]]:
+def _no_rows(
+    from_pos: int, to_pos: int, limit: int, reverse: bool, skip: int
+) -> list[tuple[int, bytes]]:
     raise RuntimeError("a list that was never stored has nothing to load")
 
 
@@ -67,7 +69,7 @@ class Elements:
         """A list whose rows are in the file, to be loaded as they are needed.
 
         `on_grid` promises that every position is a multiple of STEP. Without that promise an
-        index in the middle is reached by loading from the nearer end, because length and ends
+        index is found by counting rows in the file from the nearer end, because length and ends
         alone do not tell a list without gaps from one with as many gaps as insertions.
         `on_load` hears how many bytes each loading added to `nbytes`.
         """
@@ -178,7 +180,7 @@ class Elements:
             self._open(k, node.offset_near(pos))
 
     def _open(self, k: int, offset: int) -> None:
-        """Load the chunk at `offset` of extent k, or one that is nearer to it."""
+        """Load the chunk at `offset` of extent k."""
         extent = self._nodes[k]
         assert type(extent) is Extent
         parts = extent.open(offset, self._load)

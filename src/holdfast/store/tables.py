@@ -148,13 +148,13 @@ class Tables:
         )
 
     def _list_items(
-        self, key_id: int, from_pos: int, to_pos: int, limit: int, reverse: bool
+        self, key_id: int, from_pos: int, to_pos: int, limit: int, reverse: bool, skip: int
     ) -> list[tuple[int, bytes]]:
         return list(
             self._execute(
                 "SELECT pos, value FROM redis_list_items"
                 " WHERE key_id = ? AND pos >= ? AND pos <= ?"
-                f" ORDER BY pos {'DESC' if reverse else 'ASC'} LIMIT ?",
-                (key_id, from_pos, to_pos, limit),
+                f" ORDER BY pos {'DESC' if reverse else 'ASC'} LIMIT ? OFFSET ?",
+                (key_id, from_pos, to_pos, limit, skip),
             )
         )
