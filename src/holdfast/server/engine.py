@@ -258,7 +258,7 @@ class Engine:
     ) -> None:
         if "skip_slowlog" not in command.flags:
             now_s, took_us = self.keyspace.now_s, elapsed_ns // 1000
-            self.slowlog.add(argv, now_s, took_us, session.address, session.name)
+            self.slowlog.add(command.name, argv, now_s, took_us, session.address, session.name)
 
     def _reject(
         self, session: Session, error: CommandError, command: Command | None, argv: list[bytes]
