@@ -90,6 +90,8 @@ def _reload(session: Session, argv: list[bytes]) -> Reply:
     """Save, forget memory and read the file again."""
     if not {option.upper() for option in argv[2:]} <= {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise RELOAD_OPTIONS
+    if session.in_exec:
+        raise CommandError("ERR DEBUG RELOAD would save half of this transaction")
     try:
         session.engine.saving.now()
     except StorageError as error:

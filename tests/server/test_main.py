@@ -1,0 +1,155 @@
+"""A server's life as a process: how it begins to listen, and how it leaves."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.store.check import check_file
+from tests.harness import HoldfastServer, RawClient, encode_command, wait_until
+
+Start = Callable[..., HoldfastServer]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_folds(start_server: Start, number: signal.Signals) -> None:
+    server = start_server()
+    client = server.client()
+    client.send(b"".join(encode_command("SET", f"k{n}", "v" * 100) for n in range(5000)))
+    assert client.read_reply() == b"+OK\r\n"  # the others are on their way
+    server.process.send_signal(number)
+    answered = client.read_until_closed().count(b"+OK\r\n") + 1
+    assert server.process.wait(30) == 0
+    assert "Traceback" not in server.stderr
+    assert {*os.listdir(server.folder)} == {"stdout", "stderr", "holdfast.db"}
+    assert check_file(Path(server.db)) == []
+    server.start()
+    client = server.client()
+    for n in range(answered):
+        assert client.command("EXISTS", f"k{n}") == b":1\r\n"
+    assert b"holdfast_recovered_ops:0\r\n" in client.command("INFO", "persistence")
+
+
+def test_blocked_and_idle_clients_are_let_go(start_server: Start) -> None:
+    server = start_server()
+    blocked, idle = server.client(), server.client()
+    blocked.send_command("BLPOP", "k", 0)
+    assert idle.command("PING") == b"+PONG\r\n"
+    assert server.terminate() == 0
+    assert blocked.read_until_closed() == b""
+    assert idle.read_until_closed() == b""
+
+
+@pytest.mark.parametrize("words", [(), ("SAVE",), ("NOW", "FORCE")])
+def test_shutdown(start_server: Start, words: tuple[str, ...]) -> None:
+    server = start_server()
+    client = server.client()
+    client.send(encode_command("SET", "k", "v") + encode_command("SHUTDOWN", *words))
+    assert client.read_until_closed() == b"+OK\r\n"
+    assert server.process.wait(30) == 0
+    server.start()
+    assert server.client().command("GET", "k") == b"$1\r\nv\r\n"
+
+
+@pytest.mark.parametrize("appendfsync", ["always", "everysec", "no"])
+def test_shutdown_nosave_leaves_the_journal_and_loses_nothing(
+    start_server: Start, appendfsync: str
+) -> None:
+    server = start_server("--appendfsync", appendfsync)
+    client = server.client()
+    client.send(encode_command("SET", "k", "v") + encode_command("SHUTDOWN", "NOSAVE"))
+    assert client.read_until_closed() == b"+OK\r\n"
+    assert server.process.wait(30) == 0
+    server.start()
+    client = server.client()
+    assert client.command("GET", "k") == b"$1\r\nv\r\n"
+    assert b"holdfast_recovered_ops:2\r\n" in client.command("INFO", "persistence")
+
+
+def test_a_second_signal_leaves_at_once(start_server: Start) -> None:
+    """While it waits for a client that does not read."""
+    server = start_server("--shutdown-timeout", "600")
+    slow, client = server.client(), server.client()
+    client.command("SET", "big", b"x" * (1 << 20))
+    slow.send(encode_command("GET", "big") * 100)
+    assert slow.read_raw(1) == b"$"
+    server.process.send_signal(signal.SIGTERM)
+    assert client.read_until_closed() == b""
+    assert server.running
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(30) == 1
+    server.start()
+    assert server.client().command("STRLEN", "big") == b":1048576\r\n"
+
+
+def test_a_slow_client_does_not_hold_it_up_for_ever(start_server: Start) -> None:
+    server = start_server("--shutdown-timeout", "0")
+    slow, client = server.client(), server.client()
+    client.command("SET", "big", b"x" * (1 << 20))
+    slow.send(encode_command("GET", "big") * 100)
+    assert slow.read_raw(1) == b"$"
+    assert server.terminate() == 0
+
+
+def test_unix_socket_and_pidfile(start_server: Start, tmp_path: Path) -> None:
+    path, pidfile = tmp_path / "x.sock", tmp_path / "x.pid"
+    options = ("--unixsocket", str(path), "--unixsocketperm", "770", "--pidfile", str(pidfile))
+    server = start_server(*options)
+    assert f"unix:{path} (db: " in server.stdout
+    assert stat.S_IMODE(path.stat().st_mode) == 0o770
+    assert pidfile.read_text() == f"{server.pid}\n"
+    with RawClient.connect_unix(str(path)) as client:
+        assert client.command("PING") == b"+PONG\r\n"
+    server.kill()  # leaves both behind
+    assert path.exists()
+    server.start()
+    with RawClient.connect_unix(str(path)) as client:
+        assert client.command("PING") == b"+PONG\r\n"
+    assert server.terminate() == 0
+    assert not path.exists()
+    assert not pidfile.exists()
+
+
+def test_a_unix_socket_in_use_stays_whose_it_is(start_server: Start, tmp_path: Path) -> None:
+    path = str(tmp_path / "x.sock")
+    server = start_server("--unixsocket", path)
+    argv = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--db", ":memory:"]
+    second = subprocess.run(
+        [*argv, "--unixsocket", path], cwd=tmp_path, capture_output=True, text=True, timeout=20
+    )
+    assert second.returncode == 1
+    assert second.stderr == f"holdfast: cannot listen on {path}: another server does\n"
+    with RawClient.connect_unix(path) as client:
+        assert client.command("PING") == b"+PONG\r\n"
+    assert server.terminate() == 0
+
+
+def test_info_knows_the_port_that_was_picked(start_server: Start) -> None:
+    server = start_server(db=":memory:")
+    assert b"tcp_port:%d\r\n" % server.port in server.client().command("INFO", "server")
+
+
+def test_the_log_goes_to_a_file_and_follows_its_level(start_server: Start, tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    server = start_server("--logfile", str(log), "--loglevel", "warning", db=":memory:")
+    client = server.client()
+    assert client.command("CONFIG", "SET", "loglevel", "notice") == b"+OK\r\n"
+    assert log.read_text() == ""
+    assert server.terminate() == 0
+    lines = log.read_text().splitlines()
+    assert [line.split(" INFO ")[1] for line in lines] == ["stopping", "stopped"]
+    assert server.stderr == ""
+
+
+def test_relative_paths_start_from_dir(start_server: Start, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    server = start_server("--dir", str(folder), db="inner.db")
+    server.client().command("SET", "k", "v")
+    wait_until((folder / "inner.db").exists, "the file is where it belongs")
+    assert server.terminate() == 0

@@ -1,0 +1,55 @@
+"""CONFIG SET takes effect at once, or says why not."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import CommandError
+from holdfast.store.store import FileStore
+from tests.harness.in_process import InProcess
+
+
+def test_where_it_listens_cannot_be_changed() -> None:
+    world = InProcess()
+    for name, value in (("port", "7000"), ("bind", "127.0.0.2")):
+        with pytest.raises(CommandError, match="restart it to change that"):
+            world.set(name, value)
+    assert world.engine.config.port == 6379
+
+
+def test_maxmemory_reaches_the_store(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "x.db")
+    world = InProcess({"appendfsync": "no", "maxmemory": "5mb"}, store)
+    assert store.max_bytes == 5 << 20
+    world.set("maxmemory", "7mb")
+    assert store.max_bytes == 7 << 20
+    store.close()
+
+
+def test_limits_are_read_by_commands() -> None:
+    world = InProcess()
+    peer = world.peer()
+    world.set("proto-max-bulk-len", 1 << 20)
+    assert peer.command("SETRANGE", "k", 1 << 20, "x").startswith(b"-ERR string exceeds")
+    world.set("blocking-max-keys-per-wait", 1)
+    assert peer.command("BLPOP", "a", "b", 0)[:1] == b"-"
+
+
+def test_debug_needs_permission() -> None:
+    assert InProcess().peer().command("DEBUG", "SLEEP", 0).startswith(b"-ERR DEBUG command not")
+    allowed = InProcess({"enable-debug-command": "local"})
+    assert allowed.peer().command("DEBUG", "SLEEP", 0) == b"+OK\r\n"
+
+
+def test_active_expiry_can_be_switched_off() -> None:
+    world = InProcess({"enable-debug-command": "yes"})
+    peer = world.peer()
+    seen = []
+    for value in (0, 1):
+        peer.command("DEBUG", "SET-ACTIVE-EXPIRE", value)
+        seen.append(world.engine.expires_actively)
+    assert seen == [False, True]
+
+
+def test_shutdown_is_for_servers() -> None:
+    assert InProcess().peer().command("SHUTDOWN").startswith(b"-ERR There is no server")
