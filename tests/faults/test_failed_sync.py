@@ -56,6 +56,8 @@ def test_nothing_is_acknowledged_or_committed_after_it(tmp_path: Path) -> None:
         assert await refused(database, "GET", "before")
         assert await refused(database, "SET", "later", "x")
         assert store.lsn == lsn
+        assert not database.engine.turn.may_fold
+        assert await refused(database, "SAVE")
 
     run(path, test)
     assert [str(error) for error in fatal] == [

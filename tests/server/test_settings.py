@@ -1,11 +1,13 @@
 """CONFIG SET takes effect at once, or says why not."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import CommandError
 from holdfast.store.store import FileStore
+from tests.harness import HoldfastServer
 from tests.harness.in_process import InProcess
 
 
@@ -24,6 +26,21 @@ def test_maxmemory_reaches_the_store(tmp_path: Path) -> None:
     world.set("maxmemory", "7mb")
     assert store.max_bytes == 7 << 20
     store.close()
+
+
+def test_a_rewritten_file_is_what_the_next_start_reads(
+    start_server: Callable[..., HoldfastServer], tmp_path: Path
+) -> None:
+    file = tmp_path / "x.conf"
+    file.write_text("# mine\nslowlog-max-len 7\n")
+    server = start_server("--config", str(file))
+    client = server.client()
+    client.command("CONFIG", "SET", "slowlog-max-len", 9, "appendfsync", "everysec")
+    assert client.command("CONFIG", "REWRITE") == b"+OK\r\n"
+    assert file.read_text().startswith("# mine\nslowlog-max-len 9\n")
+    server.restart()
+    reply = server.client().command("CONFIG", "GET", "slowlog-max-len", "appendfsync")
+    assert reply.endswith(b"$1\r\n9\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n")
 
 
 def test_limits_are_read_by_commands() -> None:

@@ -47,6 +47,7 @@ class Saving:
     def now(self) -> None:
         """Returns when it is done. Raises StorageError."""
         self._begin()
+        self._turn.commit_early()
         try:
             self._store.fold()
         except StorageError as error:
@@ -63,12 +64,15 @@ class Saving:
         if self._turn.refuses_writes:
             raise StorageError("the database file cannot be written at the moment")
         self._started_s = self._clock.monotonic_s()
-        self._turn.commit_early()
-        self._until_lsn = self._store.lsn
+        # The open batch is part of it, but not to be committed here: it may be half of EXEC.
+        self._until_lsn = self._store.lsn + bool(self._store.keyspace.ops)
         self._dirty = self._store.keyspace.dirty
 
     def _step(self) -> None:
         store = self._store
+        if self._turn.is_dead:
+            self._failed(StorageError("the database file is not to be written any more"))
+            return
         deadline_s = time.monotonic() + BUDGET_S
         try:
             while self._turn.may_fold and time.monotonic() < deadline_s:

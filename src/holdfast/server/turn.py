@@ -115,7 +115,11 @@ class Turn:
 
     @property
     def may_fold(self) -> bool:
-        return self._checkpoint is not Checkpoint.EMPTYING_WAL and not self._fold_error
+        return (
+            self._checkpoint is not Checkpoint.EMPTYING_WAL
+            and not self._fold_error
+            and not self.is_dead
+        )
 
     @property
     def is_dead(self) -> bool:
