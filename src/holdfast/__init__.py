@@ -1,9 +1,9 @@
 """Holdfast: coordination you install with pip.
 
-This is the composition root: `open` joins what must not import each other.
+This is the composition root: `open` and `connect` join what must not import each other.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import (
     CommandError,
@@ -17,6 +17,8 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     import os
 
+    from holdfast.client.client import Client
+    from holdfast.client.link import Factory
     from holdfast.server.local import LocalDatabase
 
 __version__ = "0.1.0"
@@ -28,6 +30,7 @@ __all__ = [
     "ProtocolError",
     "StorageError",
     "StoreInUseError",
+    "connect",
     "open",
 ]
 
@@ -43,3 +46,30 @@ def open(path: "str | os.PathLike[str]", **options: str) -> "LocalDatabase":
     from holdfast.server.local import open_local  # not before it is needed: it imports everything
 
     return open_local(os.fspath(path), **options)
+
+
+def connect(url: str = "redis://localhost:6379", **options: Any) -> "Client":
+    """A client for a server, or for a database in this process; not connected yet.
+
+    `redis://`, `rediss://`, `unix://`, `redis+sentinel://` and `redis+cluster://` reach a
+    server; `holdfast:///path/app.db` and `memory://` run the engine here. Use the client with
+    `async with`. `options` are those of holdfast.client.options.Options, and `hooks`.
+    """
+    from holdfast.client.factory import make_client
+    from holdfast.client.options import LOCAL_SCHEMES, parse_url
+
+    hooks = options.pop("hooks", ())
+    target = parse_url(url, **options)
+    if target.scheme not in LOCAL_SCHEMES:
+        return make_client(target, hooks=hooks)
+
+    from holdfast.client.duplex import join
+    from holdfast.server.connection import Connection
+
+    database = open(target.path if target.scheme == "holdfast" else ":memory:")
+
+    async def dial(factory: "Factory") -> object:
+        database.check_open()
+        return join(factory(), Connection(database.engine))
+
+    return make_client(target, dial=dial, hooks=hooks, on_close=database.close)

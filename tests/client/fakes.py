@@ -1,6 +1,7 @@
 """A server without a socket: it shows what was written, and says what it is told to."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.client.connection import Connection
@@ -19,6 +20,12 @@ async def turns(count: int = 10) -> None:
     """Let everything run that needs no event from outside."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def until(predicate: Callable[[], bool]) -> None:
+    """Wait for something that others do, in this process or not; pytest's timeout is the limit."""
+    while not predicate():  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.001)
 
 
 class FakeTransport(asyncio.Transport):

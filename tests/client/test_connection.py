@@ -418,7 +418,7 @@ def test_the_handshake_says_who_and_where() -> None:
         assert select == [b"SELECT", b"3"]
         rig.server.link.say(b"%0\r\n-ERR unknown subcommand\r\n-ERR no\r\n+OK\r\n")
         await connecting
-        assert rig.connection.protocol == 3
+        assert rig.connection.agreed.protocol == 3
         await rig.connection.close()
 
     run(scenario())
@@ -437,9 +437,9 @@ def test_a_server_that_knows_no_hello_is_spoken_to_in_resp2() -> None:
             [b"AUTH", b"pw"],
             [b"CLIENT", b"SETNAME", b"me"],
         ]
-        rig.server.link.say(b"+OK\r\n+OK\r\n-ERR x\r\n-ERR x\r\n")
+        rig.server.link.say(b"+OK\r\n+OK\r\n-ERR x\r\n-ERR x\r\n:7\r\n")
         await connecting
-        assert rig.connection.protocol == 2
+        assert rig.connection.agreed == (2, 7)
         await rig.connection.close()
 
     run(scenario())

@@ -28,7 +28,7 @@ from holdfast.client.errors import (
     ConnectionLostError,
     NotConnectedError,
 )
-from holdfast.client.handshake import handshake
+from holdfast.client.handshake import Agreement, handshake
 from holdfast.client.hooks import NO_HOOKS, ConnectionEvent, Hooks
 from holdfast.client.link import Dial, Link, dialer
 from holdfast.client.options import Options
@@ -56,11 +56,13 @@ class Connection:
         self.clock = clock or SystemClock()
         self.state = State.INIT
         self.last_error: Exception | None = None
-        self.protocol = 0
+        self.agreed = Agreement(0, None)
+        self.is_subscriber = False  # while what comes over it are messages, not replies
         self.generation = 0  # how often it has opened
         self.attempts = 0  # to reconnect, since it was last open
-        self.on_push: Callable[[list[Any]], None] = _drop
+        self.on_push: Callable[[Any], None] = _drop
         self.on_open: Callable[[], None] | None = None  # before queued requests are sent
+        self.on_state: Callable[[State], None] | None = None
         self._dial = dial or dialer(options, self.clock)
         self._random = rng or random.Random()
         self._hooks = hooks
@@ -126,6 +128,12 @@ class Connection:
                 self._runner.cancel()
                 await asyncio.wait([self._runner])
 
+    def abandon(self) -> None:
+        """Close at once, without waiting for anything."""
+        self._close(None)
+        if self._runner is not None:
+            self._runner.cancel()
+
     # -- the worker ---------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -163,7 +171,7 @@ class Connection:
             what = f"connecting to {options.address} took too long"
             async with deadline(self.clock, options.connect_timeout_s, what):
                 await self._dial(lambda: link)
-                self.protocol = await self._shake_hands(link)
+                self.agreed = await self._shake_hands(link)
         except BaseException:
             if self._link is link:
                 self._link = None
@@ -179,7 +187,7 @@ class Connection:
         if self._first is not None and not self._first.done():
             self._first.set_result(None)
 
-    async def _shake_hands(self, link: Link) -> int:
+    async def _shake_hands(self, link: Link) -> Agreement:
         self._receiver = receiver = Pipeline()
         steps = handshake(self.options, __version__)
         commands = next(steps)
@@ -192,18 +200,20 @@ class Connection:
                 receiver.push(PendingMany(encode_all(commands), len(commands), future))
                 link.write(receiver.take())
                 replies = await future
+                if isinstance(replies[-1], ClientError):
+                    raise replies[-1]
             try:
                 commands = steps.send(replies)
             except StopIteration as done:
-                protocol: int = done.value
-                return protocol
+                agreed: Agreement = done.value
+                return agreed
 
     # -- from the link ------------------------------------------------------------------------
 
     def on_replies(self, replies: list[Any]) -> None:
         on_reply = self._receiver.on_reply
         for reply in replies:
-            if type(reply) is Push:
+            if type(reply) is Push or self.is_subscriber:
                 self.on_push(reply)
             else:
                 on_reply(reply)
@@ -266,6 +276,8 @@ class Connection:
         """The end of everything that waits. Idempotent."""
         if self.state is State.CLOSED:
             return
+        if self.state is State.OPEN:
+            self._move(State.CLOSING)
         link, self._link = self._link, None
         if link is not None:
             link.close()
@@ -294,12 +306,14 @@ class Connection:
         before = self.state
         assert (before, to) in TRANSITIONS, f"{before.name} to {to.name}"
         self.state = to
+        if self.on_state is not None:
+            self.on_state(to)
         if self._hooks is not NO_HOOKS:
             event = ConnectionEvent(before, to, self.generation, self.attempts, self.last_error)
             self._hooks.connection(event)
 
 
-def _drop(_: list[Any]) -> None:
+def _drop(_: Any) -> None:
     return None
 
 

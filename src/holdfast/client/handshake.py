@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.client.errors import ConnectError, ServerError
 from holdfast.client.options import Options
@@ -12,8 +12,13 @@ from holdfast.client.options import Options
 Command = tuple[str | int, ...]
 
 
-def handshake(options: Options, version: str) -> Generator[list[Command], list[Any], int]:
-    """Returns the protocol version that the server agreed to. Raises ConnectError."""
+class Agreement(NamedTuple):
+    protocol: int
+    client_id: int | None  # as the server calls this connection
+
+
+def handshake(options: Options, version: str) -> Generator[list[Command], list[Any], Agreement]:
+    """Returns what the server agreed to. Raises ConnectError."""
     after = _after(options, version)
     if options.protocol == 3:
         hello: Command = ("HELLO", 3)
@@ -21,10 +26,12 @@ def handshake(options: Options, version: str) -> Generator[list[Command], list[A
             hello += ("AUTH", options.username or "default", options.password)
         if options.client_name:
             hello += ("SETNAME", options.client_name)
+        if options.cache_keys:
+            after.append(("CLIENT", "TRACKING", "ON"))
         reply, *others = yield [hello, *after]
         if not isinstance(reply, ServerError):
             _check(after, others)
-            return 3
+            return Agreement(3, reply.get(b"id") if isinstance(reply, dict) else None)
         if not _knows_no_hello(reply):
             raise ConnectError(f"HELLO: {reply}") from reply
     before: list[Command] = []
@@ -33,9 +40,10 @@ def handshake(options: Options, version: str) -> Generator[list[Command], list[A
         before.append(("AUTH", *user, options.password))
     if options.client_name:
         before.append(("CLIENT", "SETNAME", options.client_name))
-    commands = [*before, *after]
-    _check(commands, (yield commands))
-    return 2
+    commands = [*before, *_after(options, version), ("CLIENT", "ID")]
+    replies = yield commands
+    _check(commands[:-1], replies[:-1])
+    return Agreement(2, replies[-1] if isinstance(replies[-1], int) else None)
 
 
 def _after(options: Options, version: str) -> list[Command]:

@@ -37,7 +37,7 @@ class PendingOne(Sink):
 
 
 class PendingMany(Sink):
-    """The replies of a request, one per command."""
+    """The replies of a request, one per command; an error for each that will not come."""
 
     __slots__ = ("future", "replies")
 
@@ -62,4 +62,8 @@ class PendingMany(Sink):
             self.future.set_result(self.replies)
 
     def fail(self, error: ClientError) -> None:
-        self.future.set_exception(error)
+        if error.may_have_executed:
+            # A copy: replies that come after a timeout must not change what was handed out.
+            self.future.set_result(self.replies + [error] * self.missing)
+        else:
+            self.future.set_exception(error)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from holdfast.client.errors import ConnectTimeoutError
 from holdfast.clock import Clock
@@ -42,3 +43,24 @@ async def sleep(clock: Clock, delay_s: float) -> None:
         await woken
     finally:
         timer.cancel()
+
+
+async def wait_for(clock: Clock, future: asyncio.Future[Any], timeout_s: float | None) -> bool:
+    """Whether the future is done in time. Neither timeout nor cancellation touches it."""
+    if future.done():
+        return True
+    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(_: object = None) -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    future.add_done_callback(wake)
+    timer = None if timeout_s is None else clock.call_later(timeout_s, wake)
+    try:
+        await woken
+    finally:
+        future.remove_done_callback(wake)
+        if timer is not None:
+            timer.cancel()
+    return future.done()

@@ -1,0 +1,98 @@
+"""Client-side caching: replies of reads, kept until the server says that a key changed.
+
+The server tracks what the shared connection read (CLIENT TRACKING, RESP3 only) and pushes the
+names of changed keys over that connection. A reply is kept only if no such push came between
+the read's departure and its arrival; a lost connection forgets everything.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from holdfast.client.connection import Connection
+from holdfast.client.errors import ServerError
+from holdfast.client.request import Argument
+from holdfast.client.single import Command
+from holdfast.client.state import State
+
+# Reads of exactly one key, the first argument, whose reply depends on nothing else.
+CACHED = frozenset(
+    {"GET", "GETRANGE", "STRLEN", "GETBIT", "BITCOUNT", "TYPE"}
+    | {"HGET", "HMGET", "HGETALL", "HKEYS", "HVALS", "HLEN", "HEXISTS", "HSTRLEN"}
+    | {"LRANGE", "LINDEX", "LLEN"}
+    | {"SMEMBERS", "SISMEMBER", "SMISMEMBER", "SCARD"}
+    | {"ZRANGE", "ZSCORE", "ZMSCORE", "ZCARD", "ZRANK", "ZREVRANK", "ZCOUNT", "ZRANGEBYSCORE"}
+    | {"XLEN", "XRANGE"}
+)
+
+
+class Cache:
+    def __init__(self, max_keys: int) -> None:
+        self._max_keys = max_keys
+        self._replies: OrderedDict[bytes, dict[Command, Any]] = OrderedDict()
+        self._reading: dict[bytes, set[object]] = {}  # reads under way that may be kept
+        self.is_on = False  # while the connection is open, in RESP3
+        self.hits = 0
+        self.misses = 0
+
+    async def call(self, args: Command, call: Callable[[], Awaitable[Any]]) -> Any:
+        if not self.is_on or args[0] not in CACHED or len(args) < 2:
+            self.evict(args)
+            return await call()
+        key = _bytes(args[1])
+        known = self._replies.get(key)
+        if known is not None and args in known:
+            self.hits += 1
+            self._replies.move_to_end(key)
+            return known[args]
+        self.misses += 1
+        ticket = object()
+        self._reading.setdefault(key, set()).add(ticket)
+        try:
+            reply = await call()
+        finally:
+            tickets = self._reading.get(key, set())
+            valid = ticket in tickets
+            tickets.discard(ticket)
+            if not tickets:
+                self._reading.pop(key, None)
+        if valid and not isinstance(reply, ServerError):
+            self._replies.setdefault(key, {})[args] = reply
+            while len(self._replies) > self._max_keys:
+                self._replies.popitem(last=False)
+        return reply
+
+    def evict(self, args: Command) -> None:
+        """Forget keys that a command of ours may change, so that we read our own writes."""
+        for arg in args[1:]:
+            self._forget(_bytes(arg))
+
+    def on_push(self, push: list[Any]) -> None:
+        if push and push[0] == b"invalidate":
+            if push[1] is None:
+                self.clear()
+            else:
+                for key in push[1]:
+                    self._forget(key)
+
+    def attach(self, connection: Connection) -> None:
+        """Hear of changes over the connection that reads."""
+
+        def on_state(state: State) -> None:
+            self.clear()
+            self.is_on = state is State.OPEN and connection.agreed.protocol == 3
+
+        connection.on_push = self.on_push
+        connection.on_state = on_state
+
+    def clear(self) -> None:
+        self._replies.clear()
+        self._reading.clear()
+
+    def _forget(self, key: bytes) -> None:
+        self._replies.pop(key, None)
+        self._reading.pop(key, None)
+
+
+def _bytes(arg: Argument) -> bytes:
+    return arg if isinstance(arg, bytes) else str(arg).encode()

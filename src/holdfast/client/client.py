@@ -1,0 +1,259 @@
+"""`Client`: what users hold. It sends nothing itself; see `single` and `cluster`."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Self, TypeAlias, TypeVar, overload
+
+from holdfast.client.blocking import Blocking
+from holdfast.client.cache import Cache
+from holdfast.client.commands import Commands
+from holdfast.client.convert import Into, converter
+from holdfast.client.errors import ClientError, ConversionError, ServerError
+from holdfast.client.hooks import NO_HOOKS, Hooks
+from holdfast.client.into import Key
+from holdfast.client.observed import Observer
+from holdfast.client.pubsub import PubSub
+from holdfast.client.request import Argument, Request
+from holdfast.client.script import Script
+from holdfast.client.single import DEFAULT, Caller, Command
+from holdfast.client.special import SPECIAL, blocks, check, name_of
+from holdfast.client.state import State
+from holdfast.client.transaction import Transaction
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+V = TypeVar("V", bound=str | bytes)
+
+Failure: TypeAlias = ServerError | ConversionError | ClientError
+Slot: TypeAlias = Into[T] | None
+
+
+class View(Commands[V]):
+    """The same client with another type of values, or another timeout."""
+
+    def __init__(self, client: "Client", value: type[V], timeout_s: float | None) -> None:
+        super().__init__(value)
+        self._client = client
+        self._timeout_s = timeout_s
+
+    def _run(self, args: Command, convert: Callable[[Any], T]) -> Coroutine[Any, Any, T]:
+        return self._client.run(args, convert, self._timeout_s)
+
+
+class Client(Commands[str]):
+    """Use it with `async with`, from one event loop, in as many tasks as you like."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        *,
+        hooks: Hooks = NO_HOOKS,
+        cache: Cache | None = None,
+        on_close: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        super().__init__(str)
+        self._caller = caller
+        self._blocking = Blocking(caller)
+        self._cache = cache
+        self._observer = None if hooks is NO_HOOKS else Observer(hooks, caller.clock)
+        self._plain = cache is None and self._observer is None
+        self._on_close = on_close
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Raises ConnectError. `async with` does this for you."""
+        await self._caller.connect()
+
+    async def close(self, grace_s: float | None = None) -> None:
+        """Let what is in flight finish, for a grace period at most. Idempotent."""
+        await self._blocking.finish()
+        await self._caller.close(grace_s)
+        if self._on_close is not None:
+            await self._on_close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.connect()
+        except BaseException:
+            await self.close(0)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def state(self) -> State:
+        return self._caller.state
+
+    @property
+    def is_connected(self) -> bool:
+        return self.state is State.OPEN
+
+    @property
+    def last_error(self) -> Exception | None:
+        return self._caller.last_error
+
+    # -- commands -----------------------------------------------------------------------------
+
+    @property
+    def binary(self) -> View[bytes]:
+        """The typed methods with values as bytes."""
+        return View(self, bytes, DEFAULT)
+
+    def within(self, timeout_s: float | None) -> View[str]:
+        """The typed methods with a timeout of their own. It fails the call, not the connection."""
+        return View(self, str, timeout_s)
+
+    @overload
+    async def exec(
+        self, command: str, *args: Argument, into: None, timeout_s: float | None = DEFAULT
+    ) -> None: ...
+    @overload
+    async def exec(
+        self, command: str, *args: Argument, into: Into[T], timeout_s: float | None = DEFAULT
+    ) -> T: ...
+    @overload
+    async def exec(
+        self, command: str, *args: Argument, into: Any = Any, timeout_s: float | None = DEFAULT
+    ) -> Any: ...
+    @overload
+    async def exec(
+        self, command: Request, *, into: tuple[Slot[A]], timeout_s: float | None = DEFAULT
+    ) -> tuple[A | Failure]: ...
+    @overload
+    async def exec(
+        self, command: Request, *, into: tuple[Slot[A], Slot[B]], timeout_s: float | None = DEFAULT
+    ) -> tuple[A | Failure, B | Failure]: ...
+    @overload
+    async def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Slot[A], Slot[B], Slot[C]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[A | Failure, B | Failure, C | Failure]: ...
+    @overload
+    async def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Slot[A], Slot[B], Slot[C], Slot[D]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[A | Failure, B | Failure, C | Failure, D | Failure]: ...
+    @overload
+    async def exec(
+        self, command: Request, *, into: tuple[Any, ...], timeout_s: float | None = DEFAULT
+    ) -> tuple[Any, ...]: ...
+    async def exec(
+        self,
+        command: str | Request,
+        *args: Argument,
+        into: Any = Any,
+        timeout_s: float | None = DEFAULT,
+    ) -> Any:
+        """Run a command, and convert its reply; or a request, with a value or error per slot.
+
+        A single command raises its error. A request raises only if nothing of it was sent.
+        """
+        if not isinstance(command, Request):
+            return await self.run((command.upper(), *args), converter(into), timeout_s)
+        if not isinstance(into, tuple) or len(into) != len(command):
+            raise ValueError(f"into= names one type per command: a tuple of {len(command)}")
+        converters = [converter(slot) for slot in into]
+        replies = await self.run_many("fixed", command.commands, timeout_s)
+        return tuple(map(slot_value, converters, replies))
+
+    async def exec_dynamic(
+        self, request: Request, *, into: Into[T], timeout_s: float | None = DEFAULT
+    ) -> list[T | Failure]:
+        """A request of any size, all of whose replies have one type: a value or error per slot."""
+        convert = converter(into)
+        replies = await self.run_many("dynamic", request.commands, timeout_s)
+        return [slot_value(convert, reply) for reply in replies]
+
+    def _run(self, args: Command, convert: Callable[[Any], T]) -> Coroutine[Any, Any, T]:
+        return self.run(args, convert)
+
+    async def run(
+        self, args: Command, convert: Callable[[Any], T], timeout_s: float | None = DEFAULT
+    ) -> T:
+        """A command whose name is in capitals, and what makes a value of its reply."""
+        if self._plain and args[0] not in SPECIAL:
+            reply = await self._caller.call(args, timeout_s)
+        else:
+            reply = await self._run_watched(args, timeout_s)
+        if isinstance(reply, ServerError):
+            raise reply
+        return convert(reply)
+
+    async def _run_watched(self, args: Command, timeout_s: float | None) -> Any:
+        check(args)
+        if self._observer is not None:
+            return await self._observer.one(args, self._run_special(args, timeout_s))
+        return await self._run_special(args, timeout_s)
+
+    async def _run_special(self, args: Command, timeout_s: float | None) -> Any:
+        if blocks(args):
+            return await self._blocking.call(args, None if timeout_s is DEFAULT else timeout_s)
+        if self._cache is not None:
+            return await self._cache.call(args, lambda: self._caller.call(args, timeout_s))
+        return await self._caller.call(args, timeout_s)
+
+    async def run_many(
+        self, kind: str, commands: list[Command], timeout_s: float | None = DEFAULT
+    ) -> list[Any]:
+        """The replies of a request, as they are."""
+        if not commands:
+            return []
+        for args in commands:
+            if name_of(args[0]) in SPECIAL:
+                check(args, together=True)
+            if self._cache is not None:
+                self._cache.evict(args)
+        calling = self._caller.call_many(commands, timeout_s)
+        if self._observer is not None:
+            return await self._observer.many(kind, commands, calling)
+        return await calling
+
+    # -- more than one command ----------------------------------------------------------------
+
+    def transaction(self, *watch: Key) -> Transaction:
+        """MULTI and EXEC; with keys to watch, use it with `async with`."""
+        return Transaction(self._caller, self.run_many, watch)
+
+    def script(self, source: str) -> Script:
+        """A Lua script that is sent once and then named by its digest."""
+        return Script(self.run, source)
+
+    def pubsub(self) -> PubSub:
+        """Channels and patterns, on a connection of their own; use it with `async with`."""
+        return PubSub(self._caller.new_connection)
+
+    async def scan_iter(
+        self, match: str | None = None, *, count: int | None = None, type: str | None = None
+    ) -> AsyncIterator[str]:
+        """All keys; each that is there all the time comes, some may come twice."""
+        options: list[Argument] = []
+        for word, value in (("MATCH", match), ("COUNT", count), ("TYPE", type)):
+            options += () if value is None else (word, value)
+        convert = converter(tuple[str, list[str]])
+        cursor = "0"
+        while True:
+            cursor, keys = await self.run(("SCAN", cursor, *options), convert)
+            for key in keys:
+                yield key
+            if cursor == "0":
+                return
+
+
+def slot_value(convert: Callable[[Any], T], reply: Any) -> T | Failure:
+    if isinstance(reply, ServerError | ClientError):
+        return reply
+    try:
+        return convert(reply)
+    except ConversionError as error:
+        return error

@@ -1,0 +1,85 @@
+"""Two protocols joined in memory, as if by a socket. asyncio only; knows neither side."""
+
+import asyncio
+import socket
+from typing import Any
+
+
+class NoSocket:
+    """For those who ask a transport for its socket: local, and without a descriptor."""
+
+    family = socket.AF_UNIX
+
+    def fileno(self) -> int:
+        return -1
+
+
+class End(asyncio.Transport):
+    """What one side writes in a loop turn, the other receives in the next, in one piece."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.has_closed = False
+        self.is_lost = False
+        self.peer: End | None = None
+        self.protocol: asyncio.Protocol | None = None
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.has_closed or not data:
+            return
+        if not self._parts:
+            self._loop.call_soon(self._pass_on)
+        self._parts.append(bytes(data))
+        self._size += len(data)
+
+    def _pass_on(self) -> None:
+        data, self._parts, self._size = b"".join(self._parts), [], 0
+        peer = self.peer
+        if data and peer is not None and peer.protocol is not None and not peer.is_lost:
+            peer.protocol.data_received(data)
+
+    def close(self) -> None:
+        """What was written still arrives."""
+        if not self.has_closed:
+            self.has_closed = True
+            self._loop.call_soon(self.lose)
+
+    def abort(self) -> None:
+        self._parts, self._size = [], 0
+        self.close()
+
+    def lose(self) -> None:
+        if self.is_lost:
+            return
+        self.is_lost = True
+        if self.protocol is not None:
+            self.protocol.connection_lost(None)
+        if self.peer is not None:
+            self.peer.has_closed = True
+            self.peer.lose()
+
+    def is_closing(self) -> bool:
+        return self.has_closed
+
+    def get_write_buffer_size(self) -> int:
+        return self._size
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass  # the other side takes everything in the next turn
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return NoSocket() if name == "socket" else default
+
+
+def join(one: asyncio.Protocol, other: asyncio.Protocol) -> End:
+    """Connect two protocols; returns the first one's end."""
+    loop = asyncio.get_running_loop()
+    a, b = End(loop), End(loop)
+    a.peer, b.peer = b, a
+    a.protocol, b.protocol = one, other
+    other.connection_made(b)
+    one.connection_made(a)
+    return a

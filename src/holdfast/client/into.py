@@ -1,0 +1,82 @@
+"""What the typed methods share: their argument types, and their converters, made once."""
+
+from abc import ABC
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from holdfast.client.convert import converter
+
+T = TypeVar("T")
+V = TypeVar("V", bound=str | bytes)
+
+Key: TypeAlias = str | bytes
+Value: TypeAlias = str | bytes | int | float
+Bound: TypeAlias = int | float | str | bytes  # of a range: 5, "(5", "-inf", "[a"
+Side: TypeAlias = Literal["LEFT", "RIGHT"]
+# Any: a mapping's key type is invariant, and names may be str or bytes.
+Pairs: TypeAlias = Mapping[Any, Value]
+Scores: TypeAlias = Mapping[Any, float]
+Set: TypeAlias = set[V]  # by another name where a method is called `set`
+
+Made: TypeAlias = Callable[[Any], T]  # what makes a T of a reply
+
+STR: Made[str] = converter(str)
+STR_OR_NONE: Made[str | None] = converter(str | None)
+STRS: Made[list[str]] = converter(list[str])
+STR_MAPPING: Made[dict[str, str]] = converter(dict[str, str])
+BYTES_OR_NONE: Made[bytes | None] = converter(bytes | None)
+INT: Made[int] = converter(int)
+INT_OR_NONE: Made[int | None] = converter(int | None)
+INT_PAIR: Made[tuple[int, int]] = converter(tuple[int, int])
+FLOAT: Made[float] = converter(float)
+FLOAT_OR_NONE: Made[float | None] = converter(float | None)
+FLOATS_WITH_NONE: Made[list[float | None]] = converter(list[float | None])
+BOOLS: Made[list[bool]] = converter(list[bool])
+
+
+def truth(reply: Any) -> bool:
+    """OK and 1 are true; null and 0 are not."""
+    return bool(reply)
+
+
+def nothing(_: Any) -> None:
+    return None
+
+
+def flat(pairs: Pairs) -> tuple[Value, ...]:
+    return tuple(chain.from_iterable(pairs.items()))
+
+
+def flat_reversed(pairs: Scores) -> tuple[Value, ...]:
+    return tuple(chain.from_iterable((score, member) for member, score in pairs.items()))
+
+
+class Converters(ABC, Generic[V]):
+    """The converters that depend on what values are."""
+
+    def __init__(self, value: type[V]) -> None:
+        of: Any = value  # a type that only exists at run time
+        self._value: Made[V] = converter(of)
+        self._value_or_none: Made[V | None] = converter(of | None)
+        self._values: Made[list[V]] = converter(list[of])
+        self._values_or_none: Made[list[V] | None] = converter(list[of] | None)
+        self._values_with_none: Made[list[V | None]] = converter(list[of | None])
+        self._mapping: Made[dict[str, V]] = converter(dict[str, of])
+        self._set: Made[set[V]] = converter(set[of])
+        self._key_value: Made[tuple[str, V] | None] = converter(tuple[str, of] | None)
+        self._key_value_score: Made[tuple[str, V, float] | None] = converter(
+            tuple[str, of, float] | None
+        )
+        self._entries: Made[list[tuple[str, dict[str, V]]]] = converter(
+            list[tuple[str, dict[str, of]]]
+        )
+        pairs: Made[list[tuple[V, float]]] = converter(list[tuple[of, float]])
+        self._scored: Made[list[tuple[V, float]]] = lambda reply: pairs(_in_pairs(reply))
+
+
+def _in_pairs(reply: Any) -> Any:
+    """RESP3 answers with pairs, RESP2 with a flat array."""
+    if isinstance(reply, list) and reply and not isinstance(reply[0], list):
+        return [reply[n : n + 2] for n in range(0, len(reply), 2)]
+    return reply

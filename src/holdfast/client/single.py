@@ -1,0 +1,175 @@
+"""One server: the connection that ordinary commands share, and dedicated ones beside it."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+from holdfast.client.connection import Connection
+from holdfast.client.errors import ClosedError
+from holdfast.client.hooks import NO_HOOKS, Hooks
+from holdfast.client.link import Dial
+from holdfast.client.options import Options
+from holdfast.client.pending import PendingMany, PendingOne
+from holdfast.client.pipeline import Sink, time_out
+from holdfast.client.request import Argument, encode, encode_all
+from holdfast.client.state import State
+from holdfast.clock import Clock, SystemClock
+
+Command = tuple[Argument, ...]
+DEFAULT: Final[Any] = object()  # the timeout that the options name
+_MAX_IDLE = 16
+
+
+class Caller(Protocol):
+    """Where a client sends commands. Replies come as they are, error replies included."""
+
+    clock: Clock
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def last_error(self) -> Exception | None: ...
+
+    async def connect(self) -> None: ...
+
+    async def close(self, grace_s: float | None) -> None: ...
+
+    def call(self, args: Command, timeout_s: float | None = DEFAULT) -> Awaitable[Any]: ...
+
+    def call_many(
+        self, commands: list[Command], timeout_s: float | None = DEFAULT
+    ) -> Awaitable[list[Any]]: ...
+
+    async def lease(self, key: Argument | None = None) -> Connection:
+        """A connection for one caller, to the server that has the key."""
+        ...
+
+    def give(self, connection: Connection) -> None:
+        """A leased connection that is as it was, or closed."""
+        ...
+
+    def new_connection(self, key: Argument | None = None) -> Connection:
+        """A connection that reconnects by itself, for pub/sub; not connected yet."""
+        ...
+
+
+def send_one(
+    connection: Connection, args: Command, timeout_s: float | None = None
+) -> asyncio.Future[Any]:
+    """One command over one connection. The deadline is this call's own."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    submit(connection, PendingOne(encode(args), future), future, timeout_s)
+    return future
+
+
+def send_many(
+    connection: Connection, commands: list[Command], timeout_s: float | None = None
+) -> asyncio.Future[list[Any]]:
+    future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+    sink = PendingMany(encode_all(commands), len(commands), future)
+    submit(connection, sink, future, timeout_s)
+    return future
+
+
+def submit(
+    connection: Connection, sink: Sink, future: asyncio.Future[Any], timeout_s: float | None
+) -> None:
+    connection.submit(sink)
+    if timeout_s is not None:
+        timer = connection.clock.call_later(timeout_s, partial(time_out, sink))
+        future.add_done_callback(lambda _: timer.cancel())
+
+
+class Single:
+    """The caller for one server."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        dial: Dial | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        hooks: Hooks = NO_HOOKS,
+    ) -> None:
+        self.options = options
+        self.clock: Clock = clock or SystemClock()
+        self._make: Callable[[Options], Connection] = lambda options: Connection(
+            options, dial=dial, clock=self.clock, rng=rng, hooks=hooks
+        )
+        self.connection = self._make(options)
+        self._timeout_s = options.request_timeout_s
+        self._now_s = self.clock.monotonic_s
+        self._create_future: Callable[[], asyncio.Future[Any]] = lambda: (
+            asyncio.get_running_loop().create_future()
+        )
+        self._idle: list[Connection] = []
+        self._leased: set[Connection] = set()
+
+    @property
+    def state(self) -> State:
+        return self.connection.state
+
+    @property
+    def last_error(self) -> Exception | None:
+        return self.connection.last_error
+
+    async def connect(self) -> None:
+        self._create_future = asyncio.get_running_loop().create_future
+        await self.connection.connect()
+
+    def call(self, args: Command, timeout_s: float | None = DEFAULT) -> asyncio.Future[Any]:
+        if timeout_s is not DEFAULT:
+            return send_one(self.connection, args, timeout_s)
+        future: asyncio.Future[Any] = self._create_future()
+        wait_s = self._timeout_s
+        deadline_s = None if wait_s is None else self._now_s() + wait_s
+        self.connection.submit(PendingOne(encode(args), future, deadline_s))
+        return future
+
+    def call_many(
+        self, commands: list[Command], timeout_s: float | None = DEFAULT
+    ) -> asyncio.Future[list[Any]]:
+        if timeout_s is DEFAULT:
+            timeout_s = self._timeout_s
+        return send_many(self.connection, commands, timeout_s)
+
+    async def lease(self, key: Argument | None = None) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_connected:
+                self._leased.add(connection)
+                return connection
+        if self.state is State.CLOSED or self.state is State.CLOSING:
+            raise ClosedError("the client is closed")
+        connection = self._make(replace(self.options, reconnect=False, cache_keys=0))
+        self._leased.add(connection)
+        try:
+            await connection.connect()
+        except BaseException:
+            self._leased.discard(connection)
+            await connection.close(0)
+            raise
+        return connection
+
+    def give(self, connection: Connection) -> None:
+        self._leased.discard(connection)
+        reusable = connection.is_connected and connection.pending == (0, 0)
+        if reusable and len(self._idle) < _MAX_IDLE and self.state is not State.CLOSED:
+            self._idle.append(connection)
+        else:
+            connection.abandon()
+
+    def new_connection(self, key: Argument | None = None) -> Connection:
+        return self._make(replace(self.options, cache_keys=0))
+
+    async def close(self, grace_s: float | None) -> None:
+        """Those that wait in blocking commands fail at once; the others may finish."""
+        for connection in [*self._leased, *self._idle]:
+            await connection.close(0)
+        self._idle.clear()
+        await self.connection.close(grace_s)

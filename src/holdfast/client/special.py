@@ -1,0 +1,74 @@
+"""Commands that cannot share a connection with others, and what becomes of them. No I/O."""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.client.request import Argument
+
+Command = tuple[Argument, ...]
+
+# These change the connection for everybody who shares it, or never let it go.
+REFUSED = {
+    **dict.fromkeys(["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"], "use client.pubsub()"),
+    **dict.fromkeys(["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"], "use client.pubsub()"),
+    **dict.fromkeys(["MULTI", "EXEC", "DISCARD", "WATCH"], "use client.transaction()"),
+    "UNWATCH": "use client.transaction()",
+    "SELECT": "give the database in the URL",
+    "AUTH": "give user and password in the URL",
+    "HELLO": "give protocol= to connect()",
+    "MONITOR": "it never ends; use a connection of its own",
+    "QUIT": "use client.close()",
+    "RESET": "it would undo the handshake",
+    "SYNC": "it never ends",
+    "PSYNC": "it never ends",
+}
+# Complete within one request, which nothing can come between.
+_ALLOWED_TOGETHER = frozenset({"MULTI", "EXEC", "DISCARD", "UNWATCH"})
+
+_BLOCKING = frozenset(
+    {"BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"}
+)
+SPECIAL = frozenset(REFUSED) | _BLOCKING | {"XREAD", "XREADGROUP", "CLIENT"}
+
+
+def name_of(command: Argument) -> str:
+    if isinstance(command, str):
+        return command.upper()
+    return command.decode("latin-1").upper() if isinstance(command, bytes) else ""
+
+
+def blocks(args: Command) -> bool:
+    name = name_of(args[0])
+    if name in ("XREAD", "XREADGROUP"):
+        return any(isinstance(arg, str | bytes) and name_of(arg) == "BLOCK" for arg in args[1:-2])
+    return name in _BLOCKING
+
+
+def check(args: Command, *, together: bool = False) -> None:
+    """Refuse, with a ValueError, what must not be sent over a shared connection."""
+    name = name_of(args[0])
+    if name in REFUSED and not (together and name in _ALLOWED_TOGETHER):
+        raise ValueError(f"{name} over a shared connection: {REFUSED[name]}")
+    if name == "CLIENT" and len(args) > 1 and name_of(args[1]) in ("REPLY", "TRACKING"):
+        raise ValueError(f"CLIENT {name_of(args[1])} over a shared connection: it concerns all")
+    if together and blocks(args):
+        raise ValueError(f"{name} inside a request would block all others: send it alone")
+
+
+# How to undo a pop, from the command and its reply: the element goes back to the end it came
+# from. BLMOVE and BRPOPLPUSH lose nothing: their element is in the destination.
+GIVE_BACK: dict[str, Callable[[Command, Any], Command]] = {
+    "BLPOP": lambda _, reply: ("LPUSH", reply[0], reply[1]),
+    "BRPOP": lambda _, reply: ("RPUSH", reply[0], reply[1]),
+    "BZPOPMIN": lambda _, reply: ("ZADD", reply[0], reply[2], reply[1]),
+    "BZPOPMAX": lambda _, reply: ("ZADD", reply[0], reply[2], reply[1]),
+    "BLMPOP": lambda args, reply: (
+        "LPUSH" if any(name_of(arg) == "LEFT" for arg in args[-3:]) else "RPUSH",
+        reply[0],
+        *reversed(reply[1]),
+    ),
+    "BZMPOP": lambda _, reply: (
+        *("ZADD", reply[0]),
+        *(part for member, score in reply[1] for part in (score, member)),
+    ),
+}
