@@ -208,3 +208,42 @@ def test_the_server_stops_with_one_sentence(tmp_path: Path) -> None:
     assert stderr.splitlines()[-1].startswith("holdfast: cannot sync the journal: ")
     assert "Traceback" not in stderr
     assert check_file(tmp_path / "x.db") == []
+
+
+def test_a_transaction_that_meets_an_unreadable_row_did_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+
+    async def prepare(database: LocalDatabase, store: FileStore) -> None:
+        for name in ("a", "b", "c"):
+            await database.execute("SET", name, "old")
+
+    run(path, prepare)
+
+    async def test(database: LocalDatabase, store: FileStore) -> None:
+        tables = store.keyspace.tables
+        assert tables is not None
+        value = tables.value
+
+        def unreadable(*args: object) -> object:
+            tables.value = value  # type: ignore[method-assign]
+            raise apsw.IOError("disk I/O error")
+
+        async with database.session() as session:
+            await session.execute("MULTI")
+            await session.execute("SET", "new", "x")
+            await session.execute("APPEND", "b", "x")
+            await session.execute("SET", "newer", "x")
+            tables.value = unreadable  # type: ignore[method-assign, assignment]
+            with pytest.raises(CommandError, match="MISCONF"):
+                await session.execute("EXEC")
+            assert await session.execute("ECHO", "x") == b"x"  # not QUEUED
+        assert await database.execute("GET", "b") == b"old"
+        for name in ("new", "newer"):
+            assert await database.execute("EXISTS", name) == 0
+        assert await refused(database, "SET", "a", "x")
+        database.engine.storage_recovered()
+        assert await database.execute("SET", "a", "x") == b"OK"
+        assert await database.execute("DBSIZE") == 3
+
+    run(path, test)
+    assert check_file(path) == []

@@ -225,7 +225,8 @@ class Engine:
         return result.when_denied if isinstance(result, Block) else result
 
     def _run(self, session: Session, command: Command, argv: list[bytes]) -> Result:
-        """What `execute` does inline: whatever the handler raises is its reply."""
+        """What `execute` does inline: whatever the handler raises is its reply. But a file that
+        cannot be read concerns all of EXEC, not one command in it."""
         stats = self.stats_of(command)
         started_ns = time.perf_counter_ns()
         try:
@@ -234,6 +235,8 @@ class Engine:
             self.error_stats[error.code] += 1
             stats.failed += 1
             return error.with_traceback(None)
+        except FileError:
+            raise
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             stats.failed += 1
             return self._broke(command, error)
@@ -246,12 +249,15 @@ class Engine:
     def _broke(self, command: Command, error: Exception) -> CommandError:
         """A handler could not read the file, or has a bug."""
         if isinstance(error, FileError):
-            # It may have changed half of what it meant to.
-            self.turn.fail(StorageError(f"cannot read the tables: {error}"))
-            assert self.failure is not None
-            return self.failure
+            return self._unreadable(error)
         log.error("%s failed", command.name, exc_info=error)
         return INTERNAL
+
+    def _unreadable(self, error: FileError) -> CommandError:
+        """Somebody may have changed half of what he meant to: back to what the file has."""
+        self.turn.fail(StorageError(f"cannot read the tables: {error}"))
+        assert self.failure is not None
+        return self.failure
 
     def _log_slow(
         self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int
@@ -339,6 +345,12 @@ class Engine:
 
     def serve_ready(self) -> None:
         """Names that came to hold something: waiters are served, each name in turn."""
+        try:
+            self._serve_ready()
+        except FileError as error:
+            self._unreadable(error)  # whoever waits goes on waiting
+
+    def _serve_ready(self) -> None:
         ready = self.keyspace.ready
         names = deque(dict.fromkeys(ready))
         ready.clear()

@@ -56,10 +56,11 @@ def exec_(session: Session, argv: list[bytes]) -> Reply:
         return NULL_ARRAY
     session.unwatch()  # what it does itself must not break its own transaction
     session.in_exec = True
-    replies = _run(session, queued)
-    session.in_exec = False
-    session.reset_transaction()
-    return replies
+    try:
+        return _run(session, queued)
+    finally:  # the file may have become unreadable
+        session.in_exec = False
+        session.reset_transaction()
 
 
 def _run(session: Session, queued: list[tuple[Command, list[bytes]]]) -> list[Reply]:
