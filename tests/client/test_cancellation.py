@@ -1,0 +1,131 @@
+"""Cancelled callers lose nothing and shift nothing."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.client.client import Client
+from holdfast.client.errors import RequestTimeoutError
+from tests.client.fakes import until
+
+Play = Callable[..., None]
+
+
+@pytest.mark.parametrize("command", ["blpop", "brpop", "blmpop", "bzpopmin"])
+def test_a_pop_cancelled_at_any_moment_loses_nothing(
+    play: Play, rng: random.Random, command: str
+) -> None:
+    """1,000 times: an element is pushed while its reader is cancelled. All elements are found."""
+
+    async def scenario(client: Client) -> None:
+        got: list[str] = []
+
+        async def read() -> None:
+            if command == "bzpopmin":
+                three = await client.bzpopmin("q", timeout_s=0)
+                got.append(three[1] if three else "")
+            elif command == "blmpop":
+                many = await client.exec("BLMPOP", 0, 1, "q", "LEFT", "COUNT", 2, into=MANY)
+                got.extend(many[1])
+            else:
+                two = await getattr(client, command)("q", timeout_s=0)
+                got.append(two[1])
+
+        async def push(n: int) -> None:
+            if command == "bzpopmin":
+                await client.zadd("q", {str(n): n})
+            else:
+                await client.rpush("q", n)
+
+        async def one(n: int) -> None:
+            reader = asyncio.create_task(read())
+            await jitter(rng)
+            pusher = asyncio.create_task(push(n))
+            await jitter(rng)
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+            await pusher
+
+        async def lane(first: int) -> None:
+            for n in range(first, first + 125):
+                await one(n)
+
+        await asyncio.gather(*(lane(first) for first in range(0, 1000, 125)))
+        left = await (
+            client.zrange("q", 0, -1) if command == "bzpopmin" else client.lrange("q", 0, -1)
+        )
+        assert sorted(map(int, got + left)) == list(range(1000))
+        assert 0 < len(got) < 1000, "the test did not cancel at interesting moments"
+
+    play(scenario, command, "client|unblock", "zadd" if command == "bzpopmin" else "rpush")
+
+
+MANY = tuple[str, list[str]]
+
+
+async def jitter(rng: random.Random) -> None:
+    """A random moment: so many loop turns, or a round trip's time."""
+    for _ in range(rng.randint(0, 12)):
+        await asyncio.sleep(0)
+    if rng.random() < 0.4:
+        await asyncio.sleep(rng.random() * 0.002)
+
+
+def test_an_element_given_back_is_the_first_again(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        reader = asyncio.create_task(client.blpop("q", timeout_s=0))
+        leased = client._caller._leased  # type: ignore[attr-defined]
+        await until(lambda: any(c.pending[0] for c in leased))
+        await client.ping()
+        future = next(iter(leased))._pipeline._inflight[0].future
+        # The server popped, and the reader has not run yet.
+        future.add_done_callback(lambda _: reader.cancel())
+        await client.rpush("q", "a", "b", "c")
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        assert await client.lrange("q", 0, -1) == ["a", "b", "c"]
+
+    play(scenario, "client|unblock")
+
+
+def test_a_timed_out_pop_keeps_what_came_at_the_last_moment(play: Play, rng: random.Random) -> None:
+    async def scenario(client: Client) -> None:
+        got: list[int] = []
+
+        async def read() -> None:
+            reply = await client.within(rng.random() * 0.004).blpop("q", timeout_s=0)
+            assert reply is not None
+            got.append(int(reply[1]))
+
+        for n in range(200):
+            reader = asyncio.create_task(read())
+            await jitter(rng)
+            await client.rpush("q", n)
+            (error,) = await asyncio.gather(reader, return_exceptions=True)
+            assert error is None or isinstance(error, RequestTimeoutError)
+        got += map(int, await client.lrange("q", 0, -1))
+        assert sorted(got) == list(range(200))
+
+    play(scenario, "client|unblock")
+
+
+def test_cancelled_callers_never_shift_replies(play: Play, rng: random.Random) -> None:
+    async def scenario(client: Client) -> None:
+        async def caller(n: int) -> None:
+            for m in range(30):
+                token = f"{n}:{m}"
+                task = asyncio.create_task(client.exec("ECHO", token, into=str))
+                await asyncio.sleep(0)
+                if rng.random() < 0.5:
+                    for _ in range(rng.randint(0, 5)):
+                        await asyncio.sleep(0)
+                    task.cancel()
+                (reply,) = await asyncio.gather(task, return_exceptions=True)
+                assert reply == token or isinstance(reply, asyncio.CancelledError)
+
+        await asyncio.gather(*(caller(n) for n in range(30)))
+        assert await client.ping() == "PONG"
+
+    play(scenario)
