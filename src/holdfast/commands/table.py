@@ -2,6 +2,7 @@
 and docs/commands.md all read it; nothing else says what a command is.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from holdfast.resp import Reply, Simple
 # The first argument is a Context, or a Session for the families of the server.
 Handler = Callable[[Any, list[bytes]], Result]
 
+
+_LEADING_INTEGER = re.compile(rb"\s*[+-]?[0-9]+").match  # COMMAND GETKEYS is as lax as Redis's
 
 # In the order in which COMMAND shows them. Flags that are not here are ours, or Redis hides them.
 FLAGS = (
@@ -57,7 +60,8 @@ class Keys:
             return range(0)
         if self.count_at is not None:
             first = self.count_at + 1
-            return range(first, first + int(argv[self.count_at]))
+            digits = _LEADING_INTEGER(argv[self.count_at])
+            return range(first, first + int(digits[0]) if digits else first)
         first = self._after_keyword(argv) if self.keyword else self.first
         if not first:
             return range(0)

@@ -1,0 +1,170 @@
+"""Random commands from the grammar: right, at the edge, and broken.
+
+Everything takes a `random.Random`, so Hypothesis and plain seeds share it. What a server answers
+is none of this file's business.
+"""
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.wire.grammar import (
+    BAD_NUMBERS,
+    GRAMMAR,
+    GROUP_WEIGHTS,
+    INT64_MIN,
+    KEYS,
+    KINDS,
+    MILLISECONDS,
+    SECONDS,
+    TIMEOUT,
+    WORDS,
+    Argv,
+)
+
+Element = Callable[[random.Random], list[bytes]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One line of the grammar."""
+
+    text: str
+    name: str  # "client|kill" when a fixed word follows the name of a container
+    required: tuple[Element, ...]
+    options: tuple[Element, ...]
+
+    def generate(self, rng: random.Random) -> list[bytes]:
+        argv = [arg for element in self.required for arg in element(rng)]
+        options = list(self.options)
+        if rng.randrange(3) == 0:
+            rng.shuffle(options)
+        for option in options:
+            if rng.randrange(2):
+                argv += option(rng)
+        return argv
+
+
+def _parse(text: str, containers: frozenset[str]) -> Form:
+    tokens = re.findall(r"\.\.\.|[\[\]()|]|[^\s\[\]()|.]+", text)
+    words = text.split()
+    is_sub = words[0].lower() in containers and len(words) > 1 and words[1].isupper()
+    name = "|".join(words[: 1 + is_sub]).lower()
+    required: list[Element] = []
+    options: list[Element] = []
+    while tokens:
+        optional = tokens[0] == "["
+        (options if optional else required).append(_element(tokens))
+    return Form(text, name, tuple(required), tuple(options))
+
+
+def _element(tokens: list[str]) -> Element:
+    token = tokens.pop(0)
+    if token in "[(":
+        element = _choice(tokens)
+    elif token in KINDS:
+        kind = KINDS[token]
+        element = lambda rng: [kind.choose(rng)]  # noqa: E731
+    else:
+        assert token.isupper(), f"{token} is no kind"
+        element = lambda rng: [_any_case(token.encode(), rng)]  # noqa: E731
+    if tokens and tokens[0] == "...":
+        tokens.pop(0)
+        return lambda rng: [arg for _ in range(rng.choice((1, 2, 3))) for arg in element(rng)]
+    return element
+
+
+def _choice(tokens: list[str]) -> Element:
+    """What is in brackets, without the first one."""
+    ways: list[list[Element]] = [[]]
+    while tokens[0] not in "])":
+        if tokens[0] == "|":
+            tokens.pop(0)
+            ways.append([])
+        else:
+            ways[-1].append(_element(tokens))
+    tokens.pop(0)
+    return lambda rng: [arg for element in rng.choice(ways) for arg in element(rng)]
+
+
+def _any_case(word: bytes, rng: random.Random) -> bytes:
+    return rng.choice((word, word, word.lower(), word.capitalize()))
+
+
+CONTAINERS = frozenset({"client", "command", "config", "object", "slowlog"})
+FORMS: dict[str, list[Form]] = {
+    group: [_parse(line.strip(), CONTAINERS) for line in lines.strip().splitlines()]
+    for group, lines in GRAMMAR.items()
+}
+
+# -- breaking things -------------------------------------------------------------------------------
+
+
+def _broken(argv: list[bytes], rng: random.Random) -> list[bytes]:
+    """One mistake of the kinds people and programs make."""
+    at = rng.randrange(len(argv))
+    mistake = rng.randrange(7)
+    if mistake == 0 and at:
+        del argv[at]
+    elif mistake == 1:
+        argv.insert(at + 1, rng.choice(WORDS))
+    elif mistake == 2:
+        argv.insert(at + 1, argv[at])
+    elif mistake == 3 and at:
+        argv[at] = rng.choice((*BAD_NUMBERS, *WORDS, *KEYS))
+    elif mistake == 5:
+        argv[0] = rng.choice((argv[0] + b"x", b"", b"y" * 200, b"y\0y"))
+    elif mistake == 4 and at:
+        other = rng.randrange(1, len(argv))
+        argv[at], argv[other] = argv[other], argv[at]
+    else:
+        del argv[at + 1 :]
+    return argv
+
+
+_TIMEOUT_AT = {b"blpop": -1, b"brpop": -1, b"brpoplpush": -1, b"blmove": -1, b"blmpop": 1}
+_HARMLESS_TIMEOUT = frozenset(
+    {TIMEOUT, b"-1", b"nan", b"inf", b"1e300", *BAD_NUMBERS} - {b"1.0", b"-0", b"1e3", b"0x10"}
+    - {b"+1", b"01", b"9223372036854775808", b"18446744073709551616", b"9" * 25}
+)  # fmt: skip
+
+
+def is_safe(argv: Sequence[bytes]) -> bool:
+    """Whether a test gets an answer, soon, and keeps its connection."""
+    name = argv[0].lower()
+    if name in _TIMEOUT_AT:
+        timeout = argv[_TIMEOUT_AT[name]] if len(argv) > 1 else b""
+        return timeout in _HARMLESS_TIMEOUT or timeout in WORDS
+    if name == b"client" and len(argv) > 2 and argv[1].lower() == b"reply":
+        return argv[2].lower() not in (b"off", b"skip")
+    if name in (b"lpos", b"lrem"):  # Redis 7.0 lets the smallest integer overflow
+        return INT64_MIN not in argv
+    if name == b"command":  # not about commands that are not here, so not about all
+        return len(argv) > 2 and b"SYNC" not in argv
+    return True
+
+
+def command(rng: random.Random, is_wanted: Callable[[Form], bool]) -> Argv:
+    """One command: as the grammar says, or in one of five cases with a mistake."""
+    while True:
+        group = rng.choices(list(GROUP_WEIGHTS), list(GROUP_WEIGHTS.values()))[0]
+        forms = [form for form in FORMS[group] if is_wanted(form)]
+        if not forms:
+            continue
+        argv = rng.choice(forms).generate(rng)
+        if rng.randrange(5) == 0:
+            argv = _broken(argv, rng)
+        if is_safe(argv):
+            return tuple(argv)
+
+
+def finish(argv: Argv, number: int, timeout: bytes) -> Argv:
+    """Put times in that nothing else in the sequence has; `number` is the command's place."""
+    seconds = 1000 + number * 7919 % 100_003
+    times = {
+        SECONDS: b"%d" % seconds,
+        MILLISECONDS: b"%d" % (seconds * 1000),
+        TIMEOUT: timeout,
+    }
+    return tuple(times.get(arg, arg) for arg in argv)

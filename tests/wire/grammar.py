@@ -1,0 +1,272 @@
+"""What the generated commands are made of: the grammar of every command, the kinds of argument,
+and the data that every sequence starts from.
+
+A line of GRAMMAR is a command as its documentation writes it. Upper case is sent as it is, lower
+case names a kind of argument (KINDS), `[x]` may be left out, `(a|b)` is one of them, `x...` is x
+once or more. `generators.py` reads it.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Argv = tuple[bytes, ...]
+
+GRAMMAR = {
+    "string": """
+        APPEND key value
+        DECR key
+        DECRBY key increment
+        GET key
+        GETDEL key
+        GETEX key [(EX seconds|PX milliseconds|EXAT unix_s|PXAT unix_ms|PERSIST)]
+        GETRANGE key index index
+        GETSET key value
+        INCR key
+        INCRBY key increment
+        INCRBYFLOAT key float
+        LCS key key [LEN] [IDX] [MINMATCHLEN count] [WITHMATCHLEN]
+        MGET key...
+        MSET (key value)...
+        MSETNX (key value)...
+        PSETEX key milliseconds value
+        SET key value
+        SET key value [(NX|XX)] [GET] [(EX seconds|PX milliseconds|KEEPTTL)]
+        SET key value [(NX|XX)] [GET] [(EXAT unix_s|PXAT unix_ms|KEEPTTL)]
+        SETEX key seconds value
+        SETNX key value
+        SETRANGE key offset value
+        STRLEN key
+        SUBSTR key index index
+        """,
+    "generic": """
+        COPY key key [DB db] [REPLACE]
+        DEL key...
+        DUMP key
+        EXISTS key...
+        EXPIRE key seconds [(NX|XX|GT|LT)]
+        EXPIREAT key unix_s [(NX|XX|GT|LT)]
+        EXPIRETIME key
+        KEYS pattern
+        MOVE key db
+        OBJECT ENCODING key
+        OBJECT FREQ key
+        OBJECT IDLETIME key
+        OBJECT REFCOUNT key
+        PERSIST key
+        PEXPIRE key milliseconds [(NX|XX|GT|LT)]
+        PEXPIREAT key unix_ms [(NX|XX|GT|LT)]
+        PEXPIRETIME key
+        PTTL key
+        RANDOMKEY
+        RENAME key key
+        RENAMENX key key
+        SCAN cursor COUNT many [MATCH pattern] [TYPE type]
+        SORT key [BY by] [LIMIT index count] [GET get] [(ASC|DESC)] [ALPHA] [STORE key]
+        SORT_RO key [BY by] [LIMIT index count] [GET get] [(ASC|DESC)] [ALPHA]
+        TOUCH key...
+        TTL key
+        TYPE key
+        UNLINK key...
+        WAIT zero zero
+        """,
+    "list": """
+        BLMOVE key key (LEFT|RIGHT) (LEFT|RIGHT) timeout
+        BLMPOP timeout numkeys key... (LEFT|RIGHT) [COUNT count]
+        BLPOP key... timeout
+        BRPOP key... timeout
+        BRPOPLPUSH key key timeout
+        LINDEX key index
+        LINSERT key (BEFORE|AFTER) element element
+        LLEN key
+        LMOVE key key (LEFT|RIGHT) (LEFT|RIGHT)
+        LMPOP numkeys key... (LEFT|RIGHT) [COUNT count]
+        LPOP key [count]
+        LPOS key element [RANK count] [COUNT count] [MAXLEN count]
+        LPUSH key element...
+        LPUSHX key element...
+        LRANGE key index index
+        LREM key count element
+        LSET key index element
+        LTRIM key index index
+        RPOP key [count]
+        RPOPLPUSH key key
+        RPUSH key element...
+        RPUSHX key element...
+        """,
+    "transactions": """
+        DISCARD
+        EXEC
+        EXEC
+        MULTI
+        MULTI
+        UNWATCH
+        WATCH key...
+        """,
+    "connection": """
+        AUTH value
+        AUTH value value
+        CLIENT CACHING (YES|NO)
+        CLIENT GETNAME
+        CLIENT GETREDIR
+        CLIENT ID
+        CLIENT INFO
+        CLIENT KILL no_client
+        CLIENT KILL ID no_id
+        CLIENT LIST TYPE client_type
+        CLIENT LIST ID no_id
+        CLIENT NO-EVICT (ON|OFF)
+        CLIENT REPLY word
+        CLIENT REPLY ON
+        CLIENT SETNAME name
+        CLIENT TRACKING OFF
+        CLIENT TRACKINGINFO
+        CLIENT UNBLOCK no_id [(TIMEOUT|ERROR)]
+        CLIENT UNPAUSE
+        CLIENT word
+        ECHO value
+        HELLO [protocol [SETNAME name]]
+        PING [value]
+        RESET
+        SELECT db
+        """,
+    "server": """
+        COMMAND COUNT word
+        COMMAND GETKEYS command value...
+        COMMAND GETKEYS (LMPOP|BLMPOP value) count key... LEFT
+        COMMAND GETKEYSANDFLAGS command value...
+        COMMAND INFO command...
+        COMMAND LIST FILTERBY word word
+        CONFIG GET parameter
+        CONFIG RESETSTAT
+        CONFIG REWRITE
+        CONFIG SET parameter config_value
+        CONFIG word
+        DBSIZE
+        FLUSHALL [(ASYNC|SYNC)]
+        FLUSHDB [(ASYNC|SYNC)]
+        INFO section...
+        LASTSAVE
+        ROLE
+        SAVE
+        SLOWLOG GET count
+        SLOWLOG LEN
+        SLOWLOG RESET
+        SWAPDB db db
+        TIME
+        """,
+}
+GROUP_WEIGHTS = {
+    "string": 30, "generic": 25, "list": 30, "transactions": 8, "connection": 5, "server": 3,
+}  # fmt: skip
+
+INT64_MAX, INT64_MIN = b"9223372036854775807", b"-9223372036854775808"
+BAD_NUMBERS = [
+    b"", b"abc", b" 1", b"1 ", b"+1", b"01", b"-0", b"1.0", b"1e3", b"0x10", b"--1", b"1\x00",
+    b"9223372036854775808", b"-9223372036854775809", b"18446744073709551616", b"9" * 25,
+]  # fmt: skip
+EDGE_NUMBERS = [INT64_MAX, INT64_MIN, b"9223372036854775806", b"2147483648", b"-2147483649"]
+BAD_TIMES = [
+    b"0", b"-1", b"-1000", b"9223372036854776", b"-9223372036854776", b"9223372036854775",
+    b"9223370000000000", b"-9223372036854775", *EDGE_NUMBERS, *BAD_NUMBERS,
+]  # fmt: skip
+
+KEYS = [
+    b"str", b"int", b"float", b"long", b"max", b"ttl", b"list", b"list2", b"one", b"nums",
+    b"listttl", b"missing", b"missing2", b"", b"bin\x00\xff\r\n",
+]  # fmt: skip
+# What every sequence finds. A time to live is absolute, so that both servers have the same.
+FUTURE_MS = b"4102444800000"
+SEED: list[Argv] = [
+    (b"SET", b"str", b"hello world"),
+    (b"SET", b"int", b"42"),
+    (b"SET", b"float", b"3.25"),
+    (b"SET", b"long", b"ohmytext" * 25),
+    (b"SET", b"max", INT64_MAX),
+    (b"SET", b"ttl", b"12", b"PXAT", FUTURE_MS),
+    (b"RPUSH", b"list", b"a", b"b", b"c", b"a", b"", b"42"),
+    (b"RPUSH", b"list2", *(b"%d" % n for n in range(300))),
+    (b"RPUSH", b"one", b"x"),
+    (b"RPUSH", b"nums", b"3", b"1.5", b"-2", b"10"),
+    (b"RPUSH", b"listttl", b"a", b"b"),
+    (b"PEXPIREAT", b"listttl", FUTURE_MS),
+    (b"SELECT", b"1"),
+    (b"SET", b"str", b"in database 1"),
+    (b"RPUSH", b"list", b"other"),
+    (b"SELECT", b"0"),
+]
+
+VALUES = [
+    b"a", b"b", b"c", b"x", b"", b"42", b"-7", b"3.5", b"hello world", b"\x00\xff\r\n",
+    b"y" * 44, b"y" * 45, b"z" * 300, b"1e5", b"12345678901234567890", INT64_MAX,
+]  # fmt: skip
+WORDS = [
+    b"NX", b"XX", b"GT", b"LT", b"EX", b"PX", b"GET", b"KEEPTTL", b"PERSIST", b"COUNT", b"LEFT",
+    b"RIGHT", b"BEFORE", b"AFTER", b"RANK", b"MAXLEN", b"MATCH", b"TYPE", b"DB", b"REPLACE", b"IDX",
+    b"LEN", b"WITHMATCHLEN", b"ASYNC", b"SYNC", b"nope", b"key", b"",
+]  # fmt: skip
+
+# A time that no other command of the sequence uses: `finish` puts it in. Were two the same, GT and
+# LT would depend on whether a millisecond passed between them.
+SECONDS, MILLISECONDS, TIMEOUT = b"<seconds>", b"<milliseconds>", b"<timeout>"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Values an argument may have; one in `rarely` is taken from `edges`."""
+
+    values: Sequence[bytes]
+    edges: Sequence[bytes] = ()
+    rarely: int = 6
+
+    def choose(self, rng: random.Random) -> bytes:
+        edge = self.edges and rng.randrange(self.rarely) == 0
+        return rng.choice(self.edges if edge else self.values)
+
+
+_NUMBERS = [*EDGE_NUMBERS, *BAD_NUMBERS]
+KINDS = {
+    "key": Kind(KEYS),
+    "value": Kind(VALUES),
+    "element": Kind([b"a", b"b", b"c", b"", b"42", b"x"], VALUES),
+    "increment": Kind([b"1", b"-1", b"0", b"10", b"-100"], _NUMBERS, 4),
+    "float": Kind(
+        [b"1", b"-1.5", b"0", b"0.1", b"3.0e3", b"1e-7", b"100000000000000000000", b"0.333333333"],
+        [
+            b"inf", b"-inf", b"Infinity", b"nan", b"1e308", b"1e400", b"-1e4932", b"1e5000", b".5",
+            b"5.", b"1e", b"0x1p3", b"0x", b"1e-400", b"1.7976931348623157e308", b"3.0000000000001",
+            b"17.000000000000000001", *_NUMBERS,
+        ],
+        3,
+    ),
+    "index": Kind([b"0", b"1", b"-1", b"2", b"-2", b"3", b"-4", b"5", b"100", b"-100"], _NUMBERS),
+    "offset": Kind([b"0", b"1", b"5", b"11", b"50"], [b"-1", b"536870912", *_NUMBERS]),
+    "count": Kind([b"1", b"2", b"0", b"3", b"-1", b"-2", b"10"], _NUMBERS),
+    "many": Kind([b"1000"], [b"0", b"-1", *BAD_NUMBERS]),
+    "numkeys": Kind([b"1", b"2", b"3"], [b"0", b"-1", *_NUMBERS], 5),
+    "seconds": Kind([SECONDS], BAD_TIMES, 3),
+    "milliseconds": Kind([MILLISECONDS], BAD_TIMES, 3),
+    "unix_s": Kind([b"4102444800", b"4102444801", b"5000000000"], [b"1", *BAD_TIMES], 3),
+    "unix_ms": Kind([FUTURE_MS, b"4102444800001", b"5000000000000"], [b"1", *BAD_TIMES], 3),
+    "timeout": Kind([TIMEOUT], [b"-1", b"nan", b"inf", b"1e300", *BAD_NUMBERS], 3),
+    "db": Kind([b"0", b"1", b"9"], [b"15", b"16", b"-1", *_NUMBERS]),
+    "cursor": Kind([b"0"], [b"-1", b"abc", b"", b"1 ", b"99999999999999999999999"]),
+    "type": Kind([b"string", b"list", b"LIST", b"hash", b"nope", b""]),
+    "pattern": Kind([
+        b"*", b"l*", b"?nt", b"[a-l]*", b"[^s]*", b"\\*", b"str", b"*t*", b"h[", b"", b"[z-a]*",
+        b"**", b"*[!a]", b"l\\ist", b"[]*", b"[l", b"*\xff*",
+    ]),
+    "by": Kind([b"nosort", b"*", b"w_*", b"nums", b""]),
+    "get": Kind([b"#", b"*", b"w_*", b"", b"h_*->f"]),
+    "zero": Kind([b"0"], BAD_NUMBERS),
+    "name": Kind([b"me", b"", b"a-b"], [b"a b", b"a\nb", b"\xff", b"~"]),
+    "no_id": Kind([b"0", b"-1", b"999999999"], _NUMBERS),
+    "no_client": Kind([b"1.2.3.4:5", b"nobody", b""]),
+    "protocol": Kind([b"2", b"3"], [b"1", b"4", b"-1", *BAD_NUMBERS]),
+    "word": Kind(WORDS),
+    "command": Kind([b"get", b"SET", b"blpop", b"lmove", b"expire", b"nope", b"mset", b""]),
+    "parameter": Kind([b"maxmemory-policy", b"nope", b"hash-max-ziplist-entries", b"proto-max-*"]),
+    "config_value": Kind([b"nope", b"-1", b""]),
+    "client_type": Kind([b"normal", b"master", b"replica", b"pubsub", b"slave", b"nope", b""]),
+    "section": Kind([b"keyspace", b"server", b"nope", b"all", b"default", b"everything"]),
+}  # fmt: skip

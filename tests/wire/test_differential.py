@@ -1,0 +1,190 @@
+"""Generated commands, to us and to redis-server: the same bytes come back, the same data stays.
+
+HOLDFAST_DIFFERENTIAL=N runs N times as many, from a new seed each time; without it the commands
+are the same in every run.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast import commands as commands
+from holdfast.commands.table import TABLE
+from holdfast.server import families as families
+from tests.harness import HoldfastServer, RedisServer
+from tests.wire import generators
+from tests.wire.differential import Servers, Step
+from tests.wire.generators import FORMS, Form
+from tests.wire.grammar import KEYS, Argv
+
+TIMES_LONGER = int(os.environ.get("HOLDFAST_DIFFERENTIAL", "0"))
+EFFORT = settings(
+    deadline=None,
+    derandomize=not TIMES_LONGER,
+    max_examples=150 * max(TIMES_LONGER, 1),
+    database=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+pytestmark = [pytest.mark.oracle, pytest.mark.timeout(120 * max(TIMES_LONGER, 1))]
+
+
+@contextmanager
+def both_servers(folder: Path, *our_options: str) -> Iterator[Servers]:
+    # Redis looks for clients that waited long enough once a tick: let it tick often.
+    with (
+        RedisServer(folder / "theirs", "--hz", "500") as theirs,
+        HoldfastServer(folder / "ours", "--appendfsync", "no", *our_options) as ours,
+    ):
+        yield Servers(ours, theirs)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with both_servers(tmp_path_factory.mktemp("differential")) as servers:
+        yield servers
+
+
+def is_ours(form: Form) -> bool:
+    """Whether the command exists here; those that do not are accounted for in test_docs."""
+    container, _, sub = form.name.partition("|")
+    entry = TABLE.get(container)
+    return entry is not None and (not sub or sub in entry.subcommands)
+
+
+def one_command(rng: random.Random) -> Argv:
+    return generators.command(rng, is_ours)
+
+
+def command_on_few_keys(rng: random.Random) -> Argv:
+    """So few that clients get into each other's way."""
+    few = (b"missing", b"list", b"missing2", b"one")
+    argv = generators.command(rng, is_ours)
+    return tuple(few[KEYS.index(arg) % len(few)] if arg in KEYS else arg for arg in argv)
+
+
+def batches(make: Callable[[random.Random], Argv]) -> st.SearchStrategy[list[Argv]]:
+    return st.lists(st.randoms(use_true_random=False).map(make), min_size=1, max_size=6)
+
+
+@EFFORT
+@given(data=st.lists(batches(one_command), max_size=12))
+def test_one_client(servers: Servers, protocol: int, data: list[list[Argv]]) -> None:
+    servers.run(protocol, [(0, batch) for batch in data])
+
+
+@EFFORT
+@given(data=st.lists(st.tuples(st.integers(0, 2), batches(command_on_few_keys)), max_size=16))
+def test_three_clients(servers: Servers, protocol: int, data: list[tuple[int, list[Argv]]]) -> None:
+    servers.run(protocol, data, clients=3)
+
+
+# -- long ones, from a seed ------------------------------------------------------------------------
+
+LONG_RUNS = range(3 * max(TIMES_LONGER, 1))
+
+
+@pytest.mark.parametrize("number", LONG_RUNS)
+def test_a_long_sequence(servers: Servers, protocol: int, number: int) -> None:
+    run_long(servers, protocol, number, one_command)
+
+
+@pytest.mark.parametrize("number", LONG_RUNS)
+def test_a_long_sequence_of_three_clients(servers: Servers, protocol: int, number: int) -> None:
+    run_long(servers, protocol, number, command_on_few_keys, clients=3)
+
+
+@pytest.mark.parametrize("number", LONG_RUNS)
+def test_a_long_sequence_with_crashes(tmp_path: Path, number: int) -> None:
+    """Memory holds next to nothing, so that values come from the file, also after a kill."""
+    with both_servers(tmp_path, "--maxmemory", "1") as servers:
+        for part in range(3):
+            run_long(servers, 2, 1000 * number + part, one_command, 100)
+            servers.crash_and_restart()
+            servers.compare_data()
+
+
+def run_long(
+    servers: Servers,
+    protocol: int,
+    number: int,
+    make: Callable[[random.Random], Argv],
+    steps: int = 200,
+    clients: int = 1,
+) -> None:
+    seed = random.SystemRandom().getrandbits(32) if TIMES_LONGER else number
+    rng = random.Random(seed)
+    sizes = (1, 1, 2, 5, 20)
+    sent: list[Step] = [
+        (rng.randrange(clients), [make(rng) for _ in range(rng.choice(sizes))])
+        for _ in range(steps)
+    ]
+    try:
+        servers.run(protocol, sent, clients)
+    except AssertionError as error:
+        error.add_note(f"seed {seed}; fewer steps that fail:")
+        for step in fewest(sent, lambda fewer: fails(servers, protocol, fewer, clients)):
+            error.add_note(repr(step))
+        raise
+
+
+def fails(servers: Servers, protocol: int, steps: list[Step], clients: int) -> bool:
+    try:
+        servers.run(protocol, steps, clients)
+    except AssertionError:
+        return True
+    return False
+
+
+def fewest(steps: list[Step], is_failing: Callable[[list[Step]], bool]) -> list[Step]:
+    """Leave out what can be left out, large pieces first."""
+    steps = [(who, [argv]) for who, batch in steps for argv in batch]
+    size = len(steps) // 2
+    while size:
+        at = 0
+        while at < len(steps):
+            fewer = steps[:at] + steps[at + size :]
+            if is_failing(fewer):
+                steps = fewer
+            else:
+                at += size
+        size //= 2
+    return steps
+
+
+# Commands that no generator sends, and where they are held against redis-server instead.
+LEFT_OUT = {
+    "bgrewriteaof": "whether one is under way is a matter of time",
+    "bgsave": "whether one is under way is a matter of time",
+    "client|help": "help-text",
+    "client|no-touch": "redis-7.2",
+    "client|pause": "holds both servers up",
+    "client|setinfo": "redis-7.2",
+    "command|docs": "command-docs",
+    "command|help": "help-text",
+    "config|help": "help-text",
+    "debug": "debug",
+    "lolwut": "a picture",
+    "monitor": "never ends",
+    "object|help": "help-text",
+    "quit": "ends the connection",
+    "shutdown": "ends the server",
+    "slowlog|help": "help-text",
+}
+
+
+def test_the_grammar_knows_every_command() -> None:
+    known = {form.name for forms in FORMS.values() for form in forms}
+    ours = {
+        command.name
+        for entry in TABLE.values()
+        if entry.group in FORMS
+        for command in (entry.subcommands.values() or [entry])
+    }
+    assert ours - known == set(LEFT_OUT)
