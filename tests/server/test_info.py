@@ -183,6 +183,15 @@ def test_keys_that_expire_are_counted_in_memory_and_in_the_file(tmp_path: Path) 
     store.close()
 
 
+def test_very_many_keys_that_expire_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.server.info.MAX_COUNTED", 50)
+    world = InProcess()
+    peer = world.peer()
+    peer.pipeline(*(("SET", f"k{number}", "v", "EX", "100") for number in range(200)))
+    peer.replies()
+    assert text(peer, "keyspace") == ("# Keyspace\r\ndb0:keys=200,expires=200,avg_ttl=0\r\n\r\n")
+
+
 @pytest.mark.parametrize(
     ("nbytes", "shown"),
     [(0, "0B"), (1023, "1023B"), (1536, "1.50K"), (1 << 20, "1.00M"), (5 << 30, "5.00G")],

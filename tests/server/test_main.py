@@ -35,6 +35,14 @@ def test_a_signal_drains_and_folds(start_server: Start, number: signal.Signals) 
     assert b"holdfast_recovered_ops:0\r\n" in client.command("INFO", "persistence")
 
 
+def test_a_closed_terminal_does_not_stop_it(start_server: Start) -> None:
+    server = start_server(db=":memory:")
+    client = server.client()
+    server.process.send_signal(signal.SIGHUP)
+    assert client.command("PING") == b"+PONG\r\n"
+    assert server.terminate() == 0
+
+
 def test_blocked_and_idle_clients_are_let_go(start_server: Start) -> None:
     server = start_server()
     blocked, idle = server.client(), server.client()

@@ -205,7 +205,8 @@ def _keyspace(engine: "Engine") -> Facts:
 
 def expiring_keys(keyspace: Keyspace) -> Counter[int]:
     """How many keys have an expiry, by space: in memory, and in the file only."""
-    ids = {key.id: key.space.id for key in keyspace.expiring.keys(MAX_COUNTED)}
+    expiring = keyspace.expiring
+    ids = {key.id: key.space.id for key in expiring.keys(MAX_COUNTED)}
     tables = keyspace.tables
     if tables is not None and any(database.space.cold for database in keyspace.databases):
         ids |= {
@@ -213,7 +214,11 @@ def expiring_keys(keyspace: Keyspace) -> Counter[int]:
             for key_id, space_id in tables.expiring(MAX_COUNTED)
             if not keyspace.is_ahead_of_file(key_id)
         }
-    return Counter(ids.values())
+    counts = Counter(ids.values())
+    if len(expiring) > MAX_COUNTED:
+        scale = len(expiring) / MAX_COUNTED
+        return Counter({space_id: int(count * scale) for space_id, count in counts.items()})
+    return counts
 
 
 Section = Callable[["Engine"], Facts]

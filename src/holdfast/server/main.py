@@ -77,6 +77,7 @@ class Server:
         ]
         for number in SIGNALS:
             loop.add_signal_handler(number, self.stop, True)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop
         where = ", ".join(listener.shown(sock) for sock in sockets)
         print(f"holdfast {holdfast.__version__} ready on {where} (db: {config.db})", flush=True)  # noqa: T201 - whoever started us waits for this line
         folds = await self._stopping
