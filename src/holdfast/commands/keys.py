@@ -34,6 +34,7 @@ def del_(c: Context, argv: list[bytes]) -> Reply:
     """Remove keys; how many there were.
 
     DEL key [key ...]
+    UNLINK key [key ...]
     """
     count = 0
     for name in argv[1:]:

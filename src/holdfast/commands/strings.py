@@ -68,6 +68,7 @@ def getrange(c: Context, argv: list[bytes]) -> Reply:
     """A part of a string, both ends included, negative offsets counting from the end.
 
     GETRANGE key start end
+    SUBSTR key start end
     """
     start, end = parse_int(argv[2]), parse_int(argv[3])
     value = c.db.read_string(argv[1]) or b""
