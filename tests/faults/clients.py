@@ -3,7 +3,8 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+from unittest.mock import ANY
 
 import hiredis
 
@@ -56,6 +57,15 @@ class Writer:
     they were after the last acknowledged command or after some later one that was sent.
     """
 
+    # Commands that change how the server works, and none of the keys.
+    beside: ClassVar[list[Argv]] = [
+        [b"BGSAVE"],
+        *(
+            [b"CONFIG", b"SET", b"appendfsync", policy]
+            for policy in (b"always", b"everysec", b"no")
+        ),
+    ]
+
     def __init__(self, rng: random.Random, number: int) -> None:
         self._rng = rng
         self._inventor = Inventor(rng, b"w%d" % number)
@@ -90,9 +100,12 @@ class Writer:
         return [*argvs, argv], reply
 
     def _run_next(self, state: Keys, db: int) -> tuple[Argv, Any]:
+        rng = self._rng
         argv = self._inventor.command(state, db)
-        if len(self.databases) > 1 and self._rng.random() < 0.05:
-            argv = self._rng.choice([[b"FLUSHDB"], [b"SWAPDB", b"1", b"2"]])
+        if len(self.databases) > 1 and rng.random() < 0.05:
+            argv = rng.choice([[b"FLUSHDB"], [b"SWAPDB", b"1", b"2"]])
+        elif rng.random() < 0.02:
+            return rng.choice(self.beside), ANY
         return argv, run(state, db, argv)
 
     async def verify(self, link: Link) -> None:

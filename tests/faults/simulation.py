@@ -7,7 +7,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import hiredis
 import pytest
@@ -149,6 +149,8 @@ class Simulation:
 
 class SimulatedWriter(Writer):
     """A writer that sends to a simulation."""
+
+    beside: ClassVar = [[b"BGSAVE"]]
 
     def __init__(self, rng: random.Random, number: int) -> None:
         super().__init__(rng, number)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.store.check import check_file
 from tests.faults.clients import Link, Queue, Task, Writer
 from tests.harness import HoldfastServer, wait_until
 from tests.store.consistency import check_rows
@@ -55,7 +56,9 @@ class Crashes:
         self._is_clean_end = False
 
     def cycle(self) -> None:
-        self._server.args = ("--appendfsync", self._rng.choice(["always", "always", "everysec"]))
+        policy = self._rng.choice(["always", "always", "everysec"])
+        maxmemory = self._rng.choice(["0", "20kb", "60kb"])  # so little that most keys are cold
+        self._server.args = ("--appendfsync", policy, "--maxmemory", maxmemory)
         try:
             self._server.start()
             asyncio.run(self._verify())
@@ -127,6 +130,7 @@ class Crashes:
             if source.exists():
                 shutil.copyfile(source, f"{copy}{suffix}")
         check_rows(copy)
+        assert check_file(copy) == []
         for path in copy.parent.glob("copy.db*"):
             path.unlink()
 

@@ -446,18 +446,15 @@ def _copy_files(source: Path, target: Path) -> None:
     Path(f"{target}-shm").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_store_does_what_dicts_do(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
-    monkeypatch.setattr(fold, "COALESCE_OPS", rng.choice([1, 5, 1000]))
-    monkeypatch.setattr(fold, "LARGEST_SORTED_BUCKET", rng.choice([0, 4096]))
-    monkeypatch.setattr(store, "EVICTION_SLICE", rng.choice([2, 64]))
-    monkeypatch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))
-    monkeypatch.setattr(lists, "WINDOW", rng.choice([2, 8]))
-    work = Work(rng, tmp_path)
+    patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
+    patch.setattr(fold, "COALESCE_OPS", rng.choice([1, 5, 1000]))
+    patch.setattr(fold, "LARGEST_SORTED_BUCKET", rng.choice([0, 4096]))
+    patch.setattr(store, "EVICTION_SLICE", rng.choice([2, 64]))
+    patch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))
+    patch.setattr(lists, "WINDOW", rng.choice([2, 8]))
+    work = Work(rng, folder)
     for _ in range(600):
         work.step()
     work.check()
@@ -465,3 +462,18 @@ def test_a_store_does_what_dicts_do(
     work.restart()
     work.compare(work.store, work.model)
     work.store.abandon()
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_store_does_what_dicts_do(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_and_compare(seed, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1400))
+def test_it_does_so_for_very_many_seeds(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_and_compare(seed, tmp_path, monkeypatch)

@@ -119,6 +119,7 @@ class Turn:
             self._checkpoint is not Checkpoint.EMPTYING_WAL
             and not self._fold_error
             and not self.is_dead
+            and self._store.may_fold
         )
 
     @property

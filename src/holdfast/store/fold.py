@@ -74,19 +74,24 @@ class Fold:
             return share >= 1
         return self._pass_done_ops < share * self._pass_ops
 
+    @property
+    def may_step(self) -> bool:
+        """Whether no batch is open in which a pass would have to begin: what it changed is in no
+        journal yet, so the pass would not write it, but the keyspace would take it for written.
+        """
+        return self._pass is not None or not self.keyspace.ops
+
     def step(self) -> bool:
         """One slice, about a millisecond. False when there is nothing left to do.
 
-        A pass begins between two batches only; while one is open this may do nothing.
+        Does nothing unless `may_step`.
         """
+        if not self.may_step:
+            return True
         try:
             if self._pass is None:
                 if not self._batches and not self._has_graves:
                     return False
-                if self.keyspace.ops:
-                    # What an open batch changed is in no journal yet, so a pass would not write
-                    # it, but the keyspace would take it for written.
-                    return True
                 self._pass = self._run_pass()
             next(self._pass)
         except StopIteration:

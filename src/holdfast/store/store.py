@@ -37,6 +37,7 @@ class MemoryStore:
 
     wal_pages = 0
     fold_is_behind = False
+    may_fold = True
     max_bytes = 0
 
     def sync(self) -> None: ...
@@ -139,6 +140,11 @@ class FileStore:
     def fold_is_behind(self) -> bool:
         """Whether a slice should be folded now, although the server is busy."""
         return self.folding.is_behind
+
+    @property
+    def may_fold(self) -> bool:
+        """Whether `fold_step` would do anything now, if there is something to do."""
+        return self.folding.may_step
 
     def fold_step(self) -> bool:
         return self.folding.step()
