@@ -56,7 +56,7 @@ profile: install
 
 # The long version of the crash tests.
 faults: install
-	@$(PYTEST) tests/faults -m slow $(ARGS)
+	@$(PYTEST) tests/faults tests/model -m slow $(ARGS)
 
 # Minutes of mixed load, and then the books must balance: make soak ARGS="--minutes 30 --kills"
 soak: install

@@ -101,7 +101,11 @@ class Simulation:
         self.is_stopped = False
         self.clock = ManualClock()
         self.store = FileStore(folder / "a.db", vfs=disk.name)
-        self.engine = Engine(self.store, Config({"appendfsync": appendfsync}), self.clock)
+        self.engine = Engine(
+            self.store,
+            Config({"appendfsync": appendfsync, "enable-debug-command": "yes"}),
+            self.clock,
+        )
         self.fatal: list[Exception] = []
         self.engine.on_fatal = self.fatal.append
         self.loop = Loop()

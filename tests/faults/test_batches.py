@@ -45,3 +45,11 @@ def test_a_push_and_the_pops_it_allows_are_one_batch(simulation: Simulation) -> 
     assert [waiter.replies for waiter in waiters] == [[b"x"], [b"y"]]
     assert len(batches(simulation)) == before + 1
     simulation.stop()
+
+
+def test_a_reload_forgets_nothing_that_the_same_turn_did(simulation: Simulation) -> None:
+    client = simulation.client()
+    client.send([b"SET", b"a", b"1"], [b"DEBUG", b"RELOAD"], [b"GET", b"a"])
+    simulation.run()
+    assert client.replies == [b"OK", b"OK", b"1"]
+    simulation.stop()

@@ -236,6 +236,21 @@ class Work:
         if value in elements:
             elements.remove(value)
 
+    # -- changes that a failing script takes back -----------------------------------------------
+
+    def script(self) -> None:
+        keyspace = self.store.keyspace
+        before, ops_before = copy.deepcopy(self.model), len(keyspace.ops)
+        undo = keyspace.undo = []
+        for _ in range(self.rng.randint(1, 5)):
+            self.rng.choice([*self.CHANGES, Work.flush, Work.swap])(self)
+        keyspace.undo = None
+        if self.rng.random() < 0.7:
+            for step_back, subject, was in reversed(undo):
+                step_back(subject, was)
+            del keyspace.ops[ops_before:]
+            self.model = before
+
     # -- looking ------------------------------------------------------------------------------
 
     def read(self) -> None:
@@ -423,7 +438,8 @@ class Work:
 
     def step(self) -> None:
         steps = self.rng.choices(
-            (self.CHANGES, self.RARE_CHANGES, self.FILE_WORK, self.RARE_FILE_WORK), (20, 1, 10, 1)
+            (self.CHANGES, (Work.script,), self.RARE_CHANGES, self.FILE_WORK, self.RARE_FILE_WORK),
+            (20, 2, 1, 10, 1),
         )[0]
         self.rng.choice(steps)(self)
         self.keep_track_of_scan()

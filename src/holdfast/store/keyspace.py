@@ -201,7 +201,7 @@ class Database:
         keyspace.ops.append((STRINGS, key.id, None, value))
         keyspace.used_bytes += len(value) - len(old)
         if keyspace.undo is not None:
-            keyspace.undo.append((_put_value, key, old))
+            keyspace.undo.append((keyspace.put_back, key, old))
 
     def create(
         self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, is_new: bool = True
@@ -287,10 +287,12 @@ class Database:
 
     def signal(self, name: bytes, event: bytes, kind: int) -> None:
         """Every change of a key ends here: watchers, the change counter, notifications."""
-        self.keyspace.dirty += 1
+        keyspace = self.keyspace
+        keyspace.dirty += 1
         if self.watched:
             self.touch(name)
-        self.notify(name, event, kind)
+        if keyspace.notify_kinds & kind:
+            keyspace.notify(self, name, event, kind)
 
     def shrunk(self, key: Key, event: bytes, kind: int) -> None:
         """`signal` for commands that take elements away: an empty collection is no key."""
@@ -345,11 +347,8 @@ class Database:
 
 
 def _put_space(database: Database, space: Space) -> None:
+    database.keyspace.used_bytes += space.nbytes - database.space.nbytes
     database.space = space
-
-
-def _put_value(key: Key, value: Value) -> None:
-    key.value = value
 
 
 def no_notification(database: Database, name: bytes, event: bytes, kind: int) -> None:
@@ -435,6 +434,10 @@ class Keyspace:
             self.attach(key)
             if key.expires_at_ms is not None:
                 self.expiring.push(key)
+
+    def put_back(self, key: Key, value: bytes) -> None:
+        self.used_bytes += len(value) - len(key.value)
+        key.value = value
 
     # -- the file -----------------------------------------------------------------------------
 
