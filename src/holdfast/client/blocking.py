@@ -15,6 +15,7 @@ from holdfast.client.errors import ClientError, ClosedError, RequestTimeoutError
 from holdfast.client.pending import PendingOne
 from holdfast.client.request import encode
 from holdfast.client.single import Caller, Command
+from holdfast.client.slots import first_key
 from holdfast.client.special import GIVE_BACK, name_of
 from holdfast.client.waiting import sleep, wait_for
 
@@ -29,7 +30,7 @@ class Blocking:
 
     async def call(self, args: Command, timeout_s: float | None) -> Any:
         """The reply as it is. `timeout_s` is the caller's patience, not the server's."""
-        connection = await self._caller.lease(args[1] if len(args) > 1 else None)
+        connection = await self._caller.lease(first_key(args))
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         sink = PendingOne(encode(args), future)
         try:
@@ -83,7 +84,8 @@ class Blocking:
         if client_id is None:
             return False
         try:
-            return bool(await self._caller.call(("CLIENT", "UNBLOCK", client_id)) == 1)
+            command = ("CLIENT", "UNBLOCK", client_id)
+            return bool(await self._caller.call_beside(connection, command) == 1)
         except ClientError:
             return False
 

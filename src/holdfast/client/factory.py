@@ -6,9 +6,11 @@ from typing import Any
 
 from holdfast.client.cache import Cache
 from holdfast.client.client import Client
+from holdfast.client.cluster import Cluster
 from holdfast.client.hooks import NO_HOOKS, GuardedHooks, Hooks
 from holdfast.client.link import Dial
-from holdfast.client.options import Target
+from holdfast.client.options import Options, Target
+from holdfast.client.sentinel import sentinel_dialer
 from holdfast.client.single import Single
 from holdfast.clock import Clock, SystemClock
 
@@ -26,8 +28,18 @@ def make_client(
     clock = clock or SystemClock()
     hooks = tuple(hooks)
     guarded = GuardedHooks(hooks) if hooks else NO_HOOKS
-    single = Single(target.options, dial=dial, clock=clock, rng=rng, hooks=guarded)
+    if target.scheme == "redis+sentinel":
+        dial = sentinel_dialer(target, clock)
+
+    def single(options: Options) -> Single:
+        return Single(options, dial=dial, clock=clock, rng=rng, hooks=guarded)
+
+    if target.scheme == "redis+cluster":
+        if target.options.cache_keys:
+            raise ValueError("client-side caching works with one server, not with a cluster")
+        return Client(Cluster(target, clock, single), hooks=guarded)
+    caller = single(target.options)
     cache = Cache(target.options.cache_keys) if target.options.cache_keys else None
     if cache is not None:
-        cache.attach(single.connection)
-    return Client(single, hooks=guarded, cache=cache, on_close=on_close)
+        cache.attach(caller.connection)
+    return Client(caller, hooks=guarded, cache=cache, on_close=on_close)

@@ -52,6 +52,10 @@ class Caller(Protocol):
         """A leased connection that is as it was, or closed."""
         ...
 
+    def call_beside(self, connection: Connection, args: Command) -> Awaitable[Any]:
+        """A command over the shared connection to the server of a leased one."""
+        ...
+
     def new_connection(self, key: Argument | None = None) -> Connection:
         """A connection that reconnects by itself, for pub/sub; not connected yet."""
         ...
@@ -163,6 +167,9 @@ class Single:
             self._idle.append(connection)
         else:
             connection.abandon()
+
+    def call_beside(self, connection: Connection, args: Command) -> Awaitable[Any]:
+        return self.call(args)
 
     def new_connection(self, key: Argument | None = None) -> Connection:
         return self._make(replace(self.options, cache_keys=0))

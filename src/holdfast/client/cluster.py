@@ -1,0 +1,221 @@
+"""A cluster: one `Single` per node, commands by slot, redirections followed.
+
+A redirection means that the node did not run the command, so sending it to another is no replay.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from holdfast.client.connection import Connection
+from holdfast.client.errors import ClientError, ClosedError, ConnectError, ServerError
+from holdfast.client.options import Options, Target
+from holdfast.client.request import Argument
+from holdfast.client.single import DEFAULT, Command, Single
+from holdfast.client.slots import SLOTS, first_key, slot_of
+from holdfast.client.state import State
+from holdfast.clock import Clock
+
+Address: TypeAlias = tuple[str, int]
+_MAX_REDIRECTIONS = 8
+
+
+class Cluster:
+    """The caller for a cluster. Its state is that of the whole: open while it knows the slots."""
+
+    def __init__(self, target: Target, clock: Clock, make: Callable[[Options], Single]) -> None:
+        self.clock = clock
+        self._target = target
+        self._make = make
+        self._nodes: dict[Address, Single] = {}
+        self._connecting: dict[Address, asyncio.Task[None]] = {}
+        self._slots: list[Address | None] = [None] * SLOTS
+        self._learning: asyncio.Task[None] | None = None
+        self._owners: dict[Connection, Single] = {}
+        self._random = random.Random()
+        self.state = State.INIT
+        self.last_error: Exception | None = None
+
+    async def connect(self) -> None:
+        if self.state is not State.INIT:
+            return
+        self.state = State.CONNECTING
+        try:
+            await self._learn()
+        except ClientError as error:
+            self.last_error = error
+            await self.close(0)
+            raise
+        self.state = State.OPEN
+
+    async def close(self, grace_s: float | None) -> None:
+        self.state = State.CLOSED
+        if self._learning is not None:
+            self._learning.cancel()
+        nodes, self._nodes = self._nodes, {}
+        await asyncio.gather(*(node.close(grace_s) for node in nodes.values()))
+
+    # -- commands -----------------------------------------------------------------------------
+
+    async def call(self, args: Command, timeout_s: float | None = DEFAULT) -> Any:
+        node = await self._node_for(first_key(args))
+        reply = await node.call(args, timeout_s)
+        for _ in range(_MAX_REDIRECTIONS):
+            if not isinstance(reply, ServerError):
+                break
+            other = await self._redirected(reply)
+            if other is None:
+                break
+            if reply.code == b"ASK":
+                _, reply = await other.call_many([("ASKING",), args], timeout_s)
+            else:
+                reply = await other.call(args, timeout_s)
+        return reply
+
+    async def call_many(
+        self, commands: list[Command], timeout_s: float | None = DEFAULT
+    ) -> list[Any]:
+        """By node and at the same time; a transaction goes to one node as a whole."""
+        if commands[0] == ("MULTI",):
+            key = next((first_key(args) for args in commands[1:] if len(args) > 1), None)
+            return await (await self._node_for(key)).call_many(commands, timeout_s)
+        by_node: dict[int, tuple[Single, list[int]]] = {}
+        for n, args in enumerate(commands):
+            node = await self._node_for(first_key(args))
+            by_node.setdefault(id(node), (node, []))[1].append(n)
+        replies: list[Any] = [None] * len(commands)
+
+        async def send(node: Single, places: list[int]) -> None:
+            try:
+                got = await node.call_many([commands[n] for n in places], timeout_s)
+            except ClientError as error:
+                got = [error] * len(places)
+            for n, reply in zip(places, got, strict=True):
+                replies[n] = reply
+
+        await asyncio.gather(*(send(node, places) for node, places in by_node.values()))
+        for n, reply in enumerate(replies):
+            if isinstance(reply, ServerError) and reply.code in (b"MOVED", b"ASK"):
+                try:
+                    replies[n] = await self.call(commands[n], timeout_s)
+                except ClientError as error:
+                    replies[n] = error
+        return replies
+
+    async def lease(self, key: Argument | None = None) -> Connection:
+        node = await self._node_for(key)
+        connection = await node.lease()
+        self._owners[connection] = node
+        return connection
+
+    def give(self, connection: Connection) -> None:
+        self._owners.pop(connection).give(connection)
+
+    def call_beside(self, connection: Connection, args: Command) -> Awaitable[Any]:
+        return self._owners[connection].call(args)
+
+    def new_connection(self, key: Argument | None = None) -> Connection:
+        if not self._nodes:
+            raise ClosedError("not connected")
+        return self._random.choice(list(self._nodes.values())).new_connection()
+
+    # -- nodes --------------------------------------------------------------------------------
+
+    async def _node_for(self, key: Argument | None) -> Single:
+        if self.state is State.CLOSED:
+            raise ClosedError("the client is closed")
+        if key is None:
+            address = next((a for a in self._slots if a is not None), None)
+        else:
+            address = self._slots[slot_of(key)]
+        if address is None:
+            await self._learn_once()
+            address = self._slots[slot_of(key)] if key is not None else self._target.seeds[0]
+        if address is None:
+            raise ConnectError("no node serves this key's slot")
+        return await self._node(address)
+
+    async def _node(self, address: Address) -> Single:
+        node = self._nodes.get(address)
+        if node is not None and node.state is not State.CLOSED:
+            if node.state is State.FAILED:
+                self._learn_soon()  # it may have been replaced
+            if address not in self._connecting:
+                return node
+        task = self._connecting.get(address)
+        if task is None:
+            node = self._make(replace(self._target.options, host=address[0], port=address[1]))
+            self._nodes[address] = node
+            task = asyncio.get_running_loop().create_task(node.connect())
+            self._connecting[address] = task
+            task.add_done_callback(lambda _: self._connecting.pop(address, None))
+        try:
+            await asyncio.shield(task)
+        except ClientError as error:
+            self.last_error = error
+            self._nodes.pop(address, None)
+            self._learn_soon()
+            raise
+        return self._nodes[address]
+
+    async def _redirected(self, error: ServerError) -> Single | None:
+        """The node that `MOVED slot host:port` or `ASK slot host:port` names."""
+        if error.code not in (b"MOVED", b"ASK"):
+            return None
+        _, slot, where = error.message.decode().split(" ")[:3]
+        host, _, port = where.rpartition(":")
+        address = (host or self._target.seeds[0][0], int(port))
+        if error.code == b"MOVED":
+            self._slots[int(slot)] = address
+            self._learn_soon()
+        return await self._node(address)
+
+    def _learn_soon(self) -> None:
+        if self._learning is None or self._learning.done():
+            self._learning = asyncio.get_running_loop().create_task(self._learn_quietly())
+
+    async def _learn_quietly(self) -> None:
+        try:
+            await self._learn()
+        except ClientError as error:
+            self.last_error = error
+
+    async def _learn_once(self) -> None:
+        self._learn_soon()
+        assert self._learning is not None
+        await asyncio.shield(self._learning)
+
+    async def _learn(self) -> None:
+        """Ask any node which slots are where."""
+        error: ClientError = ConnectError("no node of the cluster answers")
+        known = [a for a, node in self._nodes.items() if node.state is State.OPEN]
+        for address in dict.fromkeys([*known, *self._target.seeds]):
+            try:
+                reply = await (await self._connected(address)).call(("CLUSTER", "SLOTS"))
+            except ClientError as failure:
+                error = failure
+                continue
+            if isinstance(reply, ServerError):
+                error = ConnectError(f"{address[0]}:{address[1]}: {reply}")
+                continue
+            slots: list[Address | None] = [None] * SLOTS
+            for first, last, master, *_ in reply:
+                host = master[0].decode() if master[0] else address[0]
+                slots[first : last + 1] = [(host, master[1])] * (last + 1 - first)
+            self._slots = slots
+            return
+        raise error
+
+    async def _connected(self, address: Address) -> Single:
+        node = self._nodes.get(address)
+        if node is not None and node.state is State.OPEN:
+            return node
+        node = self._make(replace(self._target.options, host=address[0], port=address[1]))
+        await node.connect()
+        old = self._nodes.get(address)
+        self._nodes[address] = node
+        if old is not None:
+            await old.close(0)
+        return node

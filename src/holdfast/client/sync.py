@@ -1,0 +1,294 @@
+"""The same client for code without coroutines: blocking, safe to share between threads.
+
+Each `SyncClient` has a thread that runs an event loop and the real client; calls are handed to
+it and waited for. Types are plain: what the asynchronous method returns when awaited.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, Self, TypeVar, overload
+
+from holdfast.client.client import A, B, C, Client, Failure, Slot
+from holdfast.client.convert import Into
+from holdfast.client.errors import ClosedError
+from holdfast.client.into import Key
+from holdfast.client.pubsub import Message, PubSub
+from holdfast.client.request import Argument, Request
+from holdfast.client.script import Script
+from holdfast.client.single import DEFAULT, Command
+from holdfast.client.state import State
+from holdfast.client.sync_commands import SyncCommands
+from holdfast.client.transaction import Transaction
+
+T = TypeVar("T")
+V = TypeVar("V", bound=str | bytes)
+_END = object()
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = _new_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="holdfast client", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            coroutine.close()
+            raise ClosedError("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # the wait was interrupted, by ^C perhaps
+            raise
+
+    def stop(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class SyncView(SyncCommands[V]):
+    """The same client with another type of values, or another timeout."""
+
+    def __init__(self, client: "SyncClient", value: type[V], timeout_s: float | None) -> None:
+        super().__init__(value)
+        self._client = client
+        self._timeout_s = timeout_s
+
+    def _run(self, args: Command, convert: Callable[[Any], T]) -> T:
+        return self._client.run(args, convert, self._timeout_s)
+
+
+class SyncClient(SyncCommands[str]):
+    """Use it with `with`, from as many threads as you like."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        super().__init__(str)
+        self._thread = LoopThread()
+        self._client = self._thread.wait(_called(make))
+
+    def connect(self) -> None:
+        """Raises ConnectError. `with` does this for you."""
+        self._thread.wait(self._client.connect())
+
+    def close(self, grace_s: float | None = None) -> None:
+        """Let what is in flight finish, for a grace period at most. Idempotent."""
+        try:
+            self._thread.wait(self._client.close(grace_s))
+        except ClosedError:
+            return
+        self._thread.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.connect()
+        except BaseException:
+            self.close(0)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def state(self) -> State:
+        return self._client.state
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client.is_connected
+
+    @property
+    def last_error(self) -> Exception | None:
+        return self._client.last_error
+
+    @property
+    def binary(self) -> SyncView[bytes]:
+        """The typed methods with values as bytes."""
+        return SyncView(self, bytes, DEFAULT)
+
+    def within(self, timeout_s: float | None) -> SyncView[str]:
+        """The typed methods with a timeout of their own."""
+        return SyncView(self, str, timeout_s)
+
+    def _run(self, args: Command, convert: Callable[[Any], T]) -> T:
+        return self.run(args, convert)
+
+    def run(
+        self, args: Command, convert: Callable[[Any], T], timeout_s: float | None = DEFAULT
+    ) -> T:
+        # Conversion belongs to the caller, so it happens in the caller's thread.
+        return convert(self._thread.wait(self._client.run(args, _as_it_is, timeout_s)))
+
+    @overload
+    def exec(
+        self, command: str, *args: Argument, into: Into[T], timeout_s: float | None = DEFAULT
+    ) -> T: ...
+    @overload
+    def exec(
+        self, command: str, *args: Argument, into: Any = Any, timeout_s: float | None = DEFAULT
+    ) -> Any: ...
+    @overload
+    def exec(
+        self, command: Request, *, into: tuple[Slot[A]], timeout_s: float | None = DEFAULT
+    ) -> tuple[A | Failure]: ...
+    @overload
+    def exec(
+        self, command: Request, *, into: tuple[Slot[A], Slot[B]], timeout_s: float | None = DEFAULT
+    ) -> tuple[A | Failure, B | Failure]: ...
+    @overload
+    def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Slot[A], Slot[B], Slot[C]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[A | Failure, B | Failure, C | Failure]: ...
+    @overload
+    def exec(
+        self, command: Request, *, into: tuple[Any, ...], timeout_s: float | None = DEFAULT
+    ) -> tuple[Any, ...]: ...
+    def exec(
+        self,
+        command: str | Request,
+        *args: Argument,
+        into: Any = Any,
+        timeout_s: float | None = DEFAULT,
+    ) -> Any:
+        """Run a command, and convert its reply; or a request, with a value or error per slot."""
+        call: Any = self._client.exec
+        return self._thread.wait(call(command, *args, into=into, timeout_s=timeout_s))
+
+    def exec_dynamic(
+        self, request: Request, *, into: Into[T], timeout_s: float | None = DEFAULT
+    ) -> list[T | Failure]:
+        """A request of any size, all of whose replies have one type."""
+        calling = self._client.exec_dynamic(request, into=into, timeout_s=timeout_s)
+        return self._thread.wait(calling)
+
+    def transaction(self, *watch: Key) -> "SyncTransaction":
+        return SyncTransaction(self._thread, self._client.transaction(*watch))
+
+    def script(self, source: str) -> "SyncScript":
+        return SyncScript(self._thread, self._client.script(source))
+
+    def pubsub(self) -> "SyncPubSub":
+        return SyncPubSub(self._thread, self._thread.wait(_called(self._client.pubsub)))
+
+    def scan_iter(
+        self, match: str | None = None, *, count: int | None = None, type: str | None = None
+    ) -> Iterator[str]:
+        """All keys; each that is there all the time comes, some may come twice."""
+        keys = self._client.scan_iter(match, count=count, type=type)
+        while (key := self._thread.wait(_next(keys))) is not _END:
+            yield key
+
+
+class SyncTransaction:
+    def __init__(self, thread: LoopThread, transaction: Transaction) -> None:
+        self._thread = thread
+        self._transaction = transaction
+
+    def __enter__(self) -> Self:
+        self._thread.wait(self._transaction.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.wait(self._transaction.__aexit__())
+
+    def exec(self, command: str, *args: Argument, into: Any = Any) -> Any:
+        return self._thread.wait(self._transaction.exec(command, *args, into=into))
+
+    def add(self, *args: Argument) -> Self:
+        self._transaction.add(*args)
+        return self
+
+    def commit(self, into: Any = Any) -> list[Any]:
+        return self._thread.wait(self._transaction.commit(into))
+
+
+class SyncScript:
+    def __init__(self, thread: LoopThread, script: Script) -> None:
+        self._thread = thread
+        self._script = script
+        self.sha = script.sha
+
+    @overload
+    def __call__(
+        self, keys: Iterable[Key] = (), args: Iterable[Argument] = (), *, into: Into[T]
+    ) -> T: ...
+    @overload
+    def __call__(
+        self, keys: Iterable[Key] = (), args: Iterable[Argument] = (), *, into: Any = Any
+    ) -> Any: ...
+    def __call__(
+        self, keys: Iterable[Key] = (), args: Iterable[Argument] = (), *, into: Any = Any
+    ) -> Any:
+        return self._thread.wait(self._script(keys, args, into=into))
+
+
+class SyncPubSub:
+    """Iterate over it for messages; the iteration ends when it is closed."""
+
+    def __init__(self, thread: LoopThread, pubsub: PubSub) -> None:
+        self._thread = thread
+        self._pubsub = pubsub
+
+    def __enter__(self) -> Self:
+        self._thread.wait(self._pubsub.__aenter__())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._thread.wait(self._pubsub.close())
+
+    def subscribe(self, *channels: str) -> None:
+        self._thread.wait(self._pubsub.subscribe(*channels))
+
+    def psubscribe(self, *patterns: str) -> None:
+        self._thread.wait(self._pubsub.psubscribe(*patterns))
+
+    def unsubscribe(self, *channels: str) -> None:
+        self._thread.wait(self._pubsub.unsubscribe(*channels))
+
+    def punsubscribe(self, *patterns: str) -> None:
+        self._thread.wait(self._pubsub.punsubscribe(*patterns))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        message = self._thread.wait(_next(self._pubsub))
+        if message is _END:
+            raise StopIteration
+        assert isinstance(message, Message)
+        return message
+
+
+async def _called(make: Callable[[], T]) -> T:
+    return make()
+
+
+async def _next(items: Any) -> Any:
+    return await anext(items, _END)
+
+
+def _as_it_is(reply: Any) -> Any:
+    return reply

@@ -1,0 +1,13 @@
+"""Holdfast without coroutines: `with holdfast.sync.connect(url) as client: client.get("k")`."""
+
+from typing import Any
+
+import holdfast
+from holdfast.client.sync import SyncClient
+
+__all__ = ["SyncClient", "connect"]
+
+
+def connect(url: str = "redis://localhost:6379", **options: Any) -> SyncClient:
+    """Like holdfast.connect, but blocking and thread-safe; use it with `with`."""
+    return SyncClient(lambda: holdfast.connect(url, **options))

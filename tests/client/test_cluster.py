@@ -1,0 +1,223 @@
+"""Three real redis-servers as a cluster; and a sentinel that moves its master."""
+
+import asyncio
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.client.cluster import Cluster
+from holdfast.client.errors import ConnectError, ServerError
+from holdfast.client.request import Request
+from holdfast.client.slots import SLOTS, slot_of
+from tests.client.fakes import until
+from tests.harness import RedisServer, free_port, wait_until
+
+
+class Nodes:
+    def __init__(self, servers: list[RedisServer]) -> None:
+        self.servers = servers
+        self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{s.port}" for s in servers)
+        self.ids = [self.ask(s, "CLUSTER", "MYID").split(b"\r\n")[1] for s in servers]
+
+    def ask(self, server: RedisServer, *args: str | bytes | int) -> bytes:
+        with server.client() as raw:
+            return raw.command(*args)
+
+    def owner(self, slot: int) -> int:
+        return min(slot // (SLOTS // 3), 2)
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with ExitStack() as stack:
+        servers = []
+        for n in range(3):
+            folder = tmp_path_factory.mktemp(f"node-{n}")
+            bus = free_port_below(20000)
+            args = ("--cluster-enabled", "yes", "--cluster-port", str(bus))
+            servers.append(stack.enter_context(RedisServer(folder, *args)))
+        third = SLOTS // 3
+        for n, server in enumerate(servers):
+            last = SLOTS - 1 if n == 2 else (n + 1) * third - 1
+            with server.client() as raw:
+                raw.command("CLUSTER", "ADDSLOTSRANGE", n * third, last)
+                raw.command("CLUSTER", "SET-CONFIG-EPOCH", n + 1)
+                bus = int(servers[0].args[-1])
+                raw.command("CLUSTER", "MEET", "127.0.0.1", servers[0].port, bus)
+        nodes = Nodes(servers)
+        for server in servers:
+            wait_until(
+                lambda server=server: (  # type: ignore[misc]
+                    b"cluster_state:ok" in (info := nodes.ask(server, "CLUSTER", "INFO"))
+                    and b"cluster_slots_assigned:16384" in info
+                    and b"cluster_known_nodes:3" in info
+                ),
+                "the cluster is up",
+            )
+        yield nodes
+
+
+def free_port_below(limit: int) -> int:
+    """The bus must not take a port that another server's free_port() is about to get."""
+    for port in range(limit - 4000 + time.monotonic_ns() % 2000, limit):
+        with socket.socket() as sock:
+            if sock.connect_ex(("127.0.0.1", port)):
+                try:
+                    sock.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+                return port
+    raise AssertionError("no free port")
+
+
+def test_commands_find_their_nodes(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            for n in range(50):
+                await client.set(f"k{n}", n)
+            assert [await client.get(f"k{n}") for n in range(50)] == [str(n) for n in range(50)]
+            request = Request(("INCR", f"k{n}") for n in range(50))
+            assert await client.exec_dynamic(request, into=int) == list(range(1, 51))
+            transaction = client.transaction().add("SET", "{t}a", 1).add("INCR", "{t}a")
+            assert await transaction.commit((bool, int)) == [True, 2]
+            assert await client.script("return KEYS[1]")(["{t}b"], into=str) == "{t}b"
+            with pytest.raises(ServerError, match="CROSSSLOT"):
+                await client.mget("a", "b")
+        counts = [nodes.ask(server, "DBSIZE") for server in nodes.servers]
+        assert all(count != b":0\r\n" for count in counts)
+
+    asyncio.run(scenario())
+
+
+def test_blocking_pops_and_watch_go_to_the_right_node(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            for name in ("q1", "q2", "q3", "q4"):
+                waiting = asyncio.create_task(client.blpop(name, timeout_s=0))
+                await client.ping()
+                await client.rpush(name, "x")
+                assert await waiting == (name, "x")
+                cancelled = asyncio.create_task(client.blpop(name, timeout_s=0))
+                await asyncio.sleep(0.005)
+                cancelled.cancel()
+                await asyncio.gather(cancelled, return_exceptions=True)
+                async with client.transaction(name) as tx:
+                    assert await tx.add("RPUSH", name, "y").commit() == [1]
+
+    asyncio.run(scenario())
+
+
+def test_moved_is_followed_and_remembered(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            cluster = client._caller
+            assert isinstance(cluster, Cluster)
+            slot = slot_of("moving")
+            right = cluster._slots[slot]
+            wrong = next(a for a in cluster._slots if a != right)
+            cluster._slots[slot] = wrong
+            assert await client.set("moving", "v")
+            assert cluster._slots[slot] == right
+            cluster._slots[slot] = wrong
+            replies = await client.exec_dynamic(Request().add("GET", "moving"), into=str)
+            assert replies == ["v"]
+
+    asyncio.run(scenario())
+
+
+def test_ask_is_followed_once_and_not_remembered(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        slot = slot_of("asked")
+        source = nodes.owner(slot)
+        target = (source + 1) % 3
+        there, here = nodes.servers[target], nodes.servers[source]
+        nodes.ask(there, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodes.ids[source])
+        nodes.ask(here, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodes.ids[target])
+        try:
+            async with holdfast.connect(nodes.url) as client:
+                cluster = client._caller
+                assert isinstance(cluster, Cluster)
+                assert await client.set("asked", "v")
+                assert await client.get("asked") == "v"
+                assert cluster._slots[slot] == ("127.0.0.1", here.port)
+                assert await client.delete("asked") == 1
+        finally:
+            nodes.ask(there, "CLUSTER", "SETSLOT", slot, "STABLE")
+            nodes.ask(here, "CLUSTER", "SETSLOT", slot, "STABLE")
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_is_no_cluster_says_so(redis_url: str) -> None:
+    async def scenario() -> None:
+        with pytest.raises(ConnectError, match="cluster support disabled"):
+            await holdfast.connect(redis_url.replace("redis://", "redis+cluster://")).connect()
+
+    asyncio.run(scenario())
+
+
+# -- sentinel ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sentinel(tmp_path: Path) -> Iterator[Callable[[RedisServer], RedisServer]]:
+    with ExitStack() as stack:
+
+        def start(master: RedisServer) -> RedisServer:
+            config = tmp_path / "sentinel.conf"
+            config.write_text(f"sentinel monitor main 127.0.0.1 {master.port} 1\n")
+            return stack.enter_context(Sentinel(tmp_path / "sentinel", config))
+
+        yield start
+
+
+class Sentinel(RedisServer):
+    _ready = re.compile(r"\+monitor master")
+
+    def __init__(self, folder: Path, config: Path) -> None:
+        super().__init__(folder)
+        self._config = config
+
+    def start(self) -> None:
+        self.port = free_port()
+        argv = ["redis-server", str(self._config), "--sentinel", "--port", str(self.port)]
+        assert self._spawn([*argv, "--bind", "127.0.0.1"])
+
+
+def test_sentinels_are_asked_again_after_a_failover(
+    tmp_path: Path, sentinel: Callable[[RedisServer], RedisServer]
+) -> None:
+    async def scenario(url: str, first: RedisServer, second: RedisServer, port: int) -> None:
+        async with holdfast.connect(url) as client:
+            await client.set("where", "first")
+            assert first.client().command("GET", "where") == b"$5\r\nfirst\r\n"
+            async with holdfast.connect(f"redis://127.0.0.1:{port}?protocol=2") as watcher:
+                await watcher.exec("SENTINEL", "REMOVE", "main")
+                await watcher.exec("SENTINEL", "MONITOR", "main", "127.0.0.1", second.port, 1)
+            first.kill()
+            await until(lambda: not client.is_connected)
+            await until(lambda: client.is_connected)
+            assert await client.get("where") == "second"
+
+    with RedisServer(tmp_path / "first") as first, RedisServer(tmp_path / "second") as second:
+        second.client().command("SET", "where", "second")
+        port = sentinel(first).port
+        url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/main"
+        asyncio.run(scenario(url, first, second, port))
+
+
+def test_an_unknown_service(
+    tmp_path: Path, sentinel: Callable[[RedisServer], RedisServer], oracle: RedisServer
+) -> None:
+    async def scenario() -> None:
+        port = sentinel(oracle).port
+        with pytest.raises(ConnectError, match="does not know nobody"):
+            await holdfast.connect(f"redis+sentinel://127.0.0.1:{port}/nobody").connect()
+
+    asyncio.run(scenario())
