@@ -211,7 +211,7 @@ class Engine:
         session.total_commands += 1
         if not isinstance(result, Block):
             session.reply(result)
-        if self.monitors:
+        if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
         if self.keyspace.ready:
             self.serve_ready()
@@ -220,7 +220,7 @@ class Engine:
         """Run a command inside another one (EXEC, a script): no admission, no waiting."""
         self.stats_of(command).calls += 1
         result = self._run(session, command, argv)
-        if self.monitors:
+        if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result
 
@@ -307,7 +307,8 @@ class Engine:
             return False
         if gate & IN_MULTI and "no_multi_queue" not in flags:
             assert session.multi is not None
-            session.multi.append((command, argv))
+            if not (session.multi_failed or session.watch_broken):  # else it will not run
+                session.multi.append((command, argv))
             session.reply(QUEUED)
             return False
         return True

@@ -12,21 +12,18 @@ REDACTED = b"(redacted)"
 class Monitors:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._sessions: dict[int, Session] = {}
-
-    def __len__(self) -> int:
-        return len(self._sessions)
+        self.sessions: dict[int, Session] = {}
 
     def add(self, session: Session) -> bool:
         """False when it is one already."""
-        if session.id in self._sessions:
+        if session.id in self.sessions:
             return False
-        self._sessions[session.id] = session
+        self.sessions[session.id] = session
         session.gate |= MONITORING
         return True
 
     def remove(self, session: Session) -> None:
-        self._sessions.pop(session.id, None)
+        self.sessions.pop(session.id, None)
         session.gate &= ~MONITORING
 
     def feed(self, session: Session, command: Command, argv: list[bytes]) -> None:
@@ -41,7 +38,7 @@ class Monitors:
             session.address.encode(),
             b" ".join(quoted(arg) for arg in without_secrets(command, argv)),
         )
-        for monitor in list(self._sessions.values()):
+        for monitor in list(self.sessions.values()):
             monitor.send(Simple(line))
 
 

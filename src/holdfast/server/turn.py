@@ -75,6 +75,7 @@ class Turn:
         self._in_flight = False  # the flusher is busy
         self._holding = False  # … and nothing may be committed or leave until it is back
         self._unsynced = False
+        self._new_ops = 0  # committed since the fold last kept up with it
         self._checkpoint = Checkpoint.NOT_DUE
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: tuple[Worker, ...] = ()
@@ -147,8 +148,8 @@ class Turn:
             self._commit()
         if self.may_fold:
             try:
-                if self._store.fold_is_behind:
-                    self._store.fold_step()
+                self._store.keep_up(self._new_ops)
+                self._new_ops = 0
                 self._store.make_room()
             except StorageError as error:
                 self.fold_failed(error)
@@ -157,8 +158,9 @@ class Turn:
         """For a save: what this turn did so far is part of it. Raises StorageError."""
         try:
             # While writes are refused, keys still expire. Nobody is promised that: it can wait.
-            if not self.refuses_writes and self._store.commit():
+            if not self.refuses_writes and (count := self._store.commit()):
                 self._unsynced = True
+                self._new_ops += count
         except StorageError as error:
             self.fail(error)
             raise

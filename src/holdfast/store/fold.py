@@ -147,17 +147,19 @@ class Fold:
     ) -> Generator[None]:
         shift = max(8, self.keyspace.next_id.bit_length() - BUCKETS_LOG2)
         since_yield = 0
-        for _, ops, _ in batches:
-            for op in ops:
-                table, key_id, sub, value = op
-                place = 0 if sub is None else sub >> LIST_BUCKET_SHIFT
-                rows[table, key_id >> shift, place][key_id, sub] = op
-                if table == KEYS and value is None:
-                    dead.add(key_id)
-            since_yield += len(ops)
-            if since_yield >= COALESCE_OPS:
-                since_yield = 0
-                yield
+        for _, batch, _ in batches:
+            for start in range(0, len(batch), COALESCE_OPS):
+                ops = batch[start : start + COALESCE_OPS]
+                for op in ops:
+                    table, key_id, sub, value = op
+                    place = 0 if sub is None else sub >> LIST_BUCKET_SHIFT
+                    rows[table, key_id >> shift, place][key_id, sub] = op
+                    if table == KEYS and value is None:
+                        dead.add(key_id)
+                since_yield += len(ops)
+                if since_yield >= COALESCE_OPS:
+                    since_yield = 0
+                    yield
 
     def _write(
         self,

@@ -17,6 +17,9 @@ from holdfast.store.ops import Op
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
 
+# SQLite's limit is 1,000,000,000 bytes, and one value may have 512 MB.
+LARGEST_ROW = 128 << 20
+
 
 class Journal:
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
@@ -63,11 +66,28 @@ class Journal:
         batch = _encode(ops)
         lsn = self.lsn + 1
         try:
-            self._execute("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
+            if len(batch) <= LARGEST_ROW:
+                self._execute("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
+            else:
+                lsn += self._append_rows(lsn, ops) - 1
         except apsw.Error as error:
             raise StorageError(f"cannot write the journal: {error}") from error
         self.lsn = lsn
         return len(batch)
+
+    def _append_rows(self, first_lsn: int, ops: list[Op]) -> int:
+        """Several rows in one transaction, for a batch that is too large for one."""
+        rows: list[bytes] = []
+        start = size = 0
+        for end, op in enumerate(ops, 1):
+            size += len(op[3]) if isinstance(op[3], bytes) else 0
+            if size > LARGEST_ROW // 2 or end == len(ops):
+                rows.append(_encode(ops[start:end]))
+                start, size = end, 0
+        with self._connection:
+            for lsn, row in enumerate(rows, first_lsn):
+                self._execute("INSERT INTO journal VALUES (?, ?)", (lsn, row))
+        return len(rows)
 
     def sync(self) -> None:
         """Wait until everything committed is on disk. Thread-safe; raises OSError."""

@@ -16,6 +16,9 @@ from holdfast.store.tables import Tables
 
 MEMORY = ":memory:"
 
+# A slice folds 200 rows, so this is twice as fast as they can come.
+OPS_PER_SLICE = 100
+
 EVICTION_SLICE = 64  # candidates looked at per turn, so about 0.2 ms
 
 
@@ -30,13 +33,12 @@ class MemoryStore:
     def __init__(self, databases: int = 16) -> None:
         self.keyspace = Keyspace(None, databases)
 
-    def commit(self) -> bool:
-        """Take the batch; True when there is something to sync."""
+    def commit(self) -> int:
+        """Take the batch; returns how many operations there are to sync."""
         self.keyspace.ops.clear()
-        return False
+        return 0
 
     wal_pages = 0
-    fold_is_behind = False
     may_fold = True
     max_bytes = 0
 
@@ -51,6 +53,8 @@ class MemoryStore:
         return False
 
     def fold(self) -> None: ...
+
+    def keep_up(self, new_ops: int) -> None: ...
 
     def make_room(self) -> None: ...
 
@@ -99,15 +103,14 @@ class FileStore:
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
 
-    def commit(self) -> bool:
-        """Write the batch to the journal; True when there is something to sync."""
+    def commit(self) -> int:
+        """Write the batch to the journal; returns how many operations there are to sync."""
         ops = self.keyspace.ops
-        if not ops:
-            return False
-        nbytes = self.journal.append(ops)
-        self.folding.add(self.journal.lsn, ops, nbytes)
-        self.keyspace.ops = []
-        return True
+        if ops:
+            nbytes = self.journal.append(ops)
+            self.folding.add(self.journal.lsn, ops, nbytes)
+            self.keyspace.ops = []
+        return len(ops)
 
     @property
     def lsn(self) -> int:
@@ -136,10 +139,12 @@ class FileStore:
         self.journal.sync()
         self._checkpointer.checkpoint()
 
-    @property
-    def fold_is_behind(self) -> bool:
-        """Whether a slice should be folded now, although the server is busy."""
-        return self.folding.is_behind
+    def keep_up(self, new_ops: int) -> None:
+        """While the fold is behind, a few slices, in proportion to what a turn has brought."""
+        for _ in range(1 + new_ops // OPS_PER_SLICE):
+            if not self.folding.is_behind:
+                return
+            self.folding.step()
 
     @property
     def may_fold(self) -> bool:
