@@ -1,0 +1,102 @@
+"""Client-side caching: fast, and never stale after the server said so."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import holdfast
+from holdfast.client.cache import Cache
+from holdfast.client.client import Client
+from tests.client.fakes import until
+
+
+def cache_of(client: Client) -> Cache:
+    assert client._cache is not None
+    return client._cache
+
+
+def test_what_others_change_is_forgotten(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with (
+            holdfast.connect(redis_url, cache_keys=100) as client,
+            holdfast.connect(redis_url) as other,
+        ):
+            await other.set("k", "1")
+            assert [await client.get("k") for _ in range(5)] == ["1"] * 5
+            assert (cache_of(client).hits, cache_of(client).misses) == (4, 1)
+            await other.set("k", "2")
+            await until(lambda: b"k" not in cache_of(client)._replies)
+            assert await client.get("k") == "2"
+            await client.set("k", "3")
+            assert await client.get("k") == "3"
+            await other.flushall()
+            await until(lambda: not cache_of(client)._replies)
+            assert await client.get("k") is None
+
+    asyncio.run(scenario())
+
+
+def test_a_lost_connection_forgets_everything(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with (
+            holdfast.connect(redis_url, cache_keys=100) as client,
+            holdfast.connect(redis_url) as other,
+        ):
+            await other.set("k", "1")
+            await client.get("k")
+            mine = await client.exec("CLIENT", "ID", into=int)
+            await other.exec("CLIENT", "KILL", "ID", mine)
+            await until(lambda: not cache_of(client)._replies)
+            await other.set("k", "2")
+            await until(lambda: client.is_connected)
+            assert await client.get("k") == "2"
+
+    asyncio.run(scenario())
+
+
+def test_without_resp3_nothing_is_kept(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url, cache_keys=100, protocol=2) as client:
+            await client.set("k", "1")
+            assert [await client.get("k"), await client.get("k")] == ["1", "1"]
+            assert cache_of(client).hits == 0
+
+    asyncio.run(scenario())
+
+
+def answer(
+    reply: Any, meanwhile: Callable[[], None] = lambda: None
+) -> Callable[[], Awaitable[Any]]:
+    async def call() -> Any:
+        meanwhile()
+        return reply
+
+    return call
+
+
+def test_a_change_between_departure_and_arrival_wins() -> None:
+    async def scenario() -> None:
+        cache = Cache(10)
+        cache.is_on = True
+
+        def change() -> None:
+            cache.on_push([b"invalidate", [b"k"]])
+
+        assert await cache.call(("GET", "k"), answer(b"old", change)) == b"old"
+        assert await cache.call(("GET", "k"), answer(b"new")) == b"new"
+        assert await cache.call(("GET", "k"), answer(b"never asked")) == b"new"
+        await cache.call(("SET", "k", "x"), answer(b"OK"))
+        assert await cache.call(("GET", "k"), answer(b"x")) == b"x"
+
+    asyncio.run(scenario())
+
+
+def test_it_holds_so_many_keys_and_no_more() -> None:
+    async def scenario() -> None:
+        cache = Cache(3)
+        cache.is_on = True
+        for n in range(10):
+            await cache.call(("GET", str(n)), answer(n))
+        assert list(cache._replies) == [b"7", b"8", b"9"]
+
+    asyncio.run(scenario())

@@ -1,0 +1,101 @@
+"""TLS, unix sockets, passwords, names; and replies in pieces through a real socket."""
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.client.errors import ConnectError
+from holdfast.client.request import Request
+from holdfast.client.single import Single
+from tests.harness import RedisServer, free_port
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed: there is no certificate to test with")
+    folder.mkdir(parents=True, exist_ok=True)
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    argv += ["-keyout", str(key), "-out", str(cert), "-subj", "/CN=localhost"]
+    argv += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run(argv, check=True, capture_output=True)
+    return key, cert
+
+
+def test_tls(tmp_path: Path) -> None:
+    key, cert = certificate(tmp_path / "certs")
+    args = ["--tls-cert-file", str(cert), "--tls-key-file", str(key)]
+    args += ["--tls-ca-cert-file", str(cert), "--tls-auth-clients", "no"]
+
+    async def scenario(port: int) -> None:
+        context = ssl.create_default_context(cafile=str(cert))
+        async with holdfast.connect(f"rediss://127.0.0.1:{port}", tls=context) as client:
+            await client.set("k", "v" * 100_000)
+            assert await client.get("k") == "v" * 100_000
+        with pytest.raises(ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            await holdfast.connect(f"rediss://127.0.0.1:{port}").connect()
+
+    with RedisServer(tmp_path / "server", *args) as server:
+        port = free_port()
+        with server.client() as raw:
+            assert raw.command("CONFIG", "SET", "tls-port", port) == b"+OK\r\n"
+        asyncio.run(scenario(port))
+
+
+def test_unix_socket_password_name_and_database(tmp_path: Path) -> None:
+    path = tmp_path / "r.sock"
+
+    async def scenario() -> None:
+        url = f"unix://:pw@{path}?db=2&client_name=tester"
+        async with holdfast.connect(url) as client:
+            await client.set("k", "v")
+            info = await client.exec("CLIENT", "INFO", into=str)
+            assert " name=tester " in info
+            assert " db=2 " in info
+        with pytest.raises(ConnectError, match="WRONGPASS"):
+            await holdfast.connect(f"unix://:no@{path}").connect()
+        with pytest.raises(ConnectError, match="NOAUTH"):
+            await holdfast.connect(f"unix://{path}").connect()
+
+    args = ("--unixsocket", str(path), "--requirepass", "pw")
+    with RedisServer(tmp_path / "server", *args):
+        asyncio.run(scenario())
+
+
+def test_large_values_are_written_in_parts_and_accounting_is_reclaimed(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url) as client:
+            value = b"x" * (8 << 20)
+            names = [f"big{n}" for n in range(4)]
+            await asyncio.gather(*(client.set(name, value) for name in names))
+            got = await asyncio.gather(*(client.binary.get(name) for name in names))
+            assert all(each == value for each in got)
+            request = Request(("STRLEN", name) for name in names)
+            assert await client.exec_dynamic(request, into=int) == [8 << 20] * 4
+            assert isinstance(client._caller, Single)
+            assert client._caller.connection.pending == (0, 0)
+            await client.delete(*names)
+
+    asyncio.run(scenario())
+
+
+def test_attributes_from_a_real_server(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url) as client:
+            reply = await client.exec("DEBUG", "PROTOCOL", "attrib")
+            assert reply == b"Some real reply following the attribute"
+            assert await client.exec("DEBUG", "PROTOCOL", "bignum", into=int) > 2**64
+            assert await client.exec("DEBUG", "PROTOCOL", "map", into=dict[int, bool]) == {
+                0: False,
+                1: True,
+                2: False,
+            }
+            assert await client.exec("DEBUG", "PROTOCOL", "verbatim", into=str)
+            assert await client.exec("DEBUG", "PROTOCOL", "null") is None
+
+    asyncio.run(scenario())
