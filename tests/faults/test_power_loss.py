@@ -13,7 +13,7 @@ from holdfast.server import turn
 from holdfast.store import chunks, fold
 from holdfast.store.store import FileStore
 from tests.faults.disk import Disk
-from tests.faults.simulation import SimulatedWriter, Simulation
+from tests.faults.simulation import Client, SimulatedWriter, Simulation
 from tests.store.consistency import check_counts, check_rows, check_settled
 
 SEEDS = 60
@@ -174,3 +174,38 @@ def test_what_is_read_after_a_crash_is_there_after_a_power_cut(
     opened = FileStore(tmp_path / "later" / "a.db")
     assert opened.keyspace.databases[0].read_string(b"key") == b"value"
     opened.close()
+
+
+@pytest.mark.parametrize("ios", range(1, 56, 4))
+def test_a_file_whose_making_was_interrupted_can_be_opened(
+    ios: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(ios)
+    images: list[tuple[Path, bool]] = []
+    disk = Disk()
+    client: Client | None = None
+
+    def count_down() -> None:
+        nonlocal ios
+        ios -= 1
+        if ios < 0 and len(images) < 4:
+            folder = tmp_path / f"image-{len(images)}"
+            disk.image(folder, rng)
+            images.append((folder, client is not None and bool(client.replies)))
+
+    disk.on_io = count_down
+    (tmp_path / "here").mkdir()
+    simulation = Simulation(disk, tmp_path / "here", monkeypatch)
+    client = simulation.client()
+    for _ in range(3):
+        client.send([b"SET", b"key", b"value"])
+        simulation.run()
+    simulation.stop()
+    monkeypatch.undo()
+    assert images
+    for folder, is_acknowledged in images:
+        opened = FileStore(folder / "a.db")
+        value = opened.keyspace.databases[0].read_string(b"key")
+        assert value == b"value" if is_acknowledged else value in (None, b"value")
+        opened.close()
+        check_settled(folder / "a.db")
