@@ -148,7 +148,7 @@ SEQUENCES: dict[str, list[Line]] = {
         *("DBSIZE", "FLUSHDB", "DBSIZE"),
     ],
     "object": [
-        *("OBJECT", "OBJECT HELP", "OBJECT help", "OBJECT HELP x", "OBJECT NOPE s", "OBJECT NOPE"),
+        *("OBJECT", "OBJECT HELP x", "OBJECT NOPE s", "OBJECT NOPE"),
         *(
             "OBJECT ENCODING",
             "OBJECT ENCODING s x",

@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from holdfast.commands.args import INT64_MAX, Options, parse_int, parse_int_between, parse_timeout_s
+from holdfast.commands.args import (
+    INT64_MAX,
+    INT64_MIN,
+    Options,
+    parse_int,
+    parse_int_between,
+    parse_timeout_s,
+)
 from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, CommandError
@@ -359,6 +366,8 @@ def lpos(c: Context, argv: list[bytes]) -> Reply:
             rank = options.integer()
             if rank == 0:
                 raise RANK_ZERO
+            if rank == INT64_MIN:  # has no positive counterpart: Redis begins with the last match
+                rank = -1
         elif word == b"COUNT":
             count = parse_int_between(options.value(), 0, INT64_MAX, COUNT_NEGATIVE)
         elif word == b"MAXLEN":

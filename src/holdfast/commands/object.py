@@ -98,17 +98,13 @@ def help_(c: Context, argv: list[bytes]) -> Reply:
         "OBJECT",
         """
         ENCODING <key>
-            Return the kind of internal representation used in order to store the value
-            associated with a <key>.
+            How Redis would keep the value.
         FREQ <key>
-            Return the access frequency index of the <key>. The returned integer is
-            proportional to the logarithm of the recent access frequency of the key.
+            How often the key is used; needs an LFU maxmemory-policy.
         IDLETIME <key>
-            Return the idle time of the <key>, that is the approximated number of
-            seconds elapsed since the last access to the key.
+            Seconds since the key was used.
         REFCOUNT <key>
-            Return the number of references of the value associated with the specified
-            <key>.
+            How many share the value.
         """,
     )
 

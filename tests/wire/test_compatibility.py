@@ -1,0 +1,235 @@
+"""docs/compatibility.md is true and complete: every difference it lists is shown here, with both
+servers, by the test that carries its id.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from holdfast.server.config import Config
+from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, wait_until
+from tests.wire.differences import DIFFERENCES
+from tests.wire.test_differential import LEFT_OUT
+
+DOCS = Path(__file__).parents[2] / "docs"
+DOCUMENTED = re.findall(r"^### (\S+)$", (DOCS / "compatibility.md").read_text(), re.MULTILINE)
+Test = TypeVar("Test", bound=Callable[..., None])
+SHOWN: set[str] = set()
+
+
+def shows(*ids: str) -> Callable[[Test], Test]:
+    def register(test: Test) -> Test:
+        SHOWN.update(ids)
+        return test
+
+    return register
+
+
+def test_every_difference_is_shown_and_every_shown_one_is_listed() -> None:
+    assert sorted(SHOWN) == sorted(DOCUMENTED)
+
+
+def test_what_the_generated_tests_let_pass_is_listed() -> None:
+    assert {difference.id for difference in DIFFERENCES} <= set(DOCUMENTED)
+
+
+def test_what_the_generated_tests_leave_out_refers_to_what_is_listed() -> None:
+    references = {reason for reason in LEFT_OUT.values() if " " not in reason}
+    assert references <= set(DOCUMENTED)
+
+
+def both(pair: Pair, *args: str | int) -> tuple[bytes, bytes]:
+    return pair.ours.command(*args), pair.oracle.command(*args)
+
+
+def setting(client: RawClient, name: str) -> bytes:
+    reply = client.command("CONFIG", "GET", name)
+    return reply.split(b"\r\n")[4]
+
+
+@shows("durability-default")
+def test_answers_wait_for_the_disk_by_default(pair: Pair) -> None:
+    assert [setting(client, "appendfsync") for client in (pair.ours, pair.oracle)] == [
+        b"always",
+        b"everysec",
+    ]
+    assert [setting(client, "appendonly") for client in (pair.ours, pair.oracle)] == [b"yes", b"no"]
+
+
+@shows("no-snapshots")
+def test_save_writes_no_other_file(start_server: Callable[..., HoldfastServer]) -> None:
+    server = start_server("--save", "1 1")
+    client = server.client()
+    client.command("SET", "k", "v")
+    files = {file.name for file in server.folder.iterdir()}
+    assert client.command("SAVE") == b"+OK\r\n"
+    assert client.command("BGSAVE")[:1] == b"+"
+    assert {file.name for file in server.folder.iterdir()} == files
+    assert setting(start_server().client(), "save") == b""
+
+
+@shows("memory-is-a-cache")
+def test_a_small_maxmemory_refuses_and_loses_nothing(
+    start_server: Callable[..., HoldfastServer], tmp_path: Path
+) -> None:
+    with RedisServer(tmp_path / "oracle", "--maxmemory", "1") as oracle:
+        assert oracle.client().command("SET", "k", "v")[:5] == b"-OOM "
+    client = start_server("--maxmemory", "1").client()
+    for number in range(100):
+        assert client.command("SET", f"k{number}", number) == b"+OK\r\n"
+    assert client.command("SAVE") == b"+OK\r\n"
+    for number in range(100):
+        assert client.command("GET", f"k{number}").endswith(b"\r\n%d\r\n" % number)
+
+
+@shows("output-limit")
+def test_unread_replies_are_bounded(pair: Pair) -> None:
+    ours, theirs = (
+        setting(client, "client-output-buffer-limit") for client in (pair.ours, pair.oracle)
+    )
+    assert ours.startswith(b"normal 268435456 0 0 ")
+    assert theirs.startswith(b"normal 0 0 0 ")
+
+
+@shows("local-by-default")
+def test_only_this_machine_is_served_by_default(server: HoldfastServer) -> None:
+    assert setting(server.client(), "bind") == b"127.0.0.1 -::1"
+
+
+@shows("blocking-null")
+@pytest.mark.parametrize("name", ["BLPOP", "BRPOP"])
+def test_a_timeout_is_a_null_bulk_string(pair: Pair, name: str) -> None:
+    expected = (b"$-1\r\n", b"*-1\r\n") if pair.protocol == 2 else (b"_\r\n", b"_\r\n")
+    assert both(pair, name, "k", "0.001") == expected
+
+
+@shows("blocking-timeout-text")
+def test_timeouts_that_are_none(pair: Pair) -> None:
+    ours = b"-ERR timeout is not an integer or out of range\r\n"
+    assert both(pair, "BLPOP", "k", "x") == (
+        ours,
+        b"-ERR timeout is not a float or out of range\r\n",
+    )
+    assert both(pair, "BLPOP", "k", "1e300") == (ours, b"-ERR timeout is negative\r\n")
+
+
+@pytest.fixture
+def waiting(server: HoldfastServer, oracle: RedisServer, pair: Pair) -> Iterator[list[RawClient]]:
+    """A second client of each server, for the test to let wait."""
+    with RawClient.connect(server.port) as ours, RawClient.connect(oracle.port) as theirs:
+        yield [ours, theirs]
+
+
+@shows("blocking-key-order")
+def test_a_waiter_is_served_in_its_own_order(pair: Pair, waiting: list[RawClient]) -> None:
+    replies = []
+    for client, waiter in zip((pair.ours, pair.oracle), waiting, strict=True):
+        id_ = int(waiter.command("CLIENT", "ID")[1:])
+        waiter.send_command("BLPOP", "first", "second", 0)
+        wait_until(
+            lambda client=client, id_=id_: (  # type: ignore[misc]
+                b"flags=b" in client.command("CLIENT", "LIST", "ID", id_)
+            ),
+            "it waits",
+        )
+        client.command("MULTI")
+        client.command("RPUSH", "second", "b")
+        client.command("RPUSH", "first", "a")
+        client.command("EXEC")
+        replies.append(waiter.read_reply())
+    assert replies == [b"*2\r\n$5\r\nfirst\r\n$1\r\na\r\n", b"*2\r\n$6\r\nsecond\r\n$1\r\nb\r\n"]
+
+
+@shows("blocking-limits")
+def test_nobody_waits_for_too_many_keys(pair: Pair) -> None:
+    ours, theirs = both(pair, "BLPOP", *(f"k{number}" for number in range(129)), "0.001")
+    assert b"at most 128" in ours
+    assert theirs[:1] in (b"*", b"_")
+
+
+@shows("version")
+def test_the_version_is_that_of_what_is_here(pair: Pair) -> None:
+    ours, theirs = both(pair, "INFO", "server")
+    assert b"redis_version:7.2.0\r\n" in ours
+    assert b"\r\nholdfast_version:" in ours
+    assert b"redis_version:7.0." in theirs
+    for newer in (
+        ("CLIENT", "SETINFO", "LIB-NAME", "x"),
+        ("CLIENT", "NO-TOUCH", "ON"),
+        ("CLIENT", "KILL", "MAXAGE", 1_000_000),
+    ):
+        ours, theirs = both(pair, *newer)
+        assert (ours[:1], theirs[:1]) in ((b"+", b"-"), (b":", b"-"))
+
+
+@shows("string-encoding")
+def test_an_encoding_is_that_of_the_value(pair: Pair) -> None:
+    pair.same("SET", "appended", "te")
+    pair.same("APPEND", "appended", "xt")
+    assert both(pair, "OBJECT", "ENCODING", "appended") == (
+        b"$6\r\nembstr\r\n",
+        b"$3\r\nraw\r\n",
+    )
+    pair.same("INCRBYFLOAT", "number", "3000")
+    assert both(pair, "OBJECT", "ENCODING", "number") == (
+        b"$3\r\nint\r\n",
+        b"$6\r\nembstr\r\n",
+    )
+
+
+@shows("scan-cursor")
+def test_cursors_are_our_own_and_find_everything(pair: Pair) -> None:
+    names = {b"key:%d" % number for number in range(500)}
+    for client in (pair.ours, pair.oracle):
+        client.command("MSET", *(word for name in names for word in (name, b"v")))
+    cursors = []
+    for client in (pair.ours, pair.oracle):
+        cursor, seen = b"0", set()
+        for _ in range(1000):
+            lines = client.command("SCAN", cursor, "COUNT", 7).split(b"\r\n")
+            cursor = lines[2]
+            cursors.append(cursor)
+            seen |= set(lines[5:-1:2])
+            if cursor == b"0":
+                break
+        assert seen == names
+    assert cursors[0] != cursors[cursors.index(b"0") + 1]
+
+
+@shows("help-text")
+@pytest.mark.parametrize("name", ["CLIENT", "COMMAND", "CONFIG", "OBJECT", "SLOWLOG"])
+def test_help_is_in_our_own_words(pair: Pair, name: str) -> None:
+    ours, theirs = both(pair, name, "HELP")
+    title = b"+%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n" % name.encode()
+    assert title in ours
+    assert title in theirs
+    assert ours != theirs
+
+
+@shows("command-docs")
+def test_docs_do_not_describe_arguments(pair: Pair) -> None:
+    ours, theirs = both(pair, "COMMAND", "DOCS", "get")
+    assert b"$7\r\nsummary\r\n" in ours
+    assert b"arguments" not in ours
+    assert b"arguments" in theirs
+
+
+@shows("debug")
+def test_debug_is_small(start_server: Callable[..., HoldfastServer], oracle: RedisServer) -> None:
+    ours = start_server("--enable-debug-command", "yes").client()
+    with RawClient.connect(oracle.port) as theirs:
+        for client in (ours, theirs):
+            assert client.command("DEBUG", "SLEEP", 0) == b"+OK\r\n"
+        assert ours.command("DEBUG", "DIGEST")[:1] == b"-"
+        assert theirs.command("DEBUG", "DIGEST")[:1] == b"+"
+
+
+@shows("inert-settings")
+def test_settings_without_effect_are_named(start_server: Callable[..., HoldfastServer]) -> None:
+    server = start_server("--rdbcompression", "no")
+    assert setting(server.client(), "rdbcompression") == b"no"
+    assert "rdbcompression" in server.stderr
+    assert Config({"rdbcompression": "no"}).without_effect() == ["rdbcompression"]
