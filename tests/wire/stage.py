@@ -53,7 +53,7 @@ class Actor:
 
     def same_reply(self, after: object = "what was sent") -> bytes:
         ours, oracle = masked(self.ours.read_reply()), masked(self.oracle.read_reply())
-        assert ours == oracle, f"ours == redis-server's after {after}"
+        assert ours == oracle, f"ours == redis-server's after {after}: {ours!r} {oracle!r}"
         return oracle
 
     def same_end(self) -> bytes:

@@ -163,6 +163,13 @@ class Session(Context):
         self.engine.disconnected(self)
         self.sink.close()
 
+    def hang_up(self) -> None:
+        """Close, once everything so far and the present answer are delivered."""
+        self.closing = True
+        if self.reply_mode != REPLIES_ON and not self.out:
+            self.engine.turn.add(self)  # there will be no answer whose delivery closes
+            self.out.append(b"")
+
     def say_last_words(self) -> None:
         """The stream cannot be read on: tell so, once all before is answered, and close."""
         if self.last_words is not None and not (self.is_waiting or self.backlog or self.closing):

@@ -159,7 +159,7 @@ def quit_(session: Session, argv: list[bytes]) -> Reply:
 
     QUIT
     """
-    session.closing = True
+    session.hang_up()
     return OK
 
 

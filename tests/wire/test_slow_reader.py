@@ -1,0 +1,52 @@
+"""One client that asks for much and reads nothing: it is cut off, and nobody else notices."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness import HoldfastServer, encode_command
+
+MB = 1 << 20
+
+
+def resident_bytes(server: HoldfastServer, field: str) -> int:
+    """VmRSS now, or VmHWM at its highest so far."""
+    for line in Path(f"/proc/{server.pid}/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"no {field}")
+
+
+@pytest.mark.parametrize(
+    "greedy",
+    [
+        [encode_command("GET", "big")] * 4000,
+        [encode_command("MGET", *["big"] * 4000)],
+        [encode_command("MULTI"), *[encode_command("GET", "big")] * 4000, encode_command("EXEC")],
+        [encode_command("LRANGE", "list", 0, -1)] * 4000,
+    ],
+    ids=["pipeline", "mget", "exec", "lrange"],
+)
+def test_who_does_not_read_is_cut_off_and_memory_stays_bounded(
+    start_server: Callable[..., HoldfastServer], greedy: list[bytes]
+) -> None:
+    limit = 32 * MB
+    server = start_server(
+        "--client-output-buffer-limit", f"normal {limit} 0 0", "--appendfsync", "no"
+    )
+    other = server.client()
+    assert other.command("SET", "big", b"x" * MB) == b"+OK\r\n"
+    assert other.command("RPUSH", "list", *[b"y" * 1000] * 1000) == b":1000\r\n"
+    before = resident_bytes(server, "VmRSS")
+    slow = server.client()
+    try:
+        slow.send(b"".join(greedy))
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # cut off while it was still asking
+    for _ in range(50):
+        assert other.command("GET", "missing") == b"$-1\r\n"
+    # It never gets 4 GB, nor as much as one reply more than the limit and the sockets hold.
+    assert len(slow.read_until_closed()) < limit + 16 * MB
+    assert resident_bytes(server, "VmHWM") < before + 3 * limit
+    assert other.command("CLIENT", "LIST").count(b"id=") == 1
