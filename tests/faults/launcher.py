@@ -7,7 +7,7 @@ import sys
 
 from holdfast.cli.main import main
 from holdfast.server import cron, turn
-from holdfast.store import chunks, fold
+from holdfast.store import chunks, fold, journal
 
 fold.SLICE_ROWS = 5
 fold.COALESCE_OPS = 20
@@ -15,6 +15,7 @@ fold.PASS_OPS = 200
 turn.CHECKPOINT_PAGES = 60
 cron.IDLE_FOLD_AFTER_S = 0.0
 chunks.CHUNK = 8
+journal.LARGEST_ROW = 600  # so that many a batch takes several rows
 
 if __name__ == "__main__":
     sys.exit(main())

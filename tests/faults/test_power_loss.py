@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.server import turn
-from holdfast.store import chunks, fold
+from holdfast.store import chunks, fold, journal
 from holdfast.store.store import FileStore
 from tests.faults.disk import Disk
 from tests.faults.simulation import Client, SimulatedWriter, Simulation
@@ -126,6 +126,7 @@ def restless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(fold, "PASS_OPS", 60)
     monkeypatch.setattr(turn, "CHECKPOINT_PAGES", 40)
     monkeypatch.setattr(chunks, "CHUNK", 4)
+    monkeypatch.setattr(journal, "LARGEST_ROW", 200)
     return monkeypatch
 
 

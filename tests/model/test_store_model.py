@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store import chunks, fold, lists, store
+from holdfast.store import chunks, fold, journal, lists, store
 from holdfast.store.expiry import expire_due
 from holdfast.store.keyspace import GENERIC, LIST, Database
 from holdfast.store.lists import List
@@ -178,7 +178,7 @@ class Work:
         name, values = self.name(), self.elements()
         if name in entries and isinstance(entries[name].value, bytes):
             return
-        _, subject = database.find_list(name) or database.create_list(name)
+        _, subject = database.find_as(name, List) or database.create_as(name, List)
         elements = entries.setdefault(name, Entry([])).value
         assert isinstance(elements, list)
         if self.rng.random() < 0.5:
@@ -193,7 +193,7 @@ class Work:
         name = self.rng.choice([name for name in entries if name in NAMES] or NAMES)
         if name not in entries or isinstance(entries[name].value, bytes):
             return
-        found = database.find_list(name)
+        found = database.find_as(name, List)
         assert found is not None
         key, subject = found
         elements = entries[name].value
@@ -468,6 +468,7 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     patch.setattr(fold, "COALESCE_OPS", rng.choice([1, 5, 1000]))
     patch.setattr(fold, "LARGEST_SORTED_BUCKET", rng.choice([0, 4096]))
     patch.setattr(store, "EVICTION_SLICE", rng.choice([2, 64]))
+    patch.setattr(journal, "LARGEST_ROW", rng.choice([60, 1 << 20]))
     patch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))
     patch.setattr(lists, "WINDOW", rng.choice([2, 8]))
     work = Work(rng, folder)
