@@ -10,7 +10,7 @@ STAMP  := .venv/.installed
 # One worker per core, but no more redis-servers at once than a laptop likes.
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint format bench bench-memory profile faults soak docs clean
+.PHONY: install serve test lint format bench bench-client bench-memory profile faults soak docs clean
 
 install: $(STAMP)
 	@:
@@ -53,6 +53,14 @@ bench-memory: install
 # Where the server's time goes: make profile ARGS="SET --pipeline 16"
 profile: install
 	@$(BIN)/python -m bench.profile_server $(ARGS)
+
+# Our client and others from PyPI, which live in a .venv of their own so that no test sees them.
+bench-client: install
+	@scripts/install-oracle
+	@test -x build/bench-client/bin/python || $(PYTHON) -m venv build/bench-client
+	@build/bench-client/bin/pip install -qq --disable-pip-version-check \
+	  --editable . redis hiredis coredis valkey-glide
+	@$(BIN)/python bench/client.py --python build/bench-client/bin/python $(ARGS)
 
 # The long version of the crash tests.
 faults: install
