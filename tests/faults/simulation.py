@@ -21,6 +21,7 @@ from holdfast.server.engine import Engine
 from holdfast.server.session import Session
 from holdfast.store.lists import List
 from holdfast.store.store import FileStore
+from holdfast.store.types import Collection
 from tests.faults.clients import Writer
 from tests.faults.disk import Disk
 from tests.faults.ledger import Argv, Keys
@@ -186,7 +187,12 @@ class SimulatedWriter(Writer):
             for name in (*self._inventor.names, self._inventor.counter):
                 key = database.find(name)
                 if key is not None:
-                    value = list(key.value) if isinstance(key.value, List) else key.value
+                    value = key.value if isinstance(key.value, bytes) else _elements(key.value)
                     expiry = -1 if key.expires_at_ms is None else key.expires_at_ms
                     found[db, name] = (value, expiry)
         return found
+
+
+def _elements(value: Collection) -> list[bytes]:
+    assert isinstance(value, List)
+    return list(value)

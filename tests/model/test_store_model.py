@@ -350,7 +350,7 @@ class Work:
     def fail_to_fold(self) -> None:
         with pytest.MonkeyPatch.context() as patch:
             method = self.rng.choice(
-                ["_write_slice", "_bury_spaces", "_delete_batches", "_empty_list"]
+                ["_write_slice", "_bury_spaces", "_delete_batches", "_empty_key"]
             )
             patch.setattr(fold.Fold, method, _full_table)
             try:
@@ -466,7 +466,7 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     rng = random.Random(seed)
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
     patch.setattr(fold, "COALESCE_OPS", rng.choice([1, 5, 1000]))
-    patch.setattr(fold, "LARGEST_SORTED_BUCKET", rng.choice([0, 4096]))
+    patch.setattr(fold, "LARGEST_SORT", rng.choice([1, 3, 2048]))
     patch.setattr(store, "EVICTION_SLICE", rng.choice([2, 64]))
     patch.setattr(journal, "LARGEST_ROW", rng.choice([60, 1 << 20]))
     patch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))

@@ -10,6 +10,7 @@ from holdfast.commands.table import TABLE
 from holdfast.errors import StorageError
 from holdfast.resp import Reply
 from holdfast.server.session import REPLIES_OFF, REPLY_SKIPPED
+from holdfast.store.lists import List
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess
 
@@ -185,7 +186,7 @@ def test_an_element_that_expired_in_the_same_transaction_is_no_element(setting: 
     assert waiter.replies() == [bulks("k", "a")]
     # The same once more, but dead by the time that waiters look.
     waiter.send("BLPOP", "k", 0)
-    key, value = database.create_list(b"k")
+    key, value = database.create_as(b"k", List)
     value.push_right([b"phantom"], setting.engine.keyspace)
     database.set_expiry(key, setting.clock.now_ms())
     setting.engine.serve_ready()

@@ -27,9 +27,9 @@ def fill(store: FileStore, rng: random.Random, steps: int) -> None:
             case 0:
                 database.set_string(name, b"v%d" % step)
             case 1 | 2:
-                found = database.find_list(name) if key and key.type_name == "list" else None
+                found = database.find_as(name, List) if key and key.type_name == "list" else None
                 if key is None or found:
-                    _, value = found or database.create_list(name)
+                    _, value = found or database.create_as(name, List)
                     value.push_left([b"a", b"b"], store.keyspace)
             case 3 if key is not None and key.type_name == "list":
                 assert isinstance(key.value, List)
@@ -71,7 +71,7 @@ def path(tmp_path: Path) -> Path:
     database = store.keyspace.databases[0]
     database.set_string(b"s", b"1")
     database.set_string(b"t", b"2")
-    _, value = database.create_list(b"l")
+    _, value = database.create_as(b"l", List)
     value.push_left([b"a", b"b", b"c"], store.keyspace)
     store.close()
     assert check_file(path) == []

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.store.lists import List
 from holdfast.store.store import FileStore
 
 
@@ -91,14 +92,14 @@ def test_keys_used_lately_stay(store: FileStore) -> None:
 
 def test_a_list_is_forgotten_whole_and_loaded_again(store: FileStore) -> None:
     database = store.keyspace.databases[0]
-    _, value = database.create_list(b"q")
+    _, value = database.create_as(b"q", List)
     value.push_right([b"%d" % number for number in range(3000)], store.keyspace)
     store.commit()
     used = store.keyspace.used_bytes
     store.max_bytes = 1
     make_all_room(store)
     assert store.keyspace.used_bytes == 0
-    reloaded = database.read_list(b"q")
+    reloaded = database.read_as(b"q", List)
     assert reloaded is not None
     assert reloaded.range(0, -1) == tuple(b"%d" % number for number in range(3000))
     assert store.keyspace.used_bytes == used

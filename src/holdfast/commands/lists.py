@@ -63,7 +63,7 @@ def _end(word: bytes) -> End:
 
 
 def _push(c: Context, name: bytes, found: Found | None, end: End, values: Sequence[bytes]) -> int:
-    _, value = found or c.db.create_list(name)
+    _, value = found or c.db.create_as(name, List)
     end.push(value, values, c.keyspace)
     c.db.signal(name, end.pushed, LIST)
     return len(value)
@@ -75,7 +75,7 @@ def lpush(c: Context, argv: list[bytes]) -> Reply:
 
     LPUSH key element [element ...]
     """
-    return _push(c, argv[1], c.db.find_list(argv[1]), LEFT, argv[2:])
+    return _push(c, argv[1], c.db.find_as(argv[1], List), LEFT, argv[2:])
 
 
 @list_command("rpush", -3, "write denyoom fast", one("RW insert"), since="1.0.0")
@@ -84,7 +84,7 @@ def rpush(c: Context, argv: list[bytes]) -> Reply:
 
     RPUSH key element [element ...]
     """
-    return _push(c, argv[1], c.db.find_list(argv[1]), RIGHT, argv[2:])
+    return _push(c, argv[1], c.db.find_as(argv[1], List), RIGHT, argv[2:])
 
 
 @list_command("lpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
@@ -93,7 +93,7 @@ def lpushx(c: Context, argv: list[bytes]) -> Reply:
 
     LPUSHX key element [element ...]
     """
-    found = c.db.find_list(argv[1])
+    found = c.db.find_as(argv[1], List)
     return _push(c, argv[1], found, LEFT, argv[2:]) if found else 0
 
 
@@ -103,7 +103,7 @@ def rpushx(c: Context, argv: list[bytes]) -> Reply:
 
     RPUSHX key element [element ...]
     """
-    found = c.db.find_list(argv[1])
+    found = c.db.find_as(argv[1], List)
     return _push(c, argv[1], found, RIGHT, argv[2:]) if found else 0
 
 
@@ -126,13 +126,13 @@ def _pop_many(c: Context, found: Found, end: End, count: int) -> tuple[bytes, ..
 
 def _pop_command(c: Context, argv: list[bytes], end: End) -> Reply:
     if len(argv) == 2:
-        found = c.db.find_list(argv[1])
+        found = c.db.find_as(argv[1], List)
         return _pop(c, found, end) if found else None
     if len(argv) > 3:
         name = end.popped.decode()
         raise CommandError(f"ERR wrong number of arguments for '{name}' command")
     count = parse_int_between(argv[2], 0, INT64_MAX, NOT_POSITIVE)
-    found = c.db.find_list(argv[1])
+    found = c.db.find_as(argv[1], List)
     if found is None:
         return NULL_ARRAY
     return _pop_many(c, found, end, count) if count else ()
@@ -265,10 +265,10 @@ MOVE_KEYS = (one("RW access delete"), one("RW insert", 2))
 
 def _move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> bytes | None:
     """None when there is nothing to move. Source and target may be the same list."""
-    source = c.db.find_list(argv[1])
+    source = c.db.find_as(argv[1], List)
     if source is None:
         return None
-    target = c.db.find_list(argv[2])
+    target = c.db.find_as(argv[2], List)
     key, value = source
     element = source_end.pop(value, c.keyspace)
     _push(c, argv[2], target, target_end, [element])
@@ -327,7 +327,7 @@ def llen(c: Context, argv: list[bytes]) -> Reply:
 
     LLEN key
     """
-    value = c.db.read_list(argv[1])
+    value = c.db.read_as(argv[1], List)
     return len(value) if value else 0
 
 
@@ -337,7 +337,7 @@ def lindex(c: Context, argv: list[bytes]) -> Reply:
 
     LINDEX key index
     """
-    value = c.db.read_list(argv[1])
+    value = c.db.read_as(argv[1], List)
     return value.index(parse_int(argv[2])) if value else None
 
 
@@ -348,7 +348,7 @@ def lrange(c: Context, argv: list[bytes]) -> Reply:
     LRANGE key start stop
     """
     start, stop = parse_int(argv[2]), parse_int(argv[3])
-    value = c.db.read_list(argv[1])
+    value = c.db.read_as(argv[1], List)
     return value.range(start, stop) if value else ()
 
 
@@ -374,7 +374,7 @@ def lpos(c: Context, argv: list[bytes]) -> Reply:
             maxlen = parse_int_between(options.value(), 0, INT64_MAX, MAXLEN_NEGATIVE)
         else:
             raise SYNTAX
-    value = c.db.read_list(argv[1])
+    value = c.db.read_as(argv[1], List)
     found = value.find(argv[2], rank, 1 if count is None else count, maxlen) if value else []
     if count is not None:
         return list[Reply](found)
@@ -390,7 +390,7 @@ def lset(c: Context, argv: list[bytes]) -> Reply:
 
     LSET key index element
     """
-    found = c.db.find_list(argv[1])
+    found = c.db.find_as(argv[1], List)
     if found is None:
         raise NO_SUCH_KEY
     if not found[1].set(parse_int(argv[2]), argv[3], c.keyspace):
@@ -408,7 +408,7 @@ def linsert(c: Context, argv: list[bytes]) -> Reply:
     where = argv[2].upper()
     if where not in (b"BEFORE", b"AFTER"):
         raise SYNTAX
-    found = c.db.find_list(argv[1])
+    found = c.db.find_as(argv[1], List)
     if found is None:
         return 0
     _, value = found
@@ -425,7 +425,7 @@ def lrem(c: Context, argv: list[bytes]) -> Reply:
     LREM key count element
     """
     count = parse_int(argv[2])
-    found = c.db.find_list(argv[1])
+    found = c.db.find_as(argv[1], List)
     if found is None:
         return 0
     key, value = found
@@ -442,7 +442,7 @@ def ltrim(c: Context, argv: list[bytes]) -> Reply:
     LTRIM key start stop
     """
     start, stop = parse_int(argv[2]), parse_int(argv[3])
-    found = c.db.find_list(argv[1])
+    found = c.db.find_as(argv[1], List)
     if found is not None:
         key, value = found
         value.trim(start, stop, c.keyspace)

@@ -9,7 +9,10 @@ Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from heapq import merge
+from itertools import groupby, islice
+from typing import Any
 
 import apsw
 
@@ -17,7 +20,8 @@ from holdfast.errors import StorageError
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
-from holdfast.store.tables import ROWS, bindings
+from holdfast.store.tables import ROWS
+from holdfast.store.types import COLLECTIONS
 
 SLICE_ROWS = 200
 SLICE_BYTES = 256 * 1024
@@ -27,10 +31,17 @@ PASS_BYTES = 32 << 20  # … or this many bytes, or when the server is idle
 
 # Rows are sorted bucket by bucket, because one sort of 100k rows takes 0.1-0.2 s.
 BUCKETS_LOG2 = 12
-LIST_BUCKET_SHIFT = 31  # 2,048 neighbouring elements
-LARGEST_SORTED_BUCKET = 4096
+SUB_BUCKET_SHIFT = 31  # 2,048 neighbouring elements of a list
+LARGEST_SORT = 2048  # rows; more are sorted in runs of this many and merged
 
 Bucket = tuple[int, int, int]
+Rows = defaultdict[Bucket, dict[Any, Op]]
+
+# A collection's rows go later, in slices; a grave remembers them.
+BURY = (
+    "INSERT OR IGNORE INTO redis_graves"
+    " SELECT id, type FROM redis_keys WHERE id = ? AND type <> 'string'"
+)
 
 
 class Fold:
@@ -117,7 +128,7 @@ class Fold:
         keyspace = self.keyspace
         first_new_id, self.first_unwritten_id = self.first_unwritten_id, keyspace.next_id
         keyspace.begin_fold()
-        rows: defaultdict[Bucket, dict[tuple[int, object], Op]] = defaultdict(dict)
+        rows: Rows = defaultdict(dict)
         dead: set[int] = set()
         try:
             yield from self._coalesce(batches, rows, dead)
@@ -140,11 +151,9 @@ class Fold:
         yield from self._empty_graves()
 
     def _coalesce(
-        self,
-        batches: Iterable[tuple[int, list[Op], int]],
-        rows: defaultdict[Bucket, dict[tuple[int, object], Op]],
-        dead: set[int],
+        self, batches: Iterable[tuple[int, list[Op], int]], rows: Rows, dead: set[int]
     ) -> Generator[None]:
+        """Keep the last operation for each row, in buckets that are small enough to sort."""
         shift = max(8, self.keyspace.next_id.bit_length() - BUCKETS_LOG2)
         since_yield = 0
         for _, batch, _ in batches:
@@ -152,32 +161,26 @@ class Fold:
                 ops = batch[start : start + COALESCE_OPS]
                 for op in ops:
                     table, key_id, sub, value = op
-                    place = 0 if sub is None else sub >> LIST_BUCKET_SHIFT
-                    rows[table, key_id >> shift, place][key_id, sub] = op
-                    if table == KEYS and value is None:
-                        dead.add(key_id)
+                    if sub is None:
+                        rows[table, key_id >> shift, 0][key_id] = op
+                        if value is None and table == KEYS:
+                            dead.add(key_id)
+                    else:
+                        place = sub >> SUB_BUCKET_SHIFT if type(sub) is int else 0
+                        rows[table, key_id >> shift, place][key_id, sub] = op
                 since_yield += len(ops)
                 if since_yield >= COALESCE_OPS:
                     since_yield = 0
                     yield
 
-    def _write(
-        self,
-        rows: defaultdict[Bucket, dict[tuple[int, object], Op]],
-        dead: set[int],
-        first_new_id: int,
-    ) -> Generator[None]:
+    def _write(self, rows: Rows, dead: set[int], first_new_id: int) -> Generator[None]:
         """Write the rows, sorted. `dead` keys lose everything, or were never in the tables."""
         slice_ops: list[Op] = []
         slice_bytes = 0
         total = sum(map(len, rows.values())) or 1
         share = self._pass_ops / total
         for bucket in sorted(rows):
-            bucket_rows = rows[bucket]
-            ops: Iterable[Op] = bucket_rows.values()
-            if len(bucket_rows) <= LARGEST_SORTED_BUCKET:
-                ops = [bucket_rows[place] for place in sorted(bucket_rows)]
-            for op in ops:
+            for op in _in_order(rows[bucket]):
                 table, key_id, _, value = op
                 if key_id in dead and (table != KEYS or key_id >= first_new_id):
                     continue
@@ -196,23 +199,16 @@ class Fold:
     def _write_slice(self, ops: list[Op]) -> None:
         connection = self._connection
         with connection:
-            start = 0
-            while start < len(ops):
-                table, gone = ops[start][0], ops[start][3] is None
-                end = start + 1
-                while end < len(ops) and ops[end][0] == table and (ops[end][3] is None) == gone:
-                    end += 1
-                sql = ROWS[table].delete if gone else ROWS[table].put
-                values = [bindings(op) for op in ops[start:end]]
-                connection.executemany(sql, values)
-                if gone and table == KEYS:
-                    connection.executemany(ROWS[STRINGS].delete, values)
-                    connection.executemany(
-                        "INSERT OR IGNORE INTO redis_graves"
-                        " SELECT key_id, 'list' FROM redis_list_meta WHERE key_id = ?",
-                        values,
-                    )
-                start = end
+            for (table, is_gone), group in groupby(ops, key=_table_and_gone):
+                rows, same = ROWS[table], list(group)
+                if not is_gone:
+                    connection.executemany(rows.put, rows.bindings(same))
+                    continue
+                places = rows.places(same)
+                if table == KEYS:
+                    connection.executemany(BURY, places)
+                    connection.executemany(ROWS[STRINGS].delete, places)
+                connection.executemany(rows.delete, places)
 
     def _delete_batches(self, batches: list[tuple[int, list[Op], int]]) -> Generator[None]:
         nbytes = 0
@@ -242,24 +238,20 @@ class Fold:
             if grave is None:
                 return
             with connection:
-                if grave[1] == "list":
-                    self._empty_list(grave[0])
-                else:
+                if grave[1] == "space":
                     self._empty_space(grave[0])
+                else:
+                    self._empty_key(*grave)
             yield
 
-    def _empty_list(self, key_id: int) -> None:
-        execute = self._connection.execute
-        last = execute(
-            "SELECT pos FROM redis_list_items WHERE key_id = ? ORDER BY pos LIMIT 1 OFFSET ?",
-            (key_id, SLICE_ROWS),
-        ).get
-        if last is not None:
-            execute("DELETE FROM redis_list_items WHERE key_id = ? AND pos < ?", (key_id, last))
-            return
-        execute("DELETE FROM redis_list_items WHERE key_id = ?", (key_id,))
-        execute("DELETE FROM redis_list_meta WHERE key_id = ?", (key_id,))
-        execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
+    def _empty_key(self, key_id: int, type_name: str) -> None:
+        """Some of what a dead collection has left, and its grave once there is nothing."""
+        connection = self._connection
+        before = connection.total_changes()
+        for table in COLLECTIONS[type_name].tables:
+            connection.execute(ROWS[table].delete_some, (key_id, key_id, SLICE_ROWS))
+        if connection.total_changes() == before:
+            connection.execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
 
     def _empty_space(self, space: int) -> None:
         connection = self._connection
@@ -273,3 +265,23 @@ class Fold:
             return
         connection.execute("DELETE FROM redis_space_sizes WHERE space = ?", (space,))
         connection.execute("DELETE FROM redis_graves WHERE id = ?", (space,))
+
+
+def _table_and_gone(op: Op) -> tuple[int, bool]:
+    return op[0], op[3] is None
+
+
+def _in_order(rows: dict[Any, Op]) -> Iterable[Op]:
+    """The operations of a bucket by key id and sub key."""
+    if len(rows) <= LARGEST_SORT:
+        return [rows[place] for place in sorted(rows)]
+    return _merged(rows)
+
+
+def _merged(rows: dict[Any, Op]) -> Iterator[Op]:
+    places = iter(rows)
+    runs: list[list[Any]] = []
+    while run := sorted(islice(places, LARGEST_SORT)):
+        runs.append(run)
+    for place in merge(*runs):
+        yield rows[place]

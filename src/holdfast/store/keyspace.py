@@ -7,19 +7,19 @@ SQL: what is only in the file comes through `Tables`, what changes leaves as row
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.errors import WRONG_TYPE
 from holdfast.store.expiry import ExpiryHeap
-from holdfast.store.lists import List
 from holdfast.store.ops import FIRST_ID, KEYS, SPACES, STRINGS, Op, Undo
 from holdfast.store.renamed import Renamed
+from holdfast.store.types import TYPE_NAMES, Collection
 
 if TYPE_CHECKING:
     from holdfast.store.tables import Tables
 
-Value = bytes | List
-TYPE_NAMES: dict[type, str] = {bytes: "string", List: "list"}
+Value = bytes | Collection
+Kind = TypeVar("Kind", bound=Collection)
 
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
 KEY_OVERHEAD = 256
@@ -62,7 +62,7 @@ class Key:
     @property
     def nbytes(self) -> int:
         value = self.value
-        size = len(value) if type(value) is bytes else value.nbytes  # type: ignore[union-attr]
+        size = len(value) if isinstance(value, bytes) else value.nbytes
         return KEY_OVERHEAD + len(self.name) + size
 
 
@@ -145,12 +145,13 @@ class Database:
             return value
         raise WRONG_TYPE
 
-    def read_list(self, name: bytes) -> List | None:
+    def read_as(self, name: bytes, kind: type[Kind]) -> Kind | None:
+        """`read_string`, for collections."""
         key = self.read(name)
         if key is None:
             return None
         value = key.value
-        if type(value) is List:
+        if isinstance(value, kind):
             return value
         raise WRONG_TYPE
 
@@ -164,13 +165,13 @@ class Database:
             return key, value
         raise WRONG_TYPE
 
-    def find_list(self, name: bytes) -> tuple[Key, List] | None:
-        """For commands that change the list and then need its key."""
+    def find_as(self, name: bytes, kind: type[Kind]) -> tuple[Key, Kind] | None:
+        """For commands that change a collection and then need its key."""
         key = self.find(name)
         if key is None:
             return None
         value = key.value
-        if type(value) is List:
+        if isinstance(value, kind):
             return key, value
         raise WRONG_TYPE
 
@@ -213,9 +214,9 @@ class Database:
             self.notify(name, b"new", NEW)
         return key
 
-    def create_list(self, name: bytes) -> tuple[Key, List]:
-        """A new, empty list; the caller fills it at once. The name must be free."""
-        value = List(self.keyspace.next_id)
+    def create_as(self, name: bytes, kind: type[Kind]) -> tuple[Key, Kind]:
+        """A new, empty collection; the caller fills it at once. The name must be free."""
+        value = kind(self.keyspace.next_id)
         key = self._new(name, value, None)
         self.notify(name, b"new", NEW)
         return key, value
@@ -223,9 +224,8 @@ class Database:
     def copy(self, key: Key, name: bytes) -> Key:
         """A new key here with the same value and expiry; the name must be free."""
         keyspace = self.keyspace
-        if type(key.value) is bytes:
+        if isinstance(key.value, bytes):
             return self.create(name, key.value, key.expires_at_ms)
-        assert isinstance(key.value, List)
         ops, row_at = keyspace.ops, len(keyspace.ops)
         value = key.value.copy(keyspace.next_id, keyspace)
         twin = self._new(name, value, key.expires_at_ms)

@@ -3,9 +3,9 @@
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Key, Keyspace, Space, Value
-from holdfast.store.lists import List
-from holdfast.store.ops import KEYS, SPACES, Op
+from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
 from holdfast.store.tables import Tables
+from holdfast.store.types import APPLY, COLLECTIONS
 
 
 def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
@@ -47,10 +47,10 @@ class _Replay:
             self._apply_row(key_id, key, value)
         elif key is None:
             pass  # an element of a key that a later batch, already folded, removed
-        elif type(key.value) is List:
-            key.value.apply(sub, value)
-        else:
+        elif table == STRINGS:
             key.value = value
+        else:
+            APPLY[table](key.value, sub, value)
 
     def finish(self) -> None:
         """Say where the tables are behind (see Keyspace).
@@ -84,7 +84,7 @@ class _Replay:
             return
         space_id, name, type_name, expires_at_ms = row
         if key is None:
-            value: Value = b"" if type_name == "string" else List(key_id)
+            value: Value = b"" if type_name == "string" else COLLECTIONS[type_name].cls(key_id)
             key = self._keys[key_id] = Key(key_id, self._space(space_id), name, value, None)
             self._created.append(key_id)
         key.space, key.name, key.expires_at_ms = self._space(space_id), name, expires_at_ms

@@ -81,11 +81,15 @@ CREATE TRIGGER redis_list_items_removed AFTER DELETE ON redis_list_items BEGIN
     WHERE key_id = old.key_id;
 END;
 
--- What died as one row operation but still has rows: an id of a key or of a space.
+-- What died as one row operation but still has rows: the id of a key, with its type, or of a
+-- space.
 CREATE TABLE redis_graves (
   id INTEGER PRIMARY KEY,
-  kind TEXT NOT NULL CHECK (kind IN ('list', 'space'))
+  kind TEXT NOT NULL
 );
+CREATE TRIGGER redis_graves_emptied AFTER DELETE ON redis_graves WHEN old.kind = 'list' BEGIN
+  DELETE FROM redis_list_meta WHERE key_id = old.id;
+END;
 
 -- For people.
 CREATE VIEW keys AS

@@ -13,46 +13,70 @@ from holdfast.store.lists import List
 from holdfast.store.ops import FIRST_ID, KEYS, LIST_ITEMS, SPACES, STRINGS, Op
 
 
-class RowSQL(NamedTuple):
-    """How the rows of one table are put and deleted. Bindings: (key_id, [sub], *value)."""
+class RowTable(NamedTuple):
+    """Where the row operations of one table go. Columns in the order of the schema."""
 
-    put: str
-    delete: str
+    name: str
+    key: str = "key_id"
+    sub: tuple[str, ...] = ()  # one: the operation's `sub`; more: it is a tuple
+    values: tuple[str, ...] = ("value",)  # likewise for `value`
+
+    @property
+    def takes_operations(self) -> bool:
+        """Whether an operation, a tuple of four, can itself be the bindings. Saves 0.4 µs a row."""
+        return len(self.sub) <= 1 and len(self.values) == 1
+
+    def bindings(self, ops: list[Op]) -> list[Op] | list[tuple[object, ...]]:
+        """Of rows to put."""
+        if self.takes_operations:
+            return ops
+        return [(*self._place(op), *(op[3] if len(self.values) != 1 else op[3:])) for op in ops]
+
+    def places(self, ops: list[Op]) -> list[tuple[object, ...]]:
+        """The bindings of rows to delete."""
+        return [self._place(op) for op in ops]
+
+    def _place(self, op: Op) -> tuple[object, ...]:
+        sub = op[2]
+        if sub is None:
+            return (op[1],)
+        return (op[1], *sub) if len(self.sub) > 1 else (op[1], sub)
+
+    @property
+    def put(self) -> str:
+        """`ON CONFLICT DO UPDATE` rather than REPLACE: the triggers that count rows must see an
+        update as an update."""
+        if self.takes_operations:
+            numbers = ["?2", "?3", "?4"] if self.sub else ["?2", "?4"]
+        else:
+            numbers = ["?"] * (1 + len(self.sub) + len(self.values))
+        sets = ", ".join(f"{column} = excluded.{column}" for column in self.values)
+        action = f"UPDATE SET {sets}" if sets else "NOTHING"
+        return f"INSERT INTO {self.name} VALUES ({', '.join(numbers)}) ON CONFLICT DO {action}"
+
+    @property
+    def delete(self) -> str:
+        where = " AND ".join(f"{column} = ?" for column in (self.key, *self.sub))
+        return f"DELETE FROM {self.name} WHERE {where}"
+
+    @property
+    def delete_some(self) -> str:
+        """Some of the rows of a key. Bindings: the key, twice, and how many."""
+        if not self.sub:
+            return f"DELETE FROM {self.name} WHERE {self.key} IN (?, ?) AND ? > 0"
+        sub = ", ".join(self.sub)
+        return (
+            f"DELETE FROM {self.name} WHERE {self.key} = ? AND ({sub}) IN"
+            f" (SELECT {sub} FROM {self.name} WHERE {self.key} = ? LIMIT ?)"
+        )
 
 
-# `INSERT … ON CONFLICT DO UPDATE` rather than REPLACE: the triggers that count rows must see
-# an update as an update.
-ROWS: dict[int, RowSQL] = {
-    SPACES: RowSQL(
-        "INSERT INTO redis_databases VALUES (?, ?)"
-        " ON CONFLICT DO UPDATE SET space = excluded.space",
-        "DELETE FROM redis_databases WHERE db = ?",
-    ),
-    KEYS: RowSQL(
-        "INSERT INTO redis_keys VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-        " space = excluded.space, name = excluded.name, type = excluded.type,"
-        " expires_at_ms = excluded.expires_at_ms",
-        "DELETE FROM redis_keys WHERE id = ?",
-    ),
-    STRINGS: RowSQL(
-        "INSERT INTO redis_strings VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
-        "DELETE FROM redis_strings WHERE key_id = ?",
-    ),
-    LIST_ITEMS: RowSQL(
-        "INSERT INTO redis_list_items VALUES (?, ?, ?)"
-        " ON CONFLICT DO UPDATE SET value = excluded.value",
-        "DELETE FROM redis_list_items WHERE key_id = ? AND pos = ?",
-    ),
+ROWS: dict[int, RowTable] = {
+    SPACES: RowTable("redis_databases", key="db", values=("space",)),
+    KEYS: RowTable("redis_keys", key="id", values=("space", "name", "type", "expires_at_ms")),
+    STRINGS: RowTable("redis_strings"),
+    LIST_ITEMS: RowTable("redis_list_items", sub=("pos",)),
 }
-
-
-def bindings(op: Op) -> tuple[object, ...]:
-    """An operation as the bindings of its statement: put when it has a value, else delete."""
-    table, key_id, sub, value = op
-    head = (key_id,) if sub is None else (key_id, sub)
-    if value is None:
-        return head
-    return (*head, *value) if table == KEYS else (*head, value)
 
 
 class Tables:

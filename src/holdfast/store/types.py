@@ -1,0 +1,49 @@
+"""The types that are collections: what each one is called, its class, and its rows.
+
+Whoever must treat values alike, whatever they are (recovery, fold, keyspace), asks this table.
+Strings are no collections: their value is `bytes`, and their one row goes with the key's.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, Self
+
+from holdfast.store.lists import List
+from holdfast.store.ops import LIST_ITEMS, ChangeLog
+
+
+class Collection(Protocol):
+    """A value with elements. Each mutator of its own takes the ChangeLog as its last argument."""
+
+    id: int
+    nbytes: int
+
+    def __init__(self, key_id: int) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def copy(self, new_id: int, log: ChangeLog) -> Self:
+        """A new value with the same elements, all of them reported as rows of `new_id`."""
+        ...
+
+
+class CollectionType(NamedTuple):
+    name: str
+    cls: type[Collection]
+    # How a row operation on each of its tables is applied: (value, sub, row value or None).
+    apply: dict[int, Callable[[Any, Any, Any], None]]
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        return tuple(self.apply)
+
+
+COLLECTIONS: dict[str, CollectionType] = {
+    kind.name: kind for kind in (CollectionType("list", List, {LIST_ITEMS: List.apply}),)
+}
+
+TYPE_NAMES: dict[type, str] = {bytes: "string"} | {
+    kind.cls: kind.name for kind in COLLECTIONS.values()
+}
+
+# Of all types, by table.
+APPLY = {table: apply for kind in COLLECTIONS.values() for table, apply in kind.apply.items()}
