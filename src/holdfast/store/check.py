@@ -13,8 +13,12 @@ import msgspec
 
 from holdfast.store.file import reading
 from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS
+from holdfast.store.tables import ROWS
+from holdfast.store.types import COLLECTIONS
 
 MOST_OF_A_KIND = 10  # sentences about the same thing
+
+TYPES = ", ".join(f"'{name}'" for name in COLLECTIONS)
 
 # What each row that must not be there means. Every query holds at every moment, journal or not.
 FORBIDDEN_ROWS = {
@@ -40,8 +44,14 @@ FORBIDDEN_ROWS = {
         WHERE key_id NOT IN (SELECT id FROM redis_keys UNION ALL SELECT id FROM redis_graves)""",
     "string {} belongs to no key": """
         SELECT key_id FROM redis_strings WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
-    "key {} has type '{}', which is none": """
-        SELECT id, type FROM redis_keys WHERE type NOT IN ('string', 'list')""",
+    "key {} has type '{}', which is none": f"""
+        SELECT id, type FROM redis_keys WHERE type NOT IN ('string', {TYPES})""",
+} | {
+    f"rows of {ROWS[table].name} for key {{}} belong to no key and no grave": f"""
+        SELECT DISTINCT key_id FROM {ROWS[table].name}
+        WHERE key_id NOT IN (SELECT id FROM redis_keys UNION ALL SELECT id FROM redis_graves)"""
+    for kind in COLLECTIONS.values()
+    for table in kind.tables
 }
 
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
@@ -90,6 +100,8 @@ class Overlay:
         self._keys: dict[int, tuple[int, bytes, str] | None] = {}
         self._strings: dict[int, bool] = {}
         self._items: dict[int, dict[int, bool]] = {}  # by list: position, is it there
+        # By key of another type: table and place, is it there.
+        self._elements: dict[int, dict[tuple[int, object], bool]] = {}
 
     def read(self) -> Iterator[str]:
         for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
@@ -115,6 +127,8 @@ class Overlay:
         elif table == LIST_ITEMS:
             position, _ = _fields([sub, value], (int, bytes | None))
             self._items.setdefault(key_id, {})[position] = is_there
+        elif table in ROWS:
+            self._elements.setdefault(key_id, {})[table, _hashable(sub)] = is_there
         else:
             raise ValueError(f"there is no table {table}")
 
@@ -176,6 +190,8 @@ class Overlay:
                 return self._strings[key_id]
             query = "SELECT EXISTS (SELECT 1 FROM redis_strings WHERE key_id = ?)"
             return bool(self._execute(query, (key_id,)).get)
+        if kind != "list":
+            return self._has_elements(key_id, kind)
         items = self._items.get(key_id, {})
         if any(items.values()):
             return True
@@ -188,6 +204,31 @@ class Overlay:
             for position in items
         )
         return bool((length or 0) > gone)
+
+    def _has_elements(self, key_id: int, kind: str) -> bool:
+        """A collection that has no rows left is no key. A stream may be empty, but has its
+        meta row."""
+        changed = self._elements.get(key_id, {})
+        if any(changed.values()):
+            return True
+        gone = dict.fromkeys(COLLECTIONS[kind].tables, 0)
+        for table, sub in changed:
+            rows = ROWS[table]
+            place = () if sub is None else sub if isinstance(sub, tuple) else (sub,)
+            where = " AND ".join(f"{column} = ?" for column in (rows.key, *rows.sub))
+            query = f"SELECT EXISTS (SELECT 1 FROM {rows.name} WHERE {where})"
+            gone[table] += self._execute(query, (key_id, *place)).get
+        return any(
+            self._execute(
+                f"SELECT count(*) FROM {ROWS[table].name} WHERE key_id = ?", (key_id,)
+            ).get
+            > count
+            for table, count in gone.items()
+        )
+
+
+def _hashable(sub: object) -> object:
+    return tuple(sub) if isinstance(sub, list) else sub
 
 
 def _fields(values: object, types: tuple[object, ...]) -> tuple:  # type: ignore[type-arg]

@@ -96,7 +96,14 @@ class Journal:
     def batches(self) -> Iterator[tuple[int, list[Op]]]:
         """What is not folded yet, oldest first."""
         for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
-            yield lsn, _decode(batch)
+            # msgpack has no tuples, and a place of several columns must be hashable.
+            yield (
+                lsn,
+                [
+                    (table, key_id, tuple(sub) if isinstance(sub, list) else sub, value)
+                    for table, key_id, sub, value in _decode(batch)
+                ],
+            )
 
     def close(self) -> None:
         self._connection.set_wal_hook(None)

@@ -13,12 +13,11 @@ from holdfast.errors import WRONG_TYPE
 from holdfast.store.expiry import ExpiryHeap
 from holdfast.store.ops import FIRST_ID, KEYS, SPACES, STRINGS, Op, Undo
 from holdfast.store.renamed import Renamed
-from holdfast.store.types import TYPE_NAMES, Collection
+from holdfast.store.types import TYPE_NAMES, Collection, Value
 
 if TYPE_CHECKING:
     from holdfast.store.tables import Tables
 
-Value = bytes | Collection
 Kind = TypeVar("Kind", bound=Collection)
 
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
@@ -27,7 +26,9 @@ KEY_OVERHEAD = 256
 MOST_IDS_PASSED = 1000  # by one call of SCAN that finds nothing; about a millisecond
 
 # Kinds of events, as the letters of notify-keyspace-events say them.
-GENERIC, STRING, LIST, EXPIRED, EVICTED, NEW, MISS = (1 << bit for bit in range(7))
+GENERIC, STRING, LIST, SET, HASH, ZSET, STREAM, EXPIRED, EVICTED, NEW, MISS = (
+    1 << bit for bit in range(11)
+)
 
 
 class Watcher(Protocol):

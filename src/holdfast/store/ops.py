@@ -7,7 +7,9 @@ what a row is, never how it changed, so applying it twice is applying it once.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-SPACES, KEYS, STRINGS, LIST_ITEMS = range(4)
+# In files, so for ever: new tables go to the end.
+SPACES, KEYS, STRINGS, LIST_ITEMS, HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS = range(7)
+STREAM_META, STREAM_ENTRIES, STREAM_GROUPS, STREAM_CONSUMERS, STREAM_PENDING = range(7, 12)
 
 Op = tuple[int, int, Any, Any]
 

@@ -2,10 +2,10 @@
 
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Journal
-from holdfast.store.keyspace import Key, Keyspace, Space, Value
+from holdfast.store.keyspace import Key, Keyspace, Space
 from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
 from holdfast.store.tables import Tables
-from holdfast.store.types import APPLY, COLLECTIONS
+from holdfast.store.types import APPLY, COLLECTIONS, Value
 
 
 def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:

@@ -81,6 +81,67 @@ CREATE TRIGGER redis_list_items_removed AFTER DELETE ON redis_list_items BEGIN
     WHERE key_id = old.key_id;
 END;
 
+CREATE TABLE redis_hash_fields (
+  key_id INTEGER NOT NULL,
+  field BLOB NOT NULL,
+  value BLOB NOT NULL,
+  expires_at_ms INTEGER,
+  PRIMARY KEY (key_id, field)
+) WITHOUT ROWID;
+
+CREATE TABLE redis_set_members (
+  key_id INTEGER NOT NULL,
+  member BLOB NOT NULL,
+  PRIMARY KEY (key_id, member)
+) WITHOUT ROWID;
+
+CREATE TABLE redis_zset_members (
+  key_id INTEGER NOT NULL,
+  member BLOB NOT NULL,
+  score REAL NOT NULL,
+  PRIMARY KEY (key_id, member)
+) WITHOUT ROWID;
+CREATE INDEX redis_zset_members_by_score ON redis_zset_members (key_id, score, member);
+
+-- Streams: an id is 16 bytes, milliseconds and sequence as big-endian 64-bit numbers, so that
+-- bytes compare as ids do.
+CREATE TABLE redis_stream_meta (
+  key_id INTEGER PRIMARY KEY,
+  last_id BLOB NOT NULL,
+  max_deleted_id BLOB NOT NULL,
+  entries_added INTEGER NOT NULL
+);
+CREATE TABLE redis_stream_entries (
+  key_id INTEGER NOT NULL,
+  id BLOB NOT NULL,
+  fields BLOB NOT NULL, -- msgpack: [field, value, field, value, …]
+  PRIMARY KEY (key_id, id)
+) WITHOUT ROWID;
+CREATE TABLE redis_stream_groups (
+  key_id INTEGER NOT NULL,
+  name BLOB NOT NULL,
+  last_id BLOB NOT NULL,
+  entries_read INTEGER, -- NULL: not known
+  PRIMARY KEY (key_id, name)
+) WITHOUT ROWID;
+CREATE TABLE redis_stream_consumers (
+  key_id INTEGER NOT NULL,
+  group_name BLOB NOT NULL,
+  name BLOB NOT NULL,
+  seen_at_ms INTEGER NOT NULL,
+  active_at_ms INTEGER, -- NULL: never
+  PRIMARY KEY (key_id, group_name, name)
+) WITHOUT ROWID;
+CREATE TABLE redis_stream_pending (
+  key_id INTEGER NOT NULL,
+  group_name BLOB NOT NULL,
+  id BLOB NOT NULL,
+  consumer BLOB NOT NULL,
+  delivered_at_ms INTEGER NOT NULL,
+  deliveries INTEGER NOT NULL,
+  PRIMARY KEY (key_id, group_name, id)
+) WITHOUT ROWID;
+
 -- What died as one row operation but still has rows: the id of a key, with its type, or of a
 -- space.
 CREATE TABLE redis_graves (
@@ -104,3 +165,14 @@ CREATE VIEW lists AS
          row_number() OVER (PARTITION BY i.key_id ORDER BY i.pos) - 1 AS "index",
          CAST(i.value AS TEXT) AS value
   FROM redis_list_items i JOIN redis_keys k ON k.id = i.key_id JOIN redis_databases d USING (space);
+CREATE VIEW hashes AS
+  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(f.field AS TEXT) AS field,
+         CAST(f.value AS TEXT) AS value,
+         datetime(f.expires_at_ms / 1000, 'unixepoch') AS expires_at
+  FROM redis_hash_fields f JOIN redis_keys k ON k.id = f.key_id JOIN redis_databases d USING (space);
+CREATE VIEW sets AS
+  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(m.member AS TEXT) AS member
+  FROM redis_set_members m JOIN redis_keys k ON k.id = m.key_id JOIN redis_databases d USING (space);
+CREATE VIEW zsets AS
+  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(m.member AS TEXT) AS member, m.score
+  FROM redis_zset_members m JOIN redis_keys k ON k.id = m.key_id JOIN redis_databases d USING (space);

@@ -3,14 +3,30 @@
 The schema is schema.sql; this is the only Python that names its tables' columns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
 from holdfast.store.lists import List
-from holdfast.store.ops import FIRST_ID, KEYS, LIST_ITEMS, SPACES, STRINGS, Op
+from holdfast.store.ops import (
+    FIRST_ID,
+    HASH_FIELDS,
+    KEYS,
+    LIST_ITEMS,
+    SET_MEMBERS,
+    SPACES,
+    STREAM_CONSUMERS,
+    STREAM_ENTRIES,
+    STREAM_GROUPS,
+    STREAM_META,
+    STREAM_PENDING,
+    STRINGS,
+    ZSET_MEMBERS,
+    Op,
+)
+from holdfast.store.types import COLLECTIONS, Value
 
 
 class RowTable(NamedTuple):
@@ -76,6 +92,26 @@ ROWS: dict[int, RowTable] = {
     KEYS: RowTable("redis_keys", key="id", values=("space", "name", "type", "expires_at_ms")),
     STRINGS: RowTable("redis_strings"),
     LIST_ITEMS: RowTable("redis_list_items", sub=("pos",)),
+    HASH_FIELDS: RowTable("redis_hash_fields", sub=("field",), values=("value", "expires_at_ms")),
+    SET_MEMBERS: RowTable("redis_set_members", sub=("member",), values=()),
+    ZSET_MEMBERS: RowTable("redis_zset_members", sub=("member",), values=("score",)),
+    STREAM_META: RowTable(
+        "redis_stream_meta", values=("last_id", "max_deleted_id", "entries_added")
+    ),
+    STREAM_ENTRIES: RowTable("redis_stream_entries", sub=("id",), values=("fields",)),
+    STREAM_GROUPS: RowTable(
+        "redis_stream_groups", sub=("name",), values=("last_id", "entries_read")
+    ),
+    STREAM_CONSUMERS: RowTable(
+        "redis_stream_consumers",
+        sub=("group_name", "name"),
+        values=("seen_at_ms", "active_at_ms"),
+    ),
+    STREAM_PENDING: RowTable(
+        "redis_stream_pending",
+        sub=("group_name", "id"),
+        values=("consumer", "delivered_at_ms", "deliveries"),
+    ),
 }
 
 
@@ -148,15 +184,39 @@ class Tables:
             )
         )
 
-    def value(self, key_id: int, type_name: str, on_load: Callable[[int], None]) -> bytes | List:
-        """What a cold key holds. A list comes without its elements, which it loads as needed.
+    def value(self, key_id: int, type_name: str, on_load: Callable[[int], None]) -> Value:
+        """What a cold key holds. A list comes without its elements, which it loads as needed;
+        `on_load` hears how many bytes each such loading brought into memory.
 
-        `on_load` hears how many bytes each loading brought into memory. Empty when its rows are
-        missing: recovery asks for keys that a fold left half written.
+        Empty when its rows are missing: recovery asks for keys that a fold left half written.
         """
         if type_name == "string":
             value = self._execute("SELECT value FROM redis_strings WHERE key_id = ?", (key_id,)).get
             return value or b""
+        if type_name == "list":
+            return self._list(key_id, on_load)
+        kind = COLLECTIONS[type_name]
+        collection = kind.cls(key_id)
+        for table, apply in kind.apply.items():
+            for sub, row in self._rows(table, key_id):
+                apply(collection, sub, row)
+        return collection
+
+    def _rows(self, table: int, key_id: int) -> Iterator[tuple[Any, Any]]:
+        """The rows of a key, as `sub` and `value` of row operations."""
+        spec = ROWS[table]
+        columns = ", ".join((*spec.sub, *spec.values))
+        subs = len(spec.sub)
+        for row in self._execute(
+            f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ?", (key_id,)
+        ):
+            sub, value = row[:subs], row[subs:]
+            yield (
+                (sub if subs > 1 else sub[0] if subs else None),
+                (value[0] if len(value) == 1 else value),
+            )
+
+    def _list(self, key_id: int, on_load: Callable[[int], None]) -> List:
         meta = self._execute(
             "SELECT length, off_grid, (SELECT min(pos) FROM redis_list_items WHERE key_id = ?1),"
             " (SELECT max(pos) FROM redis_list_items WHERE key_id = ?1)"

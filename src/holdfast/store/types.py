@@ -37,6 +37,8 @@ class CollectionType(NamedTuple):
         return tuple(self.apply)
 
 
+Value = bytes | Collection
+
 COLLECTIONS: dict[str, CollectionType] = {
     kind.name: kind for kind in (CollectionType("list", List, {LIST_ITEMS: List.apply}),)
 }
