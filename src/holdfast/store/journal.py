@@ -80,7 +80,7 @@ class Journal:
         rows: list[bytes] = []
         start = size = 0
         for end, op in enumerate(ops, 1):
-            size += len(op[3]) if isinstance(op[3], bytes) else 0
+            size += len(_encode(op))
             if size > LARGEST_ROW // 2 or end == len(ops):
                 rows.append(_encode(ops[start:end]))
                 start, size = end, 0
