@@ -2,8 +2,10 @@
 
 import math
 import re
+from typing import NamedTuple
 
 from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
+from holdfast.glob import Matcher, compile_glob
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -98,3 +100,45 @@ class Options:
 
     def integer(self, error: CommandError = NOT_AN_INTEGER) -> int:
         return parse_int(self.value(), error)
+
+
+INVALID_CURSOR = CommandError("ERR invalid cursor")
+_CURSOR = re.compile(rb"[+-]?[0-9]+|").fullmatch
+
+
+def parse_cursor(text: bytes) -> int:
+    """As strtoul reads it: with a sign, and nothing is 0."""
+    if _CURSOR(text) is None or len(text.lstrip(b"+-0")) > 20 or abs(int(text or b"0")) >= 1 << 64:
+        raise INVALID_CURSOR
+    return int(text or b"0") % (1 << 64)
+
+
+def parse_pattern(pattern: bytes) -> Matcher | None:
+    """None: every name, the empty one too."""
+    return None if pattern == b"*" else compile_glob(pattern)
+
+
+class ScanOptions(NamedTuple):
+    """What SCAN, HSCAN, SSCAN and ZSCAN take after the cursor."""
+
+    limit: int
+    matches: Matcher | None
+    type_name: str | None
+
+    @classmethod
+    def parse(cls, argv: list[bytes], start: int, *, takes_type: bool = False) -> "ScanOptions":
+        count, matches, type_name = 10, None, None
+        options = Options(argv, start)
+        while options:
+            word = options.word()
+            if word == b"COUNT":
+                count = options.integer()
+                if count < 1:
+                    raise SYNTAX
+            elif word == b"MATCH":
+                matches = parse_pattern(options.value())
+            elif word == b"TYPE" and takes_type:
+                type_name = options.value().decode("latin-1").lower()
+            else:
+                raise SYNTAX
+        return cls(count, matches, type_name)

@@ -1,14 +1,12 @@
 """Commands on keys of any type, and on whole databases; expiry is in expiry.py, OBJECT in
 object.py."""
 
-import re
 from functools import partial
 
-from holdfast.commands.args import Options, parse_int
+from holdfast.commands.args import Options, ScanOptions, parse_cursor, parse_int, parse_pattern
 from holdfast.commands.context import Context
 from holdfast.commands.table import command, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
-from holdfast.glob import Matcher, compile_glob
 from holdfast.resp import OK, Reply, Simple
 from holdfast.store.keyspace import GENERIC, Database
 
@@ -17,7 +15,6 @@ NO_SUCH_DATABASE = CommandError("ERR DB index is out of range")
 BEYOND_INT = CommandError(
     "ERR value is out of range, value must between -2147483648 and 2147483647"
 )
-INVALID_CURSOR = CommandError("ERR invalid cursor")
 
 generic = partial(command, group="generic", categories="keyspace")
 server = partial(command, group="server")
@@ -90,7 +87,7 @@ def keys(c: Context, argv: list[bytes]) -> Reply:
 
     KEYS pattern
     """
-    matches = _matcher(argv[1])
+    matches = parse_pattern(argv[1])
     names = c.keyspace.names(c.db.space)
     return tuple(names if matches is None else filter(matches, names))
 
@@ -107,23 +104,8 @@ def scan(c: Context, argv: list[bytes]) -> Reply:
 
     SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
     """
-    cursor = _cursor(argv[1])
-    count = 10
-    matches: Matcher | None = None
-    type_name: str | None = None
-    options = Options(argv, 2)
-    while options:
-        word = options.word()
-        if word == b"COUNT":
-            count = options.integer()
-            if count < 1:
-                raise SYNTAX
-        elif word == b"MATCH":
-            matches = _matcher(options.value())
-        elif word == b"TYPE":
-            type_name = options.value().decode("latin-1").lower()
-        else:
-            raise SYNTAX
+    cursor = parse_cursor(argv[1])
+    count, matches, type_name = ScanOptions.parse(argv, 2, takes_type=True)
     cursor, found = c.keyspace.scan(c.db.space, cursor, count)
     return [
         b"%d" % cursor,
@@ -304,21 +286,6 @@ def swapdb(c: Context, argv: list[bytes]) -> Reply:
 
 
 # -- parts ------------------------------------------------------------------------------------
-
-
-def _matcher(pattern: bytes) -> Matcher | None:
-    """None: every name, the empty one too."""
-    return None if pattern == b"*" else compile_glob(pattern)
-
-
-_CURSOR = re.compile(rb"[+-]?[0-9]+|").fullmatch
-
-
-def _cursor(text: bytes) -> int:
-    """As strtoul reads it: with a sign, and nothing is 0."""
-    if _CURSOR(text) is None or len(text.lstrip(b"+-0")) > 20 or abs(int(text or b"0")) >= 1 << 64:
-        raise INVALID_CURSOR
-    return int(text or b"0") % (1 << 64)
 
 
 def _int(text: bytes, error: CommandError | None = None) -> int:
