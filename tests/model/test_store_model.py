@@ -465,6 +465,7 @@ def _copy_files(source: Path, target: Path) -> None:
 def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
+    patch.setattr(fold, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
     patch.setattr(fold, "COALESCE_OPS", rng.choice([1, 5, 1000]))
     patch.setattr(fold, "LARGEST_SORT", rng.choice([1, 3, 2048]))
     patch.setattr(store, "EVICTION_SLICE", rng.choice([2, 64]))

@@ -9,9 +9,9 @@ Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 import apsw
@@ -20,13 +20,15 @@ from holdfast.errors import StorageError
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
-from holdfast.store.tables import ROWS
+from holdfast.store.tables import ROWS, put_sql
 from holdfast.store.types import COLLECTIONS
 
-SLICE_ROWS = 200
+SLICE_ROWS = 500
+KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
+STATEMENT_ROWS = 50
 SLICE_BYTES = 256 * 1024
 COALESCE_OPS = 2000  # about as long as a slice of rows
-PASS_OPS = 100_000  # a pass starts at this many operations …
+PASS_OPS = 200_000  # a pass starts at this many operations …
 PASS_BYTES = 32 << 20  # … or this many bytes, or when the server is idle
 
 # Rows are sorted bucket by bucket, because one sort of 100k rows takes 0.1-0.2 s.
@@ -132,8 +134,9 @@ class Fold:
         dead: set[int] = set()
         try:
             yield from self._coalesce(batches, rows, dead)
+            has_spaces = any(bucket[0] == SPACES for bucket in rows)
             yield from self._write(rows, dead, first_new_id)
-            if any(bucket[0] == SPACES for bucket in rows):
+            if has_spaces:
                 self._bury_spaces()
             yield from self._delete_batches(batches)
         except apsw.Error:
@@ -146,8 +149,6 @@ class Fold:
             raise
         keyspace.end_fold()
         self._touched_in_pass = set()
-        if batches:
-            self.folded_lsn = batches[-1][0]
         yield from self._empty_graves()
 
     def _coalesce(
@@ -176,21 +177,22 @@ class Fold:
     def _write(self, rows: Rows, dead: set[int], first_new_id: int) -> Generator[None]:
         """Write the rows, sorted. `dead` keys lose everything, or were never in the tables."""
         slice_ops: list[Op] = []
-        slice_bytes = 0
+        slice_cost = slice_bytes = 0
         total = sum(map(len, rows.values())) or 1
         share = self._pass_ops / total
         for bucket in sorted(rows):
-            for op in _in_order(rows[bucket]):
+            for op in _in_order(rows.pop(bucket)):  # to free 100k rows at once takes 10 ms
                 table, key_id, _, value = op
                 if key_id in dead and (table != KEYS or key_id >= first_new_id):
                     continue
                 slice_ops.append(op)
+                slice_cost += KEY_ROW_COST if table == KEYS else 1
                 if type(value) is bytes:
                     slice_bytes += len(value)
-                if len(slice_ops) >= SLICE_ROWS or slice_bytes >= SLICE_BYTES:
+                if slice_cost >= SLICE_ROWS or slice_bytes >= SLICE_BYTES:
                     self._write_slice(slice_ops)
                     self._pass_done_ops += int(len(slice_ops) * share)
-                    slice_ops, slice_bytes = [], 0
+                    slice_ops, slice_cost, slice_bytes = [], 0, 0
                     yield
         if slice_ops:
             self._write_slice(slice_ops)
@@ -202,7 +204,7 @@ class Fold:
             for (table, is_gone), group in groupby(ops, key=_table_and_gone):
                 rows, same = ROWS[table], list(group)
                 if not is_gone:
-                    connection.executemany(rows.put, rows.bindings(same))
+                    self._put(table, rows.bindings(same))
                     continue
                 places = rows.places(same)
                 if table == KEYS:
@@ -210,14 +212,27 @@ class Fold:
                     connection.executemany(ROWS[STRINGS].delete, places)
                 connection.executemany(rows.delete, places)
 
+    def _put(self, table: int, bindings: Sequence[Sequence[object]]) -> None:
+        """Many rows to a statement, which saves a quarter of their time, then the rest."""
+        connection = self._connection
+        whole = len(bindings) // STATEMENT_ROWS * STATEMENT_ROWS
+        for start in range(0, whole, STATEMENT_ROWS):
+            values = tuple(chain.from_iterable(bindings[start : start + STATEMENT_ROWS]))
+            connection.execute(put_sql(table, STATEMENT_ROWS), values)
+        connection.executemany(put_sql(table, 1), bindings[whole:])
+
     def _delete_batches(self, batches: list[tuple[int, list[Op], int]]) -> Generator[None]:
-        nbytes = 0
-        for index, (lsn, _, size) in enumerate(batches):
-            nbytes += size
-            if nbytes >= SLICE_BYTES or index == len(batches) - 1:
-                self._connection.execute("DELETE FROM journal WHERE lsn <= ?", (lsn,))
-                nbytes = 0
-                yield
+        """In the journal and in the list, which thereby has what the journal has."""
+        while batches:
+            nbytes = count = 0
+            while count < len(batches) and nbytes < SLICE_BYTES:
+                lsn, _, size = batches[count]
+                nbytes += size
+                count += 1
+            self._connection.execute("DELETE FROM journal WHERE lsn <= ?", (lsn,))
+            self.folded_lsn = lsn
+            del batches[:count]
+            yield
 
     # -- graves -------------------------------------------------------------------------------
 

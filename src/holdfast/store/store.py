@@ -16,8 +16,8 @@ from holdfast.store.tables import Tables
 
 MEMORY = ":memory:"
 
-# A slice folds 200 rows, so this is twice as fast as they can come.
-OPS_PER_SLICE = 100
+# A slice folds 500 rows, so this is twice as fast as they can come.
+OPS_PER_SLICE = 250
 
 EVICTION_SLICE = 64  # candidates looked at per turn, so about 0.2 ms
 

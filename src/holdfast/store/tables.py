@@ -4,7 +4,7 @@ The schema is schema.sql; this is the only Python that names its tables' columns
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import apsw
@@ -58,17 +58,18 @@ class RowTable(NamedTuple):
             return (op[1],)
         return (op[1], *sub) if len(self.sub) > 1 else (op[1], sub)
 
-    @property
-    def put(self) -> str:
+    def put(self, rows: int) -> str:
         """`ON CONFLICT DO UPDATE` rather than REPLACE: the triggers that count rows must see an
         update as an update."""
         if self.takes_operations:
-            numbers = ["?2", "?3", "?4"] if self.sub else ["?2", "?4"]
+            used = (2, 3, 4) if self.sub else (2, 4)
+            groups = [[f"?{4 * row + number}" for number in used] for row in range(rows)]
         else:
-            numbers = ["?"] * (1 + len(self.sub) + len(self.values))
+            groups = [["?"] * (1 + len(self.sub) + len(self.values))] * rows
+        values = ", ".join(f"({', '.join(group)})" for group in groups)
         sets = ", ".join(f"{column} = excluded.{column}" for column in self.values)
         action = f"UPDATE SET {sets}" if sets else "NOTHING"
-        return f"INSERT INTO {self.name} VALUES ({', '.join(numbers)}) ON CONFLICT DO {action}"
+        return f"INSERT INTO {self.name} VALUES {values} ON CONFLICT DO {action}"
 
     @property
     def delete(self) -> str:
@@ -113,6 +114,11 @@ ROWS: dict[int, RowTable] = {
         values=("consumer", "delivered_at_ms", "deliveries"),
     ),
 }
+
+
+@cache
+def put_sql(table: int, rows: int) -> str:
+    return ROWS[table].put(rows)
 
 
 class Tables:
