@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.wire.grammar import (
+    BAD_CURSORS,
     BAD_NUMBERS,
+    EXPIRE_NOW,
     GRAMMAR,
     GROUP_WEIGHTS,
     KEYS,
@@ -137,6 +139,8 @@ def is_safe(argv: Sequence[bytes]) -> bool:
         return timeout in _HARMLESS_TIMEOUT or timeout in WORDS
     if name == b"client" and len(argv) > 2 and argv[1].lower() == b"reply":
         return argv[2].lower() not in (b"off", b"skip")
+    if name == b"scan" and len(argv) > 1:  # all at once: what else is seen, is each server's own
+        return argv[1] in BAD_CURSORS or (argv[1] == b"0" and b"1000" in argv)
     if name == b"command":  # not about commands that are not here, so not about all
         return len(argv) > 2 and b"SYNC" not in argv
     return True
@@ -144,6 +148,8 @@ def is_safe(argv: Sequence[bytes]) -> bool:
 
 def command(rng: random.Random, is_wanted: Callable[[Form], bool]) -> Argv:
     """One command: as the grammar says, or in one of five cases with a mistake."""
+    if rng.randrange(50) == 0:
+        return EXPIRE_NOW, rng.choice(KEYS)
     while True:
         group = rng.choices(list(GROUP_WEIGHTS), list(GROUP_WEIGHTS.values()))[0]
         forms = [form for form in FORMS[group] if is_wanted(form)]

@@ -58,7 +58,6 @@ GRAMMAR = {
         PEXPIREAT key unix_ms [(NX|XX|GT|LT)]
         PEXPIRETIME key
         PTTL key
-        RANDOMKEY
         RENAME key key
         RENAMENX key key
         SCAN cursor COUNT many [MATCH pattern] [TYPE type]
@@ -171,6 +170,8 @@ BAD_TIMES = [
     b"9223370000000000", b"-9223372036854775", *EDGE_NUMBERS, *BAD_NUMBERS,
 ]  # fmt: skip
 
+BAD_CURSORS = [b"abc", b"1 ", b"1.5", b"99999999999999999999999"]
+
 KEYS = [
     b"str", b"int", b"float", b"long", b"max", b"ttl", b"list", b"list2", b"one", b"nums",
     b"listttl", b"missing", b"missing2", b"", b"bin\x00\xff\r\n",
@@ -185,7 +186,7 @@ SEED: list[Argv] = [
     (b"SET", b"max", INT64_MAX),
     (b"SET", b"ttl", b"12", b"PXAT", FUTURE_MS),
     (b"RPUSH", b"list", b"a", b"b", b"c", b"a", b"", b"42"),
-    (b"RPUSH", b"list2", *(b"%d" % n for n in range(300))),
+    (b"RPUSH", b"list2", *(b"%d" % n for n in range(2000))),  # several chunks, with us
     (b"RPUSH", b"one", b"x"),
     (b"RPUSH", b"nums", b"3", b"1.5", b"-2", b"10"),
     (b"RPUSH", b"listttl", b"a", b"b"),
@@ -208,6 +209,7 @@ WORDS = [
 
 # A time that no other command of the sequence uses: `finish` puts it in. Were two the same, GT and
 # LT would depend on whether a millisecond passed between them.
+EXPIRE_NOW = b"<expire now>"  # not a command: this key's time comes
 SECONDS, MILLISECONDS, TIMEOUT = b"<seconds>", b"<milliseconds>", b"<timeout>"
 
 
@@ -239,7 +241,7 @@ KINDS = {
         ],
         3,
     ),
-    "index": Kind([b"0", b"1", b"-1", b"2", b"-2", b"3", b"-4", b"5", b"100", b"-100"], _NUMBERS),
+    "index": Kind([b"0", b"1", b"-1", b"2", b"-2", b"3", b"-4", b"5", b"1000", b"-999"], _NUMBERS),
     "offset": Kind([b"0", b"1", b"5", b"11", b"50"], [b"-1", b"536870912", *_NUMBERS]),
     "count": Kind([b"1", b"2", b"0", b"3", b"-1", b"-2", b"10"], _NUMBERS),
     "many": Kind([b"1000"], [b"0", b"-1", *BAD_NUMBERS]),
@@ -250,7 +252,7 @@ KINDS = {
     "unix_ms": Kind([FUTURE_MS, b"4102444800001", b"5000000000000"], [b"1", *BAD_TIMES], 3),
     "timeout": Kind([TIMEOUT], [b"-1", b"nan", b"inf", b"1e300", *BAD_NUMBERS], 3),
     "db": Kind([b"0", b"1", b"9"], [b"15", b"16", b"-1", *_NUMBERS]),
-    "cursor": Kind([b"0"], [b"-1", b"abc", b"", b"1 ", b"99999999999999999999999"]),
+    "cursor": Kind([b"0"], BAD_CURSORS),
     "type": Kind([b"string", b"list", b"LIST", b"hash", b"nope", b""]),
     "pattern": Kind([
         b"*", b"l*", b"?nt", b"[a-l]*", b"[^s]*", b"\\*", b"str", b"*t*", b"h[", b"", b"[z-a]*",

@@ -35,12 +35,15 @@ EFFORT = settings(
 pytestmark = [pytest.mark.oracle, pytest.mark.timeout(120 * max(TIMES_LONGER, 1))]
 
 
+OURS = ("--appendfsync", "no", "--enable-debug-command", "yes")
+
+
 @contextmanager
 def both_servers(folder: Path, *our_options: str) -> Iterator[Servers]:
     # Redis looks for clients that waited long enough once a tick: let it tick often.
     with (
         RedisServer(folder / "theirs", "--hz", "500") as theirs,
-        HoldfastServer(folder / "ours", "--appendfsync", "no", *our_options) as ours,
+        HoldfastServer(folder / "ours", *OURS, *our_options) as ours,
     ):
         yield Servers(ours, theirs)
 
@@ -196,6 +199,7 @@ LEFT_OUT = {
     "monitor": "never ends",
     "object|help": "help-text",
     "quit": "ends the connection",
+    "randomkey": "random, and expires what it meets",
     "shutdown": "ends the server",
     "slowlog|help": "help-text",
 }
