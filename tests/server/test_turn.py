@@ -3,12 +3,14 @@ failed sync does to it."""
 
 import asyncio
 import queue
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from holdfast.server import families as families
+from holdfast.server import turn
 from holdfast.server.engine import Engine
 from holdfast.server.session import Session
 from holdfast.store.store import FileStore
@@ -62,6 +64,7 @@ class Server:
         self.store = FileStore(path)
         monkeypatch.setattr(self.store.journal, "sync", self.disk.sync)
         self.engine = Engine(self.store)
+        monkeypatch.setattr(turn, "SYNC_HERE_BELOW_S", 0.0)
         self.engine.turn.start(asyncio.get_running_loop())
 
     def client(self) -> tuple[Session, Wire]:
@@ -172,6 +175,26 @@ def test_a_failed_sync_turns_every_waiting_reply_into_one_error_each(
         server.send(session, b"SET c 3")
         await turns()
         assert wire.sent[3].startswith(b"-MISCONF ")
+
+    run(tmp_path, monkeypatch, scenario)
+
+
+def test_a_quick_disk_is_waited_for_on_the_loop_and_a_slow_one_on_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        threads: list[str] = []
+        monkeypatch.setattr(turn, "SYNC_HERE_BELOW_S", 60.0)
+        monkeypatch.setattr(
+            server.store.journal, "sync", lambda: threads.append(threading.current_thread().name)
+        )
+        session, wire = server.client()
+        server.send(session, b"SET k 1")
+        await wire.receive(1)
+        monkeypatch.setattr(turn, "SYNC_HERE_BELOW_S", 0.0)
+        server.send(session, b"SET k 2")
+        await wire.receive(2)
+        assert threads == [threading.current_thread().name, "holdfast-flusher"]
 
     run(tmp_path, monkeypatch, scenario)
 

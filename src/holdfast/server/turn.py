@@ -10,6 +10,7 @@ import enum
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +28,10 @@ Job = Callable[[], None]
 Done = Callable[[Exception | None], object]
 
 CHECKPOINT_PAGES = 4096  # 16 MB of WAL
+
+# A disk that usually syncs faster than this is waited for on the loop: handing over to a thread
+# and back costs more than is gained meanwhile (see docs/decisions/0003-where-to-wait-for-the-disk.md).
+SYNC_HERE_BELOW_S = 0.001
 
 
 class Worker(threading.Thread):
@@ -79,6 +84,7 @@ class Turn:
         self._checkpoint = Checkpoint.NOT_DUE
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: tuple[Worker, ...] = ()
+        self._usual_sync_s = 0.0  # a running average
         self._landed: asyncio.Future[None] | None = None
         self.syncs = self.checkpoints = 0
         self.refuses_writes = False  # the engine does: nothing can be committed
@@ -200,11 +206,24 @@ class Turn:
     def _sync(self, batch: Batch) -> None:
         self._in_flight = self._holding = True
         self._unsynced = False
-        job = self._store.sync
         if self._checkpoint is Checkpoint.REST_IS_DUE:
             self._checkpoint = Checkpoint.EMPTYING_WAL
-            job = self._store.sync_and_checkpoint
-        self._submit(0, job, partial(self._synced, batch))
+            self._submit(0, self._store.sync_and_checkpoint, partial(self._synced, batch))
+        elif self._usual_sync_s < SYNC_HERE_BELOW_S:
+            error: Exception | None = None
+            try:
+                self._timed_sync()
+            except OSError as failed:
+                error = failed
+            self._synced(batch, error)
+        else:
+            self._submit(0, self._timed_sync, partial(self._synced, batch))
+
+    def _timed_sync(self) -> None:
+        started_s = time.perf_counter()
+        self._store.sync()
+        elapsed_s = time.perf_counter() - started_s
+        self._usual_sync_s += (elapsed_s - self._usual_sync_s) / 8
 
     def _synced(self, batch: Batch, error: Exception | None) -> None:
         self._in_flight = self._holding = False
