@@ -20,6 +20,7 @@ from holdfast.client.errors import (
 )
 from holdfast.client.hooks import ConnectionEvent, GuardedHooks, Hooks
 from holdfast.client.options import Backoff, Options
+from holdfast.client.single import send_many
 from holdfast.client.state import State
 from tests.client.fakes import FakeServer, Rig, turns
 
@@ -143,6 +144,49 @@ def test_a_full_transport_keeps_requests_unsent_until_it_drains() -> None:
         rig.server.link.say(b"+a\r\n")
         assert await future == b"a"
         await rig.connection.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("end", ["lost", "timeout"])
+def test_a_request_that_is_cut_short_keeps_the_replies_that_came(end: str) -> None:
+    async def scenario() -> None:
+        rig = await Rig().open()
+        commands = [("GET", "a"), ("GET", "b"), ("GET", "c")]
+        future = send_many(rig.connection, list(commands), timeout_s=1)
+        await turns()
+        link = rig.server.link
+        link.say(b"+a\r\n")
+        if end == "lost":
+            link.cut()
+        else:
+            rig.clock.advance(1)
+        slots = await future
+        assert slots[0] == b"a"
+        assert [slot.may_have_executed for slot in slots[1:]] == [True, True]
+        if end == "timeout":
+            other = rig.submit("GET", "d")
+            await turns()
+            link.say(b"+b\r\n+c\r\n+d\r\n")
+            assert await other == b"d"
+            assert len(slots) == 3
+            assert isinstance(slots[1], RequestTimeoutError)
+        await rig.connection.close(0)
+
+    run(scenario())
+
+
+def test_a_request_that_was_never_sent_raises() -> None:
+    async def scenario() -> None:
+        rig = await Rig().open()
+        rig.server.link.protocol.pause_writing()
+        future = send_many(rig.connection, [("GET", "a")], timeout_s=1)
+        await turns()
+        rig.clock.advance(1)
+        with pytest.raises(RequestTimeoutError) as caught:
+            await future
+        assert caught.value.is_retryable
+        await rig.connection.close(0)
 
     run(scenario())
 

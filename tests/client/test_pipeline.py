@@ -94,6 +94,7 @@ def test_each_request_fails_once_and_the_cancelled_not_at_all() -> None:
     assert a.got == [1]
     assert b.got == []
     assert [type(error) for error in c.got] == [ClosedError]
+    assert (pipeline.requests, pipeline.bytes) == (0, 0)
 
 
 def test_failing_what_was_sent_leaves_what_was_not() -> None:

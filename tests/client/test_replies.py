@@ -152,7 +152,7 @@ def test_noise_raises_nothing_but_protocol_errors(rng: random.Random) -> None:
     for _ in range(3000):
         wire = bytearray(b"".join(rng.choices(wires, k=rng.randint(1, 6))))
         for _ in range(rng.randint(0, 4)):
-            at = rng.randrange(len(wire))
+            at = rng.randrange(len(wire) + 1)
             wire[at : at + rng.randint(0, 2)] = rng.choice([b"", b"\r\n", b"9", rng.randbytes(2)])
         parser = ReplyParser()
         pos = 0

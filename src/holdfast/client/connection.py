@@ -4,7 +4,7 @@ What holds by construction:
 
 - One owner. Requests enter through `submit`, which only queues; writing happens in `_flush`,
   reading in `on_replies`, connecting in `_run`. All of it runs on one event loop, so no two of
-  these ever overlap, and only the present link can change anything (`on_lost` ignores others).
+  these ever overlap. A link that ended, or was given up, says nothing any more.
 - No lost wake-up. `submit` schedules `_flush` unless it is scheduled; `_flush` says that it no
   longer is *before* it empties the queue. When it must not write (not open, or the transport is
   full), opening and `on_writable` schedule it again. So a queued request always has a flush to
@@ -224,8 +224,8 @@ class Connection:
         self._schedule_flush()
 
     def on_lost(self, link: Link, error: Exception) -> None:
-        if link is not self._link:
-            return  # an older link, or one that was given up already
+        # A link tells its end once, and not at all if we closed it; so this is the present one.
+        assert link is self._link
         self._link = None
         self._receiver.fail_sent(lambda: _lost_error(error))
         if self.state is State.OPEN:

@@ -94,7 +94,12 @@ class PubSub:
                 raise StopAsyncIteration
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiting)
-            await waiting
+            try:
+                await waiting
+            except asyncio.CancelledError:
+                if waiting.done() and not waiting.cancelled():
+                    self._wake_one()  # the message is still there, for somebody else
+                raise
         return self._messages.popleft()
 
     # -- inside -------------------------------------------------------------------------------
@@ -159,6 +164,9 @@ class PubSub:
             self._messages.popleft()  # a reader that slow loses the oldest
             self.losses += 1
         self._messages.append(message)
+        self._wake_one()
+
+    def _wake_one(self) -> None:
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
