@@ -1,18 +1,30 @@
-"""Which keys in memory expire next. Cold keys are found by the index in the file."""
+"""Which keys and hash fields in memory expire next. Cold ones are found by indexes in the file."""
 
 import heapq
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from holdfast.store.hashes import Hash
+
 if TYPE_CHECKING:
-    from holdfast.store.keyspace import Key, Keyspace
+    from holdfast.store.keyspace import Database, Key, Keyspace
+
+
+def _expires_at_ms(key: "Key") -> int | None:
+    return key.expires_at_ms
+
+
+def fields_scheduled_ms(key: "Key") -> int | None:
+    return key.value.scheduled_ms if type(key.value) is Hash else None
 
 
 class ExpiryHeap:
-    """A heap with stale entries: a key whose expiry changed is pushed again, not moved."""
+    """A heap with stale entries: a key whose time changed is pushed again, not moved."""
 
-    __slots__ = ("_heap", "_pushes", "_sweep_at")
+    __slots__ = ("_heap", "_pushes", "_sweep_at", "_time_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, time_ms: "Callable[[Key], int | None]" = _expires_at_ms) -> None:
+        self._time_ms = time_ms
         self._heap: list[tuple[int, int, Key]] = []
         self._pushes = 0  # breaks ties, so that keys are never compared
         self._sweep_at = 10_000
@@ -21,20 +33,21 @@ class ExpiryHeap:
         return len(self._heap)
 
     def push(self, key: "Key") -> None:
-        assert key.expires_at_ms is not None
+        time_ms = self._time_ms(key)
+        assert time_ms is not None
         self._pushes += 1
-        heapq.heappush(self._heap, (key.expires_at_ms, self._pushes, key))
+        heapq.heappush(self._heap, (time_ms, self._pushes, key))
         if len(self._heap) >= self._sweep_at:
             self._drop_stale()
 
     def keys(self, limit: int) -> list["Key"]:
         """Keys that have an expiry; some may be in it twice."""
-        return [entry[2] for entry in self._heap[:limit] if _is_current(entry)]
+        return [entry[2] for entry in self._heap[:limit] if self._is_current(entry)]
 
     def _drop_stale(self) -> None:
         """A key refreshed for ever must not leave an entry for each refresh. The heap doubled
         since the last sweep, which pays for this one."""
-        self._heap = [entry for entry in self._heap if _is_current(entry)]
+        self._heap = [entry for entry in self._heap if self._is_current(entry)]
         heapq.heapify(self._heap)
         self._sweep_at = max(10_000, 2 * len(self._heap))
 
@@ -44,18 +57,17 @@ class ExpiryHeap:
         heap = self._heap
         while heap and heap[0][0] <= now_ms and len(due) < limit:
             entry = heapq.heappop(heap)
-            if _is_current(entry):
+            if self._is_current(entry):
                 due.append(entry[2])
         return due
 
-
-def _is_current(entry: tuple[int, int, "Key"]) -> bool:
-    expires_at_ms, _, key = entry
-    return key.expires_at_ms == expires_at_ms and key.is_attached
+    def _is_current(self, entry: tuple[int, int, "Key"]) -> bool:
+        time_ms, _, key = entry
+        return self._time_ms(key) == time_ms and key.is_attached
 
 
 def expire_due(keyspace: "Keyspace", limit: int) -> int:
-    """Remove keys whose time has come, at most about `limit`; returns how many."""
+    """Remove keys and fields whose time has come, at most about `limit`; returns how many."""
     now_ms = keyspace.now_ms
     by_space = {database.space.id: database for database in keyspace.databases}
     count = 0
@@ -69,5 +81,22 @@ def expire_due(keyspace: "Keyspace", limit: int) -> int:
             database = by_space.get(space_id)
             # Looking at an expired key removes it.
             if database is not None and database.find(name) is None:
+                count += 1
+    return count + _expire_fields_due(keyspace, limit, by_space)
+
+
+def _expire_fields_due(keyspace: "Keyspace", limit: int, by_space: "dict[int, Database]") -> int:
+    now_ms = keyspace.now_ms
+    count = 0
+    while count < limit and (due := keyspace.expiring_fields.pop_due(now_ms, 1)):
+        database = by_space.get(due[0].space.id)
+        if database is not None:
+            count += database.expire_fields(due[0], limit - count)
+            keyspace.watch_fields(due[0], afresh=True)
+    if keyspace.tables is not None and any(database.space.cold for database in by_space.values()):
+        for space_id, name in keyspace.tables.with_fields_due(now_ms, limit):
+            database = by_space.get(space_id)
+            if database is not None and name not in database.space.keys:
+                database.find(name)  # loading schedules it, finding removes what is due
                 count += 1
     return count

@@ -5,12 +5,14 @@ SQL: what is only in the file comes through `Tables`, what changes leaves as row
 """
 
 import random
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.errors import WRONG_TYPE
-from holdfast.store.expiry import ExpiryHeap
+from holdfast.store.expiry import ExpiryHeap, fields_scheduled_ms
+from holdfast.store.hashes import Hash
 from holdfast.store.ops import FIRST_ID, KEYS, SPACES, STRINGS, Op, Undo
 from holdfast.store.renamed import Renamed
 from holdfast.store.types import TYPE_NAMES, Collection, Value
@@ -114,6 +116,10 @@ class Database:
         if key.expires_at_ms is not None and key.expires_at_ms <= keyspace.now_ms:
             self.expire(key)
             return None
+        if keyspace.has_expiring_fields and type(key.value) is Hash:
+            self.expire_fields(key, sys.maxsize)
+            if not key.value:
+                return None
         key.accessed_s = keyspace.now_s
         return key
 
@@ -231,6 +237,7 @@ class Database:
         value = key.value.copy(keyspace.next_id, keyspace)
         twin = self._new(name, value, key.expires_at_ms)
         ops.insert(row_at, ops.pop())  # recovery has to hear of a key before its elements
+        keyspace.watch_fields(twin)
         self.notify(name, b"new", NEW)
         return twin
 
@@ -311,6 +318,18 @@ class Database:
         self.keyspace.expired += 1
         self.notify(key.name, b"expired", EXPIRED)
 
+    def expire_fields(self, key: Key, limit: int) -> int:
+        """Remove fields of a hash whose time has come, and the hash if none is left; how many."""
+        keyspace = self.keyspace
+        value = key.value
+        if type(value) is not Hash or (due := value.next_expiry_ms) is None:
+            return 0
+        if due > keyspace.now_ms:
+            return 0
+        count = value.expire_due(keyspace.now_ms, limit, keyspace)
+        self.shrunk(key, b"hexpired", HASH)
+        return count
+
     def notify(self, name: bytes, event: bytes, kind: int) -> None:
         keyspace = self.keyspace
         if keyspace.notify_kinds & kind:
@@ -388,6 +407,8 @@ class Keyspace:
         self.folding: dict[int, Key] = {}
         self.ready: list[tuple[Database, bytes]] = []  # names that waiters may now be served from
         self.expiring = ExpiryHeap()
+        self.expiring_fields = ExpiryHeap(fields_scheduled_ms)
+        self.has_expiring_fields = False  # whether there ever were any
         self.renamed = Renamed()
         for database in self.databases:
             database.space = self._first_space(database.index)
@@ -435,6 +456,18 @@ class Keyspace:
             self.attach(key)
             if key.expires_at_ms is not None:
                 self.expiring.push(key)
+            self.watch_fields(key, afresh=True)
+
+    def watch_fields(self, key: Key, afresh: bool = False) -> None:
+        """Have a hash looked at when the first of its fields expires. `afresh`: a look that was
+        planned before is over, or lost."""
+        value = key.value
+        if type(value) is not Hash or (due := value.next_expiry_ms) is None:
+            return
+        self.has_expiring_fields = True
+        if afresh or value.scheduled_ms is None or due < value.scheduled_ms:
+            value.scheduled_ms = due
+            self.expiring_fields.push(key)
 
     def put_back(self, key: Key, value: bytes) -> None:
         self.used_bytes += len(value) - len(key.value)
@@ -460,6 +493,7 @@ class Keyspace:
         self.attach(key)
         if expires_at_ms is not None:
             self.expiring.push(key)
+        self.watch_fields(key)
         return key
 
     def _loaded(self, nbytes: int) -> None:

@@ -68,6 +68,9 @@ class _Replay:
             for key_id, key in sorted(self._keys.items())
             if key is not None and key_id >= keyspace.boundary
         ]
+        for key in self._keys.values():
+            if key is not None:
+                keyspace.watch_fields(key, afresh=True)
         # Values changed while they were attached, and names were taken for a while by two.
         keyspace.used_bytes = sum(database.space.nbytes for database in keyspace.databases)
 

@@ -81,17 +81,22 @@ CREATE TRIGGER redis_list_items_removed AFTER DELETE ON redis_list_items BEGIN
     WHERE key_id = old.key_id;
 END;
 
+-- Hashes and sets: `ordinal` is the order in which fields and members came.
 CREATE TABLE redis_hash_fields (
   key_id INTEGER NOT NULL,
   field BLOB NOT NULL,
   value BLOB NOT NULL,
+  ordinal INTEGER NOT NULL,
   expires_at_ms INTEGER,
   PRIMARY KEY (key_id, field)
 ) WITHOUT ROWID;
+CREATE INDEX redis_hash_fields_by_expiry ON redis_hash_fields (expires_at_ms)
+  WHERE expires_at_ms IS NOT NULL;
 
 CREATE TABLE redis_set_members (
   key_id INTEGER NOT NULL,
   member BLOB NOT NULL,
+  ordinal INTEGER NOT NULL,
   PRIMARY KEY (key_id, member)
 ) WITHOUT ROWID;
 

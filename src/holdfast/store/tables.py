@@ -93,8 +93,10 @@ ROWS: dict[int, RowTable] = {
     KEYS: RowTable("redis_keys", key="id", values=("space", "name", "type", "expires_at_ms")),
     STRINGS: RowTable("redis_strings"),
     LIST_ITEMS: RowTable("redis_list_items", sub=("pos",)),
-    HASH_FIELDS: RowTable("redis_hash_fields", sub=("field",), values=("value", "expires_at_ms")),
-    SET_MEMBERS: RowTable("redis_set_members", sub=("member",), values=()),
+    HASH_FIELDS: RowTable(
+        "redis_hash_fields", sub=("field",), values=("value", "ordinal", "expires_at_ms")
+    ),
+    SET_MEMBERS: RowTable("redis_set_members", sub=("member",), values=("ordinal",)),
     ZSET_MEMBERS: RowTable("redis_zset_members", sub=("member",), values=("score",)),
     STREAM_META: RowTable(
         "redis_stream_meta", values=("last_id", "max_deleted_id", "entries_added")
@@ -177,6 +179,16 @@ class Tables:
         return list(
             self._execute(
                 "SELECT space, name FROM redis_keys WHERE expires_at_ms <= ? LIMIT ?",
+                (now_ms, limit),
+            )
+        )
+
+    def with_fields_due(self, now_ms: int, limit: int) -> list[tuple[int, bytes]]:
+        """`(space, name)` of hashes that have a field whose time has come."""
+        return list(
+            self._execute(
+                "SELECT DISTINCT space, name FROM redis_hash_fields JOIN redis_keys ON id = key_id"
+                " WHERE redis_hash_fields.expires_at_ms <= ? LIMIT ?",
                 (now_ms, limit),
             )
         )

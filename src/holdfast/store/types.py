@@ -7,8 +7,10 @@ Strings are no collections: their value is `bytes`, and their one row goes with 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
+from holdfast.store.hashes import Hash
 from holdfast.store.lists import List
-from holdfast.store.ops import LIST_ITEMS, ChangeLog
+from holdfast.store.ops import HASH_FIELDS, LIST_ITEMS, SET_MEMBERS, ChangeLog
+from holdfast.store.sets import Set
 
 
 class Collection(Protocol):
@@ -40,7 +42,12 @@ class CollectionType(NamedTuple):
 Value = bytes | Collection
 
 COLLECTIONS: dict[str, CollectionType] = {
-    kind.name: kind for kind in (CollectionType("list", List, {LIST_ITEMS: List.apply}),)
+    kind.name: kind
+    for kind in (
+        CollectionType("list", List, {LIST_ITEMS: List.apply}),
+        CollectionType("hash", Hash, {HASH_FIELDS: Hash.apply}),
+        CollectionType("set", Set, {SET_MEMBERS: Set.apply}),
+    )
 }
 
 TYPE_NAMES: dict[type, str] = {bytes: "string"} | {

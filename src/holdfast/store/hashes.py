@@ -1,0 +1,167 @@
+"""The value of a hash key. Every mutator reports the rows it changes to the log it is given last.
+
+Nothing here knows key names, replies or SQL. Order, random choice and scans are in ordered.py;
+who calls `expire_due`, and when, is the keyspace's business.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from holdfast.store.ops import HASH_FIELDS, ChangeLog
+from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
+
+Field = tuple[bytes, int, int | None]  # value, ordinal, expires_at_ms: as its row has them
+
+FEWEST_TO_SWEEP = 64  # deadlines
+
+
+class Hash(Ordered[Field]):
+    """Fields and their values. `longest` and `most_fields` are about all that it was since it
+    came to memory: Redis too keeps a large hash's form when it has become small.
+
+    `_deadlines` is a heap with stale entries: a field whose expiry changed is pushed again.
+    `scheduled_ms` is the keyspace's note of when it will look for expired fields.
+    """
+
+    __slots__ = ("_deadlines", "longest", "most_fields", "scheduled_ms")
+
+    def __init__(self, key_id: int) -> None:
+        super().__init__(key_id)
+        self.longest = 0  # of any field name and value
+        self.most_fields = 0
+        self.scheduled_ms: int | None = None
+        self._deadlines: list[tuple[int, bytes]] = []
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def get(self, name: bytes) -> bytes | None:
+        field = self._elements.get(name)
+        return None if field is None else field[0]
+
+    def get_many(self, names: Iterable[bytes]) -> Iterator[bytes | None]:
+        return map(self.get, names)
+
+    @property
+    def items(self) -> dict[bytes, bytes]:
+        """A new dict, in the order in which the fields came."""
+        return {name: field[0] for name, field in self._in_order().items()}
+
+    @property
+    def values(self) -> tuple[bytes, ...]:
+        return tuple([field[0] for field in self._in_order().values()])
+
+    def expires_at_ms(self, name: bytes) -> int | None:
+        """None when it never does. The field must be there."""
+        return self._elements[name][2]
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def set(self, name: bytes, value: bytes, log: ChangeLog, *, keep_expiry: bool = False) -> bool:
+        """Whether the field is new."""
+        old = self._elements.get(name)
+        if old is None:
+            new: Field = (value, self._next, None)
+        else:
+            new = (value, old[1], old[2] if keep_expiry else None)
+        self._change(name, new, old, log)
+        return old is None
+
+    def set_expiry(self, name: bytes, expires_at_ms: int | None, log: ChangeLog) -> None:
+        """The field must be there."""
+        value, ordinal, _ = old = self._elements[name]
+        self._change(name, (value, ordinal, expires_at_ms), old, log)
+
+    def remove(self, name: bytes, log: ChangeLog) -> bool:
+        """False when it was not there."""
+        old = self._delete(name, log)
+        if old is None:
+            return False
+        self._record(name, None, old, log)
+        return True
+
+    def copy(self, new_id: int, log: ChangeLog) -> "Hash":
+        """See Collection. No undo, and the bytes are counted by whoever attaches it."""
+        new = Hash(new_id)
+        for name, field in self._in_order().items():
+            new._put(None, (name, field))
+            log.ops.append((HASH_FIELDS, new_id, name, field))
+        return new
+
+    def apply(self, name: bytes, field: Iterable[bytes | int | None] | None) -> None:
+        """A row as the file or the journal has it."""
+        self._put(None, (name, None if field is None else tuple(field)))  # type: ignore[arg-type]
+
+    # -- expiry -------------------------------------------------------------------------------
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """When the first of its fields expires."""
+        deadlines = self._deadlines
+        while deadlines and not self._is_current(deadlines[0]):
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+    def expire_due(self, now_ms: int, limit: int, log: ChangeLog) -> int:
+        """Remove fields whose time has come, at most `limit`; how many there were."""
+        count = 0
+        deadlines = self._deadlines
+        while deadlines and count < limit:
+            if self._is_current(deadlines[0]):
+                if deadlines[0][0] > now_ms:
+                    break
+                count += self.remove(deadlines[0][1], log)
+            else:
+                heappop(deadlines)
+        return count
+
+    def _is_current(self, deadline: tuple[int, bytes]) -> bool:
+        field = self._elements.get(deadline[1])
+        return field is not None and field[2] == deadline[0]
+
+    def _remember_deadline(self, expires_at_ms: int, name: bytes) -> None:
+        heappush(self._deadlines, (expires_at_ms, name))
+        if len(self._deadlines) > 2 * len(self._elements) + FEWEST_TO_SWEEP:
+            self._deadlines = [
+                (field[2], name) for name, field in self._elements.items() if field[2] is not None
+            ]
+            heapify(self._deadlines)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _change(self, name: bytes, new: Field, old: Field | None, log: ChangeLog) -> None:
+        self._place(name, new, old, log)
+        self._record(name, new, old, log)
+
+    def _record(self, name: bytes, new: Field | None, old: Field | None, log: ChangeLog) -> None:
+        log.ops.append((HASH_FIELDS, self.id, name, new))
+        if log.undo is not None:
+            log.undo.append((self._put, log, (name, old)))
+
+    def _put(self, log: ChangeLog | None, row: tuple[bytes, Field | None]) -> None:
+        name, new = row
+        old = self._elements.get(name)
+        if old is not None and (new is None or new[1] != old[1]):
+            self._delete(name, log)
+            old = None
+        if new is not None:
+            self._place(name, new, old, log)
+
+    def _place(self, name: bytes, new: Field, old: Field | None, log: ChangeLog | None) -> None:
+        """The field is this now. An old one has the same ordinal."""
+        if old is None:
+            self._insert(name, new, log)
+            self.longest = max(self.longest, len(name))
+            self.most_fields = max(self.most_fields, len(self._elements))
+        else:
+            self._elements[name] = new
+            self._resize(len(new[0]) - len(old[0]), log)
+        if len(new[0]) > self.longest:
+            self.longest = len(new[0])
+        if new[2] is not None and (old is None or old[2] != new[2]):
+            self._remember_deadline(new[2], name)
+
+    def _ordinal(self, element: Field) -> int:
+        return element[1]
+
+    def _size(self, name: bytes, element: Field) -> int:
+        return len(name) + len(element[0]) + ELEMENT_OVERHEAD

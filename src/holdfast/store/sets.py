@@ -1,0 +1,85 @@
+"""The value of a set key. Every mutator reports the rows it changes to the log it is given last.
+
+Nothing here knows key names, replies or SQL. Order, random choice and scans are in ordered.py.
+"""
+
+from holdfast.store.ops import SET_MEMBERS, ChangeLog
+from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
+
+
+class Set(Ordered[int]):
+    """Members and their ordinals. `has_only_integers` and `most_members` are about all that it
+    was since it came to memory: Redis too keeps a large set's form when it has become small."""
+
+    __slots__ = ("has_only_integers", "most_members")
+
+    def __init__(self, key_id: int) -> None:
+        super().__init__(key_id)
+        self.has_only_integers = True
+        self.most_members = 0
+
+    def add(self, member: bytes, log: ChangeLog) -> bool:
+        """False when it was there."""
+        if member in self._elements:
+            return False
+        ordinal = self._next
+        self._insert(member, ordinal, log)
+        self._record(member, ordinal, None, log)
+        return True
+
+    def remove(self, member: bytes, log: ChangeLog) -> bool:
+        """False when it was not there."""
+        ordinal = self._delete(member, log)
+        if ordinal is None:
+            return False
+        self._record(member, None, ordinal, log)
+        return True
+
+    def copy(self, new_id: int, log: ChangeLog) -> "Set":
+        """See Collection. No undo, and the bytes are counted by whoever attaches it."""
+        new = Set(new_id)
+        for member, ordinal in self._in_order().items():
+            new._insert(member, ordinal, None)
+            log.ops.append((SET_MEMBERS, new_id, member, ordinal))
+        return new
+
+    def apply(self, member: bytes, ordinal: int | None) -> None:
+        """A row as the file or the journal has it."""
+        self._put(None, (member, ordinal))
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _record(self, member: bytes, new: int | None, old: int | None, log: ChangeLog) -> None:
+        log.ops.append((SET_MEMBERS, self.id, member, new))
+        if log.undo is not None:
+            log.undo.append((self._put, log, (member, old)))
+
+    def _put(self, log: ChangeLog | None, row: tuple[bytes, int | None]) -> None:
+        member, ordinal = row
+        self._delete(member, log)
+        if ordinal is not None:
+            self._insert(member, ordinal, log)
+
+    def _insert(self, name: bytes, element: int, log: ChangeLog | None) -> None:
+        super()._insert(name, element, log)
+        if self.has_only_integers and not _is_integer(name):
+            self.has_only_integers = False
+        if len(self._elements) > self.most_members:
+            self.most_members = len(self._elements)
+
+    def _ordinal(self, element: int) -> int:
+        return element
+
+    def _size(self, name: bytes, element: int) -> int:
+        return len(name) + ELEMENT_OVERHEAD
+
+
+def _is_integer(text: bytes) -> bool:
+    """Whether it is how a 64-bit integer is written, and no other way to write it."""
+    if len(text) > 20:
+        return False
+    try:
+        number = int(text)
+    except ValueError:
+        return False
+    return -(1 << 63) <= number < 1 << 63 and b"%d" % number == text
