@@ -5,9 +5,9 @@ No sockets and no event loop: connections and embedded databases feed it, `Turn`
 
 import logging
 import random
-import time
 from collections import Counter, deque
 from collections.abc import Callable
+from time import perf_counter_ns
 
 from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock
@@ -21,7 +21,7 @@ from holdfast.server.meter import Meter
 from holdfast.server.monitors import Monitors
 from holdfast.server.pause import Pause
 from holdfast.server.saving import Saving
-from holdfast.server.session import IN_MULTI, MONITORING, NEEDS_AUTH, Session
+from holdfast.server.session import IN_MULTI, MONITORING, NEEDS_AUTH, REPLIES_ON, Session
 from holdfast.server.slowlog import SlowLog
 from holdfast.server.turn import Turn
 from holdfast.server.waiters import Waiter, Waiters
@@ -169,7 +169,7 @@ class Engine:
                 return
 
     def execute(self, session: Session, argv: list[bytes]) -> None:
-        started_ns = time.perf_counter_ns()
+        started_ns = perf_counter_ns()
         found = self._spellings.get(argv[0])
         if found is None:
             try:
@@ -203,14 +203,17 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             result = self._broke(command, error)
             stats.failed += 1
-        elapsed_ns = time.perf_counter_ns() - started_ns
+        elapsed_ns = perf_counter_ns() - started_ns
         stats.calls += 1
         stats.ns += elapsed_ns
         if elapsed_ns >= self.slow_ns:
             self._log_slow(session, command, argv, elapsed_ns)
         session.total_commands += 1
         if not isinstance(result, Block):
-            session.reply(result)
+            if session.reply_mode == REPLIES_ON:
+                session.send(result)
+            else:
+                session.reply(result)
         if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
         if self.keyspace.ready:
@@ -228,7 +231,7 @@ class Engine:
         """What `execute` does inline: whatever the handler raises is its reply. But a file that
         cannot be read concerns all of EXEC, not one command in it."""
         stats = self.stats_of(command)
-        started_ns = time.perf_counter_ns()
+        started_ns = perf_counter_ns()
         try:
             return command.handler(session, argv)
         except CommandError as error:
@@ -241,7 +244,7 @@ class Engine:
             stats.failed += 1
             return self._broke(command, error)
         finally:
-            elapsed_ns = time.perf_counter_ns() - started_ns
+            elapsed_ns = perf_counter_ns() - started_ns
             stats.ns += elapsed_ns
             if elapsed_ns >= self.slow_ns:
                 self._log_slow(session, command, argv, elapsed_ns)
