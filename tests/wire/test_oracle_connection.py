@@ -124,13 +124,6 @@ def test_a_hello_that_fails_changes_nothing(stage: Stage) -> None:
     assert client.command("CLIENT", "GETNAME") == b"$-1\r\n"
 
 
-def test_tracking_is_refused_clearly(stage: Stage) -> None:
-    client = stage.enter().ours
-    assert client.command("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a") == (
-        b"-ERR CLIENT TRACKING is not supported by this server yet\r\n"
-    )
-
-
 # -- passwords ------------------------------------------------------------------------------------
 
 

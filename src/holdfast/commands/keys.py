@@ -256,6 +256,7 @@ def flushdb(c: Context, argv: list[bytes]) -> Reply:
     """
     _check_flush_mode(argv)
     c.db.flush()
+    c.keyspace.on_flush()
     return OK
 
 
@@ -268,6 +269,7 @@ def flushall(c: Context, argv: list[bytes]) -> Reply:
     _check_flush_mode(argv)
     for database in c.keyspace.databases:
         database.flush()
+    c.keyspace.on_flush()
     return OK
 
 

@@ -46,6 +46,11 @@ class Push(list["Reply"]):
     """A message that answers no command."""
 
 
+class Several(list["Reply"]):
+    """What stands where one reply is expected and is more, or fewer: they follow each other bare.
+    Only subscribing answers so, and it does even to who asked for no answers."""
+
+
 NULL_ARRAY: Final = NullArray()
 OK: Final = Simple(b"OK")
 QUEUED: Final = Simple(b"QUEUED")
@@ -117,6 +122,9 @@ def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
         items = [writers[type(item)](item) for pair in pairs.items() for item in pair]
         return b"%%%d\r\n%b" % (len(pairs), b"".join(items))
 
+    def bare(items: list[Reply]) -> bytes:
+        return b"".join([writers[type(item)](item) for item in items])
+
     null = b"_\r\n" if resp3 else b"$-1\r\n"
     null_array = null if resp3 else b"*-1\r\n"
     true, false = (b"#t\r\n", b"#f\r\n") if resp3 else (b":1\r\n", b":0\r\n")
@@ -130,6 +138,7 @@ def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
         NullArray: lambda _: null_array,
         CommandError: _error,
         list: array(b"*"),
+        Several: bare,
     }
     if resp3:
         writers |= {

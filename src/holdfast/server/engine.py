@@ -19,10 +19,21 @@ from holdfast.server import settings
 from holdfast.server.config import Config
 from holdfast.server.meter import Meter
 from holdfast.server.monitors import Monitors
+from holdfast.server.notifications import Notifications
 from holdfast.server.pause import Pause
+from holdfast.server.pubsub import PubSub
 from holdfast.server.saving import Saving
-from holdfast.server.session import IN_MULTI, MONITORING, NEEDS_AUTH, REPLIES_ON, Session
+from holdfast.server.session import (
+    IN_MULTI,
+    MONITORING,
+    NEEDS_AUTH,
+    REPLIES_ON,
+    SUBSCRIBED,
+    TRACKING,
+    Session,
+)
 from holdfast.server.slowlog import SlowLog
+from holdfast.server.tracking import Tracking
 from holdfast.server.turn import Turn
 from holdfast.server.waiters import Waiter, Waiters
 from holdfast.store.file import FileError
@@ -35,6 +46,11 @@ NO_AUTH = CommandError("NOAUTH Authentication required.")
 INTERNAL = CommandError("ERR internal error, see the server's log")
 NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
 NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
+# What a client may say in RESP2 while it listens: a reply must not look like a message.
+WHILE_SUBSCRIBED = frozenset(
+    {"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe"}
+    | {"ping", "quit", "reset"}
+)
 
 
 def renamed_table(config: Config) -> dict[str, Command]:
@@ -81,6 +97,10 @@ class Engine:
         self.waiters = Waiters()
         self.sessions: dict[int, Session] = {}
         self.monitors = Monitors(self.clock)
+        self.pubsub = PubSub()
+        self.tracking = Tracking(self)
+        self.notifications = Notifications(self)
+        self.running: Session | None = None  # if it is a gated one: who changes the keys
         self.failure: CommandError | None = None  # why writes are refused
         self.last_storage_error = ""
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
@@ -214,15 +234,27 @@ class Engine:
                 session.send(result)
             else:
                 session.reply(result)
+        if self.running is not None:
+            self._ran(session, command, argv)
         if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
         if self.keyspace.ready:
             self.serve_ready()
 
+    def _ran(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """A gated session's command is answered."""
+        self.running = None
+        if session.gate & TRACKING:
+            self.tracking.remember(session, command, argv)
+            self.tracking.said(session, command)
+        self.tracking.tell_late(session)
+
     def call(self, session: Session, command: Command, argv: list[bytes]) -> Reply:
         """Run a command inside another one (EXEC, a script): no admission, no waiting."""
         self.stats_of(command).calls += 1
         result = self._run(session, command, argv)
+        if session.gate & TRACKING:
+            self.tracking.remember(session, command, argv)
         if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result
@@ -303,6 +335,11 @@ class Engine:
             session.has_flag(command, "write") or command.name == "ping"
         ):
             raise self.failure
+        if gate & SUBSCRIBED and session.protocol == 2 and command.name not in WHILE_SUBSCRIBED:
+            raise CommandError(
+                f"ERR Can't execute '{command.name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING"
+                " / QUIT / RESET are allowed in this context"
+            )
         if gate & MONITORING and session.has_flag(command, "readonly", "write"):
             raise NOT_WHILE_MONITORING
         if self.pause.holds(session, command):
@@ -314,6 +351,7 @@ class Engine:
                 session.multi.append((command, argv))
             session.reply(QUEUED)
             return False
+        self.running = session
         return True
 
     # -- waiting ------------------------------------------------------------------------------
@@ -389,6 +427,7 @@ class Engine:
             while session.backlog and not session.is_waiting and not session.closing:
                 self.execute(session, session.backlog.popleft())
             session.say_last_words()
+        self.tracking.broadcast()
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -405,6 +444,8 @@ class Engine:
         if self.sessions.pop(session.id, None) is None:
             return
         self.monitors.remove(session)
+        self.pubsub.forget(session)
+        self.tracking.forget(session)
         self.pause.forget(session)
         session.closing = True
         session.backlog.clear()

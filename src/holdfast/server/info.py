@@ -59,7 +59,7 @@ def _clients(engine: "Engine") -> Facts:
     yield "client_recent_max_input_buffer", 0
     yield "client_recent_max_output_buffer", 0
     yield "blocked_clients", len(engine.waiters)
-    yield "tracking_clients", 0
+    yield "tracking_clients", len(engine.tracking)
     yield "clients_in_timeout_table", sum(w.timer is not None for w in engine.waiters)
 
 
@@ -139,10 +139,14 @@ def _stats(engine: "Engine") -> Facts:
     yield "evicted_keys", keyspace.evicted
     yield "keyspace_hits", keyspace.hits
     yield "keyspace_misses", keyspace.misses
-    yield "pubsub_channels", 0
-    yield "pubsub_patterns", 0
+    yield "pubsub_channels", len(engine.pubsub.channels)
+    yield "pubsub_patterns", len(engine.pubsub.patterns)
+    yield "pubsubshard_channels", len(engine.pubsub.shards)
     yield "latest_fork_usec", 0
     yield "total_forks", 0
+    yield "tracking_total_keys", engine.tracking.total_keys
+    yield "tracking_total_items", engine.tracking.total_items
+    yield "tracking_total_prefixes", engine.tracking.total_prefixes
     yield "unexpected_error_replies", 0
     yield "total_error_replies", engine.error_stats.total()
 

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self, cast
 
 from holdfast.errors import CommandError, HoldfastError
-from holdfast.resp import NullArray, Reply
+from holdfast.resp import NullArray, Push, Reply
 from holdfast.server import families as families
 from holdfast.server.config import Config
 from holdfast.server.cron import Cron
 from holdfast.server.engine import Engine
 from holdfast.server.session import Session
+from holdfast.server.unasked import Unasked
 from holdfast.store.store import Store, open_store
 
 Argument = str | bytes | int | float
@@ -32,9 +33,14 @@ class Calls:
 
     def __init__(self) -> None:
         self.waiting: deque[asyncio.Future[Reply]] = deque()
+        self.on_push: Callable[[Reply], None] = lambda push: None
 
     def deliver(self, replies: Sequence[Reply]) -> None:
         for reply in replies:
+            if isinstance(reply, (Push, Unasked)):
+                if reply:
+                    self.on_push(reply)
+                continue
             call = self.waiting.popleft()
             if call.done():
                 continue  # cancelled meanwhile
@@ -62,6 +68,10 @@ class Conversation:
         self._session.protocol = 3
         self._session.encode = _as_it_is
         self._engine.connected(self._session)
+
+    def listen(self, on_push: Callable[[Reply], None]) -> None:
+        """Have messages and invalidations; each is a list as RESP3 pushes it."""
+        self._calls.on_push = on_push
 
     async def execute(self, *args: Argument) -> Reply:
         """Run a command; returns when its effects, and all that it saw, are on disk.

@@ -5,6 +5,7 @@ from holdfast.commands.table import Command
 from holdfast.resp import Simple
 from holdfast.server.config_kinds import quoted
 from holdfast.server.session import MONITORING, Session
+from holdfast.server.unasked import Shared
 
 REDACTED = b"(redacted)"
 
@@ -38,8 +39,9 @@ class Monitors:
             session.address.encode(),
             b" ".join(quoted(arg) for arg in without_secrets(command, argv)),
         )
+        shared = Shared(Simple(line))
         for monitor in list(self.sessions.values()):
-            monitor.send(Simple(line))
+            shared.send_to(monitor)
 
 
 def without_secrets(command: Command, argv: list[bytes]) -> list[bytes]:

@@ -7,14 +7,16 @@ asks for more than `client-output-buffer-limit` is cut off before the turn ends,
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.resp import Push, Reply, SetReply
+from holdfast.resp import Push, Reply, SetReply, Several
+from holdfast.server.config_kinds import BufferLimit
 from holdfast.server.session import Session
+from holdfast.server.unasked import NOTHING
 
 if TYPE_CHECKING:
     from holdfast.server.connection import Connection
     from holdfast.server.engine import Engine
 
-_COMPOUND = frozenset({tuple, list, dict, SetReply, Push})
+_COMPOUND = frozenset({tuple, list, dict, SetReply, Push, Several})
 
 
 def weight(reply: Reply) -> int:
@@ -55,6 +57,17 @@ class WireSession(Session):
         if held_bytes > self.room:
             self.overflows(0)
 
+    def push(self, data: bytes) -> None:
+        if self.closing:
+            return
+        out = self.out
+        if not out:
+            self.engine.turn.add(self)
+        out.append(data)
+        self.held_bytes = held_bytes = self.held_bytes + len(data)
+        if held_bytes > self.room:
+            self.overflows(0)
+
     def _is_too_much(self, value: Reply) -> bool:
         """A tuple says nothing twice, so it is no more than what is stored. Weighing one of a
         hundred elements would cost a quarter of an LRANGE."""
@@ -65,7 +78,7 @@ class WireSession(Session):
     def overflows(self, nbytes: int) -> bool:
         if self.held_bytes + nbytes <= self.room:
             return False
-        self.out[:] = [b""]  # it stays in the turn's list, with nothing to say
+        self.out[:] = [NOTHING]  # it stays in the turn's list, with nothing to say
         self.held_bytes = 0
         self.abort()
         return True
@@ -80,7 +93,7 @@ class WireSession(Session):
 
     def _is_slow(self, unsent_bytes: int) -> bool:
         """Whether it has been above the soft limit for too long."""
-        limit = self.engine.config.client_output_buffer_limit.normal
+        limit = self._limit
         if not 0 < limit.soft_bytes < unsent_bytes:
             self._soft_since_s = None
             return False
@@ -91,13 +104,18 @@ class WireSession(Session):
     def look_after(self) -> None:
         idle_s = self.engine.config.timeout
         is_idle = self.engine.now_s - self.last_active_s > idle_s > 0
-        may_be_idle = not (self.is_waiting or self.backlog or self.monitoring)
+        is_listening = self.monitoring or self.kind == "pubsub"
+        may_be_idle = not (self.is_waiting or self.backlog or is_listening)
         if (is_idle and may_be_idle) or self._is_slow(self.sink.output_bytes):
             self.abort()
 
+    @property
+    def _limit(self) -> BufferLimit:
+        limits = self.engine.config.client_output_buffer_limit
+        return limits.pubsub if self.kind == "pubsub" else limits.normal
+
     def limits_changed(self) -> None:
-        limit = self.engine.config.client_output_buffer_limit.normal
-        self._hard_bytes = limit.hard_bytes or sys.maxsize
+        self._hard_bytes = self._limit.hard_bytes or sys.maxsize
         self.room = self._hard_bytes - self.sink.output_bytes
         self._connection.limit_input()
 

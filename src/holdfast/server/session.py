@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from holdfast.commands.context import Context
 from holdfast.commands.table import Command
 from holdfast.errors import CommandError
-from holdfast.resp import Reply, encode2, encode3
+from holdfast.resp import Reply, Several, encode2, encode3
+from holdfast.server.unasked import NOTHING
 from holdfast.store.keyspace import Database
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.server.waiters import Waiter
 
 # Why a session's commands take the longer way through `Engine._admit`.
-NEEDS_AUTH, IN_MULTI, MONITORING = 1, 2, 4
+NEEDS_AUTH, IN_MULTI, MONITORING, SUBSCRIBED, TRACKING = 1, 2, 4, 8, 16
 
 OWN_BYTES = 2048  # what a session takes by itself, about
 
@@ -137,7 +138,10 @@ class Session(Context):
         """The one answer to a command. It leaves at the end of the turn, or when synced."""
         if self.reply_mode == REPLIES_ON:
             self.send(value)
-        elif self.reply_mode == REPLY_SKIP_NEXT:
+            return
+        if type(value) is Several:
+            self.send(value)
+        if self.reply_mode == REPLY_SKIP_NEXT:
             self.reply_mode = REPLY_SKIPPED
         elif self.reply_mode == REPLY_SKIPPED:
             self.reply_mode = REPLIES_ON
@@ -148,6 +152,14 @@ class Session(Context):
         if not out:
             self.engine.turn.add(self)
         out.append(self.encode(value))
+
+    def push(self, data: bytes) -> None:
+        """Something that answers no command, encoded already; see `Shared`."""
+        if not self.closing:
+            out = self.out
+            if not out:
+                self.engine.turn.add(self)
+            out.append(data)
 
     def skip_this_reply(self) -> None:
         """For the rare command that answers nothing."""
@@ -168,7 +180,7 @@ class Session(Context):
         self.closing = True
         if self.reply_mode != REPLIES_ON and not self.out:
             self.engine.turn.add(self)  # there will be no answer whose delivery closes
-            self.out.append(b"")
+            self.out.append(NOTHING)
 
     def say_last_words(self) -> None:
         """The stream cannot be read on: tell so, once all before is answered, and close."""
@@ -213,6 +225,7 @@ class Session(Context):
         argv_bytes = sum(map(len, self.waiter.argv)) if self.waiter is not None else 0
         queued = self.multi or []
         multi_bytes = sum(len(arg) for _, argv in queued for arg in argv)
+        pubsub, tracker = self.engine.pubsub, self.engine.tracking.get(self)
         fields: dict[str, object] = {
             "id": self.id,
             "addr": self.address,
@@ -223,9 +236,9 @@ class Session(Context):
             "idle": int(self.engine.clock.monotonic_s() - self.last_active_s),
             "flags": self._flag_letters() or "N",
             "db": self.db.index,
-            "sub": 0,
-            "psub": 0,
-            "ssub": 0,
+            "sub": pubsub.channels.count_of(self),
+            "psub": pubsub.patterns.count_of(self),
+            "ssub": pubsub.shards.count_of(self),
             "multi": -1 if self.multi is None else len(queued),
             "qbuf": self.input_bytes,
             "qbuf-free": 0,
@@ -240,7 +253,7 @@ class Session(Context):
             "events": "rw" if output_bytes else "r",
             "cmd": self.last_command or "NULL",
             "user": self.user.decode(),
-            "redir": -1,
+            "redir": -1 if tracker is None else tracker.redirect,
             "resp": self.protocol,
             "lib-name": self.lib_name.decode(),
             "lib-ver": self.lib_ver.decode(),
@@ -248,10 +261,15 @@ class Session(Context):
         return " ".join([f"{name}={value}" for name, value in fields.items()]).encode()
 
     def _flag_letters(self) -> str:
+        tracker = self.engine.tracking.get(self)
         states = {
             "O": self.monitoring,
+            "P": self.gate & SUBSCRIBED,
             "x": self.multi is not None,
             "b": self.is_waiting,
+            "t": tracker is not None,
+            "R": tracker is not None and tracker.is_broken,
+            "B": tracker is not None and tracker.bcast,
             "d": self.watch_broken,
             "c": self.closing,
         }

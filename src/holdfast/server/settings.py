@@ -47,6 +47,9 @@ def follow(engine: "Engine") -> None:
         for session in list(engine.sessions.values()):
             session.limits_changed()
 
+    def notify_keyspace_events() -> None:
+        engine.notifications.publish(config.notify_keyspace_events)
+
     effects: dict[str, Callable[[], None]] = {
         "appendfsync": appendfsync,
         "slowlog-log-slower-than": slowlog,
@@ -57,6 +60,8 @@ def follow(engine: "Engine") -> None:
         "proto-max-bulk-len": client_limits,
         "client-query-buffer-limit": client_limits,
         "client-output-buffer-limit": client_limits,
+        "notify-keyspace-events": notify_keyspace_events,
+        "tracking-table-max-keys": engine.tracking.limit,
         "port": _needs_a_restart,
         "bind": _needs_a_restart,
         "tls-port": _needs_a_restart,
@@ -65,6 +70,7 @@ def follow(engine: "Engine") -> None:
         config.subscribe(name, effect)
     slowlog()
     maxmemory()
+    notify_keyspace_events()
 
 
 def _needs_a_restart() -> None:

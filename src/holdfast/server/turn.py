@@ -16,6 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CommandError, StorageError
+from holdfast.resp import Push
+from holdfast.server.unasked import NOTHING, Published, Unasked
 from holdfast.store.store import Store
 
 if TYPE_CHECKING:
@@ -282,10 +284,13 @@ class Turn:
 
     def _refuse(self, refusal: CommandError) -> None:
         for session in self._sessions:
-            if session.monitoring:
-                continue  # what it is sent answers nothing
-            session.out = [session.encode(refusal) for _ in session.out]
-            if session.multi is not None:
+            answer = session.encode(refusal)
+            session.out = [
+                item if type(item) is Unasked else answer
+                for item in session.out
+                if not isinstance(item, (Published, Push))
+            ] or [NOTHING]
+            if session.multi is not None and answer in session.out:
                 session.multi_failed = True  # a command may not have been queued
 
     def fold_failed(self, error: StorageError) -> None:

@@ -375,6 +375,10 @@ def no_notification(database: Database, name: bytes, event: bytes, kind: int) ->
     """Nobody subscribed."""
 
 
+def no_flush_hook() -> None:
+    """Nobody tracks keys."""
+
+
 class Keyspace:
     """All databases, the batch of row operations being built, and what only memory knows.
 
@@ -391,6 +395,7 @@ class Keyspace:
         self.hits = self.misses = self.expired = self.evicted = 0
         self.notify_kinds = 0
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
+        self.on_flush: Callable[[], None] = no_flush_hook
         self.databases = [Database(self, index, Space(index)) for index in range(databases)]
         self.forget()
 

@@ -8,7 +8,9 @@ from holdfast.server.families import (
     connection,
     debug,
     monitor,
+    pubsub,
     slowlog,
+    tracking,
     transactions,
 )
 
@@ -20,6 +22,8 @@ __all__ = [
     "connection",
     "debug",
     "monitor",
+    "pubsub",
     "slowlog",
+    "tracking",
     "transactions",
 ]

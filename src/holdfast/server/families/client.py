@@ -1,9 +1,12 @@
-"""CLIENT: the connections of this server, as its clients see and steer them."""
+"""CLIENT: the connections of this server, as its clients see and steer them.
+
+Tracking keys is in tracking.py.
+"""
 
 from holdfast.commands.args import INT64_MAX, parse_int, parse_int_between
 from holdfast.commands.table import command, container, help_reply
 from holdfast.errors import SYNTAX, CommandError
-from holdfast.resp import OK, Reply, SetReply, Verbatim
+from holdfast.resp import OK, Reply, Verbatim
 from holdfast.server.session import (
     REPLIES_OFF,
     REPLIES_ON,
@@ -26,11 +29,6 @@ PAUSE_NOT_A_NUMBER = CommandError("ERR timeout is not an integer or out of range
 PAUSE_NEGATIVE = CommandError("ERR timeout is negative")
 BAD_UNBLOCK_REASON = CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 UNBLOCKED = CommandError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-NOT_TRACKING = CommandError(
-    "ERR CLIENT CACHING can be called only when the client is in tracking mode"
-    " with OPTIN or OPTOUT mode enabled"
-)
-NO_TRACKING_YET = CommandError("ERR CLIENT TRACKING is not supported by this server yet")
 
 CLIENT_TYPES = {
     b"normal": "normal",
@@ -161,59 +159,6 @@ def no_touch(session: Session, argv: list[bytes]) -> Reply:
 
 def _set_flag(session: Session, flag: str, on: bool) -> None:
     (session.flags.add if on else session.flags.discard)(flag)
-
-
-# -- tracking, which is not here yet --------------------------------------------------------------
-
-
-@command("client|tracking", -3, ANYONE, group="connection", since="6.0.0", categories="connection")
-def tracking(session: Session, argv: list[bytes]) -> Reply:
-    """Be told when keys change that this connection has read.
-
-    CLIENT TRACKING ON | OFF [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST]
-    [OPTIN] [OPTOUT] [NOLOOP]
-    """
-    at = 3
-    while at < len(argv):
-        word = argv[at].upper()
-        takes_value = word in (b"REDIRECT", b"PREFIX")
-        if word not in (b"BCAST", b"OPTIN", b"OPTOUT", b"NOLOOP") and not (
-            takes_value and at + 1 < len(argv)
-        ):
-            raise SYNTAX
-        at += 1 + takes_value
-    if _switch(argv[2]):
-        raise NO_TRACKING_YET
-    return OK
-
-
-@command(
-    "client|trackinginfo", 2, ANYONE, group="connection", since="6.2.0", categories="connection"
-)
-def trackinginfo(session: Session, argv: list[bytes]) -> Reply:
-    """Whether and how this connection tracks keys.
-
-    CLIENT TRACKINGINFO
-    """
-    return {b"flags": SetReply([b"off"]), b"redirect": -1, b"prefixes": []}
-
-
-@command("client|caching", 3, ANYONE, group="connection", since="6.0.0", categories="connection")
-def caching(session: Session, argv: list[bytes]) -> Reply:
-    """Track, or do not track, the keys of the next command.
-
-    CLIENT CACHING YES | NO
-    """
-    raise NOT_TRACKING
-
-
-@command("client|getredir", 2, ANYONE, group="connection", since="6.0.0", categories="connection")
-def getredir(session: Session, argv: list[bytes]) -> Reply:
-    """Which connection is told about the keys that this one tracks.
-
-    CLIENT GETREDIR
-    """
-    return -1
 
 
 # -- other connections ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from holdfast.server.session import (
     NEEDS_AUTH,
     REPLIES_ON,
     REPLY_SKIPPED,
+    SUBSCRIBED,
     Session,
     checked_name,
 )
@@ -115,6 +116,8 @@ def ping(session: Session, argv: list[bytes]) -> Reply:
     """
     if len(argv) > 2:
         raise CommandError("ERR wrong number of arguments for 'ping' command")
+    if session.gate & SUBSCRIBED and session.protocol == 2:
+        return (b"pong", argv[1] if len(argv) == 2 else b"")
     return argv[1] if len(argv) == 2 else PONG
 
 
@@ -177,6 +180,8 @@ def reset(session: Session, argv: list[bytes]) -> Reply:
     RESET
     """
     session.engine.monitors.remove(session)
+    session.engine.pubsub.forget(session)
+    session.engine.tracking.end(session)
     session.db = session.keyspace.databases[0]
     session.use_protocol(2)
     session.engine.forget_authentication(session)
