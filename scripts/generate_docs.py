@@ -14,6 +14,8 @@ TARGET = Path(__file__).parent.parent / "docs" / "commands.md"
 GROUPS = {
     "string": "Strings",
     "list": "Lists",
+    "bitmap": "Bitmaps",
+    "hyperloglog": "HyperLogLog",
     "generic": "Keys of any type",
     "transactions": "Transactions",
     "connection": "Connections",
@@ -45,13 +47,9 @@ MISSING = {
         """xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup
         xrevrange xsetid xtrim""",
     ),
-    "Bitmaps": (
-        "come with the other data types",
-        "bitcount bitfield bitfield_ro bitop bitpos getbit setbit",
-    ),
-    "HyperLogLog": (
-        "comes with the other data types",
-        "pfadd pfcount pfdebug pfmerge pfselftest",
+    "Looking into a HyperLogLog": (
+        "is for those who develop redis-server",
+        "pfdebug pfselftest",
     ),
     "Geo": (
         "comes with the other data types",

@@ -93,6 +93,26 @@ GRAMMAR = {
         RPUSH key element...
         RPUSHX key element...
         """,
+    "bitmap": """
+        BITCOUNT key [index index [(BIT|BYTE)]]
+        BITFIELD key (GET bit_type bit_at)... [OVERFLOW (WRAP|SAT|FAIL)] [SET bit_type bit_at bits]
+        BITFIELD key OVERFLOW (WRAP|SAT|FAIL) (INCRBY bit_type bit_at bits)...
+        BITFIELD key [SET bit_type bit_at bits] [INCRBY bit_type bit_at bits] [GET bit_type bit_at]
+        BITFIELD_RO key (GET bit_type bit_at)...
+        BITOP (AND|OR|XOR) key key...
+        BITOP NOT key key
+        BITPOS key bit [index [index [(BIT|BYTE)]]]
+        GETBIT key bit_at
+        SETBIT key bit_at bit
+        """,
+    "hyperloglog": """
+        PFADD hll element...
+        PFADD key [element]
+        PFCOUNT hll
+        PFCOUNT hll key...
+        PFMERGE hll hll...
+        PFMERGE key key...
+        """,
     "transactions": """
         DISCARD
         EXEC
@@ -157,6 +177,7 @@ GRAMMAR = {
 }
 GROUP_WEIGHTS = {
     "string": 30, "generic": 25, "list": 30, "transactions": 8, "connection": 5, "server": 3,
+    "bitmap": 10, "hyperloglog": 4,
 }  # fmt: skip
 
 INT64_MAX, INT64_MIN = b"9223372036854775807", b"-9223372036854775808"
@@ -191,6 +212,7 @@ SEED: list[Argv] = [
     (b"RPUSH", b"nums", b"3", b"1.5", b"-2", b"10"),
     (b"RPUSH", b"listttl", b"a", b"b"),
     (b"PEXPIREAT", b"listttl", FUTURE_MS),
+    (b"PFADD", b"hll", b"a", b"b", b"c"),
     (b"SELECT", b"1"),
     (b"SET", b"str", b"in database 1"),
     (b"RPUSH", b"list", b"other"),
@@ -243,6 +265,11 @@ KINDS = {
     ),
     "index": Kind([b"0", b"1", b"-1", b"2", b"-2", b"3", b"-4", b"5", b"1000", b"-999"], _NUMBERS),
     "offset": Kind([b"0", b"1", b"5", b"11", b"50"], [b"-1", b"536870912", *_NUMBERS]),
+    "bit": Kind([b"0", b"1"], [b"2", b"-1", *BAD_NUMBERS], 4),
+    "bit_at": Kind([b"0", b"3", b"8", b"100", b"#1"], [b"-1", b"4294967296", *BAD_NUMBERS]),
+    "bits": Kind([b"0", b"1", b"-1", b"300", b"-100"], [INT64_MAX, INT64_MIN, *BAD_NUMBERS]),
+    "bit_type": Kind([b"u8", b"i5", b"u1", b"i64", b"u63", b"i16"], [b"u64", b"i65", b"u0", b"x"]),
+    "hll": Kind([b"hll", b"hll2"], KEYS),
     "count": Kind([b"1", b"2", b"0", b"3", b"-1", b"-2", b"10"], _NUMBERS),
     "many": Kind([b"1000"], [b"0", b"-1", *BAD_NUMBERS]),
     "numkeys": Kind([b"1", b"2", b"3"], [b"0", b"-1", *_NUMBERS], 5),

@@ -4,6 +4,7 @@ import math
 import re
 from typing import NamedTuple
 
+from holdfast.commands.context import Limits
 from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
 from holdfast.glob import Matcher, compile_glob
 
@@ -58,6 +59,20 @@ def parse_float(value: bytes, error: CommandError = NOT_A_FLOAT) -> float:
         except (ValueError, OverflowError):
             raise error from None
     raise error
+
+
+BAD_BIT_OFFSET = CommandError("ERR bit offset is not an integer or out of range")
+
+
+def parse_bit_offset(value: bytes, limits: Limits, width: int = 0) -> int:
+    """Where a bit is, or a field of that width: then `#2` is the third one of them."""
+    if width and value.startswith(b"#"):
+        offset = parse_int(value[1:], BAD_BIT_OFFSET) * width
+    else:
+        offset = parse_int(value, BAD_BIT_OFFSET)
+    if 0 <= offset < limits.proto_max_bulk_len * 8:
+        return offset
+    raise BAD_BIT_OFFSET
 
 
 TIMEOUT_NOT_A_NUMBER = CommandError("ERR timeout is not an integer or out of range")
