@@ -268,6 +268,30 @@ def test_hooks_see_requests(play: Play) -> None:
     assert all(event.duration_s >= 0 for event in recorder.finished)
 
 
+def test_hooks_also_see_what_was_refused() -> None:
+    class Recorder(Hooks):
+        def __init__(self) -> None:
+            self.errors: list[BaseException | None] = []
+
+        def request_finish(self, event: RequestFinish) -> None:
+            self.errors.append(event.first_error)
+
+    recorder = Recorder()
+
+    async def scenario() -> None:
+        options: dict[str, Any] = {"hooks": [recorder], "max_requests": 2}
+        async with holdfast.connect("memory://", **options) as client:
+            pings = [client.exec(Request().add("PING"), into=(str,)) for _ in range(3)]
+            await asyncio.gather(*pings, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert sorted(type(error).__name__ for error in recorder.errors) == [
+        "NoneType",
+        "NoneType",
+        "QueueFullError",
+    ]
+
+
 def test_a_killed_connection_comes_back_as_another(play: Play) -> None:
     async def scenario(client: Client) -> None:
         before = await client.exec("CLIENT", "ID", into=int)

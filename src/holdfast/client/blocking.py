@@ -35,6 +35,10 @@ class Blocking:
         sink = PendingOne(encode(args), future)
         try:
             connection.submit(sink)
+        except ClientError:
+            self._caller.give(connection)
+            raise
+        try:
             in_time = await wait_for(self._caller.clock, future, timeout_s)
         except asyncio.CancelledError:
             await self._in_background(self._give_back(connection, sink, args))
@@ -47,10 +51,12 @@ class Blocking:
         self._caller.give(connection)
         return future.result()
 
-    async def finish(self) -> None:
-        """Wait until everything that was popped for nobody is back."""
-        while self._settling:
-            await asyncio.wait(self._settling)
+    async def finish(self, grace_s: float | None) -> None:
+        """Wait until everything that was popped for nobody is back, but not for ever."""
+        if self._settling:
+            settled = asyncio.ensure_future(asyncio.wait(self._settling))
+            await wait_for(self._caller.clock, settled, grace_s)
+            settled.cancel()
 
     async def _in_background(self, work: Any) -> Any:
         """Run to the end even if the caller is cancelled again."""

@@ -69,7 +69,9 @@ class Client(Commands[str]):
 
     async def close(self, grace_s: float | None = None) -> None:
         """Let what is in flight finish, for a grace period at most. Idempotent."""
-        await self._blocking.finish()
+        await self._blocking.finish(
+            self._caller.options.close_grace_s if grace_s is None else grace_s
+        )
         await self._caller.close(grace_s)
         if self._on_close is not None:
             await self._on_close()
@@ -193,7 +195,7 @@ class Client(Commands[str]):
     async def _run_watched(self, args: Command, timeout_s: float | None) -> Any:
         check(args)
         if self._observer is not None:
-            return await self._observer.one(args, self._run_special(args, timeout_s))
+            return await self._observer.one(args, lambda: self._run_special(args, timeout_s))
         return await self._run_special(args, timeout_s)
 
     async def _run_special(self, args: Command, timeout_s: float | None) -> Any:
@@ -214,10 +216,11 @@ class Client(Commands[str]):
                 check(args, together=True)
             if self._cache is not None:
                 self._cache.evict(args)
-        calling = self._caller.call_many(commands, timeout_s)
-        if self._observer is not None:
-            return await self._observer.many(kind, commands, calling)
-        return await calling
+        if self._observer is None:
+            return await self._caller.call_many(commands, timeout_s)
+        return await self._observer.many(
+            kind, commands, lambda: self._caller.call_many(commands, timeout_s)
+        )
 
     # -- more than one command ----------------------------------------------------------------
 

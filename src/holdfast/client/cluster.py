@@ -27,6 +27,7 @@ class Cluster:
 
     def __init__(self, target: Target, clock: Clock, make: Callable[[Options], Single]) -> None:
         self.clock = clock
+        self.options = target.options
         self._target = target
         self._make = make
         self._nodes: dict[Address, Single] = {}

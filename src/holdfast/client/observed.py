@@ -1,7 +1,7 @@
 """Tells hooks when requests start and finish."""
 
 import itertools
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.client.errors import ClientError, ServerError
@@ -17,11 +17,14 @@ class Observer:
         self._clock = clock
         self._ids = itertools.count(1)
 
-    async def one(self, args: Command, calling: Awaitable[Any]) -> Any:
-        return (await self.many("single", [args], _in_list(calling)))[0]
+    async def one(self, args: Command, call: Callable[[], Awaitable[Any]]) -> Any:
+        async def call_in_list() -> list[Any]:
+            return [await call()]
+
+        return (await self.many("single", [args], call_in_list))[0]
 
     async def many(
-        self, kind: str, commands: list[Command], calling: Awaitable[list[Any]]
+        self, kind: str, commands: list[Command], call: Callable[[], Awaitable[list[Any]]]
     ) -> list[Any]:
         size = len(encode_all(commands))
         start = RequestStart(next(self._ids), kind, tuple(commands), size)
@@ -30,7 +33,7 @@ class Observer:
         replies: list[Any] = []
         error: BaseException | None = None
         try:
-            replies = await calling
+            replies = await call()
         except BaseException as raised:
             error = raised
             raise
@@ -47,7 +50,3 @@ class Observer:
                 )
             )
         return replies
-
-
-async def _in_list(calling: Awaitable[Any]) -> list[Any]:
-    return [await calling]

@@ -27,6 +27,7 @@ class Caller(Protocol):
     """Where a client sends commands. Replies come as they are, error replies included."""
 
     clock: Clock
+    options: Options
 
     @property
     def state(self) -> State: ...

@@ -80,7 +80,11 @@ class SyncClient(SyncCommands[str]):
     def __init__(self, make: Callable[[], Client]) -> None:
         super().__init__(str)
         self._thread = LoopThread()
-        self._client = self._thread.wait(_called(make))
+        try:
+            self._client = self._thread.wait(_called(make))
+        except BaseException:
+            self._thread.stop()
+            raise
 
     def connect(self) -> None:
         """Raises ConnectError. `with` does this for you."""
