@@ -221,8 +221,10 @@ class Database:
             self.notify(name, b"new", NEW)
         return key
 
-    def create_as(self, name: bytes, kind: type[Kind]) -> tuple[Key, Kind]:
-        """A new, empty collection; the caller fills it at once. The name must be free."""
+    def create_as(
+        self, name: bytes, kind: type[Kind], *, is_new: bool = True
+    ) -> tuple[Key, Kind]:
+        """A new, empty collection; the caller fills it at once. See `create`."""
         value = kind(self.keyspace.next_id)
         key = self._new(name, value, None)
         self.notify(name, b"new", NEW)
@@ -238,7 +240,8 @@ class Database:
         twin = self._new(name, value, key.expires_at_ms)
         ops.insert(row_at, ops.pop())  # recovery has to hear of a key before its elements
         keyspace.watch_fields(twin)
-        self.notify(name, b"new", NEW)
+        if is_new:
+            self.notify(name, b"new", NEW)
         return twin
 
     def set_expiry(self, key: Key, expires_at_ms: int | None) -> None:

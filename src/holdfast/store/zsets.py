@@ -1,0 +1,275 @@
+"""The value of a sorted set: what each member scores, and the members in order of their scores.
+
+Every mutator reports the rows it changes to the `ChangeLog` that it is given last. Nothing here
+knows key names, replies or SQL, nor how bounds are written in commands.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Protocol
+
+from sortedcontainers import SortedKeyList, SortedList  # type: ignore[import-untyped]
+
+from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
+
+Entry = tuple[float, bytes]  # score and member, because that is how they are ordered
+
+# A place between scores, or between members: before the given one, or (True) right after it.
+ScoreCut = tuple[float, bool]
+LexCut = tuple[bytes, bool] | None  # None: after everything
+
+# What a short member costs beyond its bytes, measured: headers, a float, a tuple, its slots in
+# the dict and the order.
+MEMBER_OVERHEAD = 175
+
+
+class Order(Protocol):
+    """The part of SortedList that is used here."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Entry]: ...
+    def __getitem__(self, index: slice) -> list[Entry]: ...
+    def __delitem__(self, index: slice) -> None: ...
+    def add(self, entry: Entry) -> None: ...
+    def remove(self, entry: Entry) -> None: ...
+    def pop(self, index: int) -> Entry: ...
+    def index(self, entry: Entry) -> int: ...
+    def bisect_left(self, entry: Entry | tuple[float]) -> int: ...
+    def bisect_right(self, entry: Entry) -> int: ...
+
+
+class Shuffle(Protocol):
+    """Likewise of SortedKeyList, whose key is `_place`."""
+
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def add(self, member: bytes) -> None: ...
+    def remove(self, member: bytes) -> None: ...
+    def bisect_key_left(self, place: int) -> int: ...
+
+
+class ZSet:
+    """Scores are never nan, and -0 is 0: neither survives in the file.
+
+    The order is made when it is first asked for. So filling a set, loading a cold one and
+    looking scores up cost no more than a dict does, and a million members are sorted at once,
+    which is several times quicker than one by one. So is the order in which scans go.
+    """
+
+    __slots__ = ("_order", "_scores", "_shuffle", "id", "nbytes")
+
+    def __init__(self, key_id: int) -> None:
+        self.id = key_id
+        self.nbytes = 0
+        self._scores: dict[bytes, float] = {}
+        self._order: Order | None = None
+        self._shuffle: Shuffle | None = None
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The members, in no order."""
+        return iter(self._scores)
+
+    def __contains__(self, member: bytes) -> bool:
+        return member in self._scores
+
+    def score(self, member: bytes) -> float | None:
+        return self._scores.get(member)
+
+    def items(self) -> Iterable[tuple[bytes, float]]:
+        """Members and scores, in no order."""
+        return self._scores.items()
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def put(self, member: bytes, score: float, log: ChangeLog) -> None:
+        """The member scores this now, whether or not it was there."""
+        score += 0.0  # -0 becomes 0
+        old = self._scores.get(member)
+        self._scores[member] = score
+        order = self._order
+        if order is not None:
+            if old is not None:
+                order.remove((old, member))
+            order.add((score, member))
+        if old is None:
+            if self._shuffle is not None:
+                self._shuffle.add(member)
+            nbytes = len(member) + MEMBER_OVERHEAD
+            self.nbytes += nbytes
+            log.used_bytes += nbytes
+        log.ops.append((ZSET_MEMBERS, self.id, member, score))
+        if log.undo is not None:
+            log.undo.append((self._revert, log, (member, old)))
+
+    def remove(self, member: bytes, log: ChangeLog) -> bool:
+        """False when it was not there."""
+        score = self._scores.get(member)
+        if score is None:
+            return False
+        if self._order is not None:
+            self._order.remove((score, member))
+        self._gone((score, member), log)
+        return True
+
+    def pop(self, count: int, highest: bool, log: ChangeLog) -> list[Entry]:
+        """Up to `count` from one end, in the order they are popped."""
+        order, at = self._ordered(), -1 if highest else 0
+        popped = [order.pop(at) for _ in range(min(count, len(self._scores)))]
+        for entry in popped:
+            self._gone(entry, log)
+        return popped
+
+    def remove_slice(self, start: int, stop: int, log: ChangeLog) -> int:
+        """How many there were in the slice of the order."""
+        order = self._ordered()
+        entries = order[start:stop]
+        if entries:
+            del order[start:stop]
+        for entry in entries:
+            self._gone(entry, log)
+        return len(entries)
+
+    def _gone(self, entry: Entry, log: ChangeLog) -> None:
+        """It has left the order; now all the rest."""
+        score, member = entry
+        del self._scores[member]
+        if self._shuffle is not None:
+            self._shuffle.remove(member)
+        nbytes = len(member) + MEMBER_OVERHEAD
+        self.nbytes -= nbytes
+        log.used_bytes -= nbytes
+        log.ops.append((ZSET_MEMBERS, self.id, member, None))
+        if log.undo is not None:
+            log.undo.append((self._revert, log, (member, score)))
+
+    def _revert(self, log: ChangeLog, row: tuple[bytes, float | None]) -> None:
+        nbytes = self.nbytes
+        self.apply(*row)
+        log.used_bytes += self.nbytes - nbytes
+
+    def apply(self, member: bytes, score: float | None) -> None:
+        """One row operation, already logged elsewhere. What is so already stays so."""
+        old = self._scores.pop(member, None)
+        order = self._order
+        self._shuffle = None
+        if old is not None:
+            self.nbytes -= len(member) + MEMBER_OVERHEAD
+            if order is not None:
+                order.remove((old, member))
+        if score is not None:
+            self._scores[member] = score
+            self.nbytes += len(member) + MEMBER_OVERHEAD
+            if order is not None:
+                order.add((score, member))
+
+    def copy(self, new_id: int, log: ChangeLog) -> "ZSet":
+        """The same members as a value of another key, which nobody holds yet.
+
+        Hence no undo, and nothing is added to `log.used_bytes`: whoever attaches it counts it.
+        """
+        new = ZSet(new_id)
+        new._scores = self._scores.copy()
+        new.nbytes = self.nbytes
+        log.ops.extend(zip(repeat(ZSET_MEMBERS), repeat(new_id), new._scores, new._scores.values()))
+        return new
+
+    # -- in order -----------------------------------------------------------------------------
+
+    def _ordered(self) -> Order:
+        order = self._order
+        if order is None:
+            order = SortedList(zip(self._scores.values(), self._scores, strict=True))
+            self._order = order
+        return order
+
+    def slice(self, start: int, stop: int) -> list[Entry]:
+        """The entries from one index up to another, neither of them negative."""
+        return self._ordered()[start:stop]
+
+    def rank(self, member: bytes) -> int | None:
+        """How many come before it; None when it is not there."""
+        score = self._scores.get(member)
+        return None if score is None else self._ordered().index((score, member))
+
+    def score_range(self, low: ScoreCut, high: ScoreCut) -> tuple[int, int]:
+        """The entries between two cuts, as a slice of the order; nothing when start >= stop."""
+        return self._score_index(low), self._score_index(high)
+
+    def _score_index(self, cut: ScoreCut) -> int:
+        score, is_after = cut
+        if is_after:
+            if score == math.inf:
+                return len(self._scores)
+            score = math.nextafter(score, math.inf)
+        return self._ordered().bisect_left((score,))
+
+    def lex_range(self, low: LexCut, high: LexCut, *, reverse: bool = False) -> tuple[int, int]:
+        """The entries between two cuts, as a slice of the order, if all members score the same.
+
+        If they do not, it means nothing; but so that it means the same as in Redis, the run is
+        taken that one finds when one goes through a small set from the front, or the back.
+        """
+        order = self._ordered()
+        if not order or low is None or (high is not None and low >= high):
+            return 0, 0
+        [(first_score, _)], [(last_score, _)] = order[:1], order[-1:]
+        if first_score == last_score:
+            return self._lex_index(low, first_score), self._lex_index(high, first_score)
+        members = [member for _, member in order]
+        if not _is_after(members[-1], low) or _is_after(members[0], high):
+            return 0, 0
+        if not reverse:
+            start = next(i for i, member in enumerate(members) if _is_after(member, low))
+            stop = start
+            while stop < len(members) and not _is_after(members[stop], high):
+                stop += 1
+            return start, stop
+        stop = len(members)
+        while _is_after(members[stop - 1], high):
+            stop -= 1
+        start = stop
+        while start > 0 and _is_after(members[start - 1], low):
+            start -= 1
+        return start, stop
+
+    def _lex_index(self, cut: LexCut, score: float) -> int:
+        if cut is None:
+            return len(self._scores)
+        member, is_after = cut
+        order = self._ordered()
+        return (order.bisect_right if is_after else order.bisect_left)((score, member))
+
+    # -- in any order -------------------------------------------------------------------------
+
+    def scan(self, cursor: int, limit: int) -> tuple[int, list[bytes]]:
+        """Members and the cursor to go on with, 0 at the end.
+
+        They come in the order of their hashes, which nothing can change while the process
+        lives, not even eviction. So whoever is there from the first call to the last is found.
+        """
+        if self._shuffle is None:
+            self._shuffle = SortedKeyList(self._scores, key=_place)
+        start = self._shuffle.bisect_key_left(cursor)
+        members = self._shuffle[start : start + limit]
+        if not members or start + len(members) == len(self._scores):
+            return 0, members
+        cursor = _place(members[-1]) + 1
+        # Two members with one hash: not in a lifetime, but they must not be torn apart.
+        return cursor, self._shuffle[start : self._shuffle.bisect_key_left(cursor)]
+
+    def check(self) -> None:
+        """Raise AssertionError if the parts contradict each other."""
+        assert self.nbytes == sum(len(member) + MEMBER_OVERHEAD for member in self._scores)
+        if self._order is not None:
+            assert list(self._order) == sorted((s, m) for m, s in self._scores.items())
+
+
+def _place(member: bytes) -> int:
+    return hash(member) & ((1 << 63) - 1)
+
+
+def _is_after(member: bytes, cut: LexCut) -> bool:
+    return cut is not None and (member > cut[0] or (member == cut[0] and not cut[1]))
