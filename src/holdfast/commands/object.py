@@ -4,10 +4,13 @@ from functools import partial
 
 from holdfast.commands.args import is_int
 from holdfast.commands.context import Context
+from holdfast.commands.encodings import hash_encoding, set_encoding
 from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
+from holdfast.store.hashes import Hash
 from holdfast.store.keyspace import Key
+from holdfast.store.sets import Set
 
 ADJUST = (
     " Please note that when switching between policies at runtime"
@@ -38,7 +41,7 @@ def encoding(c: Context, argv: list[bytes]) -> Reply:
     OBJECT ENCODING key
     """
     key = c.db.peek(argv[2])
-    return None if key is None else _encoding(key)
+    return None if key is None else _encoding(c, key)
 
 
 @question("object|refcount", 3, "readonly", one("RO", 2), since="2.2.3")
@@ -54,7 +57,7 @@ def refcount(c: Context, argv: list[bytes]) -> Reply:
     is_shared = (
         type(value) is bytes
         and len(value) < len(b"%d" % SHARED_INTEGERS)
-        and _encoding(key) == b"int"
+        and _encoding(c, key) == b"int"
         and not value.startswith(b"-")
     )
     return SHARED_REFCOUNT if is_shared else 1
@@ -109,8 +112,12 @@ def help_(c: Context, argv: list[bytes]) -> Reply:
     )
 
 
-def _encoding(key: Key) -> bytes:
+def _encoding(c: Context, key: Key) -> bytes:
     value = key.value
+    if isinstance(value, Hash):
+        return hash_encoding(value, c.limits)
+    if isinstance(value, Set):
+        return set_encoding(value, c.limits)
     if type(value) is not bytes:
         return b"quicklist"
     if is_int(value):

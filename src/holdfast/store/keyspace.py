@@ -227,7 +227,8 @@ class Database:
         """A new, empty collection; the caller fills it at once. See `create`."""
         value = kind(self.keyspace.next_id)
         key = self._new(name, value, None)
-        self.notify(name, b"new", NEW)
+        if is_new:
+            self.notify(name, b"new", NEW)
         return key, value
 
     def copy(self, key: Key, name: bytes) -> Key:
@@ -240,8 +241,7 @@ class Database:
         twin = self._new(name, value, key.expires_at_ms)
         ops.insert(row_at, ops.pop())  # recovery has to hear of a key before its elements
         keyspace.watch_fields(twin)
-        if is_new:
-            self.notify(name, b"new", NEW)
+        self.notify(name, b"new", NEW)
         return twin
 
     def set_expiry(self, key: Key, expires_at_ms: int | None) -> None:
