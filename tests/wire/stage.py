@@ -114,3 +114,5 @@ def open_stage(server: HoldfastServer, oracle: RedisServer, protocol: int) -> It
         finally:
             for client in (manager.ours, manager.oracle):
                 client.command("CONFIG", "SET", "requirepass", "")
+                client.command("CONFIG", "SET", "notify-keyspace-events", "")
+                client.command("CONFIG", "SET", "tracking-table-max-keys", 1_000_000)

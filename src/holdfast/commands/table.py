@@ -138,7 +138,12 @@ class Command:
 
     def key_names(self, argv: list[bytes]) -> list[bytes]:
         """The keys in a well-formed argv."""
-        return [argv[at] for spec in self.keys for at in spec.positions(len(argv), argv)]
+        return [
+            argv[at]
+            for spec in self.keys
+            if spec.access != "not_key"
+            for at in spec.positions(len(argv), argv)
+        ]
 
 
 TABLE: dict[str, Command] = {}

@@ -317,6 +317,8 @@ class Engine:
             return
         elif session.multi is not None:
             session.multi_failed = True
+        if session.gate & TRACKING:
+            self.tracking.said(session, command)
         self.error_stats[error.code] += 1
         session.reply(error)
 

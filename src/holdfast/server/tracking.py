@@ -147,9 +147,10 @@ class Tracking:
         while len(self._readers) > most > 0:
             self._invalidate(next(iter(self._readers)))
 
-    def said(self, session: Session, command: Command) -> None:
+    def said(self, session: Session, command: Command | None) -> None:
         """A command is over. CLIENT CACHING was about one command, or one transaction."""
-        if session.multi is None and not command.name.startswith("client"):
+        is_client = command is not None and command.name.startswith("client|")
+        if session.multi is None and not is_client:
             tracker = self._trackers.get(session)
             if tracker is not None:
                 tracker.caching = False

@@ -190,7 +190,7 @@ def _keys_in(session: Session, argv: list[bytes]) -> list[tuple[bytes, str]]:
         entry, _ = session.engine.lookup(argv)
     except CommandError:
         raise CommandError("ERR Invalid command specified") from None
-    if not entry.keys:
+    if all(spec.access == "not_key" for spec in entry.keys):
         raise CommandError("ERR The command has no key arguments")
     if not entry.min_args <= len(argv) <= entry.max_args:
         raise CommandError("ERR Invalid number of arguments specified for command")
