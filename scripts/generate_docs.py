@@ -14,16 +14,24 @@ TARGET = Path(__file__).parent.parent / "docs" / "commands.md"
 GROUPS = {
     "string": "Strings",
     "list": "Lists",
+    "hash": "Hashes",
+    "set": "Sets",
+    "sorted-set": "Sorted sets",
+    "stream": "Streams",
     "bitmap": "Bitmaps",
     "hyperloglog": "HyperLogLog",
+    "geo": "Geo",
     "generic": "Keys of any type",
+    "pubsub": "Pub/sub",
     "transactions": "Transactions",
+    "scripting": "Scripts and functions",
     "connection": "Connections",
     "server": "The server",
 }
 
-# Every command of Redis 7.2 that is not in the table: what, why, and its names. A container that
-# is missing stands for all of its subcommands.
+# Commands of Redis 7.2 that are not in the table: what, why, and their names. What has come to the
+# table meanwhile is not shown any more. A container that is missing stands for all of its
+# subcommands.
 MISSING = {
     "Hashes": (
         "come with the other data types",
@@ -94,15 +102,21 @@ def _lines() -> Iterator[str]:
     yield "Where a command differs from Redis on purpose, [compatibility.md](compatibility.md)"
     yield "says so. Arity counts the name; negative means at least as many."
     for group, title in GROUPS.items():
-        yield f"\n## {title}"
-        for entry in sorted(TABLE.values(), key=lambda entry: entry.name):
-            if entry.group == group:
-                yield from _command(entry)
+        entries = [entry for _, entry in sorted(TABLE.items()) if entry.group == group]
+        if entries:
+            yield f"\n## {title}"
+        for entry in entries:
+            yield from _command(entry)
     yield "\n## What is not here\n"
     yield "| | | |\n|---|---|---|"
     for title, (reason, names) in MISSING.items():
-        shown = " ".join(f"`{name.upper()}`" for name in names.split())
-        yield f"| {title} | {reason} | {shown} |"
+        shown = " ".join(f"`{name.upper()}`" for name in names.split() if name in missing_names())
+        if shown:
+            yield f"| {title} | {reason} | {shown} |"
+
+
+def missing_names() -> set[str]:
+    return {name for _, names in MISSING.values() for name in names.split()} - TABLE.keys()
 
 
 def _command(entry: Command) -> Iterator[str]:

@@ -139,8 +139,14 @@ def is_safe(argv: Sequence[bytes]) -> bool:
         return timeout in _HARMLESS_TIMEOUT or timeout in WORDS
     if name == b"client" and len(argv) > 2 and argv[1].lower() == b"reply":
         return argv[2].lower() not in (b"off", b"skip")
+    if name == b"config":
+        return b"DB" not in argv  # own-settings
     if name == b"scan" and len(argv) > 1:  # all at once: what else is seen, is each server's own
         return argv[1] in BAD_CURSORS or (argv[1] == b"0" and b"1000" in argv)
+    if name in (b"hscan", b"sscan") and len(argv) > 2:
+        return argv[2] in BAD_CURSORS or (argv[2] == b"0" and b"1000" in argv)
+    if name in (b"spop", b"srandmember", b"hrandfield"):  # all or none, so that chance has no say
+        return len(argv) > 2 and argv[2] in (b"1000", b"0", *BAD_NUMBERS)
     if name == b"command":  # not about commands that are not here, so not about all
         return len(argv) > 2 and b"SYNC" not in argv
     return True

@@ -227,6 +227,14 @@ def test_debug_is_small(start_server: Callable[..., HoldfastServer], oracle: Red
         assert theirs.command("DEBUG", "DIGEST")[:1] == b"+"
 
 
+@shows("own-settings")
+@pytest.mark.parametrize("name", ["db", "blocking-max-keys-per-wait"])
+def test_our_own_settings(pair: Pair, name: str) -> None:
+    ours, theirs = both(pair, "CONFIG", "GET", name)
+    assert name.encode() in ours
+    assert theirs in (b"*0\r\n", b"%0\r\n")
+
+
 @shows("inert-settings")
 def test_settings_without_effect_are_named(start_server: Callable[..., HoldfastServer]) -> None:
     server = start_server("--rdbcompression", "no")

@@ -89,9 +89,9 @@ def _expire(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
 def hexpire(c: Context, argv: list[bytes]) -> Reply:
     """Have fields expire in so many seconds.
 
-    Of each: 1 done, 0 condition not met, 2 removed at once, -2 no such field.
-
     HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
+
+    Of each: 1 done, 0 condition not met, 2 removed at once, -2 no such field.
     """
     return _expire(c, argv, c.keyspace.now_ms, 1000)
 

@@ -333,8 +333,7 @@ def sunionstore(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("sdiffstore", -3, "write denyoom", one("OW update"), STORE_SOURCES, since="1.0.0")
 def sdiffstore(c: Context, argv: list[bytes]) -> Reply:
-    """Make a set of what the first set has and the others have not, whatever the key was
-    before; how many.
+    """Put what the first set has and the others have not under a key; how many.
 
     SDIFFSTORE destination key [key ...]
     """
