@@ -1,39 +1,43 @@
-"""What commands announce about keys: ours as the engine tells it, redis-server's as published."""
+"""What commands announce about keys: as published by us, and by redis-server."""
 
 import re
 from collections.abc import Iterable
 
-from holdfast.store.keyspace import Database
 from tests.harness import RawClient, RedisServer
 from tests.harness.in_process import InProcess
 
 Event = tuple[int, bytes, bytes]  # database, event, key
-EVERYTHING = ("--notify-keyspace-events", "EAnm")
+FLAGS = "EAnm"
+EVERYTHING = ("--notify-keyspace-events", FLAGS)
 
 _PUBLISHED = re.compile(rb"__keyevent@(\d+)__:(\w+)\r\n\$\d+\r\n(.*)\r\n", re.DOTALL)
 
 
+def _event(message: bytes) -> Event | None:
+    match = _PUBLISHED.search(message)
+    return None if match is None else (int(match[1]), match[2], match[3])
+
+
 class Listening(InProcess):
-    """The engine, and what it announced about keys."""
+    """The engine, and somebody who hears what is published about keys."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.events: list[Event] = []
-        self.engine.keyspace.notify_kinds = ~0
-        self.engine.keyspace.notify = self._announced
-
-    def _announced(self, database: Database, name: bytes, event: bytes, kind: int) -> None:
-        self.events.append((database.index, event, name))
+        super().__init__({"notify-keyspace-events": FLAGS})
+        self._listener = self.peer()
+        self._listener.command("PSUBSCRIBE", "__keyevent@*")
 
     def announce(self, commands: Iterable[str]) -> list[list[Event]]:
         """The events of each command."""
         peer = self.peer()
         announced = []
         for command in commands:
-            self.events = []
             peer.command(*command.split())
-            announced.append(self.events)
+            announced.append(self.events())
         return announced
+
+    def events(self) -> list[Event]:
+        """Those since the last look."""
+        return [event for message in self._listener.replies() if (event := _event(message))]
 
 
 def published(server: RedisServer, commands: Iterable[str]) -> list[list[Event]]:
@@ -47,6 +51,6 @@ def published(server: RedisServer, commands: Iterable[str]) -> list[list[Event]]
             client.command(*command.split())
             client.command("PUBLISH", "end", "")
             announced.append([])
-            while match := _PUBLISHED.search(listener.read_reply()):
-                announced[-1].append((int(match[1]), match[2], match[3]))
+            while event := _event(listener.read_reply()):
+                announced[-1].append(event)
     return announced

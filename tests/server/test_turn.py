@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import StorageError
 from holdfast.server import families as families
 from holdfast.server import turn
 from holdfast.server.engine import Engine
@@ -213,5 +214,58 @@ def test_relaxing_the_policy_does_not_let_replies_overtake(
         server.disk.land()
         await wire.receive(2)
         assert wire.sent == [b"+OK\r\n", b"$1\r\n1\r\n"]
+
+    run(tmp_path, monkeypatch, scenario)
+
+
+def test_messages_and_invalidations_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        (writer, _), (listener, heard), (tracker, told) = (server.client() for _ in range(3))
+        server.send(listener, b"SUBSCRIBE x")
+        server.send(tracker, b"HELLO 3", b"CLIENT TRACKING ON", b"GET k")
+        await told.receive(3)
+        await heard.receive(1)
+        server.send(writer, b"MULTI", b"SET k v", b"PUBLISH x y", b"EXEC")
+        await server.disk.started.wait()
+        await turns()
+        assert len(heard.sent) == 1
+        assert len(told.sent) == 3
+        server.disk.land()
+        await heard.receive(2)
+        await told.receive(4)
+        assert b"message" in heard.sent[1]
+        assert b"invalidate" in told.sent[3]
+
+    run(tmp_path, monkeypatch, scenario)
+
+
+def test_of_a_batch_that_failed_no_message_leaves_and_no_reply_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An invalidation does: what was cached is dropped without need, but the key is not tracked
+    any more."""
+
+    async def scenario(server: Server) -> None:
+        (writer, answers), (listener, heard), (tracker, told) = (server.client() for _ in range(3))
+        server.send(listener, b"HELLO 3", b"SUBSCRIBE x")
+        server.send(tracker, b"HELLO 3", b"CLIENT TRACKING ON", b"GET k")
+        await told.receive(3)
+        await heard.receive(2)
+
+        def fail(*_: object) -> None:
+            raise StorageError("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(server.store.journal, "append", fail)
+            server.send(listener, b"PING")
+            server.send(writer, b"SET k v", b"PUBLISH x y")
+            server.send(listener, b"PING")
+            await answers.receive(2)
+            await turns()
+        assert [reply[:9] for reply in answers.sent] == [b"-MISCONF "] * 2
+        assert [reply[:9] for reply in heard.sent[2:]] == [b"-MISCONF "] * 2
+        assert told.sent[3:] == [b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"]
 
     run(tmp_path, monkeypatch, scenario)

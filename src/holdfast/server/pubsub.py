@@ -65,6 +65,7 @@ class Topics:
 class PubSub:
     def __init__(self) -> None:
         self.channels, self.patterns, self.shards = Topics(b""), Topics(b"p"), Topics(b"s")
+        self._held: list[tuple[Shared, list[Session]]] | None = None
 
     # -- subscribing --------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class PubSub:
         if patterns.topics:
             for pattern, topic in list(patterns.topics.items()):
                 if topic.matches is not None and topic.matches(channel):
-                    count += _tell(topic, [patterns.message, pattern, channel, message])
+                    count += self._tell(topic, [patterns.message, pattern, channel, message])
         return count
 
     def publish_to_shard(self, channel: bytes, message: bytes) -> int:
@@ -125,12 +126,26 @@ class PubSub:
 
     def _publish(self, topics: Topics, channel: bytes, message: bytes) -> int:
         topic = topics.topics.get(channel)
-        return 0 if topic is None else _tell(topic, [topics.message, channel, message])
+        return 0 if topic is None else self._tell(topic, [topics.message, channel, message])
 
+    def _tell(self, topic: Topic, message: list[Reply]) -> int:
+        shared = Shared(Push(message), Published)
+        listeners = list(topic.listeners)  # who does not read is cut off in the middle of this
+        if self._held is not None:
+            self._held.append((shared, listeners))
+            return len(listeners)
+        for session in listeners:
+            shared.send_to(session)
+        return len(listeners)
 
-def _tell(topic: Topic, message: list[Reply]) -> int:
-    shared = Shared(Push(message), Published)
-    listeners = list(topic.listeners)  # whoever does not read is cut off, in the middle of this
-    for session in listeners:
-        shared.send_to(session)
-    return len(listeners)
+    # -- what may yet be undone ---------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Keep messages back until it is known whether what they tell of stays."""
+        self._held = []
+
+    def let_go(self, *, happened: bool) -> None:
+        held, self._held = self._held or [], None
+        for shared, listeners in held if happened else ():
+            for session in listeners:
+                shared.send_to(session)
