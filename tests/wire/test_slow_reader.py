@@ -50,3 +50,28 @@ def test_who_does_not_read_is_cut_off_and_memory_stays_bounded(
     assert len(slow.read_until_closed()) < limit + 16 * MB
     assert resident_bytes(server, "VmHWM") < before + 3 * limit
     assert other.command("CLIENT", "LIST").count(b"id=") == 1
+
+
+def test_who_listens_and_does_not_read_is_cut_off_by_the_limit_of_listeners(
+    start_server: Callable[..., HoldfastServer],
+) -> None:
+    limit = 4 * MB
+    server = start_server(
+        *("--client-output-buffer-limit", f"normal 0 0 0 pubsub {limit} 0 0"),
+        *("--appendfsync", "no"),
+    )
+    publisher, slow, reader = (server.client() for _ in range(3))
+    before = resident_bytes(server, "VmRSS")
+    for client in (slow, reader):
+        assert client.command("SUBSCRIBE", "x").startswith(b"*3")
+    message = b"x" * (MB // 4)
+    sent = 0
+    while publisher.command("PUBLISH", "x", message) == b":2\r\n":
+        reader.read_reply()
+        sent += 1
+        assert sent < 1000, "the slow one is never cut off"
+    reader.read_reply()
+    assert publisher.command("PUBLISH", "x", "hello") == b":1\r\n"
+    assert reader.read_reply() == b"*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$5\r\nhello\r\n"
+    assert resident_bytes(server, "VmHWM") < before + 8 * limit
+    assert len(slow.read_until_closed()) < limit + 16 * MB
