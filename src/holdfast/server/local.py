@@ -188,6 +188,11 @@ def _to_bytes(arg: Argument) -> bytes:
 
 
 def _to_python(reply: Reply) -> Reply:
+    """As callers like it: lists, and None for every null, however deep."""
     if isinstance(reply, NullArray):
         return None
-    return list(reply) if isinstance(reply, tuple) else reply
+    if isinstance(reply, list | tuple):
+        return [_to_python(item) for item in reply]
+    if isinstance(reply, dict):
+        return {name: _to_python(item) for name, item in reply.items()}
+    return reply
