@@ -4,6 +4,7 @@ from holdfast.commands import (
     bitfield,
     bitmaps,
     expiry,
+    geo,
     hash_expiry,
     hashes,
     hyperloglog,
@@ -14,12 +15,16 @@ from holdfast.commands import (
     object,
     sets,
     strings,
+    zset_algebra,
+    zset_ranges,
+    zsets,
 )
 
 __all__ = [
     "bitfield",
     "bitmaps",
     "expiry",
+    "geo",
     "hash_expiry",
     "hashes",
     "hyperloglog",
@@ -30,4 +35,7 @@ __all__ = [
     "object",
     "sets",
     "strings",
+    "zset_algebra",
+    "zset_ranges",
+    "zsets",
 ]

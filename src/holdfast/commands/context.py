@@ -38,6 +38,8 @@ class Limits(Protocol):
     set_max_intset_entries: int
     hll_sparse_max_bytes: int
     maxmemory_policy: str
+    zset_max_listpack_entries: int
+    zset_max_listpack_value: int
 
 
 @dataclass(slots=True)

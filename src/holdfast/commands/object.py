@@ -4,13 +4,14 @@ from functools import partial
 
 from holdfast.commands.args import is_int
 from holdfast.commands.context import Context
-from holdfast.commands.encodings import hash_encoding, set_encoding
+from holdfast.commands.encodings import hash_encoding, set_encoding, zset_encoding
 from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.store.hashes import Hash
 from holdfast.store.keyspace import Key
 from holdfast.store.sets import Set
+from holdfast.store.zsets import ZSet
 
 ADJUST = (
     " Please note that when switching between policies at runtime"
@@ -118,6 +119,8 @@ def _encoding(c: Context, key: Key) -> bytes:
         return hash_encoding(value, c.limits)
     if isinstance(value, Set):
         return set_encoding(value, c.limits)
+    if isinstance(value, ZSet):
+        return zset_encoding(value, c.limits)
     if type(value) is not bytes:
         return b"quicklist"
     if is_int(value):

@@ -38,6 +38,13 @@ class BigNumber(int):
     """An integer that may exceed 64 bits."""
 
 
+class HumanFloat(float):
+    """A number written without an exponent, and with more digits than other ones have."""
+
+    def __bytes__(self) -> bytes:
+        return (b"%.17f" % self).rstrip(b"0").rstrip(b".")
+
+
 class SetReply(list["Reply"]):
     """An array whose order means nothing."""
 
@@ -143,6 +150,7 @@ def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
     if resp3:
         writers |= {
             float: lambda number: b",%.17g\r\n" % number,
+            HumanFloat: lambda number: b",%b\r\n" % bytes(number),
             dict: mapping,
             SetReply: array(b"~"),
             Push: array(b">"),
@@ -152,6 +160,7 @@ def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
     else:
         writers |= {
             float: lambda number: _bulk(b"%.17g" % number),
+            HumanFloat: lambda number: _bulk(bytes(number)),
             dict: flat,
             SetReply: writers[list],
             Push: writers[list],

@@ -54,13 +54,16 @@ class ZSet:
     The order is made when it is first asked for. So filling a set, loading a cold one and
     looking scores up cost no more than a dict does, and a million members are sorted at once,
     which is several times quicker than one by one. So is the order in which scans go.
+
+    `most_members` and `longest` (member) are about all that it was since it came to memory:
+    Redis too keeps a large set's form when it has become small.
     """
 
-    __slots__ = ("_order", "_scores", "_shuffle", "id", "nbytes")
+    __slots__ = ("_order", "_scores", "_shuffle", "id", "longest", "most_members", "nbytes")
 
     def __init__(self, key_id: int) -> None:
         self.id = key_id
-        self.nbytes = 0
+        self.nbytes = self.longest = self.most_members = 0
         self._scores: dict[bytes, float] = {}
         self._order: Order | None = None
         self._shuffle: Shuffle | None = None
@@ -97,9 +100,7 @@ class ZSet:
         if old is None:
             if self._shuffle is not None:
                 self._shuffle.add(member)
-            nbytes = len(member) + MEMBER_OVERHEAD
-            self.nbytes += nbytes
-            log.used_bytes += nbytes
+            log.used_bytes += self._came(member)
         log.ops.append((ZSET_MEMBERS, self.id, member, score))
         if log.undo is not None:
             log.undo.append((self._revert, log, (member, old)))
@@ -145,6 +146,17 @@ class ZSet:
         if log.undo is not None:
             log.undo.append((self._revert, log, (member, score)))
 
+    def _came(self, member: bytes) -> int:
+        """Count a member that was not there; the bytes it costs."""
+        length, members = len(member), len(self._scores)
+        if length > self.longest:
+            self.longest = length
+        if members > self.most_members:
+            self.most_members = members
+        nbytes = length + MEMBER_OVERHEAD
+        self.nbytes += nbytes
+        return nbytes
+
     def _revert(self, log: ChangeLog, row: tuple[bytes, float | None]) -> None:
         nbytes = self.nbytes
         self.apply(*row)
@@ -161,7 +173,7 @@ class ZSet:
                 order.remove((old, member))
         if score is not None:
             self._scores[member] = score
-            self.nbytes += len(member) + MEMBER_OVERHEAD
+            self._came(member)
             if order is not None:
                 order.add((score, member))
 
@@ -172,7 +184,7 @@ class ZSet:
         """
         new = ZSet(new_id)
         new._scores = self._scores.copy()
-        new.nbytes = self.nbytes
+        new.nbytes, new.longest, new.most_members = self.nbytes, self.longest, self.most_members
         log.ops.extend(zip(repeat(ZSET_MEMBERS), repeat(new_id), new._scores, new._scores.values()))
         return new
 

@@ -1,0 +1,405 @@
+"""Sorted sets: adding, scores, ranks, popping and waiting to pop, random members, scanning.
+Ranges are in zset_ranges.py, unions and the like in zset_algebra.py.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from holdfast.commands.args import (
+    INT64_MAX,
+    Options,
+    ScanOptions,
+    parse_cursor,
+    parse_int,
+    parse_int_between,
+    parse_timeout_s,
+)
+from holdfast.commands.context import Block, Context, Result
+from holdfast.commands.encodings import is_small_zset
+from holdfast.commands.scores import entries_reply, may_change, parse_score, put_entries
+from holdfast.commands.table import command, counted, many, one
+from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
+from holdfast.resp import NULL_ARRAY, Reply
+from holdfast.store.keyspace import ZSET, Key
+from holdfast.store.zsets import Entry, ZSet
+
+NX_AND_XX = CommandError("ERR XX and NX options at the same time are not compatible")
+GT_LT_AND_NX = CommandError("ERR GT, LT, and/or NX options at the same time are not compatible")
+INCR_OF_MANY = CommandError("ERR INCR option supports a single increment-element pair")
+NOT_A_NUMBER = CommandError("ERR resulting score is not a number (NaN)")
+NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
+NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
+COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
+OUT_OF_RANGE = CommandError("ERR value is out of range")
+BEYOND_LONG = CommandError(
+    f"ERR value is out of range, value must between -{INT64_MAX} and {INT64_MAX}"
+)
+
+zset_command = partial(command, group="sorted-set", categories="sortedset")
+Found = tuple[Key, ZSet]
+
+
+# -- adding and removing ----------------------------------------------------------------------
+
+
+ADD_FLAGS = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
+
+
+@zset_command("zadd", -4, "write denyoom fast", one("RW update"), since="1.2.0")
+def zadd(c: Context, argv: list[bytes]) -> Reply:
+    """Give members scores, adding those that are new; how many are.
+
+    NX only adds, XX only changes, GT and LT only raise and lower. CH counts changes too. INCR
+    adds to the score, and replies with the new one, or null when a condition was not met.
+
+    ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
+    """
+    return _add(c, argv, increment=False)
+
+
+@zset_command("zincrby", 4, "write denyoom fast", one("RW access update"), since="1.2.0")
+def zincrby(c: Context, argv: list[bytes]) -> Reply:
+    """Add to a member's score, from 0 if it is new; the new score.
+
+    ZINCRBY key increment member
+    """
+    return _add(c, argv, increment=True)
+
+
+def _add(c: Context, argv: list[bytes], *, increment: bool) -> Reply:
+    at = 2
+    flags = set()
+    while at < len(argv) and (word := argv[at].upper()) in ADD_FLAGS:
+        flags.add(word)
+        at += 1
+    increment = increment or b"INCR" in flags
+    members = argv[at + 1 :: 2]
+    if not members or (len(argv) - at) % 2:
+        raise SYNTAX
+    if flags:
+        _check_add_flags(flags)
+    if increment and len(members) > 1:
+        raise INCR_OF_MANY
+    scores = list(map(parse_score, argv[at::2]))
+    if increment:
+        return _increment(c, argv[1], members[0], scores[0], flags)
+    return put_entries(c, argv[1], scores, members, flags)
+
+
+def _increment(
+    c: Context, name: bytes, member: bytes, increment: float, flags: set[bytes]
+) -> float | None:
+    found = c.db.find_as(name, ZSet)
+    old = found[1].score(member) if found else None
+    score = increment if old is None else old + increment
+    if score != score:
+        raise NOT_A_NUMBER
+    if b"XX" in flags if old is None else not may_change(flags, old, score):
+        return None
+    if score != old:
+        _, value = found or c.db.create_as(name, ZSet)
+        value.put(member, score, c.keyspace)
+        c.db.signal(name, b"zincr", ZSET)
+    return score
+
+
+def _check_add_flags(flags: set[bytes]) -> None:
+    if {b"NX", b"XX"} <= flags:
+        raise NX_AND_XX
+    if len(flags & {b"NX", b"GT", b"LT"}) > 1:
+        raise GT_LT_AND_NX
+
+
+@zset_command("zrem", -3, "write fast", one("RW delete"), since="1.2.0")
+def zrem(c: Context, argv: list[bytes]) -> Reply:
+    """Remove members; how many there were.
+
+    ZREM key member [member ...]
+    """
+    found = c.db.find_as(argv[1], ZSet)
+    if found is None:
+        return 0
+    key, value = found
+    removed = sum(value.remove(member, c.keyspace) for member in argv[2:])
+    if removed:
+        c.db.shrunk(key, b"zrem", ZSET)
+    return removed
+
+
+# -- looking ----------------------------------------------------------------------------------
+
+
+@zset_command("zcard", 2, "readonly fast", one("RO"), since="1.2.0")
+def zcard(c: Context, argv: list[bytes]) -> Reply:
+    """How many members a sorted set has.
+
+    ZCARD key
+    """
+    value = c.db.read_as(argv[1], ZSet)
+    return len(value) if value else 0
+
+
+@zset_command("zscore", 3, "readonly fast", one("RO access"), since="1.2.0")
+def zscore(c: Context, argv: list[bytes]) -> Reply:
+    """A member's score, or null.
+
+    ZSCORE key member
+    """
+    value = c.db.read_as(argv[1], ZSet)
+    return value.score(argv[2]) if value else None
+
+
+@zset_command("zmscore", -3, "readonly fast", one("RO access"), since="6.2.0")
+def zmscore(c: Context, argv: list[bytes]) -> Reply:
+    """The scores of several members, null for those that are not there.
+
+    ZMSCORE key member [member ...]
+    """
+    value = c.db.read_as(argv[1], ZSet)
+    return [value.score(member) if value else None for member in argv[2:]]
+
+
+@zset_command("zrank", -3, "readonly fast", one("RO access"), since="2.0.0")
+def zrank(c: Context, argv: list[bytes]) -> Reply:
+    """How many members come before this one; null if it is not there.
+
+    ZRANK key member [WITHSCORE]
+    """
+    return _rank(c, argv, reverse=False)
+
+
+@zset_command("zrevrank", -3, "readonly fast", one("RO access"), since="2.0.0")
+def zrevrank(c: Context, argv: list[bytes]) -> Reply:
+    """How many members come after this one; null if it is not there.
+
+    ZREVRANK key member [WITHSCORE]
+    """
+    return _rank(c, argv, reverse=True)
+
+
+def _rank(c: Context, argv: list[bytes], *, reverse: bool) -> Reply:
+    if len(argv) > 4:
+        name = argv[0].decode("latin-1").lower()
+        raise CommandError(f"ERR wrong number of arguments for '{name}' command")
+    with_score = len(argv) == 4
+    if with_score and argv[3].upper() != b"WITHSCORE":
+        raise SYNTAX
+    value = c.db.read_as(argv[1], ZSet)
+    rank = value.rank(argv[2]) if value else None
+    if value is None or rank is None:
+        return NULL_ARRAY if with_score else None
+    if reverse:
+        rank = len(value) - 1 - rank
+    return [rank, value.score(argv[2])] if with_score else rank
+
+
+@zset_command(
+    "zrandmember",
+    -2,
+    "readonly",
+    one("RO access"),
+    since="6.2.0",
+    tips=("nondeterministic_output",),
+)
+def zrandmember(c: Context, argv: list[bytes]) -> Reply:
+    """A random member; with a count so many different ones, with a negative one maybe the same
+    several times.
+
+    ZRANDMEMBER key [count [WITHSCORES]]
+    """
+    if len(argv) == 2:
+        value = c.db.read_as(argv[1], ZSet)
+        return _at(value, [c.rng.randrange(len(value))])[0][1] if value else None
+    count = parse_int(argv[2])
+    if count < -INT64_MAX:
+        raise BEYOND_LONG
+    with_scores = len(argv) > 3
+    if len(argv) > 4 or (with_scores and argv[3].upper() != b"WITHSCORES"):
+        raise SYNTAX
+    if with_scores and abs(count) > INT64_MAX // 2:
+        raise OUT_OF_RANGE
+    value = c.db.read_as(argv[1], ZSet)
+    if not value or not count:
+        return ()
+    if count < 0:
+        entries = _at(value, [c.rng.randrange(len(value)) for _ in range(-count)])
+    elif count >= len(value):
+        entries = value.slice(0, len(value))
+    else:
+        entries = _at(value, c.rng.sample(range(len(value)), count))
+    return entries_reply(c, entries) if with_scores else tuple(member for _, member in entries)
+
+
+def _at(value: ZSet, indexes: Sequence[int]) -> list[Entry]:
+    return [value.slice(index, index + 1)[0] for index in indexes]
+
+
+@zset_command(
+    "zscan", -3, "readonly", one("RO access"), since="2.8.0", tips=("nondeterministic_output",)
+)
+def zscan(c: Context, argv: list[bytes]) -> Reply:
+    """Some members with scores, and the cursor with which to ask for more, until it is 0.
+
+    A small set is returned at once.
+
+    ZSCAN key cursor [MATCH pattern] [COUNT count]
+    """
+    cursor = parse_cursor(argv[2])
+    value = c.db.read_as(argv[1], ZSet)
+    if value is None:
+        return [b"0", ()]
+    options = ScanOptions.parse(argv, 3)
+    if len(value) <= options.limit or is_small_zset(value, c.limits):
+        cursor, members = 0, [member for _, member in value.slice(0, len(value))]
+    else:
+        cursor, members = value.scan(cursor, options.limit)
+    words: list[bytes] = []
+    for member in members:
+        if options.matches is None or options.matches(member):
+            words += member, b"%.17g" % (value.score(member) or 0.0)
+    return [b"%d" % cursor, tuple(words)]
+
+
+# -- popping ----------------------------------------------------------------------------------
+
+
+def _pop(c: Context, found: Found, highest: bool, count: int) -> list[Entry]:
+    key, value = found
+    entries = value.pop(count, highest, c.keyspace)
+    c.db.shrunk(key, b"zpopmax" if highest else b"zpopmin", ZSET)
+    return entries
+
+
+def _pop_command(c: Context, argv: list[bytes], highest: bool) -> Reply:
+    if len(argv) > 3:
+        raise SYNTAX
+    count = parse_int_between(argv[2], 0, INT64_MAX, NOT_POSITIVE) if len(argv) == 3 else 1
+    found = c.db.find_as(argv[1], ZSet)
+    if found is None or not count:
+        return ()
+    entries = _pop(c, found, highest, count)
+    if len(argv) == 3:
+        return entries_reply(c, entries)
+    [(score, member)] = entries
+    return [member, score]
+
+
+@zset_command("zpopmin", -2, "write fast", one("RW access delete"), since="5.0.0")
+def zpopmin(c: Context, argv: list[bytes]) -> Reply:
+    """Take the member with the lowest score, or the lowest few.
+
+    ZPOPMIN key [count]
+    """
+    return _pop_command(c, argv, highest=False)
+
+
+@zset_command("zpopmax", -2, "write fast", one("RW access delete"), since="5.0.0")
+def zpopmax(c: Context, argv: list[bytes]) -> Reply:
+    """Take the member with the highest score, or the highest few.
+
+    ZPOPMAX key [count]
+    """
+    return _pop_command(c, argv, highest=True)
+
+
+def _first_zset(c: Context, names: Sequence[bytes]) -> Found | None:
+    """The first of these keys that is there. Another type is an error, but not to a client
+    that waits: a key that became something else meanwhile is as good as missing."""
+    for name in names:
+        key = c.db.find(name)
+        if key is not None:
+            value = key.value
+            if type(value) is ZSet:
+                return key, value
+            if not c.is_woken:
+                raise WRONG_TYPE
+    return None
+
+
+def _check_waitable(c: Context, names: Sequence[bytes]) -> None:
+    """Whether or not it will come to waiting, so that nobody is surprised when it does."""
+    most = c.limits.blocking_max_keys_per_wait
+    if len(names) > most and not c.is_woken:
+        raise CommandError(
+            f"ERR too many keys to wait for, at most {most} are allowed"
+            " (blocking-max-keys-per-wait)"
+        )
+
+
+def _blocking_pop(c: Context, argv: list[bytes], highest: bool) -> Result:
+    timeout_s = parse_timeout_s(argv[-1])
+    names = argv[1:-1]
+    _check_waitable(c, names)
+    found = _first_zset(c, names)
+    if found is None:
+        return Block(names, ZSet, timeout_s, on_timeout=None)
+    [(score, member)] = _pop(c, found, highest, 1)
+    return [found[0].name, member, score]
+
+
+@zset_command(
+    "bzpopmin", -3, "write noscript blocking fast", many("RW access delete", 1, -2), since="5.0.0"
+)
+def bzpopmin(c: Context, argv: list[bytes]) -> Result:
+    """Take the lowest member of the first sorted set that has one; wait if none has.
+
+    BZPOPMIN key [key ...] timeout
+    """
+    return _blocking_pop(c, argv, highest=False)
+
+
+@zset_command(
+    "bzpopmax", -3, "write noscript blocking fast", many("RW access delete", 1, -2), since="5.0.0"
+)
+def bzpopmax(c: Context, argv: list[bytes]) -> Result:
+    """Take the highest member of the first sorted set that has one; wait if none has.
+
+    BZPOPMAX key [key ...] timeout
+    """
+    return _blocking_pop(c, argv, highest=True)
+
+
+def _parse_mpop(argv: list[bytes], at: int) -> tuple[list[bytes], bool, int]:
+    """`numkeys key [key ...] MIN|MAX [COUNT count]`, from `at` on."""
+    numkeys = parse_int_between(argv[at], 1, INT64_MAX, NUMKEYS_NOT_POSITIVE)
+    end_at = at + 1 + numkeys
+    if end_at >= len(argv) or (end := argv[end_at].upper()) not in (b"MIN", b"MAX"):
+        raise SYNTAX
+    count = 0
+    options = Options(argv, end_at + 1)
+    while options:
+        if options.word() != b"COUNT" or count:
+            raise SYNTAX
+        count = parse_int_between(options.value(), 1, INT64_MAX, COUNT_NOT_POSITIVE)
+    return argv[at + 1 : end_at], end == b"MAX", count or 1
+
+
+def _mpop(c: Context, found: Found, highest: bool, count: int) -> Reply:
+    entries = _pop(c, found, highest, count)
+    return [found[0].name, [[member, score] for score, member in entries]]
+
+
+@zset_command("zmpop", -4, "write movablekeys", counted("RW access delete", 1), since="7.0.0")
+def zmpop(c: Context, argv: list[bytes]) -> Reply:
+    """Take the lowest or highest members of the first sorted set that has any.
+
+    ZMPOP numkeys key [key ...] MIN|MAX [COUNT count]
+    """
+    names, highest, count = _parse_mpop(argv, 1)
+    found = _first_zset(c, names)
+    return _mpop(c, found, highest, count) if found else NULL_ARRAY
+
+
+@zset_command(
+    "bzmpop", -5, "write blocking movablekeys", counted("RW access delete", 2), since="7.0.0"
+)
+def bzmpop(c: Context, argv: list[bytes]) -> Result:
+    """Take the lowest or highest members of the first sorted set that has any; wait if none has.
+
+    BZMPOP timeout numkeys key [key ...] MIN|MAX [COUNT count]
+    """
+    names, highest, count = _parse_mpop(argv, 2)
+    timeout_s = parse_timeout_s(argv[1])
+    _check_waitable(c, names)
+    found = _first_zset(c, names)
+    return _mpop(c, found, highest, count) if found else Block(names, ZSet, timeout_s)

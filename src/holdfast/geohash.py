@@ -1,0 +1,149 @@
+"""Places on Earth as numbers of 52 bits that are near each other where the places are, as Redis
+computes them, to the last digit. Imports nothing of ours.
+
+A number interleaves 26 bits of latitude (the even ones) with 26 of longitude. Fewer steps than
+26 name a larger cell, which is a range of numbers.
+"""
+
+from math import asin, cos, fabs, pi, sin, sqrt
+
+LON_MAX = 180.0
+LAT_MAX = 85.05112878  # what a Mercator map shows
+STEPS = 26
+
+_EARTH_RADIUS_M = 6372797.560856
+_MERCATOR_MAX_M = 20037726.37
+_RADIANS = pi / 180.0
+_ALPHABET = b"0123456789bcdefghjkmnpqrstuvwxyz"
+
+# The eight cells around one, as steps in longitude and latitude, in the order they are searched.
+_NEIGHBOURS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
+
+
+def encode(lon: float, lat: float) -> int:
+    return _interleave(_index(lon, LON_MAX, STEPS), _index(lat, LAT_MAX, STEPS))
+
+
+def decode(score: float) -> tuple[float, float]:
+    """Longitude and latitude of the middle of the cell. Any score is some place."""
+    bits = _unsigned(score)
+    lon_min, lon_max = _edges(_every_second(bits >> 1), LON_MAX, STEPS)
+    lat_min, lat_max = _edges(_every_second(bits), LAT_MAX, STEPS)
+    lon, lat = (lon_min + lon_max) / 2, (lat_min + lat_max) / 2
+    return min(max(lon, -LON_MAX), LON_MAX), min(max(lat, -LAT_MAX), LAT_MAX)
+
+
+def text(lon: float, lat: float) -> bytes:
+    """The geohash that other programs use: all latitudes, eleven letters, the last always 0."""
+    bits = _interleave(_index(lon, LON_MAX, STEPS), _index(lat, 90.0, STEPS))
+    return bytes(_ALPHABET[bits >> shift & 31] for shift in range(47, 0, -5)) + b"0"
+
+
+def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
+    """Along the surface of a ball."""
+    v = sin((lon2 * _RADIANS - lon1 * _RADIANS) / 2)
+    if v == 0.0:
+        return latitude_distance_m(lat1, lat2)
+    lat1_r, lat2_r = lat1 * _RADIANS, lat2 * _RADIANS
+    u = sin((lat2_r - lat1_r) / 2)
+    return 2.0 * _EARTH_RADIUS_M * asin(sqrt(u * u + cos(lat1_r) * cos(lat2_r) * v * v))
+
+
+def latitude_distance_m(lat1: float, lat2: float) -> float:
+    return _EARTH_RADIUS_M * fabs(lat2 * _RADIANS - lat1 * _RADIANS)
+
+
+def ranges(
+    lon: float, lat: float, half_width_m: float, half_height_m: float, radius_m: float
+) -> list[tuple[int, int]]:
+    """Ranges of numbers, the second left out, which cover the area around a place: those of the
+    cell with the place and its neighbours, without those that the area does not reach."""
+    lat_delta = half_height_m / _EARTH_RADIUS_M / _RADIANS
+    # The parallel that is nearer to the pole is shorter: more degrees for as many metres.
+    widest = lat - lat_delta if lat < 0 else lat + lat_delta
+    lon_delta = half_width_m / _EARTH_RADIUS_M / cos(widest * _RADIANS) / _RADIANS
+    west, east = lon - lon_delta, lon + lon_delta
+    south, north = lat - lat_delta, lat + lat_delta
+
+    steps = _steps_for(radius_m, lat)
+    mask = (1 << steps) - 1
+    x, y = _index(lon, LON_MAX, steps), _index(lat, LAT_MAX, steps)
+    if steps > 1 and (
+        _edges((y + 1) & mask, LAT_MAX, steps)[1] < north
+        or _edges((y - 1) & mask, LAT_MAX, steps)[0] > south
+        or _edges((x + 1) & mask, LON_MAX, steps)[1] < east
+        or _edges((x - 1) & mask, LON_MAX, steps)[0] > west
+    ):
+        steps -= 1
+        mask >>= 1
+        x, y = _index(lon, LON_MAX, steps), _index(lat, LAT_MAX, steps)
+
+    lon_min, lon_max = _edges(x, LON_MAX, steps)
+    lat_min, lat_max = _edges(y, LAT_MAX, steps)
+    is_reached = {-1: lat_min >= south, 0: True, 1: lat_max <= north}
+    is_reached_x = {-1: lon_min >= west, 0: True, 1: lon_max <= east}
+    cells = [_interleave(x, y)]
+    for dx, dy in _NEIGHBOURS:
+        if steps < 2 or (is_reached[dy] and is_reached_x[dx]):
+            cell = _interleave(
+                (x + dx) & mask if dx else x,
+                (y + dy) & mask if dy else y,
+            )
+            # When cells are as large as continents, a neighbour may be one that was just taken.
+            if cell != cells[-1]:
+                cells.append(cell)
+    shift = 2 * (STEPS - steps)
+    return [(cell << shift, (cell + 1) << shift) for cell in cells]
+
+
+def _steps_for(radius_m: float, lat: float) -> int:
+    """How small cells may be, so that a cell and its neighbours cover the radius."""
+    if radius_m == 0:
+        return STEPS
+    steps = 1
+    while radius_m < _MERCATOR_MAX_M:
+        radius_m *= 2
+        steps += 1
+    steps -= 2
+    steps -= (fabs(lat) > 66) + (fabs(lat) > 80)  # near the poles a cell is narrow
+    return min(max(steps, 1), STEPS)
+
+
+def _index(degrees: float, most: float, steps: int) -> int:
+    """In which of the 2^steps equal parts of -most to most it is."""
+    return int((degrees + most) / (most + most) * (1 << steps))
+
+
+def _edges(index: int, most: float, steps: int) -> tuple[float, float]:
+    scale, parts = most + most, 1 << steps
+    return -most + index * 1.0 / parts * scale, -most + (index + 1) * 1.0 / parts * scale
+
+
+def _interleave(x: int, y: int) -> int:
+    return _spread(y) | _spread(x) << 1
+
+
+def _spread(bits: int) -> int:
+    """A zero between each two bits of 32."""
+    bits = (bits | bits << 16) & 0x0000FFFF0000FFFF
+    bits = (bits | bits << 8) & 0x00FF00FF00FF00FF
+    bits = (bits | bits << 4) & 0x0F0F0F0F0F0F0F0F
+    bits = (bits | bits << 2) & 0x3333333333333333
+    return (bits | bits << 1) & 0x5555555555555555
+
+
+def _every_second(bits: int) -> int:
+    """`_spread`, undone."""
+    bits &= 0x5555555555555555
+    bits = (bits | bits >> 1) & 0x3333333333333333
+    bits = (bits | bits >> 2) & 0x0F0F0F0F0F0F0F0F
+    bits = (bits | bits >> 4) & 0x00FF00FF00FF00FF
+    bits = (bits | bits >> 8) & 0x0000FFFF0000FFFF
+    return (bits | bits >> 16) & 0x00000000FFFFFFFF
+
+
+def _unsigned(score: float) -> int:
+    """As x86-64 makes an unsigned number of one that never was a place."""
+    if -(2.0**63) <= score < 2.0**64:
+        return int(score) & ((1 << 64) - 1)
+    return 1 << 63 if score < 0 else 0
