@@ -130,10 +130,7 @@ def _read(c: Context, name: bytes, wanted: Range) -> Reply:
 
 @range_command("zrange", -4, "readonly", one("RO access"), since="1.2.0")
 def zrange(c: Context, argv: list[bytes]) -> Reply:
-    """The members from one index, score or member to another; REV: from the highest down.
-
-    Scores are included unless written `(5`; members are written `[a` or `(a`, `-` and `+` are
-    the ends.
+    """The members from one index, score or member to another; `(5` leaves out 5 itself.
 
     ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
     """
@@ -169,7 +166,7 @@ def zrevrangebyscore(c: Context, argv: list[bytes]) -> Reply:
 
 @range_command("zrangebylex", -4, "readonly", one("RO access"), since="2.8.9")
 def zrangebylex(c: Context, argv: list[bytes]) -> Reply:
-    """The members between two, where all have the same score.
+    """The members between two of equal score, written `[a` or `(a`; the ends are `-` and `+`.
 
     ZRANGEBYLEX key min max [LIMIT offset count]
     """
@@ -178,7 +175,7 @@ def zrangebylex(c: Context, argv: list[bytes]) -> Reply:
 
 @range_command("zrevrangebylex", -4, "readonly", one("RO access"), since="2.8.9")
 def zrevrangebylex(c: Context, argv: list[bytes]) -> Reply:
-    """The members between two, from the last, where all have the same score.
+    """The members between two of equal score, from the last to the first.
 
     ZREVRANGEBYLEX key max min [LIMIT offset count]
     """

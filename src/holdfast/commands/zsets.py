@@ -47,10 +47,7 @@ ADD_FLAGS = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
 
 @zset_command("zadd", -4, "write denyoom fast", one("RW update"), since="1.2.0")
 def zadd(c: Context, argv: list[bytes]) -> Reply:
-    """Give members scores, adding those that are new; how many are.
-
-    NX only adds, XX only changes, GT and LT only raise and lower. CH counts changes too. INCR
-    adds to the score, and replies with the new one, or null when a condition was not met.
+    """Give members scores, adding those that are new; how many are, or with CH were changed.
 
     ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
     """
@@ -202,8 +199,7 @@ def _rank(c: Context, argv: list[bytes], *, reverse: bool) -> Reply:
     tips=("nondeterministic_output",),
 )
 def zrandmember(c: Context, argv: list[bytes]) -> Reply:
-    """A random member; with a count so many different ones, with a negative one maybe the same
-    several times.
+    """A random member, or several different ones, or with -count maybe the same several times.
 
     ZRANDMEMBER key [count [WITHSCORES]]
     """
@@ -239,8 +235,6 @@ def _at(value: ZSet, indexes: Sequence[int]) -> list[Entry]:
 )
 def zscan(c: Context, argv: list[bytes]) -> Reply:
     """Some members with scores, and the cursor with which to ask for more, until it is 0.
-
-    A small set is returned at once.
 
     ZSCAN key cursor [MATCH pattern] [COUNT count]
     """
