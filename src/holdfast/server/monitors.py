@@ -39,9 +39,7 @@ class Monitors:
             session.address.encode(),
             b" ".join(quoted(arg) for arg in without_secrets(command, argv)),
         )
-        shared = Shared(Simple(line))
-        for monitor in list(self.sessions.values()):
-            shared.send_to(monitor)
+        Shared(Simple(line)).send_to(*self.sessions.values())
 
 
 def without_secrets(command: Command, argv: list[bytes]) -> list[bytes]:

@@ -134,8 +134,7 @@ class PubSub:
         if self._held is not None:
             self._held.append((shared, listeners))
             return len(listeners)
-        for session in listeners:
-            shared.send_to(session)
+        shared.send_to(*listeners)
         return len(listeners)
 
     # -- what may yet be undone ---------------------------------------------------------------
@@ -147,5 +146,4 @@ class PubSub:
     def let_go(self, *, happened: bool) -> None:
         held, self._held = self._held or [], None
         for shared, listeners in held if happened else ():
-            for session in listeners:
-                shared.send_to(session)
+            shared.send_to(*listeners)

@@ -34,12 +34,17 @@ class Shared:
         self._mark = mark
         self._encoded: dict[Callable[[Reply], bytes], bytes] = {}
 
-    def send_to(self, session: "Session") -> None:
-        encode = session.encode
-        data = self._encoded.get(encode)
-        if data is None:
-            data = encode(self._value)
-            if isinstance(data, bytes):  # else the session is in this process and takes values
-                data = self._mark(data)
-            self._encoded[encode] = data
-        session.push(data)
+    def send_to(self, *sessions: "Session") -> None:
+        encoded = self._encoded
+        for session in sessions:
+            data = encoded.get(session.encode)
+            if data is None:
+                data = self._encode(session.encode)
+            session.push(data)
+
+    def _encode(self, encode: Callable[[Reply], bytes]) -> bytes:
+        data = encode(self._value)
+        if isinstance(data, bytes):  # else the session is in this process and takes values
+            data = self._mark(data)
+        self._encoded[encode] = data
+        return data
