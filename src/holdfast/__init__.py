@@ -3,7 +3,7 @@
 This is the composition root: `open` and `connect` join what must not import each other.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import (
     CommandError,
@@ -16,9 +16,11 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     import os
+    from typing import Unpack
 
     from holdfast.client.client import Client
     from holdfast.client.link import Factory
+    from holdfast.client.options import ConnectOptions
     from holdfast.server.local import LocalDatabase
 
 __version__ = "0.1.0"
@@ -48,12 +50,12 @@ def open(path: "str | os.PathLike[str]", **options: str) -> "LocalDatabase":
     return open_local(os.fspath(path), **options)
 
 
-def connect(url: str = "redis://localhost:6379", **options: Any) -> "Client":
+def connect(url: str = "redis://localhost:6379", **options: "Unpack[ConnectOptions]") -> "Client":
     """A client for a server, or for a database in this process; not connected yet.
 
     `redis://`, `rediss://`, `unix://`, `redis+sentinel://` and `redis+cluster://` reach a
     server; `holdfast:///path/app.db` and `memory://` run the engine here. Use the client with
-    `async with`. `options` are those of holdfast.client.options.Options, and `hooks`.
+    `async with`.
     """
     from holdfast.client.factory import make_client
     from holdfast.client.options import LOCAL_SCHEMES, parse_url
@@ -66,10 +68,17 @@ def connect(url: str = "redis://localhost:6379", **options: Any) -> "Client":
     from holdfast.client.duplex import join
     from holdfast.server.connection import Connection
 
-    database = open(target.path if target.scheme == "holdfast" else ":memory:")
+    database: LocalDatabase | None = None
 
     async def dial(factory: "Factory") -> object:
+        nonlocal database
+        if database is None:
+            database = open(target.path if target.scheme == "holdfast" else ":memory:")
         database.check_open()
         return join(factory(), Connection(database.engine))
 
-    return make_client(target, dial=dial, hooks=hooks, on_close=database.close)
+    async def close() -> None:
+        if database is not None:
+            await database.close()
+
+    return make_client(target, dial=dial, hooks=hooks, on_close=close)

@@ -1,13 +1,14 @@
 """Holdfast without coroutines: `with holdfast.sync.connect(url) as client: client.get("k")`."""
 
-from typing import Any
+from typing import Unpack
 
 import holdfast
+from holdfast.client.options import ConnectOptions
 from holdfast.client.sync import SyncClient
 
 __all__ = ["SyncClient", "connect"]
 
 
-def connect(url: str = "redis://localhost:6379", **options: Any) -> SyncClient:
+def connect(url: str = "redis://localhost:6379", **options: Unpack[ConnectOptions]) -> SyncClient:
     """Like holdfast.connect, but blocking and thread-safe; use it with `with`."""
     return SyncClient(lambda: holdfast.connect(url, **options))

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from holdfast.client.options import Options, parse_url
+from holdfast.client.options import ConnectOptions, Options, parse_url
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
@@ -62,6 +62,13 @@ def test_local_urls() -> None:
 def test_mistakes_in_a_url(url: str) -> None:
     with pytest.raises(ValueError, match=r"URL|number"):
         parse_url(url)
+
+
+def test_every_option_can_be_given_as_a_keyword() -> None:
+    by_url = {"host", "port", "path"}
+    assert set(ConnectOptions.__annotations__) == set(Options.__dataclass_fields__) - by_url | {
+        "hooks"
+    }
 
 
 def test_a_password_is_not_shown() -> None:

@@ -75,6 +75,19 @@ def test_a_message_for_a_cancelled_reader_goes_to_the_next(redis_url: str) -> No
     asyncio.run(scenario())
 
 
+def test_readers_that_give_up_leave_nothing_behind(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url) as client, client.pubsub() as pubsub:
+            for _ in range(20):
+                reader = asyncio.create_task(anext(pubsub))
+                await asyncio.sleep(0)
+                reader.cancel()
+                await asyncio.gather(reader, return_exceptions=True)
+            assert not pubsub._waiting
+
+    asyncio.run(scenario())
+
+
 def test_closing_ends_iterations_and_pending_subscriptions(redis_url: str) -> None:
     async def scenario() -> None:
         async with holdfast.connect(redis_url) as client:

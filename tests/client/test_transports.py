@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.client.errors import ConnectError
+from holdfast.client.connection import Connection
+from holdfast.client.errors import ConnectError, ConnectTimeoutError
+from holdfast.client.options import Options
 from holdfast.client.request import Request
 from holdfast.client.single import Single
+from holdfast.clock import ManualClock
+from tests.client.fakes import turns
 from tests.harness import RedisServer, free_port
 
 
@@ -97,5 +101,55 @@ def test_attributes_from_a_real_server(redis_url: str) -> None:
             }
             assert await client.exec("DEBUG", "PROTOCOL", "verbatim", into=str)
             assert await client.exec("DEBUG", "PROTOCOL", "null") is None
+
+    asyncio.run(scenario())
+
+
+def test_resolving_has_a_timeout_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        clock = ManualClock()
+
+        async def hang(*_: object, **__: object) -> object:
+            return await loop.create_future()
+
+        monkeypatch.setattr(loop, "getaddrinfo", hang)
+        connection = Connection(Options(host="somewhere", connect_timeout_s=None), clock=clock)
+        connecting = asyncio.ensure_future(connection.connect())
+        await turns()
+        clock.advance(5)
+        with pytest.raises(ConnectTimeoutError, match="resolving somewhere"):
+            await connecting
+
+    asyncio.run(scenario())
+
+
+def test_the_same_on_uvloop(redis_url: str) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url) as client:
+            big = "x" * 3_000_000
+            await asyncio.gather(*(client.set(f"k{n}", big) for n in range(5)))
+            assert await client.get("k4") == big
+            waiting = asyncio.create_task(client.blpop("q", timeout_s=0))
+            await client.ping()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await client.rpush("q", 1)
+            assert await client.llen("q") == 1
+            await client.flushall()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+
+
+def test_a_file_that_is_in_use(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        url = f"holdfast://{tmp_path}/app.db"
+        async with holdfast.connect(url):
+            with pytest.raises(ConnectError) as caught:
+                await holdfast.connect(url).connect()
+            assert isinstance(caught.value.__cause__, holdfast.StoreInUseError)
 
     asyncio.run(scenario())

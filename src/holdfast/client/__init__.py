@@ -1,1 +1,57 @@
-"""The client: it talks to Holdfast, Redis or Valkey by URL and knows nothing of our server."""
+"""The client: it talks to Holdfast, Redis or Valkey by URL and knows nothing of our server.
+
+`holdfast.connect` makes one. What else users name is here; the rest is nobody's business.
+"""
+
+from holdfast.client.client import Client, Failure
+from holdfast.client.convert import optional
+from holdfast.client.errors import (
+    BadReplyError,
+    ClientError,
+    ClosedError,
+    ConnectError,
+    ConnectionLostError,
+    ConnectTimeoutError,
+    ConversionError,
+    NotConnectedError,
+    QueueFullError,
+    RequestTimeoutError,
+    ServerError,
+    TransactionAbortedError,
+)
+from holdfast.client.hooks import ConnectionEvent, Hooks, RequestFinish, RequestStart
+from holdfast.client.options import Backoff
+from holdfast.client.pubsub import Message, PubSub
+from holdfast.client.request import Request
+from holdfast.client.script import Script
+from holdfast.client.state import State
+from holdfast.client.transaction import Transaction
+
+__all__ = [
+    "Backoff",
+    "BadReplyError",
+    "Client",
+    "ClientError",
+    "ClosedError",
+    "ConnectError",
+    "ConnectTimeoutError",
+    "ConnectionEvent",
+    "ConnectionLostError",
+    "ConversionError",
+    "Failure",
+    "Hooks",
+    "Message",
+    "NotConnectedError",
+    "PubSub",
+    "QueueFullError",
+    "Request",
+    "RequestFinish",
+    "RequestStart",
+    "RequestTimeoutError",
+    "Script",
+    "ServerError",
+    "State",
+    "Transaction",
+    "TransactionAbortedError",
+    "optional",
+]

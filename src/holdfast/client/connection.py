@@ -39,7 +39,7 @@ from holdfast.client.request import encode_all
 from holdfast.client.state import ADMISSION, TRANSITIONS, Admission, State
 from holdfast.client.waiting import deadline, sleep
 from holdfast.clock import Clock, SystemClock, Timer
-from holdfast.errors import ProtocolError
+from holdfast.errors import HoldfastError, ProtocolError
 
 
 class Connection:
@@ -148,7 +148,7 @@ class Connection:
         while True:
             try:
                 await self._open()
-            except (OSError, ClientError, ProtocolError) as error:
+            except (OSError, HoldfastError) as error:
                 self._fail(error)
             else:
                 assert self._lost is not None

@@ -53,8 +53,6 @@ def _after(options: Options, version: str) -> list[Command]:
     ]
     if options.db:
         commands.append(("SELECT", options.db))
-    if options.readonly_replica:
-        commands.append(("READONLY",))
     return commands
 
 

@@ -1,11 +1,13 @@
 """Everything that can be set, with its default, and the URLs that set it. No I/O."""
 
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holdfast.client import pipeline
+from holdfast.client.hooks import Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,6 @@ class Options:
     password: str | None = field(default=None, repr=False)
     client_name: str | None = None
     protocol: int = 3
-    readonly_replica: bool = False
     resolve_timeout_s: float | None = 5.0
     connect_timeout_s: float | None = 5.0
     request_timeout_s: float | None = 5.0
@@ -53,6 +54,28 @@ class Options:
     @property
     def address(self) -> str:
         return self.path or (f"[{self.host}]" if ":" in self.host else self.host) + f":{self.port}"
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The keywords of `holdfast.connect`: `Options`, except what only a URL says, and hooks."""
+
+    tls: ssl.SSLContext | None
+    db: int
+    username: str | None
+    password: str | None
+    client_name: str | None
+    protocol: int
+    resolve_timeout_s: float | None
+    connect_timeout_s: float | None
+    request_timeout_s: float | None
+    close_grace_s: float
+    keepalive_s: int | None
+    max_requests: int
+    max_bytes: int
+    reconnect: bool
+    backoff: Backoff
+    cache_keys: int
+    hooks: Iterable[Hooks]
 
 
 @dataclass(frozen=True, slots=True)

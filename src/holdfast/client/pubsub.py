@@ -97,7 +97,9 @@ class PubSub:
             try:
                 await waiting
             except asyncio.CancelledError:
-                if waiting.done() and not waiting.cancelled():
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
+                else:
                     self._wake_one()  # the message is still there, for somebody else
                 raise
         return self._messages.popleft()
