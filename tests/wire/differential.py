@@ -23,7 +23,10 @@ Step = tuple[int, Sequence[Argv]]  # which client, and what it sends in one writ
 TIMES = frozenset({"ttl", "pttl", "expiretime", "pexpiretime", "object|idletime"})
 FOR_EVER = b"0"
 TOLERANCE = 20_000  # milliseconds; also for seconds, where commands use times that far apart
-UNORDERED = frozenset({"keys", "scan"})
+UNORDERED = frozenset(
+    {"keys", "scan", "hgetall", "hkeys", "hvals", "hscan", "hrandfield"}
+    | {"smembers", "sinter", "sunion", "sdiff", "sscan", "spop", "srandmember"}
+)
 # Of these the kind of reply is compared.
 OPAQUE = frozenset(
     {"hello", "time", "lastsave", "info"}
@@ -259,6 +262,15 @@ def _pipeline(client: RawClient, argvs: Sequence[Argv]) -> list[bytes]:
     return client.read_replies(len(argvs))
 
 
+# How to ask for all of a value.
+WHOLE: dict[bytes, Argv] = {
+    b"+string\r\n": (b"GET", b"<name>"),
+    b"+list\r\n": (b"LRANGE", b"<name>", b"0", b"-1"),
+    b"+hash\r\n": (b"HGETALL", b"<name>"),
+    b"+set\r\n": (b"SMEMBERS", b"<name>"),
+}
+
+
 def _data(client: RawClient) -> Iterator[tuple[Argv, bytes]]:
     """Questions about everything a server holds, and its answers."""
     sizes = [((b"SELECT", b"%d" % db), (b"EXISTS", *KEYS), (b"DBSIZE",)) for db in range(16)]
@@ -271,9 +283,11 @@ def _data(client: RawClient) -> Iterator[tuple[Argv, bytes]]:
         yield (b"SIZE", b"%d" % db, *names), size
         for name in names:
             kind = client.command("TYPE", name)
-            read = (b"LRANGE", name, b"0", b"-1") if kind == b"+list\r\n" else (b"GET", name)
             questions: list[Argv] = [
-                (b"TYPE", name), read, (b"PEXPIRETIME", name), (b"OBJECT", b"ENCODING", name),
-            ]  # fmt: skip
+                (b"TYPE", name),
+                tuple(arg.replace(b"<name>", name) for arg in WHOLE[kind]),
+                (b"PEXPIRETIME", name),
+                (b"OBJECT", b"ENCODING", name),
+            ]
             yield from zip(questions, _pipeline(client, questions), strict=True)
     client.command("SELECT", 0)

@@ -113,6 +113,56 @@ GRAMMAR = {
         PFMERGE hll hll...
         PFMERGE key key...
         """,
+    "hash": """
+        HDEL hash field...
+        HEXISTS hash field
+        HGET hash field
+        HGETALL hash
+        HINCRBY hash field increment
+        HINCRBYFLOAT hash field float
+        HKEYS hash
+        HLEN hash
+        HMGET hash field...
+        HMSET hash (field value)...
+        HRANDFIELD hash many [WITHVALUES]
+        HSCAN hash cursor COUNT many [MATCH pattern]
+        HSET hash (field value)...
+        HSETNX hash field value
+        HSTRLEN hash field
+        HVALS hash
+        """,
+    "set": """
+        SADD set member...
+        SCARD set
+        SDIFF set...
+        SDIFFSTORE set set...
+        SINTER set...
+        SINTERCARD numkeys set... [LIMIT count]
+        SINTERSTORE set set...
+        SISMEMBER set member
+        SMEMBERS set
+        SMISMEMBER set member...
+        SMOVE set set member
+        SPOP set many
+        SRANDMEMBER set many
+        SREM set member...
+        SSCAN set cursor COUNT many [MATCH pattern]
+        SUNION set...
+        SUNIONSTORE set set...
+        """,
+    "pubsub": """
+        PUBLISH value value
+        PUBSUB CHANNELS [pattern]
+        PUBSUB NUMPAT
+        PUBSUB NUMSUB value...
+        PUBSUB SHARDCHANNELS [pattern]
+        PUBSUB SHARDNUMSUB value...
+        PUBSUB word
+        PUNSUBSCRIBE [value]
+        SPUBLISH value value
+        SUNSUBSCRIBE [value]
+        UNSUBSCRIBE [value]
+        """,
     "transactions": """
         DISCARD
         EXEC
@@ -177,7 +227,8 @@ GRAMMAR = {
 }
 GROUP_WEIGHTS = {
     "string": 30, "generic": 25, "list": 30, "transactions": 8, "connection": 5, "server": 3,
-    "bitmap": 10, "hyperloglog": 4,
+    "pubsub": 2,
+    "bitmap": 10, "hyperloglog": 4, "hash": 15, "set": 15,
 }  # fmt: skip
 
 INT64_MAX, INT64_MIN = b"9223372036854775807", b"-9223372036854775808"
@@ -195,7 +246,8 @@ BAD_CURSORS = [b"abc", b"1 ", b"1.5", b"99999999999999999999999"]
 
 KEYS = [
     b"str", b"int", b"float", b"long", b"max", b"ttl", b"list", b"list2", b"one", b"nums",
-    b"listttl", b"missing", b"missing2", b"", b"bin\x00\xff\r\n",
+    b"listttl", b"missing", b"missing2", b"", b"bin\x00\xff\r\n", b"hash", b"hash2", b"set",
+    b"ints",
 ]  # fmt: skip
 # What every sequence finds. A time to live is absolute, so that both servers have the same.
 FUTURE_MS = b"4102444800000"
@@ -213,6 +265,10 @@ SEED: list[Argv] = [
     (b"RPUSH", b"listttl", b"a", b"b"),
     (b"PEXPIREAT", b"listttl", FUTURE_MS),
     (b"PFADD", b"hll", b"a", b"b", b"c"),
+    (b"HSET", b"hash", b"a", b"1", b"b", b"two", b"", b"", b"42", b"1.5"),
+    (b"HSET", b"hash2", *(b"%d" % n for n in range(1200))),  # more than a listpack takes
+    (b"SADD", b"set", b"a", b"b", b"", b"42"),
+    (b"SADD", b"ints", b"42", b"-7", b"1"),
     (b"SELECT", b"1"),
     (b"SET", b"str", b"in database 1"),
     (b"RPUSH", b"list", b"other"),
@@ -270,6 +326,10 @@ KINDS = {
     "bits": Kind([b"0", b"1", b"-1", b"300", b"-100"], [INT64_MAX, INT64_MIN, *BAD_NUMBERS]),
     "bit_type": Kind([b"u8", b"i5", b"u1", b"i64", b"u63", b"i16"], [b"u64", b"i65", b"u0", b"x"]),
     "hll": Kind([b"hll", b"hll2"], KEYS),
+    "hash": Kind([b"hash", b"hash2", b"missing"], KEYS),
+    "field": Kind([b"a", b"b", b"c", b"", b"42", b"4"], VALUES),
+    "set": Kind([b"set", b"ints", b"missing"], KEYS),
+    "member": Kind([b"a", b"b", b"c", b"42", b"-7", b"1"], [*VALUES, *BAD_NUMBERS]),
     "count": Kind([b"1", b"2", b"0", b"3", b"-1", b"-2", b"10"], _NUMBERS),
     "many": Kind([b"1000"], [b"0", b"-1", *BAD_NUMBERS]),
     "numkeys": Kind([b"1", b"2", b"3"], [b"0", b"-1", *_NUMBERS], 5),

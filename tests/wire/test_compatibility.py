@@ -150,6 +150,45 @@ def test_nobody_waits_for_too_many_keys(pair: Pair) -> None:
     assert theirs[:1] in (b"*", b"_")
 
 
+@shows("messages-around-exec")
+def test_a_message_does_not_come_inside_of_a_reply(pair: Pair) -> None:
+    message = b"3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\ny\r\n"
+    mark = b">" if pair.protocol == 3 else b"*"
+    for client, comes_first in ((pair.ours, True), (pair.oracle, False)):
+        for command in ("MULTI", "SUBSCRIBE x", "PUBLISH x y", "EXEC"):
+            client.send_command(*command.split())
+        client.read_replies(3)
+        subscribed = mark + b"3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n"
+        if comes_first:
+            assert client.read_reply() == mark + message
+            assert client.read_reply() == b"*2\r\n" + subscribed + b":1\r\n"
+        else:
+            assert client.read_reply() == b"*2\r\n" + subscribed + mark + message
+            assert client.read_reply() == b":1\r\n"
+
+
+@shows("tracking-null")
+def test_a_flush_is_told_in_the_protocol_of_who_is_told(
+    server: HoldfastServer, oracle: RedisServer, pair: Pair
+) -> None:
+    """`pair` reads what somebody who speaks the other protocol tracks."""
+    if pair.protocol == 2:
+        told, theirs, ours = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n", b"_", b"$-1"
+    else:
+        told, theirs, ours = b">2\r\n$10\r\ninvalidate\r\n", b"$-1", b"_"
+    for port, client, null in (
+        (server.port, pair.ours, ours),
+        (oracle.port, pair.oracle, theirs),
+    ):
+        with RawClient.connect(port) as tracker:
+            tracker.command("HELLO", 5 - pair.protocol)
+            client_id = client.command("CLIENT", "ID")[1:-2]
+            client.command("SUBSCRIBE", "__redis__:invalidate")
+            assert tracker.command("CLIENT", "TRACKING", "ON", "REDIRECT", client_id) == b"+OK\r\n"
+            tracker.command("FLUSHALL")
+            assert client.read_reply() == told + null + b"\r\n"
+
+
 @shows("version")
 def test_the_version_is_that_of_what_is_here(pair: Pair) -> None:
     ours, theirs = both(pair, "INFO", "server")
@@ -200,7 +239,7 @@ def test_cursors_are_our_own_and_find_everything(pair: Pair) -> None:
 
 
 @shows("help-text")
-@pytest.mark.parametrize("name", ["CLIENT", "COMMAND", "CONFIG", "OBJECT", "SLOWLOG"])
+@pytest.mark.parametrize("name", ["CLIENT", "COMMAND", "CONFIG", "OBJECT", "PUBSUB", "SLOWLOG"])
 def test_help_is_in_our_own_words(pair: Pair, name: str) -> None:
     ours, theirs = both(pair, name, "HELP")
     title = b"+%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n" % name.encode()
