@@ -39,6 +39,7 @@ _MAX_HELD_BYTES = 256 << 10
 Push = hiredis.PushNotification
 _MISSING: Final = object()
 _PROBE = b":1\r\n"
+_BULK = re.compile(rb"\$([0-9]{1,8})\r\n").match
 _INTS = {b"%d" % n: n for n in range(-1, 1024)}
 
 
@@ -121,7 +122,7 @@ class ReplyParser:
 def _read_map_first(data: bytes) -> list[Any] | None:
     """The replies, if they are a map and then others that hiredis gets right, all complete.
 
-    To hiredis the map is told to be an array. Of 100 fields: 10 µs, `_Exact` takes 200.
+    To hiredis the map is told to be an array: a seventh of the time that `_Exact` takes.
     """
     start = data.find(b"\r\n") + 2
     if data[0] != 0x25 or not 2 < start < 9 or not data[1 : start - 2].isdigit():  # %
@@ -210,7 +211,12 @@ class _Exact:
 
     def _next(self) -> Any:
         """One whole reply or push."""
-        while (value := self._scalar_or_start()) is not _MISSING:
+        while True:
+            if self._open and self._bulk_len < 0:
+                self._take_bulks(self._open[-1])
+            value = self._scalar_or_start()
+            if value is _MISSING:
+                return _MISSING
             while True:
                 self._attribute_done = False
                 if type(value) is _Aggregate:
@@ -231,7 +237,18 @@ class _Exact:
                 if top.missing:
                     break
                 value = self._open.pop()
-        return _MISSING
+
+    def _take_bulks(self, top: _Aggregate) -> None:
+        """The quick way through what most aggregates are made of, but for the last element."""
+        buffer, pos, missing = self._buffer, self._pos, top.missing
+        while missing > 1 and (header := _BULK(buffer, pos)):
+            end = header.end() + int(header[1])
+            if buffer[end : end + 2] != b"\r\n":
+                break  # not all there, or not well-formed: the slow way finds out
+            top.items.append(bytes(buffer[header.end() : end]))
+            pos = end + 2
+            missing -= 1
+        self._pos, top.missing = pos, missing
 
     def _scalar_or_start(self) -> Any:
         if self._bulk_len >= 0:
