@@ -12,9 +12,10 @@ import pytest
 
 import holdfast
 from holdfast.client.cluster import Cluster
-from holdfast.client.errors import ConnectError, ServerError
+from holdfast.client.errors import ClientError, ConnectError, ServerError
 from holdfast.client.request import Request
 from holdfast.client.slots import SLOTS, slot_of
+from holdfast.client.state import State
 from tests.client.fakes import until
 from tests.harness import RedisServer, free_port, wait_until
 
@@ -29,38 +30,50 @@ class Nodes:
         with server.client() as raw:
             return raw.command(*args)
 
+    def is_up(self, server: RedisServer, count: int) -> bool:
+        info = self.ask(server, "CLUSTER", "INFO")
+        return all(
+            line in info
+            for line in (
+                b"cluster_state:ok",
+                b"cluster_slots_assigned:16384",
+                b"cluster_known_nodes:%d\r" % count,
+            )
+        )
+
     def owner(self, slot: int) -> int:
         return min(slot // (SLOTS // 3), 2)
+
+
+def start_cluster(stack: ExitStack, folder: Path) -> Nodes:
+    servers = [stack.enter_context(start_node(folder / f"node-{n}")) for n in range(3)]
+    third = SLOTS // 3
+    for n, server in enumerate(servers):
+        last = SLOTS - 1 if n == 2 else (n + 1) * third - 1
+        with server.client() as raw:
+            raw.command("CLUSTER", "ADDSLOTSRANGE", n * third, last)
+            raw.command("CLUSTER", "SET-CONFIG-EPOCH", n + 1)
+            meet(server, servers[0])
+    nodes = Nodes(servers)
+    for server in servers:
+        wait_until(lambda server=server: nodes.is_up(server, 3), "the cluster is up")  # type: ignore[misc]
+    return nodes
+
+
+def start_node(folder: Path) -> RedisServer:
+    args = ("--cluster-enabled", "yes", "--cluster-node-timeout", "500")
+    return RedisServer(folder, *args, "--cluster-port", str(free_port_below(20000)))
+
+
+def meet(server: RedisServer, other: RedisServer) -> None:
+    with server.client() as raw:
+        raw.command("CLUSTER", "MEET", "127.0.0.1", other.port, int(other.args[-1]))
 
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     with ExitStack() as stack:
-        servers = []
-        for n in range(3):
-            folder = tmp_path_factory.mktemp(f"node-{n}")
-            bus = free_port_below(20000)
-            args = ("--cluster-enabled", "yes", "--cluster-port", str(bus))
-            servers.append(stack.enter_context(RedisServer(folder, *args)))
-        third = SLOTS // 3
-        for n, server in enumerate(servers):
-            last = SLOTS - 1 if n == 2 else (n + 1) * third - 1
-            with server.client() as raw:
-                raw.command("CLUSTER", "ADDSLOTSRANGE", n * third, last)
-                raw.command("CLUSTER", "SET-CONFIG-EPOCH", n + 1)
-                bus = int(servers[0].args[-1])
-                raw.command("CLUSTER", "MEET", "127.0.0.1", servers[0].port, bus)
-        nodes = Nodes(servers)
-        for server in servers:
-            wait_until(
-                lambda server=server: (  # type: ignore[misc]
-                    b"cluster_state:ok" in (info := nodes.ask(server, "CLUSTER", "INFO"))
-                    and b"cluster_slots_assigned:16384" in info
-                    and b"cluster_known_nodes:3" in info
-                ),
-                "the cluster is up",
-            )
-        yield nodes
+        yield start_cluster(stack, tmp_path_factory.mktemp("cluster"))
 
 
 def free_port_below(limit: int) -> int:
@@ -152,6 +165,47 @@ def test_ask_is_followed_once_and_not_remembered(nodes: Nodes) -> None:
             nodes.ask(here, "CLUSTER", "SETSLOT", slot, "STABLE")
 
     asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_a_dead_master_is_an_error_at_once_and_its_replica_takes_over(tmp_path: Path) -> None:
+    def key_of(nodes: Nodes, owner: int) -> str:
+        return next(f"k{n}" for n in range(100) if nodes.owner(slot_of(f"k{n}")) == owner)
+
+    async def scenario(nodes: Nodes) -> None:
+        dying, living = key_of(nodes, 0), key_of(nodes, 1)
+        async with holdfast.connect(nodes.url, request_timeout_s=2.0) as client:
+            await client.set(dying, "copied")
+            await client.exec("WAIT", 1, 5000)
+            await client.set(living, "v")
+            cluster = client._caller
+            assert isinstance(cluster, Cluster)
+            address = ("127.0.0.1", nodes.servers[0].port)
+            nodes.servers[0].kill()
+            await until(lambda: cluster._nodes[address].state is not State.OPEN)
+            with pytest.raises(ClientError):
+                await client.get(dying)
+            assert await client.get(living) == "v"
+            while True:  # pytest's timeout is the limit
+                try:
+                    assert await client.get(dying) is not None
+                    break
+                except (ClientError, ServerError):
+                    await asyncio.sleep(0.01)
+            assert await client.set(dying, "again")
+
+    with ExitStack() as stack:
+        nodes = start_cluster(stack, tmp_path)
+        replica = stack.enter_context(start_node(tmp_path / "replica"))
+        meet(replica, nodes.servers[0])
+        for server in (*nodes.servers, replica):
+            wait_until(lambda server=server: nodes.is_up(server, 4), "all four know")  # type: ignore[misc]
+        assert nodes.ask(replica, "CLUSTER", "REPLICATE", nodes.ids[0]) == b"+OK\r\n"
+        wait_until(
+            lambda: b"master_link_status:up" in nodes.ask(replica, "INFO", "replication"),
+            "the replica follows",
+        )
+        asyncio.run(scenario(nodes))
 
 
 def test_a_server_that_is_no_cluster_says_so(redis_url: str) -> None:
