@@ -18,14 +18,26 @@ import pytest
 from holdfast.errors import StorageError
 from holdfast.store import chunks, fold, journal, lists, store
 from holdfast.store.expiry import expire_due
-from holdfast.store.keyspace import GENERIC, LIST, Database
+from holdfast.store.hashes import Hash
+from holdfast.store.keyspace import GENERIC, HASH, LIST, SET, Database, Key
 from holdfast.store.lists import List
+from holdfast.store.sets import Set
 from holdfast.store.store import FileStore
 from tests.store.consistency import check_counts, check_rows, check_settled
 
 DATABASES = 4
 NAMES = [b"name:%d" % number for number in range(10)]
 ELEMENTS = [b"", b"a", b"bb", b"ccc", b"d" * 30]
+FOREVER = b"the field that a hash has as long as it lives"
+
+Fields = dict[bytes, tuple[bytes, int | None]]  # value and expiry
+
+
+class Members(dict[bytes, None]):
+    """A set, in order."""
+
+
+KINDS: dict[type, str] = {bytes: "string", list: "list", dict: "hash", Members: "set"}
 
 tokens = itertools.count()
 
@@ -33,7 +45,9 @@ tokens = itertools.count()
 class Entry:
     """What a name should hold. The token tells a key from a later one of the same name."""
 
-    def __init__(self, value: bytes | list[bytes], expires_at_ms: int | None = None) -> None:
+    def __init__(
+        self, value: bytes | list[bytes] | Fields | Members, expires_at_ms: int | None = None
+    ) -> None:
         self.value = value
         self.expires_at_ms = expires_at_ms
         self.token = next(tokens)
@@ -176,7 +190,7 @@ class Work:
     def push(self) -> None:
         database, entries = self.database()
         name, values = self.name(), self.elements()
-        if name in entries and isinstance(entries[name].value, bytes):
+        if name in entries and not isinstance(entries[name].value, list):
             return
         _, subject = database.find_as(name, List) or database.create_as(name, List)
         elements = entries.setdefault(name, Entry([])).value
@@ -191,7 +205,7 @@ class Work:
     def change_list(self) -> None:
         database, entries = self.database()
         name = self.rng.choice([name for name in entries if name in NAMES] or NAMES)
-        if name not in entries or isinstance(entries[name].value, bytes):
+        if name not in entries or not isinstance(entries[name].value, list):
             return
         found = database.find_as(name, List)
         assert found is not None
@@ -236,6 +250,60 @@ class Work:
         if value in elements:
             elements.remove(value)
 
+    # -- changes of hashes and sets -----------------------------------------------------------
+
+    def change_set(self) -> None:
+        database, entries = self.database()
+        name, elements = self.name(), self.elements()
+        members = entries[name].value if name in entries else Members()
+        if not isinstance(members, Members):
+            return
+        key, subject = database.find_as(name, Set) or database.create_as(name, Set)
+        if self.rng.random() < 0.5 or not members:
+            entries.setdefault(name, Entry(members))
+            for element in elements:
+                assert subject.add(element, self.store.keyspace) == (element not in members)
+                members.setdefault(element)
+            return
+        for element in elements:
+            assert subject.remove(element, self.store.keyspace) == (element in members)
+            members.pop(element, None)
+        if not members:
+            del entries[name]
+        database.shrunk(key, b"changed", SET)
+
+    def change_hash(self) -> None:
+        database, entries = self.database()
+        name, elements = self.name(), self.elements()
+        fields = entries[name].value if name in entries else {}
+        if not isinstance(fields, dict) or isinstance(fields, Members):
+            return
+        key, subject = database.find_as(name, Hash) or database.create_as(name, Hash)
+        log = self.store.keyspace
+        if not fields:
+            subject.set(FOREVER, b"", log)
+            fields[FOREVER] = (b"", None)
+            entries[name] = Entry(fields)
+        elif self.rng.random() < 0.1:
+            for field in fields:
+                assert subject.remove(field, log)
+            del entries[name]
+            database.shrunk(key, b"changed", HASH)
+            return
+        for field in elements:
+            if self.rng.random() < 0.6:
+                value = self.rng.choice(ELEMENTS)
+                assert subject.set(field, value, log) == (field not in fields)
+                fields[field] = (value, None)
+                expires_at_ms = self.some_expiry()
+                if expires_at_ms is not None:
+                    subject.set_expiry(field, expires_at_ms, log)
+                    fields[field] = (value, expires_at_ms)
+            else:
+                assert subject.remove(field, log) == (field in fields)
+                fields.pop(field, None)
+        log.watch_fields(key)
+
     # -- changes that a failing script takes back -----------------------------------------------
 
     def script(self) -> None:
@@ -261,7 +329,9 @@ class Work:
         if key is None or entry is None:
             return
         assert key.expires_at_ms == entry.expires_at_ms
-        if isinstance(key.value, List):
+        if isinstance(entry.value, dict):
+            assert _plain(key) == (entry.value, list(entry.value))
+        elif isinstance(key.value, List):
             at = self.rng.randrange(len(entry.value))
             assert key.value.index(at) == entry.value[at]
             assert len(key.value) == len(entry.value)
@@ -279,7 +349,7 @@ class Work:
         )
         entries = self.model[scan.index]
         for name, type_name in found:
-            assert type_name == ("string" if isinstance(entries[name].value, bytes) else "list")
+            assert type_name == KINDS[type(entries[name].value)]
             scan.seen.add(name)
         if not scan.cursor:
             assert set(scan.throughout) <= scan.seen
@@ -309,6 +379,8 @@ class Work:
                 ]
                 for name in gone:
                     del entries[name]
+                for entry in entries.values():
+                    _lose_fields(entry, self.now_ms)
                 if model is self.model:
                     self.overdue += len(gone)
 
@@ -411,8 +483,9 @@ class Work:
             for name, entry in entries.items():
                 key = database.find(name)
                 assert key is not None, name
-                value = list(key.value) if isinstance(key.value, List) else key.value
-                assert (value, key.expires_at_ms) == (entry.value, entry.expires_at_ms)
+                in_order = list(entry.value) if isinstance(entry.value, dict) else None
+                assert _plain(key) == (entry.value, in_order)
+                assert key.expires_at_ms == entry.expires_at_ms
         check_counts(keyspace)
 
     def check(self) -> None:
@@ -426,6 +499,7 @@ class Work:
     CHANGES: tuple[Callable[["Work"], None], ...] = (
         set, set, set, set_many, remove, remove, rename, rename, rename, copy, expire,
         push, push, push, change_list, change_list, change_list, change_list,
+        change_set, change_set, change_hash, change_hash,
     )  # fmt: skip
     RARE_CHANGES: tuple[Callable[["Work"], None], ...] = (flush, swap, wait, reap)
     FILE_WORK: tuple[Callable[["Work"], None], ...] = (
@@ -446,6 +520,25 @@ class Work:
         self.rng.choice([Work.read, Work.go_on_scanning])(self)
         if self.rng.random() < 0.1:
             self.check()
+
+
+def _plain(key: Key) -> tuple[object, list[bytes] | None]:
+    """What a key holds, as the model has it, and the order if a dict is not enough to tell."""
+    value = key.value
+    if isinstance(value, Set):
+        return Members.fromkeys(value), list(value)
+    if isinstance(value, Hash):
+        fields = {name: (text, value.expires_at_ms(name)) for name, text in value.items.items()}
+        return fields, list(value)
+    return (list(value) if isinstance(value, List) else value), None
+
+
+def _lose_fields(entry: Entry, now_ms: int) -> None:
+    fields = entry.value
+    if isinstance(fields, dict) and not isinstance(fields, Members):
+        for field, (_, expires_at_ms) in list(fields.items()):
+            if expires_at_ms is not None and expires_at_ms <= now_ms:
+                del fields[field]
 
 
 def _full_journal(ops: object) -> int:

@@ -42,6 +42,16 @@ SETTLED = {
     "empty lists": """
         SELECT * FROM redis_keys
         WHERE type = 'list' AND id NOT IN (SELECT key_id FROM redis_list_items)""",
+    "empty hashes": """
+        SELECT * FROM redis_keys
+        WHERE type = 'hash' AND id NOT IN (SELECT key_id FROM redis_hash_fields)""",
+    "empty sets": """
+        SELECT * FROM redis_keys
+        WHERE type = 'set' AND id NOT IN (SELECT key_id FROM redis_set_members)""",
+    "what hashes and sets left behind": """
+        SELECT key_id FROM
+          (SELECT key_id FROM redis_hash_fields UNION SELECT key_id FROM redis_set_members)
+        WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
     "what lists left behind": """
         SELECT * FROM redis_list_meta WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
 }
