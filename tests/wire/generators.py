@@ -93,7 +93,7 @@ def _any_case(word: bytes, rng: random.Random) -> bytes:
     return rng.choice((word, word, word.lower(), word.capitalize()))
 
 
-CONTAINERS = frozenset({"client", "command", "config", "object", "slowlog"})
+CONTAINERS = frozenset({"client", "command", "config", "object", "pubsub", "slowlog"})
 FORMS: dict[str, list[Form]] = {
     group: [_parse(line.strip(), CONTAINERS) for line in lines.strip().splitlines()]
     for group, lines in GRAMMAR.items()
@@ -141,6 +141,8 @@ def is_safe(argv: Sequence[bytes]) -> bool:
         return argv[2].lower() not in (b"off", b"skip")
     if name == b"config":
         return b"DB" not in argv  # own-settings
+    if name.endswith(b"unsubscribe"):
+        return len(argv) < 3  # else there are several replies
     if name == b"scan" and len(argv) > 1:  # all at once: what else is seen, is each server's own
         return argv[1] in BAD_CURSORS or (argv[1] == b"0" and b"1000" in argv)
     if name in (b"hscan", b"sscan") and len(argv) > 2:
