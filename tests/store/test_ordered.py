@@ -59,6 +59,19 @@ def test_the_index_is_kept_not_made_again() -> None:
     assert value._places is index
 
 
+def test_what_is_taken_back_has_its_place_again() -> None:
+    value, log = large_set(), Log()
+    index = value._places
+    log.undo = []
+    for number in range(0, 5000, 2):
+        value.remove(b"%d" % number, log)
+    value.add(b"new", log)
+    log.roll_back()
+    assert value._places is index
+    assert value.scan(0, 3) == (3, [b"0", b"1", b"2"])
+    assert list(value) == [b"%d" % number for number in range(COUNT)]
+
+
 def test_a_scan_meets_whoever_stays_though_nearly_all_go() -> None:
     value, log, rng = large_set(), Log(), random.Random(1)
     stay = {b"%d" % number for number in range(0, COUNT, 1000)}

@@ -51,6 +51,10 @@ class Block:
     timeout_s: float  # 0: for ever
     on_timeout: Reply = NULL_ARRAY
     when_denied: Reply = NULL_ARRAY  # at once, where nobody may wait: MULTI, scripts
+    retry_argv: list[bytes] | None = None  # what to ask then, if not the same
+    even_if_gone: bool = False  # ask also when a key goes away, or becomes something else
+    # Waiters for a key who share this get nothing when one of them gets nothing.
+    rivals: bytes | None = None
 
 
 Result = Reply | Block

@@ -11,6 +11,7 @@ from holdfast.resp import Reply
 from holdfast.store.hashes import Hash
 from holdfast.store.keyspace import Key
 from holdfast.store.sets import Set
+from holdfast.store.streams import Stream
 from holdfast.store.zsets import ZSet
 
 ADJUST = (
@@ -121,6 +122,8 @@ def _encoding(c: Context, key: Key) -> bytes:
         return set_encoding(value, c.limits)
     if isinstance(value, ZSet):
         return zset_encoding(value, c.limits)
+    if isinstance(value, Stream):
+        return b"stream"
     if type(value) is not bytes:
         return b"quicklist"
     if is_int(value):

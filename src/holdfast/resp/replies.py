@@ -49,6 +49,11 @@ class SetReply(list["Reply"]):
     """An array whose order means nothing."""
 
 
+class Pairs(list["Reply"]):
+    """Lists of a key and a value each: a map, which may have a key twice, or the array that RESP2
+    has them in."""
+
+
 class Push(list["Reply"]):
     """A message that answers no command."""
 
@@ -153,6 +158,10 @@ def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
             HumanFloat: lambda number: b",%b\r\n" % bytes(number),
             dict: mapping,
             SetReply: array(b"~"),
+            Pairs: lambda pairs: (
+                b"%%%d\r\n" % len(pairs)
+                + b"".join([writers[type(item)](item) for pair in pairs for item in pair])
+            ),
             Push: array(b">"),
             Verbatim: lambda text: b"=%d\r\n%b:%b\r\n" % (len(text) + 4, text.fmt, text),
             BigNumber: lambda number: b"(%d\r\n" % number,
@@ -163,6 +172,7 @@ def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
             HumanFloat: lambda number: _bulk(bytes(number)),
             dict: flat,
             SetReply: writers[list],
+            Pairs: writers[list],
             Push: writers[list],
             Verbatim: _bulk,
             BigNumber: lambda number: _bulk(b"%d" % number),

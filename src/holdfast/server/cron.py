@@ -59,6 +59,7 @@ class Cron:
         if engine.failure is None:
             may_expire = engine.expires_actively and not engine.pause.is_on
             if may_expire and expire_due(engine.keyspace, EXPIRE_SLICE):
+                engine.serve_ready()  # readers of a group whose stream is gone
                 engine.turn.schedule()
             self._fold_when_idle()
         if once_a_second:

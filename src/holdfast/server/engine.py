@@ -359,7 +359,7 @@ class Engine:
     # -- waiting ------------------------------------------------------------------------------
 
     def _block(self, session: Session, command: Command, argv: list[bytes], block: Block) -> None:
-        waiter = Waiter(session, command, argv, block)
+        waiter = Waiter(session, command, block.retry_argv or argv, block)
         config = self.config
         self.waiters.add(
             waiter, config.blocking_max_waiters_per_key, config.blocking_max_total_waiters
@@ -411,15 +411,21 @@ class Engine:
     def _serve_one(self, database: Database, name: bytes) -> bool:
         """The oldest waiter that can be served is, by running its own argv again."""
         queue = Waiters.queue(database, name)
-        key = database.find(name) if queue else None
-        if queue is None or key is None:
+        if queue is None:
             return False
-        value_type = type(key.value)
+        key = database.find(name)
+        value_type = None if key is None else type(key.value)
+        in_vain: set[bytes] = set()
         for waiter in queue:
-            if waiter.block.value_type is value_type:
+            block = waiter.block
+            if block.rivals in in_vain:
+                continue
+            if block.value_type is value_type or block.even_if_gone:
                 result = self._run(waiter.session, waiter.command, waiter.argv)
                 if not isinstance(result, Block):
                     return self.unblock(waiter, result)
+                if block.rivals is not None:
+                    in_vain.add(block.rivals)
         return False
 
     def _run_backlogs(self) -> None:

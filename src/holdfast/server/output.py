@@ -7,7 +7,7 @@ asks for more than `client-output-buffer-limit` is cut off before the turn ends,
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.resp import Push, Reply, SetReply, Several
+from holdfast.resp import Pairs, Push, Reply, SetReply, Several
 from holdfast.server.config_kinds import BufferLimit
 from holdfast.server.session import Session
 from holdfast.server.unasked import NOTHING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.server.connection import Connection
     from holdfast.server.engine import Engine
 
-_COMPOUND = frozenset({tuple, list, dict, SetReply, Push, Several})
+_COMPOUND = frozenset({tuple, list, dict, Pairs, SetReply, Push, Several})
 
 
 def weight(reply: Reply) -> int:

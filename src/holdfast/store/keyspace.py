@@ -15,6 +15,7 @@ from holdfast.store.expiry import ExpiryHeap, fields_scheduled_ms
 from holdfast.store.hashes import Hash
 from holdfast.store.ops import FIRST_ID, KEYS, SPACES, STRINGS, Op, Undo
 from holdfast.store.renamed import Renamed
+from holdfast.store.streams import Stream
 from holdfast.store.types import TYPE_NAMES, Collection, Value
 
 if TYPE_CHECKING:
@@ -257,12 +258,14 @@ class Database:
         keyspace.remember(key)
         keyspace.detach(key)
         keyspace.write_row(key, gone=True)
+        self.wake_readers(key)
 
     def move(self, key: Key, target: "Database", name: bytes) -> None:
         """RENAME and MOVE: the key keeps its id, so this is one row. The name must be free."""
         keyspace = self.keyspace
         keyspace.remember(key)
         keyspace.detach(key)
+        self.wake_readers(key)
         key.space, key.name = target.space, name
         target.attach(key)
         keyspace.write_row(key)
@@ -274,6 +277,10 @@ class Database:
         for name in list(self.watched):
             if self.find(name) is not None:
                 self.touch(name)
+        for name in list(self.awaited):
+            key = self.find(name)
+            if key is not None:
+                self.wake_readers(key)
         if count:
             keyspace = self.keyspace
             keyspace.used_bytes -= self.space.nbytes
@@ -291,8 +298,7 @@ class Database:
         other.show(mine)
         for database in (self, other):
             for name in list(database.awaited):
-                if database.find(name) is not None:
-                    self.keyspace.ready.append((database, name))
+                self.keyspace.ready.append((database, name))
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -355,11 +361,20 @@ class Database:
         return key
 
     def attach(self, key: Key) -> None:
-        """The one place where a name comes to hold something, so where waiters wake."""
-        keyspace = self.keyspace
-        keyspace.attach(key)
+        """The one place where a name comes to hold something."""
+        self.keyspace.attach(key)
+        self.wake_waiters(key)
+
+    def wake_waiters(self, key: Key) -> None:
+        """The one place where waiters wake: a name came to hold something, or there is news of a
+        stream, which may get entries and lose groups long after that."""
         if key.name in self.awaited:
-            keyspace.ready.append((self, key.name))
+            self.keyspace.ready.append((self, key.name))
+
+    def wake_readers(self, key: Key) -> None:
+        """Whoever waits for a stream that goes away does so no longer, if he reads for a group."""
+        if isinstance(key.value, Stream):
+            self.wake_waiters(key)
 
     def show(self, space: Space) -> None:
         keyspace = self.keyspace

@@ -16,6 +16,7 @@ ELEMENT_OVERHEAD = 160
 
 FIRST_ORDINAL = 1  # because cursor 0 means "from the beginning"
 FEWEST_TO_CLOSE = 64  # places: fewer are not worth the trouble
+ALWAYS_PLACED = 1024  # with so many elements places are kept, so that nobody waits for them
 
 E = TypeVar("E")
 
@@ -47,6 +48,15 @@ class Places:
             self._names = [name for name in self._names if name is not None]
             self._holes = 0
 
+    def put_back(self, name: bytes, ordinal: int) -> bool:
+        """Into the hole that it left, if that is still there."""
+        at = bisect_left(self._ordinals, ordinal)
+        if at == len(self._ordinals) or self._ordinals[at] != ordinal:
+            return False
+        self._names[at] = name
+        self._holes -= 1
+        return True
+
     def pick(self, rng: random.Random) -> bytes:
         """Any name, each as likely as the other. There must be one."""
         names, count = self._names, len(self._names)
@@ -73,7 +83,7 @@ class Ordered(Generic[E]):
         self._elements: dict[bytes, E] = {}
         self._next = FIRST_ORDINAL
         self._is_shuffled = False
-        self._places: Places | None = None  # made when first asked for
+        self._places: Places | None = None  # made when asked for, or when there are many
 
     def __len__(self) -> int:
         return len(self._elements)
@@ -92,7 +102,7 @@ class Ordered(Generic[E]):
     # -- by place -----------------------------------------------------------------------------
 
     def pick(self, rng: random.Random) -> bytes:
-        """Any name; there must be one. In constant time, but for the first after a loading."""
+        """Any name; there must be one. In constant time when there are many."""
         return self._by_place().pick(rng)
 
     def sample(self, count: int, rng: random.Random) -> Iterable[bytes]:
@@ -127,16 +137,22 @@ class Ordered(Generic[E]):
 
     def _insert(self, name: bytes, element: E, log: ChangeLog | None) -> None:
         """An element that was not there. Its ordinal is `_next`, or it had one before."""
-        ordinal = self._ordinal(element)
         self._elements[name] = element
+        ordinal = self._ordinal(element)
         if ordinal >= self._next:
             self._next = ordinal + 1
             if self._places is not None:
                 self._places.append(name, ordinal)
+            elif len(self._elements) >= ALWAYS_PLACED and not self._is_shuffled:
+                self._by_place()
         else:
             self._is_shuffled = True
-            self._places = None
-        self._resize(self._size(name, element), log)
+            if self._places is not None and not self._places.put_back(name, ordinal):
+                self._places = None
+        nbytes = self._size(name, element)
+        self.nbytes += nbytes
+        if log is not None:
+            log.used_bytes += nbytes
 
     def _delete(self, name: bytes, log: ChangeLog | None) -> E | None:
         element = self._elements.pop(name, None)

@@ -134,7 +134,6 @@ CREATE TABLE redis_stream_consumers (
   group_name BLOB NOT NULL,
   name BLOB NOT NULL,
   seen_at_ms INTEGER NOT NULL,
-  active_at_ms INTEGER, -- NULL: never
   PRIMARY KEY (key_id, group_name, name)
 ) WITHOUT ROWID;
 CREATE TABLE redis_stream_pending (

@@ -56,12 +56,13 @@ class Set(Ordered[int]):
 
     def _put(self, log: ChangeLog | None, row: tuple[bytes, int | None]) -> None:
         member, ordinal = row
-        self._delete(member, log)
-        if ordinal is not None:
-            self._insert(member, ordinal, log)
+        if ordinal != self._elements.get(member):
+            self._delete(member, log)
+            if ordinal is not None:
+                self._insert(member, ordinal, log)
 
     def _insert(self, name: bytes, element: int, log: ChangeLog | None) -> None:
-        super()._insert(name, element, log)
+        Ordered._insert(self, name, element, log)
         if self.has_only_integers and not _is_integer(name):
             self.has_only_integers = False
         if len(self._elements) > self.most_members:

@@ -11,6 +11,8 @@ from holdfast.store.hashes import Hash
 from holdfast.store.lists import List
 from holdfast.store.ops import HASH_FIELDS, LIST_ITEMS, SET_MEMBERS, ZSET_MEMBERS, ChangeLog
 from holdfast.store.sets import Set
+from holdfast.store.streams import ROWS as STREAM_ROWS
+from holdfast.store.streams import Stream
 from holdfast.store.zsets import ZSet
 
 
@@ -49,6 +51,7 @@ COLLECTIONS: dict[str, CollectionType] = {
         CollectionType("hash", Hash, {HASH_FIELDS: Hash.apply}),
         CollectionType("set", Set, {SET_MEMBERS: Set.apply}),
         CollectionType("zset", ZSet, {ZSET_MEMBERS: ZSet.apply}),
+        CollectionType("stream", Stream, STREAM_ROWS),
     )
 }
 

@@ -1,0 +1,271 @@
+"""XREAD and XREADGROUP: entries as they come, of several streams, waiting for them if asked to.
+
+A waiter that is woken runs its command again. What "from now on" (`$`) means was decided when it
+began to wait, so that is part of what it runs again.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from holdfast.commands.args import TIMEOUT_NEGATIVE, TIMEOUT_NOT_A_NUMBER, parse_int
+from holdfast.commands.context import Block, Context, Result
+from holdfast.commands.stream_ids import (
+    as_stream,
+    entries_reply,
+    no_such_group,
+    parse_id,
+)
+from holdfast.commands.table import Keys, command
+from holdfast.errors import SYNTAX, CommandError
+from holdfast.resp import NULL_ARRAY, Pairs, Reply
+from holdfast.store.keyspace import STREAM
+from holdfast.store.stream_groups import Consumer, Group
+from holdfast.store.stream_ids import MAX_ID, text_of
+from holdfast.store.streams import Stream
+
+GROUP_ONLY_IN_XREADGROUP = CommandError(
+    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
+)
+NOACK_ONLY_IN_XREADGROUP = CommandError(
+    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
+)
+UNBALANCED = CommandError(
+    "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
+)
+NO_GROUP_OPTION = CommandError("ERR Missing GROUP option for XREADGROUP")
+DOLLAR_IN_XREADGROUP = CommandError(
+    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of"
+    " this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID"
+    " would just return an empty result set."
+)
+NEWER_IN_XREAD = CommandError(
+    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer>"
+    " option."
+)
+STREAM_GONE = CommandError("UNBLOCKED the stream key no longer exists")
+GROUP_GONE = CommandError("NOGROUP the consumer group this client was blocked on no longer exists")
+
+MOST_WHEN_WOKEN = 1000  # entries of a stream, for those who waited and gave no COUNT
+
+stream_command = partial(command, group="stream", categories="stream", since="5.0.0")
+
+
+class Reading(NamedTuple):
+    """The arguments. `most` None: all; `timeout_s` None: do not wait."""
+
+    group: bytes | None
+    consumer: bytes
+    most: int | None
+    timeout_s: float | None
+    no_ack: bool
+    names: Sequence[bytes]
+    ids: Sequence[bytes]
+
+
+def _parse(argv: list[bytes], *, is_group: bool) -> Reading:
+    group: bytes | None = None
+    consumer = b""
+    count: int | None = None
+    timeout_s: float | None = None
+    no_ack = False
+    at = 1
+    while at < len(argv):
+        word, more = argv[at].upper(), len(argv) - 1 - at
+        if word == b"BLOCK" and more:
+            at += 1
+            timeout_s = _parse_timeout_s(argv[at])
+        elif word == b"COUNT" and more:
+            at += 1
+            count = max(parse_int(argv[at]), 0) or None
+        elif word == b"STREAMS" and more:
+            break
+        elif word == b"GROUP" and more >= 2:
+            if not is_group:
+                raise GROUP_ONLY_IN_XREADGROUP
+            group, consumer = argv[at + 1 : at + 3]
+            at += 2
+        elif word == b"NOACK":
+            if not is_group:
+                raise NOACK_ONLY_IN_XREADGROUP
+            no_ack = True
+        else:
+            raise SYNTAX
+        at += 1
+    else:
+        raise SYNTAX
+    streams, is_odd = divmod(more, 2)
+    if is_odd:
+        raise UNBALANCED
+    if is_group and group is None:
+        raise NO_GROUP_OPTION
+    names = argv[at + 1 : at + 1 + streams]
+    return Reading(group, consumer, count, timeout_s, no_ack, names, argv[at + 1 + streams :])
+
+
+def _parse_timeout_s(text: bytes) -> float:
+    milliseconds = parse_int(text, TIMEOUT_NOT_A_NUMBER)
+    if milliseconds < 0:
+        raise TIMEOUT_NEGATIVE
+    return milliseconds / 1000
+
+
+def _check_waitable(c: Context, names: Sequence[bytes]) -> None:
+    most = c.limits.blocking_max_keys_per_wait
+    if len(names) > most and not c.is_woken:
+        raise CommandError(
+            f"ERR too many keys to wait for, at most {most} are allowed"
+            " (blocking-max-keys-per-wait)"
+        )
+
+
+def _newest(c: Context, stream: Stream) -> int:
+    """A reader who was woken is told of entries also when they are gone again, as by Redis 7.0."""
+    return stream.last_id if c.is_woken else stream.newest_id
+
+
+# -- XREAD ------------------------------------------------------------------------------------
+
+
+@stream_command(
+    "xread",
+    -4,
+    "readonly blocking movablekeys",
+    Keys("RO access", 1, -1, keyword="STREAMS", limit=2),
+)
+def xread(c: Context, argv: list[bytes]) -> Result:
+    """The entries of streams after given ids; `$` is the last one that there is. Waits if asked.
+
+    XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
+    """
+    reading = _parse(argv, is_group=False)
+    if reading.timeout_s is not None:
+        _check_waitable(c, reading.names)
+    after = [
+        _xread_id(_stream(c, name), text)
+        for name, text in zip(reading.names, reading.ids, strict=True)
+    ]
+    count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
+    found = Pairs()
+    for name, after_id in zip(reading.names, after, strict=True):
+        stream = _stream(c, name)
+        if stream is not None and _newest(c, stream) > after_id:
+            entries = islice(stream.range(after_id + 1), count)
+            found.append([name, entries_reply(entries)])
+    if found:
+        return found
+    if reading.timeout_s is None:
+        return NULL_ARRAY
+    fixed = [*argv[: -len(after)], *map(text_of, after)]
+    return Block(reading.names, Stream, reading.timeout_s, retry_argv=fixed)
+
+
+def _stream(c: Context, name: bytes) -> Stream | None:
+    """What is something else by now is as good as missing to who waits."""
+    if c.is_woken:
+        key = c.db.find(name)
+        return key.value if key is not None and isinstance(key.value, Stream) else None
+    return c.db.read_as(name, Stream)
+
+
+def _xread_id(stream: Stream | None, text: bytes) -> int:
+    if text == b"$":
+        return 0 if stream is None else stream.last_id
+    if text == b">":
+        raise NEWER_IN_XREAD
+    return parse_id(text)
+
+
+# -- XREADGROUP -------------------------------------------------------------------------------
+
+
+@stream_command(
+    "xreadgroup",
+    -7,
+    "write blocking movablekeys",
+    Keys("RO access", 4, -1, keyword="STREAMS", limit=2),
+)
+def xreadgroup(c: Context, argv: list[bytes]) -> Result:
+    """Entries that nobody in a group was given yet (`>`), or those that a consumer has. Waits for
+    new ones if asked.
+
+    XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key
+    [key ...] id [id ...]
+    """
+    reading = _parse(argv, is_group=True)
+    if reading.timeout_s is not None:
+        _check_waitable(c, reading.names)
+    assert reading.group is not None
+    wanted = []
+    for name, text in zip(reading.names, reading.ids, strict=True):
+        stream, group = _group(c, name, reading.group)
+        if text == b"$":
+            raise DOLLAR_IN_XREADGROUP
+        wanted.append((name, stream, group, None if text == b">" else parse_id(text)))
+    found = Pairs()
+    for name, stream, group, after_id in wanted:
+        # The highest id is how Redis writes `>` down for itself.
+        is_history = after_id is not None and after_id != MAX_ID
+        if is_history or _newest(c, stream) > group.last_id:
+            consumer = _seen(c, name, stream, group, reading.consumer)
+            if after_id is not None and is_history:
+                entries = _history(c, stream, group, consumer, after_id, reading.most)
+            else:
+                entries = _news(c, stream, group, consumer, reading)
+            found.append([name, entries])
+            c.keyspace.dirty += 1
+    if found:
+        return found
+    if reading.timeout_s is None:
+        return NULL_ARRAY
+    return Block(reading.names, Stream, reading.timeout_s, even_if_gone=True, rivals=reading.group)
+
+
+def _group(c: Context, name: bytes, group_name: bytes) -> tuple[Stream, Group]:
+    key = c.db.find(name) if c.is_woken else c.db.read(name)
+    if c.is_woken:
+        if key is None or not isinstance(key.value, Stream):
+            raise STREAM_GONE
+        if group_name not in key.value.groups:
+            raise GROUP_GONE
+    stream = as_stream(key)
+    group = None if stream is None else stream.groups.get(group_name)
+    if stream is None or group is None:
+        raise no_such_group(name, group_name, b" in XREADGROUP with GROUP option")
+    return stream, group
+
+
+def _seen(c: Context, name: bytes, stream: Stream, group: Group, consumer: bytes) -> Consumer:
+    is_new = consumer not in group.consumers
+    seen = stream.see_consumer(group, consumer, c.keyspace.now_ms, c.keyspace)
+    if is_new:
+        c.db.notify(name, b"xgroup-createconsumer", STREAM)
+    return seen
+
+
+def _news(c: Context, stream: Stream, group: Group, consumer: Consumer, reading: Reading) -> Reply:
+    """Entries that the group was not given yet: now this consumer has them."""
+    count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
+    entries = list(islice(stream.range(group.last_id + 1), count))
+    row = (consumer.name, c.keyspace.now_ms, 1)
+    for entry_id, _ in entries:
+        stream.pass_to(group, entry_id, c.keyspace)
+        if not reading.no_ack:
+            stream.assign(group, entry_id, row, c.keyspace)
+    return entries_reply(entries)
+
+
+def _history(
+    c: Context, stream: Stream, group: Group, consumer: Consumer, after_id: int, count: int | None
+) -> Reply:
+    """Entries that the consumer has: delivered once more, null when they are deleted."""
+    pending = list(islice(consumer.pending.range(after_id + 1, MAX_ID), count))
+    replies: list[Reply] = []
+    for entry_id, was in pending:
+        fields = stream.entries.get(entry_id)
+        if fields is not None:
+            row = (consumer.name, c.keyspace.now_ms, was.deliveries + 1)
+            stream.assign(group, entry_id, row, c.keyspace)
+        replies.append([text_of(entry_id), NULL_ARRAY if fields is None else fields])
+    return replies

@@ -1,0 +1,308 @@
+"""Streams as logs: adding entries, reading ranges, deleting and trimming. Reading as they come is
+in stream_reads.py, consumer groups are in stream_groups.py and stream_claims.py.
+"""
+
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from holdfast.commands.args import Options, parse_int
+from holdfast.commands.context import Context
+from holdfast.commands.stream_ids import (
+    entries_reply,
+    parse_high,
+    parse_id,
+    parse_low,
+    parse_new_id,
+)
+from holdfast.commands.table import command, one
+from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
+from holdfast.resp import NULL_ARRAY, OK, Reply
+from holdfast.store.keyspace import STREAM
+from holdfast.store.stream_entries import NODE_ENTRIES
+from holdfast.store.stream_ids import MAX_ID, parts_of, text_of
+from holdfast.store.streams import Stream
+
+ID_TOO_SMALL = CommandError(
+    "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+)
+NO_SEQUENCE_LEFT = CommandError("ERR Elements are too large to be stored")  # what Redis says
+ID_ZERO = CommandError("ERR The ID specified in XADD must be greater than 0-0")
+EXHAUSTED = CommandError(
+    "ERR The stream has exhausted the last possible ID, unable to add more items"
+)
+TWO_STRATEGIES = CommandError(
+    "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
+)
+MAXLEN_NEGATIVE = CommandError("ERR The MAXLEN argument must be >= 0.")
+LIMIT_NEGATIVE = CommandError("ERR The LIMIT argument must be >= 0.")
+LIMIT_WITHOUT_STRATEGY = CommandError(
+    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
+)
+LIMIT_WITHOUT_TILDE = CommandError(
+    "ERR syntax error, LIMIT cannot be used without the special ~ option"
+)
+NO_STRATEGY = CommandError("ERR syntax error, XTRIM must be called with a trimming strategy")
+ADDED_NEGATIVE = CommandError("ERR entries_added must be positive")
+SMALLER_THAN_GIVEN_DELETED = CommandError(
+    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+)
+SMALLER_THAN_TOP = CommandError(
+    "ERR The ID specified in XSETID is smaller than the target stream top item"
+)
+FEWER_THAN_THERE = CommandError(
+    "ERR The entries_added specified in XSETID is smaller than the target stream length"
+)
+
+# So many entries a `~` trims at most, unless LIMIT says otherwise.
+DEFAULT_LIMIT = 100 * NODE_ENTRIES
+
+stream_command = partial(command, group="stream", categories="stream", since="5.0.0")
+
+
+class Trim(NamedTuple):
+    """What is too much: more than `maxlen` entries, or else those below `min_id`."""
+
+    maxlen: int | None
+    min_id: int
+    is_rough: bool
+    limit: int = 0
+
+    def apply(self, c: Context, stream: Stream) -> int:
+        """How many entries went."""
+        entries = stream.entries
+        if self.is_rough:
+            count = entries.excess_nodes(self.maxlen, self.min_id, self.limit)
+        else:
+            count = entries.excess(self.maxlen, self.min_id)
+        stream.trim(count, c.keyspace)
+        return count
+
+
+def _parse_trim(argv: list[bytes], *, is_xadd: bool) -> tuple[Trim | None, bool, int]:
+    """`[NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]]`: the trimming, whether a stream
+    may be made, and for XADD where the id stands."""
+    trim: Trim | None = None
+    may_create, limit = True, None
+    at = 2
+    while at < len(argv):
+        word = argv[at].upper()
+        more = len(argv) - 1 - at
+        if is_xadd and word == b"*":
+            break
+        if word in (b"MAXLEN", b"MINID") and more:
+            if trim is not None:
+                raise TWO_STRATEGIES
+            is_rough = False
+            if more >= 2 and argv[at + 1] in (b"~", b"="):
+                at += 1
+                is_rough = argv[at] == b"~"
+            at += 1
+            if word == b"MAXLEN":
+                maxlen = parse_int(argv[at])
+                if maxlen < 0:
+                    raise MAXLEN_NEGATIVE
+                trim = Trim(maxlen, 0, is_rough)
+            else:
+                trim = Trim(None, parse_id(argv[at]), is_rough)
+        elif word == b"LIMIT" and more:
+            at += 1
+            limit = parse_int(argv[at])
+            if limit < 0:
+                raise LIMIT_NEGATIVE
+        elif is_xadd and word == b"NOMKSTREAM":
+            may_create = False
+        elif is_xadd:
+            parse_new_id(argv[at])
+            break
+        else:
+            raise SYNTAX
+        at += 1
+    if limit and trim is None:
+        raise LIMIT_WITHOUT_STRATEGY
+    if trim is None:
+        if not is_xadd:
+            raise NO_STRATEGY
+    elif trim.is_rough:
+        trim = trim._replace(limit=DEFAULT_LIMIT if limit is None else limit)
+    if limit is not None and (trim is None or not trim.is_rough):
+        raise LIMIT_WITHOUT_TILDE
+    return trim, may_create, at
+
+
+@stream_command(
+    "xadd",
+    -5,
+    "write denyoom fast",
+    one("RW update", notes="UPDATE instead of INSERT because of the optional trimming feature"),
+    tips=("nondeterministic_output",),
+)
+def xadd(c: Context, argv: list[bytes]) -> Reply:
+    """Add an entry to a stream, creating it if needed; its id.
+
+    XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value
+    [field value ...]
+    """
+    name = argv[1]
+    if argv[2] == b"*":
+        trim, may_create, id_at = None, True, 2
+    else:
+        trim, may_create, id_at = _parse_trim(argv, is_xadd=True)
+    fields = tuple(argv[id_at + 1 :])
+    if len(fields) < 2 or len(fields) % 2:
+        raise CommandError("ERR wrong number of arguments for 'xadd' command")
+    given = None if argv[id_at] == b"*" else parse_new_id(argv[id_at])
+    if given == (0, True):
+        raise ID_ZERO
+    found = c.db.find_as(name, Stream)
+    if found is None:
+        if not may_create:
+            return None
+        found = c.db.create_as(name, Stream)
+    key, stream = found
+    entry_id = _new_id(c, stream, given)
+    stream.add(entry_id, fields, c.keyspace)
+    c.db.signal(name, b"xadd", STREAM)
+    if trim is not None and trim.apply(c, stream):
+        c.db.notify(name, b"xtrim", STREAM)
+    c.db.wake_waiters(key)
+    return text_of(entry_id)
+
+
+def _new_id(c: Context, stream: Stream, given: tuple[int, bool] | None) -> int:
+    if stream.last_id == MAX_ID:
+        raise EXHAUSTED
+    if given is None:
+        return stream.next_id(c.keyspace.now_ms)
+    entry_id, has_sequence = given
+    if not has_sequence:
+        next_id = stream.next_id_at(parts_of(entry_id)[0])
+        if next_id is None:
+            raise NO_SEQUENCE_LEFT
+        entry_id = next_id
+    if entry_id <= stream.last_id:
+        raise ID_TOO_SMALL
+    return entry_id
+
+
+@stream_command("xlen", 2, "readonly fast", one("RO"))
+def xlen(c: Context, argv: list[bytes]) -> Reply:
+    """How many entries a stream has.
+
+    XLEN key
+    """
+    stream = c.db.read_as(argv[1], Stream)
+    return len(stream) if stream is not None else 0
+
+
+def _range(c: Context, argv: list[bytes], low: int, high: int, *, backward: bool) -> Reply:
+    count: int | None = None
+    options = Options(argv, 4)
+    while options:
+        if options.word() != b"COUNT":
+            raise SYNTAX
+        count = max(options.integer(), 0)
+    stream = c.db.read_as(argv[1], Stream)
+    if stream is None:
+        return []
+    if count == 0:
+        return NULL_ARRAY
+    entries = stream.entries
+    found = (entries.reversed_range if backward else entries.range)(low, high)
+    return entries_reply(islice(found, count))
+
+
+@stream_command("xrange", -4, "readonly", one("RO access"))
+def xrange(c: Context, argv: list[bytes]) -> Reply:
+    """The entries from one id to another, both included unless `(` stands before them.
+
+    XRANGE key start end [COUNT count]
+    """
+    low = parse_low(argv[2])
+    return _range(c, argv, low, parse_high(argv[3]), backward=False)
+
+
+@stream_command("xrevrange", -4, "readonly", one("RO access"))
+def xrevrange(c: Context, argv: list[bytes]) -> Reply:
+    """The entries from one id back to another, the last one first.
+
+    XREVRANGE key end start [COUNT count]
+    """
+    low = parse_low(argv[3])
+    return _range(c, argv, low, parse_high(argv[2]), backward=True)
+
+
+@stream_command("xdel", -3, "write fast", one("RW delete"))
+def xdel(c: Context, argv: list[bytes]) -> Reply:
+    """Delete entries; how many there were. An empty stream stays.
+
+    XDEL key id [id ...]
+    """
+    found = c.db.find_as(argv[1], Stream)
+    if found is None:
+        return 0
+    ids = [parse_id(text) for text in argv[2:]]
+    deleted = sum(found[1].delete(entry_id, c.keyspace) for entry_id in ids)
+    if deleted:
+        c.db.signal(argv[1], b"xdel", STREAM)
+        c.keyspace.dirty += deleted - 1
+    return deleted
+
+
+@stream_command("xtrim", -4, "write", one("RW delete"), tips=("nondeterministic_output",))
+def xtrim(c: Context, argv: list[bytes]) -> Reply:
+    """Delete the oldest entries: those that are too many, or below an id; how many.
+
+    XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]
+    """
+    trim, _, _ = _parse_trim(argv, is_xadd=False)
+    assert trim is not None
+    found = c.db.find_as(argv[1], Stream)
+    if found is None:
+        return 0
+    deleted = trim.apply(c, found[1])
+    if deleted:
+        c.db.signal(argv[1], b"xtrim", STREAM)
+        c.keyspace.dirty += deleted - 1
+    return deleted
+
+
+@stream_command("xsetid", -3, "write denyoom fast", one("RW update"))
+def xsetid(c: Context, argv: list[bytes]) -> Reply:
+    """Set what a stream remembers of its past: the last id, and what was added and deleted.
+
+    XSETID key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]
+    """
+    last_id = parse_id(argv[2])
+    entries_added: int | None = None
+    max_deleted_id = 0
+    options = Options(argv, 3)
+    while options:
+        word = options.word()
+        if word == b"ENTRIESADDED":
+            entries_added = options.integer()
+            if entries_added < 0:
+                raise ADDED_NEGATIVE
+        elif word == b"MAXDELETEDID":
+            max_deleted_id = parse_id(options.value())
+            if last_id < max_deleted_id:
+                raise SMALLER_THAN_GIVEN_DELETED
+        else:
+            raise SYNTAX
+    found = c.db.find_as(argv[1], Stream)
+    if found is None:
+        raise NO_SUCH_KEY
+    _, stream = found
+    if len(stream):
+        if last_id < stream.newest_id:
+            raise SMALLER_THAN_TOP
+        if entries_added is not None and entries_added < len(stream):
+            raise FEWER_THAN_THERE
+    stream.set_meta(
+        last_id,
+        max_deleted_id or stream.max_deleted_id,
+        stream.entries_added if entries_added is None else entries_added,
+        c.keyspace,
+    )
+    c.db.signal(argv[1], b"xsetid", STREAM)
+    return OK

@@ -1,0 +1,219 @@
+"""The entries of a stream in memory, in nodes that are full when Redis's are.
+
+`XTRIM … ~` takes whole nodes away and XINFO counts them, so where a node ends can be seen from
+outside: Redis ends it after so many entries or bytes of its packed form, which are counted here.
+Nodes are not in the file; a value that is loaded gets new ones by the same rule.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import islice
+
+from holdfast.store.stream_ids import parts_of
+
+NODE_ENTRIES, NODE_BYTES = 100, 4096  # Redis's defaults of stream-node-max-…
+
+Fields = tuple[bytes, ...]
+Entry = tuple[int, Fields]
+
+
+class Node:
+    """`first_id` and `last_id` are those that it ever had, `slots` counts deleted entries too."""
+
+    __slots__ = ("fields", "first_id", "ids", "last_id", "names", "packed_bytes", "slots")
+
+    def __init__(self, first_id: int, names: Fields) -> None:
+        self.ids: list[int] = []
+        self.fields: list[Fields] = []
+        self.first_id = self.last_id = first_id
+        self.names = names
+        self.slots = 0
+        # Header and end, three numbers, the names, a terminator.
+        self.packed_bytes = 13 + _number_bytes(len(names)) + sum(map(_text_bytes, names))
+
+    def has_room_for(self, fields: Fields) -> bool:
+        nbytes = self.packed_bytes + sum(map(len, fields))
+        return nbytes < NODE_BYTES and self.slots < NODE_ENTRIES
+
+    def append(self, entry_id: int, fields: Fields) -> None:
+        self.ids.append(entry_id)
+        self.fields.append(fields)
+        self.last_id = entry_id
+        self.slots += 1
+        (ms, sequence), (first_ms, first_sequence) = parts_of(entry_id), parts_of(self.first_id)
+        numbers = [0, ms - first_ms, sequence - first_sequence]
+        texts, count = fields[1::2], len(fields) // 2
+        if fields[::2] == self.names:
+            numbers.append(count + 3)
+        else:
+            texts = fields
+            numbers += count, 2 * count + 4
+        self.packed_bytes += sum(map(_number_bytes, numbers)) + sum(map(_text_bytes, texts))
+
+
+class Entries:
+    """Ordered by id; appended at the end, taken from anywhere."""
+
+    __slots__ = ("_firsts", "_length", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []  # none is empty
+        self._firsts: list[int] = []  # their first_id
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    # -- looking ------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> Entry | None:
+        return (self.nodes[0].ids[0], self.nodes[0].fields[0]) if self.nodes else None
+
+    @property
+    def last(self) -> Entry | None:
+        return (self.nodes[-1].ids[-1], self.nodes[-1].fields[-1]) if self.nodes else None
+
+    def get(self, entry_id: int) -> Fields | None:
+        if not self.nodes:
+            return None
+        node = self.nodes[self._at(entry_id)]
+        at = bisect_left(node.ids, entry_id)
+        return node.fields[at] if at < len(node.ids) and node.ids[at] == entry_id else None
+
+    def range(self, low: int, high: int) -> Iterator[Entry]:
+        """Both included."""
+        for k in range(self._at(low), len(self.nodes)):
+            node = self.nodes[k]
+            if node.ids[0] > high:
+                return
+            start, stop = bisect_left(node.ids, low), bisect_right(node.ids, high)
+            yield from zip(node.ids[start:stop], node.fields[start:stop], strict=True)
+
+    def reversed_range(self, low: int, high: int) -> Iterator[Entry]:
+        for k in range(self._at(high), -1, -1) if self.nodes else ():
+            node = self.nodes[k]
+            if node.ids[-1] < low:
+                return
+            start, stop = bisect_left(node.ids, low), bisect_right(node.ids, high)
+            entries = zip(node.ids[start:stop], node.fields[start:stop], strict=True)
+            yield from reversed(list(entries))
+
+    def excess(self, maxlen: int | None, min_id: int) -> int:
+        """How many entries at the front are too many, or have an id below `min_id`."""
+        if maxlen is not None:
+            return max(0, self._length - maxlen)
+        count = 0
+        for node in self.nodes:
+            if node.ids[-1] >= min_id:
+                return count + bisect_left(node.ids, min_id)
+            count += len(node.ids)
+        return count
+
+    def excess_nodes(self, maxlen: int | None, min_id: int, limit: int) -> int:
+        """The same, but only whole nodes, and no more than `limit` entries (0: any number)."""
+        count = 0
+        for node in self.nodes:
+            after = count + len(node.ids)
+            if maxlen is not None:
+                is_too_much = count < self._length - maxlen >= after
+            else:
+                is_too_much = node.last_id < min_id
+            if not is_too_much or (limit and after > limit):
+                break
+            count = after
+        return count
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def put(self, entry_id: int, fields: Fields) -> Fields | None:
+        """What was there."""
+        if not self.nodes or entry_id > self.nodes[-1].last_id:
+            self._append(entry_id, fields)
+            return None
+        k = self._at(entry_id)
+        node = self.nodes[k]
+        at = bisect_left(node.ids, entry_id)
+        if at < len(node.ids) and node.ids[at] == entry_id:
+            old, node.fields[at] = node.fields[at], fields
+            return old
+        node.ids.insert(at, entry_id)
+        node.fields.insert(at, fields)
+        node.slots = max(node.slots, len(node.ids))
+        self._firsts[k] = node.first_id = min(node.first_id, entry_id)
+        self._length += 1
+        if len(node.ids) > 2 * NODE_ENTRIES:
+            self._split(k)
+        return None
+
+    def pop(self, entry_id: int) -> Fields | None:
+        """What was there."""
+        if not self.nodes:
+            return None
+        k = self._at(entry_id)
+        node = self.nodes[k]
+        at = bisect_left(node.ids, entry_id)
+        if at == len(node.ids) or node.ids[at] != entry_id:
+            return None
+        fields = node.fields[at]
+        del node.ids[at], node.fields[at]
+        self._length -= 1
+        if not node.ids:
+            del self.nodes[k], self._firsts[k]
+        return fields
+
+    def first_ids(self, count: int) -> list[int]:
+        return list(islice((entry_id for node in self.nodes for entry_id in node.ids), count))
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _at(self, entry_id: int) -> int:
+        """Of the node where it is, or would be."""
+        return max(0, bisect_right(self._firsts, entry_id) - 1)
+
+    def _append(self, entry_id: int, fields: Fields) -> None:
+        if not self.nodes or not self.nodes[-1].has_room_for(fields):
+            self.nodes.append(Node(entry_id, fields[::2]))
+            self._firsts.append(entry_id)
+        self.nodes[-1].append(entry_id, fields)
+        self._length += 1
+
+    def _split(self, k: int) -> None:
+        """Entries that come back (from a script that failed) are not appended, so a node may
+        grow. It must not for ever."""
+        node = self.nodes[k]
+        half = len(node.ids) // 2
+        new = Node(node.ids[half], node.names)
+        for entry_id, fields in zip(node.ids[half:], node.fields[half:], strict=True):
+            new.append(entry_id, fields)
+        new.last_id, node.last_id = node.last_id, node.ids[half - 1]
+        del node.ids[half:], node.fields[half:]
+        node.slots = half
+        self.nodes.insert(k + 1, new)
+        self._firsts.insert(k + 1, new.first_id)
+
+
+# -- Redis's packed form: how many bytes things take in it -----------------------------------------
+
+_is_integer = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
+# The largest magnitude that so many bytes hold, their own length included.
+_LARGEST = ((4095, 3), (32767, 4), (8388607, 5), (2147483647, 6))
+_LONGEST = ((127, 1), (16383, 2), (2097151, 3), (268435455, 4))
+
+
+def _number_bytes(number: int) -> int:
+    if 0 <= number <= 127:
+        return 2
+    magnitude = number if number >= 0 else -number - 1
+    return next((nbytes for largest, nbytes in _LARGEST if magnitude <= largest), 10)
+
+
+def _text_bytes(text: bytes) -> int:
+    length = len(text)
+    if length <= 20 and text[:1] in b"-0123456789" and _is_integer(text):
+        number = int(text)
+        if -(1 << 63) <= number < 1 << 63:
+            return _number_bytes(number)
+    nbytes = length + (1 if length < 64 else 2 if length < 4096 else 5)
+    return nbytes + next((more for longest, more in _LONGEST if nbytes <= longest), 5)

@@ -1,0 +1,310 @@
+"""The value of a stream key: entries, counters and consumer groups, each a row of its own.
+
+Every change is one row: `_write` applies it as recovery would, and reports it to the log, which
+mutators take last. Entries as kept in memory are in stream_entries.py, groups in
+stream_groups.py. Nothing here knows key names, replies or SQL.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.store.ops import (
+    STREAM_CONSUMERS,
+    STREAM_ENTRIES,
+    STREAM_GROUPS,
+    STREAM_META,
+    STREAM_PENDING,
+    ChangeLog,
+)
+from holdfast.store.stream_entries import Entries, Entry, Fields
+from holdfast.store.stream_groups import Consumer, Group, PendingRow
+from holdfast.store.stream_ids import (
+    MAX_ID,
+    MAX_SEQUENCE,
+    from_row,
+    id_of,
+    parts_of,
+    signed,
+    to_row,
+)
+
+ENTRY_OVERHEAD, ELEMENT_OVERHEAD = 150, 45
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
+
+Row = Any  # as in row operations
+
+
+class Stream:
+    """`last_id` and `entries_added` are of all entries that ever were, `max_deleted_id` of those
+    that XDEL took away (so that some between are missing; trimming leaves no holes)."""
+
+    __slots__ = ("entries", "entries_added", "groups", "id", "last_id", "max_deleted_id", "nbytes")
+
+    def __init__(self, key_id: int) -> None:
+        self.id = key_id
+        self.nbytes = 0
+        self.entries = Entries()
+        self.groups: dict[bytes, Group] = {}
+        self.last_id = self.max_deleted_id = 0
+        self.entries_added = 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    @property
+    def first_id(self) -> int:
+        """0 when there are no entries."""
+        first = self.entries.first
+        return first[0] if first else 0
+
+    @property
+    def newest_id(self) -> int:
+        """Of the entries that are left; 0 when there are none."""
+        last = self.entries.last
+        return last[0] if last else 0
+
+    def range(self, low: int, high: int = MAX_ID) -> Iterator[Entry]:
+        return self.entries.range(low, high)
+
+    def groups_by_name(self) -> list[Group]:
+        return [self.groups[name] for name in sorted(self.groups)]
+
+    def next_id(self, now_ms: int) -> int:
+        """For a new entry; there must be one left."""
+        return max(id_of(now_ms, 0), self.last_id + 1)
+
+    def next_id_at(self, ms: int) -> int | None:
+        """The same, with these milliseconds; None when they have no sequence left."""
+        last_ms, last_sequence = parts_of(self.last_id)
+        if ms != last_ms:
+            return id_of(ms, 0)
+        return None if last_sequence == MAX_SEQUENCE else self.last_id + 1
+
+    def has_holes_from(self, entry_id: int) -> bool:
+        """Whether entries from this one on were deleted by XDEL, so that ids do not count them."""
+        return len(self) > 0 and 0 < self.max_deleted_id >= entry_id
+
+    def place_of(self, entry_id: int) -> int | None:
+        """How many entries were added up to this id, deleted ones included; None when nobody
+        can tell."""
+        if not self.entries_added:
+            return 0
+        if not len(self) and entry_id <= self.last_id:
+            return self.entries_added
+        if entry_id >= self.last_id:
+            return self.entries_added if entry_id == self.last_id else None
+        if self.max_deleted_id < self.first_id and entry_id <= self.first_id:
+            return self.entries_added - len(self) + (entry_id == self.first_id)
+        return None
+
+    def lag_of(self, group: Group) -> int | None:
+        """How many entries the group has not been given yet; None when nobody can tell."""
+        if not self.entries_added:
+            return 0
+        if group.entries_read is not None and not self.has_holes_from(group.last_id):
+            place: int | None = group.entries_read
+        else:
+            place = self.place_of(group.last_id)
+        return None if place is None else signed(self.entries_added - place)
+
+    # -- entries ------------------------------------------------------------------------------
+
+    def add(self, entry_id: int, fields: Fields, log: ChangeLog) -> None:
+        """The id must be higher than `last_id`."""
+        sub = to_row(entry_id)
+        log.ops.append((STREAM_ENTRIES, self.id, sub, _encode(fields)))
+        if log.undo is not None:
+            log.undo.append((self._revert, log, (STREAM_ENTRIES, sub, None)))
+        nbytes = self.nbytes
+        self._put_entry(entry_id, fields)
+        log.used_bytes += self.nbytes - nbytes
+        self.set_meta(entry_id, self.max_deleted_id, signed(self.entries_added + 1), log)
+
+    def delete(self, entry_id: int, log: ChangeLog) -> bool:
+        """XDEL; False when it is not there."""
+        if self.entries.get(entry_id) is None:
+            return False
+        self._write(STREAM_ENTRIES, to_row(entry_id), None, log)
+        if entry_id > self.max_deleted_id:
+            self.set_meta(self.last_id, entry_id, self.entries_added, log)
+        return True
+
+    def trim(self, count: int, log: ChangeLog) -> None:
+        """Take the first entries away."""
+        for entry_id in self.entries.first_ids(count):
+            self._write(STREAM_ENTRIES, to_row(entry_id), None, log)
+
+    def set_meta(
+        self, last_id: int, max_deleted_id: int, entries_added: int, log: ChangeLog
+    ) -> None:
+        row = (to_row(last_id), to_row(max_deleted_id), entries_added)
+        self._write(STREAM_META, None, row, log)
+
+    def create(self, log: ChangeLog) -> None:
+        """Of a new stream that gets no entry at once: the row by which it exists."""
+        self.set_meta(0, 0, 0, log)
+
+    # -- groups -------------------------------------------------------------------------------
+
+    def set_group(
+        self, name: bytes, last_id: int, entries_read: int | None, log: ChangeLog
+    ) -> None:
+        """Also creates it."""
+        self._write(STREAM_GROUPS, name, (to_row(last_id), entries_read), log)
+
+    def delete_group(self, group: Group, log: ChangeLog) -> None:
+        for consumer in list(group.consumers.values()):
+            self.delete_consumer(group, consumer, log)
+        self._write(STREAM_GROUPS, group.name, None, log)
+
+    def see_consumer(self, group: Group, name: bytes, now_ms: int, log: ChangeLog) -> Consumer:
+        """Also creates it."""
+        self._write(STREAM_CONSUMERS, (group.name, name), now_ms, log)
+        return group.consumers[name]
+
+    def delete_consumer(self, group: Group, consumer: Consumer, log: ChangeLog) -> None:
+        for entry_id in consumer.pending.ids():
+            self.release(group, entry_id, log)
+        self._write(STREAM_CONSUMERS, (group.name, consumer.name), None, log)
+
+    def pass_to(self, group: Group, entry_id: int, log: ChangeLog) -> None:
+        """The group has been given the entry, so it has all before it, too."""
+        if entry_id <= group.last_id:
+            return
+        entries_read = group.entries_read
+        if entries_read is not None and not self.has_holes_from(entry_id):
+            entries_read = signed(entries_read + 1)
+        elif self.entries_added:
+            entries_read = self.place_of(entry_id)
+        self.set_group(group.name, entry_id, entries_read, log)
+
+    def assign(self, group: Group, entry_id: int, row: PendingRow, log: ChangeLog) -> None:
+        """Who has the entry, since when, and how often it was delivered."""
+        self._write(STREAM_PENDING, (group.name, to_row(entry_id)), row, log)
+
+    def release(self, group: Group, entry_id: int, log: ChangeLog) -> bool:
+        """Nobody has the entry any more; False when nobody had."""
+        if group.pending.get(entry_id) is None:
+            return False
+        self._write(STREAM_PENDING, (group.name, to_row(entry_id)), None, log)
+        return True
+
+    # -- whole --------------------------------------------------------------------------------
+
+    def copy(self, new_id: int, log: ChangeLog) -> "Stream":
+        """See Collection. No undo, and the bytes are counted by whoever attaches it."""
+        new = Stream(new_id)
+        for table, sub, row in self.rows():
+            ROWS[table](new, sub, row)
+            log.ops.append((table, new_id, sub, row))
+        return new
+
+    def rows(self) -> Iterator[tuple[int, Any, Row]]:
+        """All, as `table`, `sub` and `value` of row operations."""
+        yield STREAM_META, None, self._meta
+        for entry_id, fields in self.range(0):
+            yield STREAM_ENTRIES, to_row(entry_id), _encode(fields)
+        for name, group in self.groups.items():
+            yield STREAM_GROUPS, name, group.row
+            for consumer in group.consumers.values():
+                yield STREAM_CONSUMERS, (name, consumer.name), consumer.seen_at_ms
+            for entry_id, pending in group.pending.range(0, MAX_ID):
+                yield STREAM_PENDING, (name, to_row(entry_id)), pending.row
+
+    # -- rows ---------------------------------------------------------------------------------
+
+    def apply_meta(self, _: None, row: Row) -> None:
+        if row is not None:
+            self.last_id, self.max_deleted_id = from_row(row[0]), from_row(row[1])
+            self.entries_added = row[2]
+
+    def apply_entry(self, sub: bytes, row: bytes | None) -> None:
+        self._put_entry(from_row(sub), None if row is None else _decode(row))
+
+    def apply_group(self, name: bytes, row: Row) -> None:
+        group = self.groups.get(name)
+        if row is None:
+            if group is not None:
+                self.nbytes -= group.nbytes
+                del self.groups[name]
+            return
+        last_id, entries_read = from_row(row[0]), row[1]
+        if group is None:
+            group = self.groups[name] = Group(name, last_id, entries_read)
+            self.nbytes += group.nbytes
+        group.last_id, group.entries_read = last_id, entries_read
+
+    def apply_consumer(self, sub: tuple[bytes, bytes], seen_at_ms: int | None) -> None:
+        """Of a group that is not there: nothing. A fold was interrupted; the journal will tell."""
+        group = self.groups.get(sub[0])
+        if group is not None:
+            self.nbytes += group.put_consumer(sub[1], seen_at_ms)
+
+    def apply_pending(self, sub: tuple[bytes, bytes], row: PendingRow | None) -> None:
+        group = self.groups.get(sub[0])
+        if group is not None:
+            self.nbytes += group.put_pending(from_row(sub[1]), row)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    @property
+    def _meta(self) -> tuple[bytes, bytes, int]:
+        return to_row(self.last_id), to_row(self.max_deleted_id), self.entries_added
+
+    def _put_entry(self, entry_id: int, fields: Fields | None) -> None:
+        if fields is None:
+            old = self.entries.pop(entry_id)
+        else:
+            old = self.entries.put(entry_id, fields)
+            self.nbytes += _size(fields)
+        if old is not None:
+            self.nbytes -= _size(old)
+
+    def _write(self, table: int, sub: Any, row: Row, log: ChangeLog) -> None:
+        if log.undo is not None:
+            log.undo.append((self._revert, log, (table, sub, self._row(table, sub))))
+        log.ops.append((table, self.id, sub, row))
+        nbytes = self.nbytes
+        ROWS[table](self, sub, row)
+        log.used_bytes += self.nbytes - nbytes
+
+    def _revert(self, log: ChangeLog, was: tuple[int, Any, Row]) -> None:
+        table, sub, row = was
+        nbytes = self.nbytes
+        ROWS[table](self, sub, row)
+        log.used_bytes += self.nbytes - nbytes
+
+    def _row(self, table: int, sub: Any) -> Row:
+        """As it is now."""
+        if table == STREAM_META:
+            return self._meta
+        if table == STREAM_ENTRIES:
+            fields = self.entries.get(from_row(sub))
+            return None if fields is None else _encode(fields)
+        group = self.groups.get(sub if table == STREAM_GROUPS else sub[0])
+        if group is None or table == STREAM_GROUPS:
+            return None if group is None else group.row
+        if table == STREAM_CONSUMERS:
+            consumer = group.consumers.get(sub[1])
+            return None if consumer is None else consumer.seen_at_ms
+        pending = group.pending.get(from_row(sub[1]))
+        return None if pending is None else pending.row
+
+
+ROWS: dict[int, Callable[[Stream, Any, Row], None]] = {
+    STREAM_META: Stream.apply_meta,
+    STREAM_ENTRIES: Stream.apply_entry,
+    STREAM_GROUPS: Stream.apply_group,
+    STREAM_CONSUMERS: Stream.apply_consumer,
+    STREAM_PENDING: Stream.apply_pending,
+}
+
+
+def _size(fields: Fields) -> int:
+    return ENTRY_OVERHEAD + ELEMENT_OVERHEAD * len(fields) + sum(map(len, fields))
