@@ -64,11 +64,6 @@ MISSING = {
         """geoadd geodist geohash geopos georadius georadius_ro georadiusbymember
         georadiusbymember_ro geosearch geosearchstore""",
     ),
-    "Pub/sub": (
-        "comes with the other data types",
-        """psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe
-        unsubscribe""",
-    ),
     "Sorting, and values as bytes": (
         "come with the other data types",
         "dump restore sort sort_ro",
