@@ -117,7 +117,7 @@ ROWS: dict[int, RowTable] = {
     STREAM_CONSUMERS: RowTable(
         "redis_stream_consumers",
         sub=("group_name", "name"),
-        values=("seen_at_ms", "active_at_ms"),
+        values=("seen_at_ms",),
     ),
     STREAM_PENDING: RowTable(
         "redis_stream_pending",
