@@ -203,7 +203,8 @@ class Engine:
             stats.rejected += 1
             self._reject(session, _wrong_arity(command), command, argv)
             return
-        if session.gate or self._gated:
+        is_gated = session.gate or self._gated
+        if is_gated:
             try:
                 if not self._admit(session, command, argv):
                     return
@@ -234,7 +235,7 @@ class Engine:
                 session.send(result)
             else:
                 session.reply(result)
-        if self.running is not None:
+        if is_gated:
             self._ran(session, command, argv)
         if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
