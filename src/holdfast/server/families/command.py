@@ -232,7 +232,8 @@ def info_of(entry: Command, name: str | None = None) -> Reply:
         _statuses(f"@{category}" for category in CATEGORIES if category in entry.categories),
         SetReply(tip.encode() for tip in entry.tips),
         SetReply(_spec(spec) for spec in entry.keys),
-        SetReply(info_of(sub) for sub in entry.subcommands.values()),
+        # An array, and yet without any it is an empty set: so does Redis.
+        [info_of(sub) for sub in entry.subcommands.values()] or SetReply(),
     ]
 
 
