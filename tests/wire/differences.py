@@ -32,6 +32,12 @@ DIFFERENCES = (
         "string-encoding", frozenset({"object|encoding"}), rb"embstr|int|\$\d", rb"raw|embstr|\$\d"
     ),
     Difference("string-encoding", frozenset({"object|refcount"}), b":2147483647", b":1"),
+    Difference(
+        "collection-encoding",
+        frozenset({"object|encoding"}),
+        rb"listpack|intset|\$\d",
+        rb"hashtable|\$\d",
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from holdfast.server.config import Config
-from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, wait_until
+from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pair, wait_until
 from tests.wire.differences import DIFFERENCES
 from tests.wire.test_differential import LEFT_OUT
 
@@ -199,9 +199,10 @@ def test_the_version_is_that_of_what_is_here(pair: Pair) -> None:
         ("CLIENT", "SETINFO", "LIB-NAME", "x"),
         ("CLIENT", "NO-TOUCH", "ON"),
         ("CLIENT", "KILL", "MAXAGE", 1_000_000),
+        ("HTTL", "missing", "FIELDS", 1, "field"),
     ):
         ours, theirs = both(pair, *newer)
-        assert (ours[:1], theirs[:1]) in ((b"+", b"-"), (b":", b"-"))
+        assert (ours[:1], theirs[:1]) in ((b"+", b"-"), (b":", b"-"), (b"*", b"-"))
 
 
 @shows("string-encoding")
@@ -217,6 +218,23 @@ def test_an_encoding_is_that_of_the_value(pair: Pair) -> None:
         b"$3\r\nint\r\n",
         b"$6\r\nembstr\r\n",
     )
+
+
+@shows("collection-encoding")
+def test_an_encoding_is_worked_out_when_asked_for(
+    start_server: Callable[..., HoldfastServer], oracle: RedisServer
+) -> None:
+    with open_pair(start_server(), oracle, 2) as pair:
+        pair.same("HSET", "h", "a", 1, "b", 2)
+        pair.same("SADD", "s", 1, 2)
+        try:
+            pair.same("CONFIG", "SET", "hash-max-listpack-entries", 1, "set-max-intset-entries", 1)
+            for name, theirs in (("h", b"$8\r\nlistpack\r\n"), ("s", b"$6\r\nintset\r\n")):
+                answers = both(pair, "OBJECT", "ENCODING", name)
+                assert answers == (b"$9\r\nhashtable\r\n", theirs)
+        finally:
+            for setting in ("hash-max-listpack-entries", "set-max-intset-entries"):
+                pair.same("CONFIG", "SET", setting, 512)
 
 
 @shows("scan-cursor")
