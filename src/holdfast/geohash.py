@@ -5,7 +5,7 @@ A number interleaves 26 bits of latitude (the even ones) with 26 of longitude. F
 26 name a larger cell, which is a range of numbers.
 """
 
-from math import asin, cos, fabs, pi, sin, sqrt
+from math import asin, cos, fabs, inf, nan, pi, sin, sqrt
 
 LON_MAX = 180.0
 LAT_MAX = 85.05112878  # what a Mercator map shows
@@ -46,7 +46,8 @@ def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
         return latitude_distance_m(lat1, lat2)
     lat1_r, lat2_r = lat1 * _RADIANS, lat2 * _RADIANS
     u = sin((lat2_r - lat1_r) / 2)
-    return 2.0 * _EARTH_RADIUS_M * asin(sqrt(u * u + cos(lat1_r) * cos(lat2_r) * v * v))
+    a = u * u + cos(lat1_r) * cos(lat2_r) * v * v
+    return 2.0 * _EARTH_RADIUS_M * asin(min(sqrt(a), 1.0))
 
 
 def latitude_distance_m(lat1: float, lat2: float) -> float:
@@ -61,7 +62,8 @@ def ranges(
     lat_delta = half_height_m / _EARTH_RADIUS_M / _RADIANS
     # The parallel that is nearer to the pole is shorter: more degrees for as many metres.
     widest = lat - lat_delta if lat < 0 else lat + lat_delta
-    lon_delta = half_width_m / _EARTH_RADIUS_M / cos(widest * _RADIANS) / _RADIANS
+    shrinks = cos(widest * _RADIANS) if fabs(widest) < inf else nan  # nan: no edge is too near
+    lon_delta = half_width_m / _EARTH_RADIUS_M / shrinks / _RADIANS
     west, east = lon - lon_delta, lon + lon_delta
     south, north = lat - lat_delta, lat + lat_delta
 
@@ -80,11 +82,11 @@ def ranges(
 
     lon_min, lon_max = _edges(x, LON_MAX, steps)
     lat_min, lat_max = _edges(y, LAT_MAX, steps)
-    is_reached = {-1: lat_min >= south, 0: True, 1: lat_max <= north}
-    is_reached_x = {-1: lon_min >= west, 0: True, 1: lon_max <= east}
+    reaches_lon = {-1: not lon_min < west, 0: True, 1: not lon_max > east}
+    reaches_lat = {-1: not lat_min < south, 0: True, 1: not lat_max > north}
     cells = [_interleave(x, y)]
     for dx, dy in _NEIGHBOURS:
-        if steps < 2 or (is_reached[dy] and is_reached_x[dx]):
+        if steps < 2 or (reaches_lon[dx] and reaches_lat[dy]):
             cell = _interleave(
                 (x + dx) & mask if dx else x,
                 (y + dy) & mask if dy else y,

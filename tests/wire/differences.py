@@ -18,10 +18,17 @@ class Difference:
     theirs: bytes
 
 
-BLOCKING = frozenset({"blpop", "brpop", "blmove", "brpoplpush", "blmpop"})
+BLOCKING = frozenset(
+    {"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop"}
+)
 
 DIFFERENCES = (
-    Difference("blocking-null", frozenset({"blpop", "brpop"}), rb"\$-1", rb"\*-1"),
+    Difference(
+        "blocking-null",
+        frozenset({"blpop", "brpop", "bzpopmin", "bzpopmax"}),
+        rb"\$-1",
+        rb"\*-1",
+    ),
     Difference(
         "blocking-timeout-text",
         BLOCKING,

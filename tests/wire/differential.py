@@ -25,11 +25,12 @@ FOR_EVER = b"0"
 TOLERANCE = 20_000  # milliseconds; also for seconds, where commands use times that far apart
 UNORDERED = frozenset(
     {"keys", "scan", "hgetall", "hkeys", "hvals", "hscan", "hrandfield"}
+    | {"zscan", "zrandmember"}
     | {"smembers", "sinter", "sunion", "sdiff", "sscan", "spop", "srandmember"}
 )
 # Of these the kind of reply is compared.
 OPAQUE = frozenset(
-    {"hello", "time", "lastsave", "info"}
+    {"hello", "time", "lastsave", "info", "dump"}
     | {"dbsize"}  # in between: keys that have expired count until somebody meets them
     | {"client|id", "client|list", "client|info", "slowlog|get", "slowlog|len"}
 )
@@ -268,6 +269,7 @@ WHOLE: dict[bytes, Argv] = {
     b"+list\r\n": (b"LRANGE", b"<name>", b"0", b"-1"),
     b"+hash\r\n": (b"HGETALL", b"<name>"),
     b"+set\r\n": (b"SMEMBERS", b"<name>"),
+    b"+zset\r\n": (b"ZRANGE", b"<name>", b"0", b"-1", b"WITHSCORES"),
 }
 
 

@@ -124,7 +124,10 @@ def _broken(argv: list[bytes], rng: random.Random) -> list[bytes]:
     return argv
 
 
-_TIMEOUT_AT = {b"blpop": -1, b"brpop": -1, b"brpoplpush": -1, b"blmove": -1, b"blmpop": 1}
+_TIMEOUT_AT = {
+    b"blpop": -1, b"brpop": -1, b"brpoplpush": -1, b"blmove": -1, b"blmpop": 1,
+    b"bzpopmin": -1, b"bzpopmax": -1, b"bzmpop": 1,
+}  # fmt: skip
 _HARMLESS_TIMEOUT = frozenset(
     {TIMEOUT, b"-1", b"nan", b"inf", b"1e300", *BAD_NUMBERS} - {b"1.0", b"-0", b"1e3", b"0x10"}
     - {b"+1", b"01", b"9223372036854775808", b"18446744073709551616", b"9" * 25}
@@ -145,10 +148,23 @@ def is_safe(argv: Sequence[bytes]) -> bool:
         return len(argv) < 3  # else there are several replies
     if name == b"scan" and len(argv) > 1:  # all at once: what else is seen, is each server's own
         return argv[1] in BAD_CURSORS or (argv[1] == b"0" and b"1000" in argv)
-    if name in (b"hscan", b"sscan") and len(argv) > 2:
+    if name in (b"hscan", b"sscan", b"zscan") and len(argv) > 2:
         return argv[2] in BAD_CURSORS or (argv[2] == b"0" and b"1000" in argv)
-    if name in (b"spop", b"srandmember", b"hrandfield"):  # all or none, so that chance has no say
+    # All or none, so that chance has no say.
+    if name in (b"spop", b"srandmember", b"hrandfield", b"zrandmember"):
         return len(argv) > 2 and argv[2] in (b"1000", b"0", *BAD_NUMBERS)
+    if name.startswith(b"z") and b"-0" in argv:
+        return False  # minus-zero
+    if name in (b"zrank", b"zrevrank"):
+        return len(argv) < 4  # version
+    if b"lex" in name or b"BYLEX" in (arg.upper() for arg in argv):
+        return b"lex" in argv[1:3]  # where scores differ, chance decides what Redis says
+    if name != b"zrem" and b"lex" in argv:  # so there they must not
+        return set(argv[2::2]) == {b"0"}
+    if name in (b"sort", b"sort_ro"):  # what leaves the order, or part of it, to the server
+        words = [arg.upper() for arg in argv]
+        by = next((argv[at + 1] for at in range(len(argv) - 1) if words[at] == b"BY"), None)
+        return by is None or (b"ALPHA" not in words if b"*" in by else b"STORE" in words)
     if name == b"command":  # not about commands that are not here, so not about all
         return len(argv) > 2 and b"SYNC" not in argv
     return True

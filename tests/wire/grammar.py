@@ -60,6 +60,7 @@ GRAMMAR = {
         PTTL key
         RENAME key key
         RENAMENX key key
+        RESTORE key (milliseconds|zero) dumped [REPLACE] [ABSTTL] [(IDLETIME count|FREQ count)]
         SCAN cursor COUNT many [MATCH pattern] [TYPE type]
         SORT key [BY by] [LIMIT index count] [GET get] [(ASC|DESC)] [ALPHA] [STORE key]
         SORT_RO key [BY by] [LIMIT index count] [GET get] [(ASC|DESC)] [ALPHA]
@@ -163,6 +164,68 @@ GRAMMAR = {
         SUNSUBSCRIBE [value]
         UNSUBSCRIBE [value]
         """,
+    "sorted-set": """
+        BZMPOP timeout numkeys zset... (MIN|MAX) [COUNT count]
+        BZPOPMAX zset... timeout
+        BZPOPMIN zset... timeout
+        ZADD zset (score member)...
+        ZADD zset (NX|XX|GT|LT|CH|INCR|GT CH|XX INCR) score member
+        ZADD zset (NX CH|XX CH|GT CH|LT) (score member)...
+        ZADD lex (nothing member)...
+        ZCARD zset
+        ZCOUNT zset bound bound
+        ZDIFF numkeys zset... [WITHSCORES]
+        ZDIFFSTORE zset numkeys zset...
+        ZINCRBY zset score member
+        ZINTER numkeys zset... [AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]
+        ZINTERCARD numkeys zset... [LIMIT count]
+        ZINTERSTORE zset two zset zset [WEIGHTS weight weight] [AGGREGATE (SUM|MIN|MAX)]
+        ZLEXCOUNT lex lex_bound lex_bound
+        ZMPOP numkeys zset... (MIN|MAX) [COUNT count]
+        ZMSCORE zset member...
+        ZPOPMAX zset [count]
+        ZPOPMIN zset [count]
+        ZRANDMEMBER zset many [WITHSCORES]
+        ZRANGE lex lex_bound lex_bound BYLEX [REV] [LIMIT index count]
+        ZRANGE zset bound bound BYSCORE [REV] [LIMIT index count] [WITHSCORES]
+        ZRANGE zset index index [REV] [WITHSCORES]
+        ZRANGEBYLEX lex lex_bound lex_bound [LIMIT index count]
+        ZRANGEBYSCORE zset bound bound [WITHSCORES] [LIMIT index count]
+        ZRANGESTORE zset lex lex_bound lex_bound BYLEX [REV] [LIMIT index count]
+        ZRANGESTORE zset zset bound bound BYSCORE [REV] [LIMIT index count]
+        ZRANGESTORE zset zset index index [REV]
+        ZRANK zset member
+        ZREM lex member...
+        ZREM zset member...
+        ZREMRANGEBYLEX lex lex_bound lex_bound
+        ZREMRANGEBYRANK zset index index
+        ZREMRANGEBYSCORE zset bound bound
+        ZREVRANGE zset index index [WITHSCORES]
+        ZREVRANGEBYLEX lex lex_bound lex_bound [LIMIT index count]
+        ZREVRANGEBYSCORE zset bound bound [WITHSCORES] [LIMIT index count]
+        ZREVRANK zset member
+        ZSCAN zset cursor COUNT many [MATCH pattern]
+        ZSCORE zset member
+        ZUNION two zset zset [WEIGHTS weight weight] [AGGREGATE (SUM|MIN|MAX)] [WITHSCORES]
+        ZUNIONSTORE zset numkeys zset... [AGGREGATE (SUM|MIN|MAX)]
+        """,
+    "geo": """
+        GEOADD geo (lon lat member)...
+        GEOADD geo (NX|XX|CH|NX CH|XX CH) (lon lat member)...
+        GEODIST geo member member [unit]
+        GEOHASH geo member...
+        GEOPOS geo member...
+        GEORADIUS geo lon lat radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count ANY] [ASC]
+        GEORADIUS geo lon lat radius unit [(STORE|STOREDIST) geo] [DESC]
+        GEORADIUSBYMEMBER geo member radius unit [WITHCOORD] [WITHDIST] [WITHHASH] [(ASC|DESC)]
+        GEORADIUSBYMEMBER geo member radius unit [(STORE|STOREDIST) geo] [COUNT count ANY]
+        GEORADIUSBYMEMBER_RO geo member radius unit [WITHDIST] [COUNT count ANY] [(ASC|DESC)]
+        GEORADIUS_RO geo lon lat radius unit [WITHDIST] [COUNT count ANY] [(ASC|DESC)]
+        GEOSEARCH geo FROMLONLAT lon lat BYBOX radius radius unit [(ASC|DESC)] [WITHDIST]
+        GEOSEARCH geo FROMMEMBER member BYRADIUS radius unit [(ASC|DESC)] [COUNT count ANY]
+        GEOSEARCHSTORE geo geo FROMLONLAT lon lat BYRADIUS radius unit [STOREDIST]
+        GEOSEARCHSTORE geo geo FROMMEMBER member BYBOX radius radius unit [STOREDIST]
+        """,
     "transactions": """
         DISCARD
         EXEC
@@ -229,6 +292,7 @@ GROUP_WEIGHTS = {
     "string": 30, "generic": 25, "list": 30, "transactions": 8, "connection": 5, "server": 3,
     "pubsub": 2,
     "bitmap": 10, "hyperloglog": 4, "hash": 15, "set": 15,
+    "sorted-set": 25, "geo": 8,
 }  # fmt: skip
 
 INT64_MAX, INT64_MIN = b"9223372036854775807", b"-9223372036854775808"
@@ -248,6 +312,7 @@ KEYS = [
     b"str", b"int", b"float", b"long", b"max", b"ttl", b"list", b"list2", b"one", b"nums",
     b"listttl", b"missing", b"missing2", b"", b"bin\x00\xff\r\n", b"hash", b"hash2", b"set",
     b"ints",
+    b"zset", b"zset2", b"geo",
 ]  # fmt: skip
 # What every sequence finds. A time to live is absolute, so that both servers have the same.
 FUTURE_MS = b"4102444800000"
@@ -269,6 +334,11 @@ SEED: list[Argv] = [
     (b"HSET", b"hash2", *(b"%d" % n for n in range(1200))),  # more than a listpack takes
     (b"SADD", b"set", b"a", b"b", b"", b"42"),
     (b"SADD", b"ints", b"42", b"-7", b"1"),
+    (b"ZADD", b"zset", b"1", b"a", b"2.5", b"b", b"2.5", b"c", b"-inf", b"42", b"1e20", b""),
+    (b"ZADD", b"zset2", *(b"%d" % n for n in range(1200))),  # more than a listpack takes
+    (b"ZADD", b"lex", *(word for m in b"a b c 42 -7 1 aa B".split() for word in (b"0", m))),
+    (b"GEOADD", b"geo", b"13.361389", b"38.115556", b"a", b"15.087269", b"37.502669", b"b"),
+    (b"GEOADD", b"geo", b"-122.4", b"37.7", b"c", b"179.9", b"-84", b"42"),
     (b"SELECT", b"1"),
     (b"SET", b"str", b"in database 1"),
     (b"RPUSH", b"list", b"other"),
@@ -330,6 +400,38 @@ KINDS = {
     "field": Kind([b"a", b"b", b"c", b"", b"42", b"4"], VALUES),
     "set": Kind([b"set", b"ints", b"missing"], KEYS),
     "member": Kind([b"a", b"b", b"c", b"42", b"-7", b"1"], [*VALUES, *BAD_NUMBERS]),
+    "zset": Kind([b"zset", b"zset2", b"missing"], KEYS),
+    "lex": Kind([b"lex"]),
+    "nothing": Kind([b"0"]),
+    "two": Kind([b"2"], [b"1", b"3", b"x"]),
+    "score": Kind(
+        [b"1", b"-1.5", b"0", b"0.1", b"3.0e3", b"2.5", b"1e-7", b"0.333333333"],
+        [
+            b"inf", b"-inf", b"Infinity", b"nan", b"1e308", b"1e400", b"1e-400", b"5e-324", b".5",
+            b"5.", b"0x1p3", b"0x", b"1.7976931348623157e308", b"3.0000000000001", *_NUMBERS,
+        ],
+        4,
+    ),
+    "weight": Kind([b"1", b"2", b"0.5", b"3.0e3"], [b"inf", b"nan", b"", b"abc", b"1e400"]),
+    "bound": Kind(
+        [b"-inf", b"+inf", b"0", b"1", b"(1", b"2.5", b"(2.5", b"600", b"(590", b"-2"],
+        [b"(", b"((1", b"( 1", b"(inf", b"1e400", b"1\x00x", b"nan", b"[1", *_NUMBERS],
+    ),
+    "lex_bound": Kind(
+        [b"-", b"+", b"[a", b"(a", b"[b", b"(b", b"[5", b"(", b"[B", b"[zz"],
+        [b"--", b"+\x00x", b"a", b"", *BAD_NUMBERS],
+    ),
+    "geo": Kind([b"geo", b"geo", b"missing"], [b"zset", *KEYS]),
+    "lon": Kind(
+        [b"13.361389", b"15.087269", b"-122.4", b"0", b"180", b"-180", b"2.35", b"100.1"],
+        [b"180.1", b"nan", b"inf", *_NUMBERS],
+    ),
+    "lat": Kind(
+        [b"38.115556", b"37.502669", b"37.7", b"0", b"85.05112878", b"-84", b"48.86", b"70"],
+        [b"86", b"nan", b"-inf", *_NUMBERS],
+    ),
+    "radius": Kind([b"0", b"200", b"1000", b"0.5", b"20000", b"1"], [b"inf", b"nan", *_NUMBERS]),
+    "unit": Kind([b"m", b"km", b"KM", b"ft", b"mi"], [b"", b"miles"]),
     "count": Kind([b"1", b"2", b"0", b"3", b"-1", b"-2", b"10"], _NUMBERS),
     "many": Kind([b"1000"], [b"0", b"-1", *BAD_NUMBERS]),
     "numkeys": Kind([b"1", b"2", b"3"], [b"0", b"-1", *_NUMBERS], 5),
@@ -340,13 +442,20 @@ KINDS = {
     "timeout": Kind([TIMEOUT], [b"-1", b"nan", b"inf", b"1e300", *BAD_NUMBERS], 3),
     "db": Kind([b"0", b"1", b"9"], [b"15", b"16", b"-1", *_NUMBERS]),
     "cursor": Kind([b"0"], BAD_CURSORS),
-    "type": Kind([b"string", b"list", b"LIST", b"hash", b"nope", b""]),
+    "type": Kind([b"string", b"list", b"LIST", b"hash", b"zset", b"nope", b""]),
     "pattern": Kind([
         b"*", b"l*", b"?nt", b"[a-l]*", b"[^s]*", b"\\*", b"str", b"*t*", b"h[", b"", b"[z-a]*",
         b"**", b"*[!a]", b"l\\ist", b"[]*", b"[l", b"*\xff*",
     ]),
     "by": Kind([b"nosort", b"*", b"w_*", b"nums", b""]),
     "get": Kind([b"#", b"*", b"w_*", b"", b"h_*->f"]),
+    "dumped": Kind(
+        [
+            b"\x00\x01v\n\x00\x91\x08\xce\xb2\x198\x8a\xce",
+            b"\x01\x02\x01a\x01b\n\x002\xa8\x90~\xd5\x03\x1aE",
+        ],
+        [b"\x00\x01v\n\x00" + bytes(8), *VALUES],
+    ),
     "zero": Kind([b"0"], BAD_NUMBERS),
     "name": Kind([b"me", b"", b"a-b"], [b"a b", b"a\nb", b"\xff", b"~"]),
     "no_id": Kind([b"0", b"-1", b"999999999"], _NUMBERS),

@@ -100,7 +100,7 @@ def test_only_this_machine_is_served_by_default(server: HoldfastServer) -> None:
 
 
 @shows("blocking-null")
-@pytest.mark.parametrize("name", ["BLPOP", "BRPOP"])
+@pytest.mark.parametrize("name", ["BLPOP", "BRPOP", "BZPOPMIN", "BZPOPMAX"])
 def test_a_timeout_is_a_null_bulk_string(pair: Pair, name: str) -> None:
     expected = (b"$-1\r\n", b"*-1\r\n") if pair.protocol == 2 else (b"_\r\n", b"_\r\n")
     assert both(pair, name, "k", "0.001") == expected
@@ -148,6 +148,43 @@ def test_nobody_waits_for_too_many_keys(pair: Pair) -> None:
     ours, theirs = both(pair, "BLPOP", *(f"k{number}" for number in range(129)), "0.001")
     assert b"at most 128" in ours
     assert theirs[:1] in (b"*", b"_")
+
+
+@shows("minus-zero")
+def test_minus_zero_is_zero(pair: Pair) -> None:
+    for scored in [(-0.0, "small")], [(number, f"m{number}") for number in range(200)]:
+        pair.same("ZADD", "k", *(word for one in scored for word in one))
+    assert pair.same("ZSCORE", "k", "small").endswith(b"0\r\n")
+    pair.same("ZADD", "k", "-0", "large")
+    ours, theirs = both(pair, "ZSCORE", "k", "large")
+    assert ours == theirs.replace(b"-0", b"0").replace(b"$2", b"$1")
+    assert b"-0" in theirs
+
+
+@shows("geo-ties")
+def test_equally_far_away(pair: Pair) -> None:
+    for number in range(30):
+        pair.same("GEOADD", "k", 1, 1, f"m{number:02}")
+    nearest = ("GEOSEARCH", "k", "FROMLONLAT", 1, 1, "BYRADIUS", 1, "km", "COUNT", 3)
+    ours, theirs = both(pair, *nearest)
+    assert ours == b"*3\r\n$3\r\nm00\r\n$3\r\nm01\r\n$3\r\nm02\r\n"
+    assert len(theirs) == len(ours)
+    assert theirs != ours
+
+
+@shows("version")
+def test_a_rank_comes_with_its_score(pair: Pair) -> None:
+    pair.same("ZADD", "k", 1, "a", 2.5, "b")
+    for name, rank in ("ZRANK", 1), ("ZREVRANK", 0):
+        ours, theirs = both(pair, name, "k", "b", "WITHSCORE")
+        score = b"$3\r\n2.5" if pair.protocol == 2 else b",2.5"
+        assert ours == b"*2\r\n:%d\r\n%s\r\n" % (rank, score)
+        assert theirs[:1] == b"-"
+        nothing = b"*-1\r\n" if pair.protocol == 2 else b"_\r\n"
+        assert pair.ours.command(name, "k", "nobody", "WITHSCORE") == nothing
+        assert pair.ours.command(name, "missing", "b", "WITHSCORE") == nothing
+        assert pair.ours.command(name, "k", "b", "SCORE") == b"-ERR syntax error\r\n"
+        assert b"wrong number of arguments" in pair.ours.command(name, "k", "b", "WITHSCORE", "x")
 
 
 @shows("messages-around-exec")

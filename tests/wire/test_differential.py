@@ -81,7 +81,7 @@ def in_a_crowd(rng: random.Random) -> Argv:
 
 def in_a_crowd_of_transactions(rng: random.Random) -> Argv:
     """Of several clients; nothing that waits for several keys (blocking-key-order)."""
-    wait_for_several = ("blpop", "brpop", "blmpop")
+    wait_for_several = ("blpop", "brpop", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
     return on_few_keys(
         generators.command(rng, lambda form: is_ours(form) and form.name not in wait_for_several)
     )
