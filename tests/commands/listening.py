@@ -10,7 +10,7 @@ Event = tuple[int, bytes, bytes]  # database, event, key
 FLAGS = "EAnm"
 EVERYTHING = ("--notify-keyspace-events", FLAGS)
 
-_PUBLISHED = re.compile(rb"__keyevent@(\d+)__:(\w+)\r\n\$\d+\r\n(.*)\r\n", re.DOTALL)
+_PUBLISHED = re.compile(rb"__keyevent@(\d+)__:([\w-]+)\r\n\$\d+\r\n(.*)\r\n", re.DOTALL)
 
 
 def _event(message: bytes) -> Event | None:

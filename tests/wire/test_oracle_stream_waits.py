@@ -228,3 +228,23 @@ NAMES = (
 def test_command_info(pair: Pair, name: str) -> None:
     ours, theirs = (client.command("COMMAND", "INFO", name) for client in (pair.ours, pair.oracle))
     assert sorted(ours.split(b"\r\n")) == sorted(theirs.split(b"\r\n"))
+
+
+@pytest.mark.parametrize(
+    "queued", ["XADD t 1 a b;XADD s 1 a b", "XADD s 1 a b;XADD t 1 a b", "XADD t 1 a b;DEL s"]
+)
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        "XREAD BLOCK 0 STREAMS s t s 0 0 5",
+        "XREADGROUP GROUP g a BLOCK 0 STREAMS s t > >",
+    ],
+)
+def test_of_several_streams_the_first_that_changed(
+    pair: Pair, peer: Peer, queued: str, waiting: str
+) -> None:
+    run(pair, "XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM")
+    waiter = block(peer(), waiting)
+    run(pair, "XSETID s 0-1", "MULTI", *queued.split(";"), "EXEC")
+    waiter.same_reply()
+    run(pair, "XPENDING s g", "XPENDING t g")

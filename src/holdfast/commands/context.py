@@ -26,6 +26,11 @@ class Context:
         """Whether the command waited and is now tried again."""
         return False
 
+    @property
+    def woken_by(self) -> bytes | None:
+        """And for the sake of which key."""
+        return None
+
 
 class Limits(Protocol):
     """What handlers may know of the configuration, always up to date."""

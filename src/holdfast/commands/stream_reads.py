@@ -63,6 +63,13 @@ class Reading(NamedTuple):
     names: Sequence[bytes]
     ids: Sequence[bytes]
 
+    def streams(self, c: Context) -> list[tuple[bytes, bytes]]:
+        """Names and ids: all, but for who was woken only what he was woken for, as by Redis 7.0."""
+        pairs = list(zip(self.names, self.ids, strict=True))
+        if c.woken_by is not None:
+            return [pair for pair in pairs if pair[0] == c.woken_by][:1]
+        return pairs
+
 
 def _parse(argv: list[bytes], *, is_group: bool) -> Reading:
     group: bytes | None = None
@@ -142,13 +149,11 @@ def xread(c: Context, argv: list[bytes]) -> Result:
     reading = _parse(argv, is_group=False)
     if reading.timeout_s is not None:
         _check_waitable(c, reading.names)
-    after = [
-        _xread_id(_stream(c, name), text)
-        for name, text in zip(reading.names, reading.ids, strict=True)
-    ]
+    streams = reading.streams(c)
+    after = [_xread_id(_stream(c, name), text) for name, text in streams]
     count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
     found = Pairs()
-    for name, after_id in zip(reading.names, after, strict=True):
+    for (name, _), after_id in zip(streams, after, strict=True):
         stream = _stream(c, name)
         if stream is not None and _newest(c, stream) > after_id:
             entries = islice(stream.range(after_id + 1), count)
@@ -198,7 +203,7 @@ def xreadgroup(c: Context, argv: list[bytes]) -> Result:
         _check_waitable(c, reading.names)
     assert reading.group is not None
     wanted = []
-    for name, text in zip(reading.names, reading.ids, strict=True):
+    for name, text in reading.streams(c):
         stream, group = _group(c, name, reading.group)
         if text == b"$":
             raise DOLLAR_IN_XREADGROUP

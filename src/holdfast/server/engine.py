@@ -422,6 +422,7 @@ class Engine:
             if block.rivals in in_vain:
                 continue
             if block.value_type is value_type or block.even_if_gone:
+                waiter.woken_by = name
                 result = self._run(waiter.session, waiter.command, waiter.argv)
                 if not isinstance(result, Block):
                     return self.unblock(waiter, result)

@@ -6,6 +6,7 @@ from holdfast.glob import Matcher, compile_glob
 from holdfast.resp import Push, Reply, Several
 from holdfast.server.session import SUBSCRIBED, Session
 from holdfast.server.unasked import Published, Shared
+from holdfast.store.keyspace import Keyspace
 
 
 class Topic:
@@ -63,9 +64,9 @@ class Topics:
 
 
 class PubSub:
-    def __init__(self) -> None:
+    def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace = keyspace
         self.channels, self.patterns, self.shards = Topics(b""), Topics(b"p"), Topics(b"s")
-        self._held: list[tuple[Shared, list[Session]]] | None = None
 
     # -- subscribing --------------------------------------------------------------------------
 
@@ -131,19 +132,7 @@ class PubSub:
     def _tell(self, topic: Topic, message: list[Reply]) -> int:
         shared = Shared(Push(message), Published)
         listeners = list(topic.listeners)  # who does not read is cut off in the middle of this
-        if self._held is not None:
-            self._held.append((shared, listeners))
-            return len(listeners)
         shared.send_to(*listeners)
+        if self._keyspace.undo is not None:  # a script that fails has said nothing
+            self._keyspace.undo.append((Shared.take_back, shared, listeners))
         return len(listeners)
-
-    # -- what may yet be undone ---------------------------------------------------------------
-
-    def hold(self) -> None:
-        """Keep messages back until it is known whether what they tell of stays."""
-        self._held = []
-
-    def let_go(self, *, happened: bool) -> None:
-        held, self._held = self._held or [], None
-        for shared, listeners in held if happened else ():
-            shared.send_to(*listeners)

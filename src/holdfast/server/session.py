@@ -114,6 +114,10 @@ class Session(Context):
         return self.waiter is not None  # nothing else of a session runs while it waits
 
     @property
+    def woken_by(self) -> bytes | None:
+        return None if self.waiter is None else self.waiter.woken_by
+
+    @property
     def monitoring(self) -> bool:
         return bool(self.gate & MONITORING)
 

@@ -18,7 +18,7 @@ TOO_MANY = CommandError("ERR too many blocked clients")
 
 
 class Waiter:
-    __slots__ = ("argv", "block", "command", "database", "names", "session", "timer")
+    __slots__ = ("argv", "block", "command", "database", "names", "session", "timer", "woken_by")
 
     def __init__(self, session: Session, command: Command, argv: list[bytes], block: Block) -> None:
         self.session = session
@@ -28,6 +28,7 @@ class Waiter:
         self.database = session.db
         self.names = tuple(dict.fromkeys(block.keys))
         self.timer: Timer | None = None
+        self.woken_by: bytes | None = None
 
 
 Queue = OrderedDict[Waiter, None]  # in order of arrival, and O(1) to leave from anywhere
