@@ -87,23 +87,3 @@ def test_who_quits_hears_nothing_more() -> None:
     peer.send("QUIT")
     setting.peer().send("PUBLISH", "x", "hi")
     assert peer.replies() == [b"+OK\r\n"]
-
-
-def test_what_is_undone_was_not_said() -> None:
-    setting = InProcess()
-    peer, keyspace = subscribed(setting), setting.engine.keyspace
-    peer.send("PING")
-    setting.engine.pubsub.publish(b"x", b"before")
-    keyspace.undo = []
-    assert setting.engine.pubsub.publish(b"x", b"hi") == 1
-    assert setting.engine.pubsub.publish(b"pa", b"hi") == 1
-    for undo, what, more in reversed(keyspace.undo):
-        undo(what, more)
-    keyspace.undo = None
-    setting.engine.pubsub.publish(b"x", b"hi")
-    heard = [reply for reply in peer.replies() if reply]
-    assert heard == [
-        b"*2\r\n$4\r\npong\r\n$0\r\n\r\n",
-        MESSAGE2.replace(b"$2\r\nhi", b"$6\r\nbefore"),
-        MESSAGE2,
-    ]

@@ -6,7 +6,6 @@ from holdfast.glob import Matcher, compile_glob
 from holdfast.resp import Push, Reply, Several
 from holdfast.server.session import SUBSCRIBED, Session
 from holdfast.server.unasked import Published, Shared
-from holdfast.store.keyspace import Keyspace
 
 
 class Topic:
@@ -64,8 +63,7 @@ class Topics:
 
 
 class PubSub:
-    def __init__(self, keyspace: Keyspace) -> None:
-        self._keyspace = keyspace
+    def __init__(self) -> None:
         self.channels, self.patterns, self.shards = Topics(b""), Topics(b"p"), Topics(b"s")
 
     # -- subscribing --------------------------------------------------------------------------
@@ -133,6 +131,4 @@ class PubSub:
         shared = Shared(Push(message), Published)
         listeners = list(topic.listeners)  # who does not read is cut off in the middle of this
         shared.send_to(*listeners)
-        if self._keyspace.undo is not None:  # a script that fails has said nothing
-            self._keyspace.undo.append((Shared.take_back, shared, listeners))
         return len(listeners)
