@@ -5,7 +5,6 @@ replies become errors; this must not, for then a client would count one answer t
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.resp import Reply
@@ -41,21 +40,7 @@ class Shared:
             data = encoded.get(session.encode)
             if data is None:
                 data = self._encode(session.encode)
-            later = session.keyspace.later
-        if later is not None and self._mark is Published:
-            later.append(partial(session.push, data))  # by a script, which may yet fail
-        else:
             session.push(data)
-
-    def take_back(self, sessions: "list[Session]") -> None:
-        """As if it had not been sent, in the turn in which it was."""
-        for session in sessions:
-            data = self._encoded.get(session.encode)
-            out = session.out
-            for at in range(len(out) - 1, -1, -1):
-                if out[at] is data:
-                    out[at] = NOTHING
-                    break
 
     def _encode(self, encode: Callable[[Reply], bytes]) -> bytes:
         data = encode(self._value)
