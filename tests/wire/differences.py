@@ -43,7 +43,7 @@ DIFFERENCES = (
         "collection-encoding",
         frozenset({"object|encoding"}),
         rb"listpack|intset|\$\d",
-        rb"hashtable|\$\d",
+        rb"hashtable|skiplist|\$\d",
     ),
 )
 
