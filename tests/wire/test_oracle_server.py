@@ -10,7 +10,11 @@ from holdfast.server import families as families
 from tests.harness import HoldfastServer, Pair
 
 # Redis 7.0 does not have these.
-NEWER = {"client|no-touch", "client|setinfo"}
+NEWER = {
+    *("client|no-touch", "client|setinfo"),
+    *("hexpire", "hexpireat", "hexpiretime", "hpersist", "hpexpire"),
+    *("hpexpireat", "hpexpiretime", "hpttl", "httl"),
+}
 
 
 @pytest.fixture(scope="module")

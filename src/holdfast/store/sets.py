@@ -62,7 +62,7 @@ class Set(Ordered[int]):
                 self._insert(member, ordinal, log)
 
     def _insert(self, name: bytes, element: int, log: ChangeLog | None) -> None:
-        Ordered._insert(self, name, element, log)
+        super()._insert(name, element, log)
         if self.has_only_integers and not _is_integer(name):
             self.has_only_integers = False
         if len(self._elements) > self.most_members:
