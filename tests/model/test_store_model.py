@@ -19,10 +19,11 @@ from holdfast.errors import StorageError
 from holdfast.store import chunks, fold, journal, lists, store
 from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import GENERIC, HASH, LIST, SET, Database, Key
+from holdfast.store.keyspace import GENERIC, HASH, LIST, SET, ZSET, Database, Key
 from holdfast.store.lists import List
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore
+from holdfast.store.zsets import ZSet
 from tests.store.consistency import check_counts, check_rows, check_settled
 
 DATABASES = 4
@@ -37,7 +38,13 @@ class Members(dict[bytes, None]):
     """A set, in order."""
 
 
-KINDS: dict[type, str] = {bytes: "string", list: "list", dict: "hash", Members: "set"}
+class Scores(dict[bytes, float]):
+    """A sorted set, sorted."""
+
+
+KINDS: dict[type, str] = {
+    bytes: "string", list: "list", dict: "hash", Members: "set", Scores: "zset",
+}  # fmt: skip
 
 tokens = itertools.count()
 
@@ -46,7 +53,9 @@ class Entry:
     """What a name should hold. The token tells a key from a later one of the same name."""
 
     def __init__(
-        self, value: bytes | list[bytes] | Fields | Members, expires_at_ms: int | None = None
+        self,
+        value: bytes | list[bytes] | Fields | Members | Scores,
+        expires_at_ms: int | None = None,
     ) -> None:
         self.value = value
         self.expires_at_ms = expires_at_ms
@@ -272,11 +281,36 @@ class Work:
             del entries[name]
         database.shrunk(key, b"changed", SET)
 
+    def change_zset(self) -> None:
+        database, entries = self.database()
+        name, elements = self.name(), self.elements()
+        scores = entries[name].value if name in entries else Scores()
+        if not isinstance(scores, Scores):
+            return
+        key, subject = database.find_as(name, ZSet) or database.create_as(name, ZSet)
+        if self.rng.random() < 0.5 or not scores:
+            for element in elements:
+                scores[element] = float(self.rng.randint(-2, 2))
+                subject.put(element, scores[element], self.store.keyspace)
+            entry = entries.setdefault(name, Entry(scores))
+            entry.value = Scores(sorted(scores.items(), key=lambda item: (item[1], item[0])))
+            return
+        if self.rng.random() < 0.5:
+            for _, member in subject.pop(2, False, self.store.keyspace):
+                assert member == next(iter(scores))
+                del scores[member]
+        for element in elements:
+            assert subject.remove(element, self.store.keyspace) == (element in scores)
+            scores.pop(element, None)
+        if not scores:
+            del entries[name]
+        database.shrunk(key, b"changed", ZSET)
+
     def change_hash(self) -> None:
         database, entries = self.database()
         name, elements = self.name(), self.elements()
         fields = entries[name].value if name in entries else {}
-        if not isinstance(fields, dict) or isinstance(fields, Members):
+        if not isinstance(fields, dict) or isinstance(fields, Members | Scores):
             return
         key, subject = database.find_as(name, Hash) or database.create_as(name, Hash)
         log = self.store.keyspace
@@ -499,7 +533,7 @@ class Work:
     CHANGES: tuple[Callable[["Work"], None], ...] = (
         set, set, set, set_many, remove, remove, rename, rename, rename, copy, expire,
         push, push, push, change_list, change_list, change_list, change_list,
-        change_set, change_set, change_hash, change_hash,
+        change_set, change_set, change_hash, change_hash, change_zset, change_zset,
     )  # fmt: skip
     RARE_CHANGES: tuple[Callable[["Work"], None], ...] = (flush, swap, wait, reap)
     FILE_WORK: tuple[Callable[["Work"], None], ...] = (
@@ -527,6 +561,8 @@ def _plain(key: Key) -> tuple[object, list[bytes] | None]:
     value = key.value
     if isinstance(value, Set):
         return Members.fromkeys(value), list(value)
+    if isinstance(value, ZSet):
+        return Scores(value.items()), [member for _, member in value.slice(0, len(value))]
     if isinstance(value, Hash):
         fields = {name: (text, value.expires_at_ms(name)) for name, text in value.items.items()}
         return fields, list(value)
@@ -535,7 +571,7 @@ def _plain(key: Key) -> tuple[object, list[bytes] | None]:
 
 def _lose_fields(entry: Entry, now_ms: int) -> None:
     fields = entry.value
-    if isinstance(fields, dict) and not isinstance(fields, Members):
+    if isinstance(fields, dict) and not isinstance(fields, Members | Scores):
         for field, (_, expires_at_ms) in list(fields.items()):
             if expires_at_ms is not None and expires_at_ms <= now_ms:
                 del fields[field]

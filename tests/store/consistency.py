@@ -48,9 +48,13 @@ SETTLED = {
     "empty sets": """
         SELECT * FROM redis_keys
         WHERE type = 'set' AND id NOT IN (SELECT key_id FROM redis_set_members)""",
+    "empty sorted sets": """
+        SELECT * FROM redis_keys
+        WHERE type = 'zset' AND id NOT IN (SELECT key_id FROM redis_zset_members)""",
     "what hashes and sets left behind": """
         SELECT key_id FROM
-          (SELECT key_id FROM redis_hash_fields UNION SELECT key_id FROM redis_set_members)
+          (SELECT key_id FROM redis_hash_fields UNION SELECT key_id FROM redis_set_members
+           UNION SELECT key_id FROM redis_zset_members)
         WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
     "what lists left behind": """
         SELECT * FROM redis_list_meta WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
