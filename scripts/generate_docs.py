@@ -50,11 +50,6 @@ MISSING = {
         zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore
         zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore""",
     ),
-    "Streams": (
-        "come with the other data types",
-        """xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup
-        xrevrange xsetid xtrim""",
-    ),
     "Looking into a HyperLogLog": (
         "is for those who develop redis-server",
         "pfdebug pfselftest",
@@ -63,10 +58,6 @@ MISSING = {
         "comes with the other data types",
         """geoadd geodist geohash geopos georadius georadius_ro georadiusbymember
         georadiusbymember_ro geosearch geosearchstore""",
-    ),
-    "Sorting, and values as bytes": (
-        "come with the other data types",
-        "dump restore sort sort_ro",
     ),
     "Scripts and functions": (
         "come with Lua",

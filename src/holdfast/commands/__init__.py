@@ -3,6 +3,7 @@
 from holdfast.commands import (
     bitfield,
     bitmaps,
+    dump,
     expiry,
     geo,
     hash_expiry,
@@ -14,6 +15,7 @@ from holdfast.commands import (
     numbers,
     object,
     sets,
+    sort,
     stream_claims,
     stream_groups,
     stream_info,
@@ -28,6 +30,7 @@ from holdfast.commands import (
 __all__ = [
     "bitfield",
     "bitmaps",
+    "dump",
     "expiry",
     "geo",
     "hash_expiry",
@@ -39,6 +42,7 @@ __all__ = [
     "numbers",
     "object",
     "sets",
+    "sort",
     "stream_claims",
     "stream_groups",
     "stream_info",

@@ -1,0 +1,214 @@
+"""SORT: the elements of a list, set or sorted set in order, or what other keys say of them."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from holdfast.commands.args import Options, parse_float, parse_int
+from holdfast.commands.context import Context
+from holdfast.commands.table import Keys, command, one
+from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
+from holdfast.resp import Reply
+from holdfast.store.hashes import Hash
+from holdfast.store.keyspace import GENERIC, LIST
+from holdfast.store.lists import List
+from holdfast.store.sets import Set
+from holdfast.store.zsets import ZSet
+
+NOT_A_SCORE = CommandError("ERR One or more scores can't be converted into double")
+
+BY_AND_GET = Keys(
+    "RO access",
+    unknown=True,
+    notes="For the optional BY/GET keyword. It is marked 'unknown' because the key names derive"
+    " from the content of the key we sort",
+)
+
+
+class StoreKey(Keys):
+    """After the last STORE that is no argument of another option."""
+
+    def positions(self, argc: int, argv: list[bytes]) -> range:
+        found, at = 0, 2
+        while at < argc:
+            word = argv[at].upper()
+            if word == b"STORE" and at + 1 < argc:
+                found = at + 1
+            at += {b"LIMIT": 3, b"GET": 2, b"BY": 2, b"STORE": 2}.get(word, 1)
+        return range(found, found + 1) if found else range(0)
+
+
+STORE = StoreKey(
+    "OW update",
+    unknown=True,
+    notes="For the optional STORE keyword. It is marked 'unknown' because the keyword can appear"
+    " anywhere in the argument array",
+)
+
+sorting = partial(command, group="generic", categories="set sortedset list dangerous")
+
+
+@sorting("sort", -2, "write denyoom", one("RO access"), BY_AND_GET, STORE, since="1.0.0")
+def sort(c: Context, argv: list[bytes]) -> Reply:
+    """The elements of a list, set or sorted set in order, or what other keys say of them.
+
+    SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC]
+        [ALPHA] [STORE destination]
+
+    In a pattern `*` stands for the element, and `->` leads to a field of a hash; GET # is the
+    element itself. A BY pattern without `*` leaves the order as it is.
+    """
+    request = _parse(argv, may_store=True)
+    result = _sorted(c, argv[1], request)
+    if request.target is None:
+        return result
+    target = request.target
+    old = c.db.find(target)
+    if old is not None:
+        c.db.remove(old)
+    if result:
+        _, value = c.db.create_as(target, List, is_new=old is None)
+        value.push_right([element or b"" for element in result], c.keyspace)
+        c.db.signal(target, b"sortstore", LIST)
+    elif old is not None:
+        c.db.signal(target, b"del", GENERIC)
+    return len(result)
+
+
+@sorting("sort_ro", -2, "readonly", one("RO access"), BY_AND_GET, since="7.0.0")
+def sort_ro(c: Context, argv: list[bytes]) -> Reply:
+    """What SORT returns, from a command that cannot store it.
+
+    SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC]
+        [ALPHA]
+    """
+    return _sorted(c, argv[1], _parse(argv, may_store=False))
+
+
+@dataclass(slots=True)
+class Request:
+    by: bytes | None = None
+    keeps_order: bool = False
+    get: list[bytes] = field(default_factory=list)
+    offset: int = 0
+    count: int = -1
+    descending: bool = False
+    alphabetic: bool = False
+    target: bytes | None = None
+
+    def window(self, length: int) -> slice:
+        start = min(max(self.offset, 0), length)
+        return slice(start, length if self.count < 0 else min(start + self.count, length))
+
+
+def _parse(argv: list[bytes], *, may_store: bool) -> Request:
+    request = Request()
+    options = Options(argv, 2)
+    while options:
+        word = options.word()
+        if word in (b"ASC", b"DESC"):
+            request.descending = word == b"DESC"
+        elif word == b"ALPHA":
+            request.alphabetic = True
+        elif word == b"LIMIT":
+            offset, count = options.value(), options.value()
+            request.offset, request.count = parse_int(offset), parse_int(count)
+        elif word == b"STORE" and may_store:
+            request.target = options.value()
+        elif word == b"BY":
+            request.by = options.value()
+            request.keeps_order |= _star(request.by) < 0
+        elif word == b"GET":
+            request.get.append(options.value())
+        else:
+            raise SYNTAX
+    return request
+
+
+def _sorted(c: Context, name: bytes, request: Request) -> list[Any]:
+    """The reply, or what is to be stored."""
+    key = c.db.read(name)
+    value = List(0) if key is None else key.value
+    if isinstance(value, List):
+        elements = list(value.range(0, -1))
+    elif isinstance(value, ZSet):
+        elements = [member for _, member in value.slice(0, len(value))]
+    elif isinstance(value, Set):
+        elements = list(value)
+    else:
+        raise WRONG_TYPE
+
+    if not request.keeps_order:
+        elements = _ordered(c, elements, request)
+    elif isinstance(value, Set) and request.target is not None:
+        # What is stored must not depend on how we keep sets.
+        elements.sort(reverse=request.descending)
+    elif request.descending and not isinstance(value, Set):
+        elements.reverse()
+    elements = elements[request.window(len(elements))]
+    if not request.get:
+        return elements
+    return [_look_up(c, pattern, element) for element in elements for pattern in request.get]
+
+
+def _ordered(c: Context, elements: list[bytes], request: Request) -> list[bytes]:
+    by = request.by
+    weight: Callable[[bytes], Any]
+    if request.alphabetic:
+        # Stored, whole strings are compared, else as C does it: up to a NUL.
+        cut = (lambda text: text) if request.target is not None else _until_nul
+        if by is None:
+            weight = cut
+        else:
+            found = {element: _look_up(c, by, element) for element in elements}
+            weights = {
+                element: (text is not None, cut(text) if text is not None else b"")
+                for element, text in found.items()
+            }
+            weight = weights.__getitem__
+    else:
+        scores = {}
+        for element in elements:
+            text = element if by is None else _look_up(c, by, element)
+            scores[element] = (0.0 if text is None else _score(text), element)
+        weight = scores.__getitem__
+    return sorted(elements, key=weight, reverse=request.descending)
+
+
+def _score(text: bytes) -> float:
+    """As strtod reads it: blanks before it, and nothing at all, are fine."""
+    text = _until_nul(text)
+    if not text:
+        return 0.0
+    score = parse_float(text.lstrip(b" \t\n\v\f\r"), NOT_A_SCORE)
+    mantissa = text.lower().partition(b"e")[0]
+    if abs(score) < sys.float_info.min and any(digit in mantissa for digit in b"123456789"):
+        raise NOT_A_SCORE  # strtod says of so small a number that it is out of range
+    return score
+
+
+def _look_up(c: Context, pattern: bytes, element: bytes) -> bytes | None:
+    """What the key has that a pattern leads to."""
+    if pattern == b"#":
+        return element
+    star = _star(pattern)
+    if star < 0:
+        return None
+    name, arrow, field_name = pattern[star + 1 :].partition(b"->")
+    if not field_name:
+        name += arrow
+    key = c.db.read(pattern[:star] + element + name)
+    value = None if key is None else key.value
+    if field_name:
+        return value.get(field_name) if isinstance(value, Hash) else None
+    return value if type(value) is bytes else None
+
+
+def _star(pattern: bytes) -> int:
+    return _until_nul(pattern).find(b"*")
+
+
+def _until_nul(text: bytes) -> bytes:
+    return text.partition(b"\0")[0]

@@ -1,0 +1,169 @@
+"""Streams in redis-server's serialisation: entries in listpacks, then counters, then groups."""
+
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from holdfast.store.packed import listpack, packed_listpack
+from holdfast.store.rdb_primitives import Reader, length, string
+from holdfast.store.stream_groups import Group
+from holdfast.store.stream_ids import MAX_ID, MAX_SEQUENCE, from_row, id_of, parts_of, to_row
+from holdfast.store.streams import Stream
+
+NODE_ENTRIES = 100  # in one listpack, as Redis does it by default
+DELETED, SAME_FIELDS = 1, 2
+UNKNOWN = MAX_SEQUENCE  # how many entries a group has read
+
+Entry = tuple[int, tuple[bytes, ...]]
+
+
+class GroupData(NamedTuple):
+    name: bytes
+    last_id: int
+    entries_read: int | None
+    consumers: list[tuple[bytes, int]]  # name, seen_at_ms
+    pending: list[tuple[int, bytes, int, int]]  # id, consumer, delivered_at_ms, deliveries
+
+
+class StreamData(NamedTuple):
+    entries: list[Entry]
+    last_id: int
+    max_deleted_id: int
+    entries_added: int
+    groups: list[GroupData]
+
+
+# -- writing ----------------------------------------------------------------------------------
+
+
+def body(stream: Stream) -> bytes:
+    """The second version of the form, which Redis 7.0 writes."""
+    entries = iter(stream.range(0))
+    nodes = []
+    while node := list(islice(entries, NODE_ENTRIES)):
+        nodes.append(string(to_row(node[0][0])) + string(_packed_node(node)))
+    parts = [length(len(nodes)), *nodes, length(len(stream))]
+    parts += [_id(i) for i in (stream.last_id, stream.first_id, stream.max_deleted_id)]
+    parts += [length(stream.entries_added & MAX_SEQUENCE), length(len(stream.groups))]
+    parts += [_group(group) for group in stream.groups_by_name()]
+    return b"".join(parts)
+
+
+def _id(entry_id: int) -> bytes:
+    return b"".join(map(length, parts_of(entry_id)))
+
+
+def _packed_node(node: list[Entry]) -> bytes:
+    """The fields of the first entry are its master fields: who has the same names only has
+    values."""
+    first_id, first_fields = node[0]
+    names = first_fields[::2]
+    elements: list[int | bytes] = [len(node), 0, len(names), *names, 0]
+    for entry_id, fields in node:
+        offsets = [
+            _signed(part - first)
+            for part, first in zip(parts_of(entry_id), parts_of(first_id), strict=True)
+        ]
+        if fields[::2] == names:
+            elements += [SAME_FIELDS, *offsets, *fields[1::2], len(names) + 3]
+        else:
+            elements += [0, *offsets, len(fields) // 2, *fields, len(fields) + 4]
+    return packed_listpack(elements)
+
+
+def _signed(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _group(group: Group) -> bytes:
+    entries_read = UNKNOWN if group.entries_read is None else group.entries_read & MAX_SEQUENCE
+    parts = [string(group.name), _id(group.last_id), length(entries_read)]
+    parts.append(length(len(group.pending)))
+    for entry_id, pending in group.pending.range(0, MAX_ID):
+        delivered = pending.delivered_at_ms.to_bytes(8, "little")
+        parts += [to_row(entry_id), delivered, length(pending.deliveries)]
+    parts.append(length(len(group.consumers)))
+    for consumer in group.by_name():
+        parts += [string(consumer.name), consumer.seen_at_ms.to_bytes(8, "little")]
+        ids = consumer.pending.ids()
+        parts += [length(len(ids)), *map(to_row, ids)]
+    return b"".join(parts)
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
+def load(r: Reader, version: int) -> StreamData:
+    """Before the second version nobody counted what was added and deleted."""
+    entries: list[Entry] = []
+    for _ in range(r.length()):
+        first_id = from_row(r.string())
+        entries += _node(first_id, listpack(r.string()))
+    if any(a >= b for (a, _), (b, _) in pairwise(entries)):
+        raise ValueError("entries out of order")
+    if r.length() != len(entries):
+        raise ValueError("another number of entries")
+    last_id, max_deleted_id, entries_added = _read_id(r), 0, len(entries)
+    if version > 1:
+        _read_id(r)  # the first one's, which we see
+        max_deleted_id, entries_added = _read_id(r), _signed(r.length())
+    groups = [_read_group(r, version) for _ in range(r.length())]
+    return StreamData(entries, last_id, max_deleted_id, entries_added, groups)
+
+
+def _read_id(r: Reader) -> int:
+    ms = r.length()
+    return id_of(ms, r.length())
+
+
+def _node(first_id: int, elements: list[bytes]) -> Iterator[Entry]:
+    rest = iter(elements)
+
+    def number() -> int:
+        return int(_next(rest))
+
+    def some(count: int) -> list[bytes]:
+        return [_next(rest) for _ in range(count)]
+
+    first_ms, first_sequence = parts_of(first_id)
+    count = number() + number()
+    names = some(number())
+    number()
+    for _ in range(count):
+        flags = number()
+        entry_id = id_of(
+            *[(first + number()) & MAX_SEQUENCE for first in (first_ms, first_sequence)]
+        )
+        if flags & SAME_FIELDS:
+            values = some(len(names))
+            fields = [part for pair in zip(names, values, strict=True) for part in pair]
+        else:
+            fields = some(number() * 2)
+        number()
+        if not flags & DELETED:
+            yield entry_id, tuple(fields)
+
+
+def _next(rest: Iterator[bytes]) -> bytes:
+    for element in rest:
+        return element
+    raise ValueError("the entry ends early")
+
+
+def _read_group(r: Reader, version: int) -> GroupData:
+    name, last_id = r.string(), _read_id(r)
+    entries_read = r.length() if version > 1 else UNKNOWN
+    given = {from_row(r.take(16)): (r.number(8), r.length()) for _ in range(r.length())}
+    consumers, pending = [], []
+    for _ in range(r.length()):
+        consumer, seen_at_ms = r.string(), r.number(8)
+        if version > 2:
+            r.number(8)  # when it was last given something
+        consumers.append((consumer, seen_at_ms))
+        for _ in range(r.length()):
+            entry_id = from_row(r.take(16))
+            pending.append((entry_id, consumer, *given.pop(entry_id)))
+    if given:
+        raise ValueError("an entry that nobody was given")
+    known = None if entries_read == UNKNOWN else _signed(entries_read)
+    return GroupData(name, last_id, known, consumers, pending)
