@@ -18,6 +18,7 @@ _MASKS = (
     (rb"\+\d{10}\.\d{6} \[(\d+) 127\.0\.0\.1:\d+\]", rb"+# [\1 #]"),  # MONITOR
     (rb"(\$2\r\nid\r\n):\d+", rb"\1:#"),  # HELLO
     (rb"(\$7\r\nversion\r\n)\$\d\r\n[0-9.]+", rb"\1#"),
+    (rb"(age-seconds\r\n)(?:,|\$\d+\r\n)[0-9.e-]+", rb"\1#"),  # ACL LOG
     (rb"([$=])\d+(\r\n(?:txt:)?id=)", rb"\1#\2"),  # the length of a line of CLIENT LIST
 )
 

@@ -80,7 +80,8 @@ class Connection(asyncio.Protocol):
         config = self._engine.config
         if len(self._engine.sessions) >= config.maxclients:
             return TOO_MANY_CLIENTS
-        if config.protected_mode and not config.requirepass and not self.session.is_local:
+        is_open = self._engine.users.default.nopass
+        if config.protected_mode and is_open and not self.session.is_local:
             return PROTECTED
         return None
 

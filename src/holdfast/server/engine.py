@@ -28,6 +28,7 @@ from holdfast.server.session import (
     MONITORING,
     NEEDS_AUTH,
     REPLIES_ON,
+    RESTRICTED,
     SUBSCRIBED,
     TRACKING,
     Session,
@@ -35,6 +36,7 @@ from holdfast.server.session import (
 from holdfast.server.slowlog import SlowLog
 from holdfast.server.tracking import Tracking
 from holdfast.server.turn import Turn
+from holdfast.server.users import Users
 from holdfast.server.waiters import Waiter, Waiters
 from holdfast.store.file import FileError
 from holdfast.store.keyspace import Database
@@ -91,6 +93,7 @@ class Engine:
         self.clock = clock or SystemClock()
         self.rng = rng or random.Random()
         self.limits: Limits = self.config
+        self.users = Users(self)
         self.turn = Turn(store, self.config.appendfsync)
         self.turn.before_end = self._run_backlogs
         self.turn.on_failure = self._storage_failed
@@ -252,6 +255,12 @@ class Engine:
 
     def call(self, session: Session, command: Command, argv: list[bytes]) -> Reply:
         """Run a command inside another one (EXEC, a script): no admission, no waiting."""
+        if session.gate & RESTRICTED:
+            try:
+                self.users.check_in_exec(session, command, argv)
+            except CommandError as error:
+                self.error_stats[error.code] += 1
+                return error.with_traceback(None)
         self.stats_of(command).calls += 1
         result = self._run(session, command, argv)
         if session.gate & TRACKING:
@@ -334,6 +343,8 @@ class Engine:
             raise NO_AUTH
         if gate & IN_MULTI and "no_multi" in flags:
             raise NOT_IN_MULTI
+        if gate & RESTRICTED:
+            self.users.check(session, command, argv)
         if self.failure is not None and (
             session.has_flag(command, "write") or command.name == "ping"
         ):
@@ -423,12 +434,26 @@ class Engine:
                 continue
             if block.value_type is value_type or block.even_if_gone:
                 waiter.woken_by = name
-                result = self._run(waiter.session, waiter.command, waiter.argv)
+                result = self._run_again(waiter)
                 if not isinstance(result, Block):
                     return self.unblock(waiter, result)
                 if block.rivals is not None:
                     in_vain.add(block.rivals)
         return False
+
+    def _run_again(self, waiter: Waiter) -> Result:
+        session, command, argv = waiter.session, waiter.command, waiter.argv
+        if session.gate & RESTRICTED:  # and rules may have changed since it began to wait
+            try:
+                self.users.check(session, command, argv)
+            except CommandError as error:
+                return error.with_traceback(None)
+        return self._run(session, command, argv)
+
+    def check_permission(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """For what a script calls in the name of `session`, its caller. Raises CommandError."""
+        if not session.user.is_unrestricted:
+            self.users.check_in_script(session, command, argv)
 
     def _run_backlogs(self) -> None:
         """At the end of a turn: commands that arrived behind one that has now been answered."""
@@ -447,7 +472,7 @@ class Engine:
 
     def connected(self, session: Session) -> None:
         self.sessions[session.id] = session
-        self.forget_authentication(session)
+        self.users.welcome(session)
 
     def disconnected(self, session: Session) -> None:
         """The client is gone: it waits for nothing and watches nothing any more."""
@@ -463,17 +488,6 @@ class Engine:
             self.waiters.remove(session.waiter)
             session.waiter = None
         session.reset_transaction()
-
-    def forget_authentication(self, session: Session) -> None:
-        session.authenticated = not self.config.requirepass
-        self.check_authentication(session)
-
-    def check_authentication(self, session: Session) -> None:
-        """Also after CONFIG SET requirepass: who was let in stays in."""
-        if self.config.requirepass and not session.authenticated:
-            session.gate |= NEEDS_AUTH
-        else:
-            session.gate &= ~NEEDS_AUTH
 
     # -- being held up ------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from holdfast.server.connection import Connection
 from holdfast.server.cron import Cron
 from holdfast.server.engine import Engine, renamed_table
 from holdfast.server.settings import LOG_LEVELS
+from holdfast.server.users import configured_users
 from holdfast.store.store import Store, open_store
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ class Server:
 
     async def serve(self) -> int:
         config = self._config
-        renamed_table(config)  # complains before anything is opened
+        renamed_table(config)  # these complain before anything is opened
+        configured_users(config)
         sockets = listener.listen(config)
         try:
             with _pidfile(config):

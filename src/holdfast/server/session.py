@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.server.waiters import Waiter
 
 # Why a session's commands take the longer way through `Engine._admit`.
-NEEDS_AUTH, IN_MULTI, MONITORING, SUBSCRIBED, TRACKING = 1, 2, 4, 8, 16
+NEEDS_AUTH, IN_MULTI, MONITORING, SUBSCRIBED, TRACKING, RESTRICTED = 1, 2, 4, 8, 16, 32
 
 OWN_BYTES = 2048  # what a session takes by itself, about
 
@@ -81,7 +81,7 @@ class Session(Context):
         self.local_address = local_address
         self.name = b""
         self.lib_name = self.lib_ver = b""
-        self.user = b"default"
+        self.user = engine.users.default
         self.kind = "normal"
         self.flags: set[str] = set()  # those letters of CLIENT LIST that nothing else tells
         self.fd = -1  # for CLIENT LIST, where there is one
@@ -256,7 +256,7 @@ class Session(Context):
             "tot-mem": OWN_BYTES + self.input_bytes + argv_bytes + multi_bytes + output_bytes,
             "events": "rw" if output_bytes else "r",
             "cmd": self.last_command or "NULL",
-            "user": self.user.decode(),
+            "user": self.user.name.decode("utf-8", "replace"),
             "redir": -1 if tracker is None else tracker.redirect,
             "resp": self.protocol,
             "lib-name": self.lib_name.decode(),

@@ -39,10 +39,6 @@ def follow(engine: "Engine") -> None:
     def loglevel() -> None:
         logging.getLogger("holdfast").setLevel(LOG_LEVELS[config.loglevel])
 
-    def requirepass() -> None:
-        for session in engine.sessions.values():
-            engine.check_authentication(session)
-
     def client_limits() -> None:
         for session in list(engine.sessions.values()):
             session.limits_changed()
@@ -56,7 +52,7 @@ def follow(engine: "Engine") -> None:
         "slowlog-max-len": slowlog,
         "maxmemory": maxmemory,
         "loglevel": loglevel,
-        "requirepass": requirepass,
+        "requirepass": engine.users.use_requirepass,
         "proto-max-bulk-len": client_limits,
         "client-query-buffer-limit": client_limits,
         "client-output-buffer-limit": client_limits,

@@ -64,6 +64,8 @@ def _redacted(command_name: str, argv: list[bytes]) -> list[bytes]:
     elif command_name == "hello":
         at = next((at for at, arg in enumerate(argv) if arg.upper() == b"AUTH"), len(argv))
         secret = {at + 1, at + 2}
+    elif command_name == "acl|setuser":
+        secret = set(range(2, len(argv)))
     return [b"(redacted)" if at in secret else arg for at, arg in enumerate(argv)]
 
 

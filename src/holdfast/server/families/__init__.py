@@ -1,6 +1,7 @@
 """Command families that concern the server itself: they are given the whole session."""
 
 from holdfast.server.families import (
+    acl,
     admin,
     client,
     command,
@@ -15,6 +16,7 @@ from holdfast.server.families import (
 )
 
 __all__ = [
+    "acl",
     "admin",
     "client",
     "command",

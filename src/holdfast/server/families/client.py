@@ -15,6 +15,7 @@ from holdfast.server.session import (
     checked_attribute,
     checked_name,
 )
+from holdfast.server.users import Users
 
 ANYONE = "noscript loading stale"
 ADMIN = "admin noscript loading stale"
@@ -199,7 +200,8 @@ def kill(session: Session, argv: list[bytes]) -> Reply:
     [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME YES | NO] [MAXAGE maxage]
     """
     is_old_form = len(argv) == 3
-    wanted = _Filter([b"ADDR", argv[2], b"SKIPME", b"no"] if is_old_form else argv[2:])
+    options = [b"ADDR", argv[2], b"SKIPME", b"no"] if is_old_form else argv[2:]
+    wanted = _Filter(options, session.engine.users)
     doomed = [
         other
         for other in session.engine.sessions.values()
@@ -219,7 +221,8 @@ def kill(session: Session, argv: list[bytes]) -> Reply:
 class _Filter:
     """What a connection must be like to be killed; of an option given twice, the last counts."""
 
-    def __init__(self, options: list[bytes]) -> None:
+    def __init__(self, options: list[bytes], users: Users) -> None:
+        self._users = users
         self._attributes: dict[str, object] = {}
         self._min_age_s = 0
         self.skips_me = True
@@ -239,8 +242,10 @@ class _Filter:
         elif option == b"LADDR":
             attributes["local_address"] = value.decode("latin-1")
         elif option == b"USER":
-            if value != b"default":
+            user = self._users.by_name.get(value)
+            if user is None:
                 raise CommandError(b"ERR No such user '%s'" % value)
+            attributes["user"] = user
         elif option == b"SKIPME" and value.lower() in (b"yes", b"no"):
             self.skips_me = value.lower() == b"yes"
         elif option == b"MAXAGE":

@@ -1,7 +1,5 @@
 """Connection commands: who the client is and how it talks. CLIENT has a file of its own."""
 
-import hmac
-
 from holdfast.commands.args import parse_int
 from holdfast.commands.table import command
 from holdfast.errors import SYNTAX, CommandError
@@ -16,7 +14,6 @@ from holdfast.server.session import (
 )
 from holdfast.server.version import REDIS_VERSION
 
-WRONG_PASSWORD = CommandError("WRONGPASS invalid username-password pair or user is disabled.")
 NO_PASSWORD_SET = CommandError(
     "ERR AUTH <password> called without any password configured for the default user."
     " Are you sure your configuration is correct?"
@@ -44,18 +41,11 @@ def auth(session: Session, argv: list[bytes]) -> Reply:
     """
     if len(argv) > 3:
         raise SYNTAX
-    if len(argv) == 2 and not session.engine.config.requirepass:
+    users = session.engine.users
+    if len(argv) == 2 and users.default.nopass:
         raise NO_PASSWORD_SET
-    _authenticate(session, argv[1] if len(argv) == 3 else b"default", argv[-1])
+    users.authenticate(session, argv, argv[1] if len(argv) == 3 else b"default", argv[-1])
     return OK
-
-
-def _authenticate(session: Session, user: bytes, password: bytes) -> None:
-    expected = session.engine.config.requirepass
-    if user != b"default" or (expected and not hmac.compare_digest(password, expected)):
-        raise WRONG_PASSWORD
-    session.authenticated = True
-    session.gate &= ~NEEDS_AUTH
 
 
 @command("hello", -1, ALWAYS_ALLOWED, group="connection", since="6.0.0", categories="connection")
@@ -83,7 +73,7 @@ def hello(session: Session, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(b"ERR Syntax error in HELLO option '%s'" % argv[at])
     if credentials is not None:
-        _authenticate(session, *credentials)
+        session.engine.users.authenticate(session, argv, *credentials)
     if session.gate & NEEDS_AUTH:
         raise HELLO_NEEDS_AUTH
     if name is not None:
@@ -184,7 +174,7 @@ def reset(session: Session, argv: list[bytes]) -> Reply:
     session.engine.tracking.end(session)
     session.db = session.keyspace.databases[0]
     session.use_protocol(2)
-    session.engine.forget_authentication(session)
+    session.engine.users.welcome(session)
     session.reset_transaction()
     session.name = b""
     session.flags -= {"e", "T"}

@@ -1,0 +1,340 @@
+"""The users of this server: from configuration and file, at the door, in the log.
+
+What a user may do is in acl.py; what clients say about users is in families/acl.py.
+"""
+
+import logging
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.commands.table import Command
+from holdfast.errors import CommandError, ConfigError
+from holdfast.server.acl import Denial, RuleError, User, has_blanks, with_selectors_joined
+from holdfast.server.acl_text import line_of
+from holdfast.server.config import Config
+from holdfast.server.session import NEEDS_AUTH, RESTRICTED, Session
+
+if TYPE_CHECKING:
+    from holdfast.server.engine import Engine
+
+log = logging.getLogger(__name__)
+
+ALL = (b"allcommands", b"allkeys", b"allchannels", b"on", b"nopass")
+DUPLICATE = "Duplicate user found. A user can only be defined once in config files"
+WRONG_PASSWORD = CommandError("WRONGPASS invalid username-password pair or user is disabled.")
+
+NOPERM = {
+    "command": b"NOPERM this user has no permissions to run the '%s' command",
+    "key": b"NOPERM this user has no permissions to access one of the keys used as arguments",
+    "channel": b"NOPERM this user has no permissions to access one of the channels used as"
+    b" arguments",
+}
+NO_LONGER = (
+    b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC"
+    b" call. This command is no longer allowed for the following reason: "
+)
+IN_EXEC = {
+    "command": b"no permission to execute the command or subcommand",
+    "key": b"no permission to touch the specified keys",
+    "channel": b"no permission to access one of the channels used as arguments",
+}
+IN_SCRIPT = {
+    "command": b"ERR The user executing the script can't run this command or subcommand",
+    "key": b"ERR The user executing the script can't access at least one of the keys mentioned in"
+    b" the command arguments",
+    "channel": b"ERR The user executing the script can't publish to the channel mentioned in the"
+    b" command",
+}
+
+
+# -- where users come from ------------------------------------------------------------------------
+
+
+def configured_users(config: Config) -> dict[bytes, User]:
+    """The users a server begins with. Raises ConfigError."""
+    users = {b"default": _default(config)}
+    if not config.aclfile:
+        for name, *rules in config.user:
+            try:
+                _define(users, name, rules, config, is_first=name not in users)
+            except RuleError as error:
+                raise ConfigError(f"user {_shown(name)}: {_reason(error)}") from None
+        return users
+    if config.user:
+        raise ConfigError("users stand either in aclfile or in 'user' lines, not in both")
+    try:
+        return users_in_file(config)
+    except (OSError, CommandError) as error:
+        raise ConfigError(f"aclfile: {error}") from None
+
+
+def _default(config: Config) -> User:
+    """Everybody who does not say who he is: may do everything, with requirepass if there is."""
+    user = User(b"default", all_channels=True).changed(ALL, all_channels=True)
+    if config.requirepass:
+        user.become(user.changed((b"resetpass", b">" + config.requirepass), all_channels=True))
+    return user
+
+
+def _define(
+    users: dict[bytes, User], name: bytes, rules: list[bytes], config: Config, *, is_first: bool
+) -> None:
+    if has_blanks(name):
+        raise RuleError("the name contains invalid characters")
+    all_channels = config.acl_pubsub_default == "allchannels"
+    user = User(name, all_channels=all_channels)
+    if name == b"default":
+        user = user.changed((b"reset",), all_channels=all_channels)
+    elif not is_first:
+        raise RuleError(DUPLICATE)
+    users[name] = user.changed(with_selectors_joined(rules), all_channels=all_channels)
+
+
+def users_in_file(config: Config) -> dict[bytes, User]:
+    """Raises OSError, or CommandError that names every bad line."""
+    text = Path(config.path(config.aclfile)).read_bytes()
+    users: dict[bytes, User] = {}
+    errors = []
+    for number, line in enumerate(text.split(b"\n"), 1):
+        words = line.strip(b" \t\r\n").split(b" ")
+        if words == [b""]:
+            continue
+        where = f"{config.aclfile}:{number}: "
+        if words[0] != b"user" or len(words) < 2:
+            errors.append(where + "line should start with user keyword ")
+            continue
+        name, rules = words[1], words[2:]
+        try:
+            if name in users:
+                raise RuleError(DUPLICATE)
+            _define(users, name, rules, config, is_first=True)
+        except RuleError as error:
+            errors.append(f"{where}{_reason(error)}. ")
+    if errors:
+        raise CommandError(
+            f"ERR {''.join(errors)}WARNING: ACL errors detected, no change to the previously"
+            " active ACL rules was performed"
+        )
+    if b"default" not in users:
+        users[b"default"] = User(b"default", all_channels=True).changed(ALL, all_channels=True)
+    return users
+
+
+def _reason(error: RuleError) -> str:
+    return str(error.args[0])
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "replace")
+
+
+# -- what was denied ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class LogEntry:
+    reason: str
+    context: str
+    object: bytes
+    username: bytes
+    at_ms: int
+    client_info: bytes
+    count: int = 1
+
+
+GROUPED_MS = 60_000  # what happens again within a minute is counted, not listed
+
+
+class Users:
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._config = engine.config
+        self.by_name = configured_users(engine.config)
+        self.default = self.by_name[b"default"]
+        self.log: deque[LogEntry] = deque()  # newest first
+
+    def names(self) -> list[bytes]:
+        return sorted(self.by_name)
+
+    def lines(self) -> list[bytes]:
+        return [line_of(self.by_name[name]) for name in self.names()]
+
+    # -- at the door --------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody is let in as the default user."""
+        return self.default.nopass and self.default.enabled
+
+    def welcome(self, session: Session) -> None:
+        """A new connection, or one that starts anew."""
+        session.user = self.default
+        session.authenticated = self.is_open
+        self.look_again(session)
+
+    def look_again(self, session: Session) -> None:
+        """After users changed: who was let in stays in, but with what is permitted now."""
+        gate = session.gate & ~(NEEDS_AUTH | RESTRICTED)
+        if not (session.authenticated or self.is_open):
+            gate |= NEEDS_AUTH
+        if not session.user.is_unrestricted:
+            gate |= RESTRICTED
+        session.gate = gate
+
+    def authenticate(self, session: Session, argv: list[bytes], name: bytes, pw: bytes) -> None:
+        """Raises WRONG_PASSWORD."""
+        user = self.by_name.get(name)
+        if user is None or not user.accepts(pw):
+            context = "toplevel" if session.multi is None else "multi"
+            self._note(session, "auth", context, argv[0], name)
+            raise WRONG_PASSWORD
+        session.user = user
+        session.authenticated = True
+        self.look_again(session)
+
+    # -- may they? ----------------------------------------------------------------------------
+
+    def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """Raises NOPERM."""
+        denial = session.user.denies(command, argv)
+        if denial is not None:
+            self._denied(session, denial, "toplevel" if session.multi is None else "multi")
+            message = NOPERM[denial.reason]
+            if denial.reason == "command":
+                message %= denial.object
+            raise CommandError(message)
+
+    def check_in_exec(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """Rules may have changed since the command was queued. Raises NOPERM."""
+        denial = session.user.denies(command, argv)
+        if denial is not None:
+            self._denied(session, denial, "multi")
+            raise CommandError(NO_LONGER + IN_EXEC[denial.reason])
+
+    def check_in_script(self, caller: Session, command: Command, argv: list[bytes]) -> None:
+        """A script may do what its caller may. Raises what Redis says there."""
+        denial = caller.user.denies(command, argv)
+        if denial is not None:
+            self._denied(caller, denial, "lua")
+            raise CommandError(IN_SCRIPT[denial.reason])
+
+    def _denied(self, session: Session, denial: Denial, context: str) -> None:
+        self._note(session, denial.reason, context, denial.object, session.user.name)
+
+    def _note(self, session: Session, reason: str, context: str, what: bytes, name: bytes) -> None:
+        now_ms = self._engine.clock.now_ms()
+        entry = LogEntry(reason, context, what, name, now_ms, session.describe())
+        for older in list(self.log)[:10]:
+            if (
+                (older.reason, older.context) == (reason, context)
+                and (older.object, older.username) == (what, name)
+                and now_ms - older.at_ms <= GROUPED_MS
+            ):
+                entry.count += older.count
+                self.log.remove(older)
+                break
+        self.log.appendleft(entry)
+        while len(self.log) > self._config.acllog_max_len:
+            self.log.pop()
+
+    # -- changing users -----------------------------------------------------------------------
+
+    def set(self, asker: Session, name: bytes, rules: list[bytes]) -> None:
+        """Create or change a user: all rules or none. Raises RuleError."""
+        all_channels = self._config.acl_pubsub_default == "allchannels"
+        user = self.by_name.get(name)
+        changed = (user or User(name, all_channels=all_channels)).changed(
+            rules, all_channels=all_channels
+        )
+        if user is None:
+            self.by_name[name] = changed
+        else:
+            user.become(changed)
+            self._update_sessions()
+            self._close_sessions(asker, lambda s: s.user is user and _hears_too_much(s))
+        self._keep()
+
+    def delete(self, asker: Session, name: bytes) -> bool:
+        user = self.by_name.pop(name, None)
+        if user is None:
+            return False
+        self._close_sessions(asker, lambda session: session.user is user)
+        self._keep()
+        return True
+
+    def use_requirepass(self) -> None:
+        """After CONFIG SET."""
+        password = self._config.requirepass
+        rule = b">" + password if password else b"nopass"
+        self.default.become(self.default.changed((b"resetpass", rule), all_channels=True))
+        self._update_sessions()
+
+    def load(self, asker: Session) -> None:
+        """ACL LOAD. Those who are not the default user have to come again. Raises CommandError."""
+        try:
+            users = users_in_file(self._config)
+        except OSError as error:
+            raise CommandError(
+                f"ERR Error loading ACLs, opening file '{self._config.aclfile}': {error.strerror}"
+            ) from None
+        self.default.become(users[b"default"])
+        self.by_name = users | {b"default": self.default}
+        self._close_sessions(asker, lambda session: session.user is not self.default)
+        self._update_sessions()
+        self._close_sessions(asker, _hears_too_much)
+
+    def save(self) -> None:
+        """ACL SAVE: the old file stays until the new one is on disk. Raises OSError."""
+        path = Path(os.path.realpath(self._config.path(self._config.aclfile)))
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with open(handle, "wb") as file:
+                if path.exists():
+                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+                file.writelines(line + b"\n" for line in self.lines())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _keep(self) -> None:
+        """For CONFIG REWRITE, which has no lines for users if there is a file of them."""
+        if not self._config.aclfile:
+            self._config.user = tuple(tuple(line.split(b" ")[1:]) for line in self.lines())
+
+    def _update_sessions(self) -> None:
+        for session in self._engine.sessions.values():
+            self.look_again(session)
+
+    def _close_sessions(self, asker: Session, should_go: Callable[[Session], bool]) -> None:
+        """Whoever asked for it still gets the answer."""
+        for session in [s for s in self._engine.sessions.values() if should_go(s)]:
+            session.user = self.default
+            session.authenticated = False
+            self.look_again(session)
+            if session is asker:
+                session.hang_up()
+            else:
+                session.abort()
+
+
+def _hears_too_much(session: Session) -> bool:
+    """Whether it listens to what its user may no longer listen to."""
+    pubsub, user = session.engine.pubsub, session.user
+    channels = pubsub.channels.names_of(session) + pubsub.shards.names_of(session)
+    return not (
+        all(user.may_hear(name, is_pattern=False) for name in channels)
+        and all(user.may_hear(name, is_pattern=True) for name in pubsub.patterns.names_of(session))
+    )
