@@ -222,9 +222,7 @@ class Database:
             self.notify(name, b"new", NEW)
         return key
 
-    def create_as(
-        self, name: bytes, kind: type[Kind], *, is_new: bool = True
-    ) -> tuple[Key, Kind]:
+    def create_as(self, name: bytes, kind: type[Kind], *, is_new: bool = True) -> tuple[Key, Kind]:
         """A new, empty collection; the caller fills it at once. See `create`."""
         value = kind(self.keyspace.next_id)
         key = self._new(name, value, None)
