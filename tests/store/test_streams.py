@@ -93,7 +93,7 @@ class Model:
             self.subject.see_consumer(group, consumer, self.rng.randrange(9), self.log)
             row = (consumer, self.rng.randrange(9), self.rng.randrange(9))
             self.subject.assign(group, entry_id, row, self.log)
-            self.subject.pass_to(group, entry_id, self.log)
+            self.subject.pass_to(group, [entry_id], self.log)
             self.pending[name][entry_id] = consumer
 
     def release(self) -> None:

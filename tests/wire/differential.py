@@ -20,7 +20,10 @@ from tests.wire.grammar import EXPIRE_NOW, KEYS, SEED, Argv
 
 Step = tuple[int, Sequence[Argv]]  # which client, and what it sends in one write
 
-TIMES = frozenset({"ttl", "pttl", "expiretime", "pexpiretime", "object|idletime"})
+TIMES = frozenset(
+    {"ttl", "pttl", "expiretime", "pexpiretime", "object|idletime"}
+    | {"xpending", "xinfo|consumers", "xinfo|stream"}
+)
 FOR_EVER = b"0"
 TOLERANCE = 20_000  # milliseconds; also for seconds, where commands use times that far apart
 UNORDERED = frozenset(
@@ -270,6 +273,7 @@ WHOLE: dict[bytes, Argv] = {
     b"+hash\r\n": (b"HGETALL", b"<name>"),
     b"+set\r\n": (b"SMEMBERS", b"<name>"),
     b"+zset\r\n": (b"ZRANGE", b"<name>", b"0", b"-1", b"WITHSCORES"),
+    b"+stream\r\n": (b"XINFO", b"STREAM", b"<name>", b"FULL", b"COUNT", b"0"),
 }
 
 

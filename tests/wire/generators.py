@@ -20,6 +20,7 @@ from tests.wire.grammar import (
     MILLISECONDS,
     SECONDS,
     TIMEOUT,
+    TIMEOUT_MS,
     WORDS,
     Argv,
 )
@@ -93,7 +94,9 @@ def _any_case(word: bytes, rng: random.Random) -> bytes:
     return rng.choice((word, word, word.lower(), word.capitalize()))
 
 
-CONTAINERS = frozenset({"client", "command", "config", "object", "pubsub", "slowlog"})
+CONTAINERS = frozenset(
+    {"client", "command", "config", "object", "pubsub", "slowlog", "xgroup", "xinfo"}
+)
 FORMS: dict[str, list[Form]] = {
     group: [_parse(line.strip(), CONTAINERS) for line in lines.strip().splitlines()]
     for group, lines in GRAMMAR.items()
@@ -142,6 +145,11 @@ def is_safe(argv: Sequence[bytes]) -> bool:
         return timeout in _HARMLESS_TIMEOUT or timeout in WORDS
     if name == b"client" and len(argv) > 2 and argv[1].lower() == b"reply":
         return argv[2].lower() not in (b"off", b"skip")
+    if name in (b"xread", b"xreadgroup"):
+        blocks = [at for at, arg in enumerate(argv[:-1], 1) if arg.upper() == b"BLOCK"]
+        return all(argv[at] in (TIMEOUT_MS, b"-1", b"x") for at in blocks)
+    if name == b"xadd":
+        return b"*" not in argv
     if name == b"config":
         return b"DB" not in argv  # own-settings
     if name.endswith(b"unsubscribe"):
@@ -193,5 +201,6 @@ def finish(argv: Argv, number: int, timeout: bytes) -> Argv:
         SECONDS: b"%d" % seconds,
         MILLISECONDS: b"%d" % (seconds * 1000),
         TIMEOUT: timeout,
+        TIMEOUT_MS: b"0" if timeout == b"0" else b"10",
     }
     return tuple(times.get(arg, arg) for arg in argv)

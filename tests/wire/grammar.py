@@ -288,11 +288,46 @@ GRAMMAR = {
         TIME
         """,
 }
+GRAMMAR["stream"] = """
+    XACK stream group entry...
+    XADD stream new_entry field value
+    XADD stream new_entry (field value)...
+    XADD stream (NOMKSTREAM|) new_entry (field value)...
+    XADD stream (MAXLEN (roughly|) count|MINID (roughly|) entry) new_entry (field value)...
+    XADD stream (MAXLEN tilde count|MINID tilde entry) LIMIT count new_entry field value
+    XAUTOCLAIM stream group consumer min_idle entry [COUNT few] [JUSTID]
+    XCLAIM stream group consumer min_idle entry... [FORCE] [JUSTID] [LASTID entry]
+    XCLAIM stream group consumer min_idle entry [IDLE zero] [TIME zero] [RETRYCOUNT count] [FORCE]
+    XDEL stream entry...
+    XGROUP CREATE stream group last_entry [MKSTREAM] [ENTRIESREAD count]
+    XGROUP CREATE stream group last_entry MKSTREAM
+    XGROUP CREATECONSUMER stream group consumer
+    XGROUP DELCONSUMER stream group consumer
+    XGROUP DESTROY stream group
+    XGROUP SETID stream group last_entry [ENTRIESREAD count]
+    XINFO CONSUMERS stream group
+    XINFO GROUPS stream
+    XINFO STREAM stream [FULL] [COUNT count]
+    XLEN stream
+    XPENDING stream group
+    XPENDING stream group (IDLE min_idle|) entry_bound entry_bound count [consumer]
+    XRANGE stream entry_bound entry_bound [COUNT count]
+    XREAD (COUNT count|) (BLOCK block_ms|) STREAMS stream last_entry
+    XREAD (BLOCK block_ms|) STREAMS stream stream last_entry last_entry
+    XREADGROUP GROUP group consumer (COUNT count|) (BLOCK block_ms|) STREAMS stream unread
+    XREADGROUP GROUP group consumer (NOACK|) (BLOCK block_ms|) STREAMS stream unread
+    XREADGROUP GROUP group consumer BLOCK block_ms STREAMS stream stream unread unread
+    XREVRANGE stream entry_bound entry_bound [COUNT count]
+    XSETID stream entry [ENTRIESADDED count] [MAXDELETEDID entry]
+    XTRIM stream (MAXLEN (roughly|) count|MINID (roughly|) entry)
+    XTRIM stream (MAXLEN tilde count|MINID tilde entry) LIMIT count
+    """
 GROUP_WEIGHTS = {
     "string": 30, "generic": 25, "list": 30, "transactions": 8, "connection": 5, "server": 3,
     "pubsub": 2,
     "bitmap": 10, "hyperloglog": 4, "hash": 15, "set": 15,
     "sorted-set": 25, "geo": 8,
+    "stream": 25,
 }  # fmt: skip
 
 INT64_MAX, INT64_MIN = b"9223372036854775807", b"-9223372036854775808"
@@ -313,6 +348,7 @@ KEYS = [
     b"listttl", b"missing", b"missing2", b"", b"bin\x00\xff\r\n", b"hash", b"hash2", b"set",
     b"ints",
     b"zset", b"zset2", b"geo",
+    b"stream", b"stream2",
 ]  # fmt: skip
 # What every sequence finds. A time to live is absolute, so that both servers have the same.
 FUTURE_MS = b"4102444800000"
@@ -339,6 +375,12 @@ SEED: list[Argv] = [
     (b"ZADD", b"lex", *(word for m in b"a b c 42 -7 1 aa B".split() for word in (b"0", m))),
     (b"GEOADD", b"geo", b"13.361389", b"38.115556", b"a", b"15.087269", b"37.502669", b"b"),
     (b"GEOADD", b"geo", b"-122.4", b"37.7", b"c", b"179.9", b"-84", b"42"),
+    *((b"XADD", b"stream", b"%d-%d" % (n // 2, n % 2 + 1), b"a", b"%d" % n) for n in range(2, 9)),
+    (b"XGROUP", b"CREATE", b"stream", b"g", b"0"),
+    (b"XGROUP", b"CREATE", b"stream", b"h", b"2-1", b"ENTRIESREAD", b"3"),
+    (b"XREADGROUP", b"GROUP", b"g", b"alice", b"COUNT", b"4", b"STREAMS", b"stream", b">"),
+    (b"XADD", b"stream2", b"1-1", b"a", b"b"),
+    (b"XGROUP", b"CREATE", b"stream2", b"g", b"$"),
     (b"SELECT", b"1"),
     (b"SET", b"str", b"in database 1"),
     (b"RPUSH", b"list", b"other"),
@@ -359,6 +401,12 @@ WORDS = [
 # LT would depend on whether a millisecond passed between them.
 EXPIRE_NOW = b"<expire now>"  # not a command: this key's time comes
 SECONDS, MILLISECONDS, TIMEOUT = b"<seconds>", b"<milliseconds>", b"<timeout>"
+TIMEOUT_MS = b"<timeout in ms>"
+ENTRIES = [b"1-1", b"2", b"2-1", b"3-2", b"4-1", b"5-0", b"5-1", b"6-0", b"7-1"]
+BAD_ENTRIES = [
+    b"x", b"-", b"", b"1-x", b"18446744073709551615-18446744073709551615", b"1-1-1", b"-1", b"8-5",
+    b"18446744073709551616",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -400,6 +448,19 @@ KINDS = {
     "field": Kind([b"a", b"b", b"c", b"", b"42", b"4"], VALUES),
     "set": Kind([b"set", b"ints", b"missing"], KEYS),
     "member": Kind([b"a", b"b", b"c", b"42", b"-7", b"1"], [*VALUES, *BAD_NUMBERS]),
+    "stream": Kind([b"stream", b"stream", b"stream2", b"missing"], KEYS),
+    "group": Kind([b"g", b"h"], [b"nobody", b""]),
+    "consumer": Kind([b"alice", b"bob"], [b"", b"carol"]),
+    "new_entry": Kind([b"5-*", b"4-*", b"6-*", b"7-1"], [b"0-0", b"1-1", b"x", b"9-*"], 12),
+    "entry": Kind(ENTRIES, BAD_ENTRIES, 12),
+    "entry_bound": Kind([b"-", b"+", b"(2-1", b"(3", *ENTRIES], [b"(+", b"(0", *BAD_ENTRIES]),
+    "last_entry": Kind([b"$", b"0", *ENTRIES], BAD_ENTRIES, 12),
+    "unread": Kind([b">", b">", b"0", *ENTRIES], [b"$", *BAD_ENTRIES], 12),
+    "roughly": Kind([b"~", b"="]),
+    "tilde": Kind([b"~"], [b"=", b"0"]),
+    "min_idle": Kind([b"0", b"100000000"], [b"-1", *BAD_NUMBERS]),
+    "few": Kind([b"1", b"2", b"3"], [b"0", b"-1", *BAD_NUMBERS]),
+    "block_ms": Kind([TIMEOUT_MS], [b"-1"]),
     "zset": Kind([b"zset", b"zset2", b"missing"], KEYS),
     "lex": Kind([b"lex"]),
     "nothing": Kind([b"0"]),

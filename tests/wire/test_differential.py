@@ -82,9 +82,13 @@ def in_a_crowd(rng: random.Random) -> Argv:
 def in_a_crowd_of_transactions(rng: random.Random) -> Argv:
     """Of several clients; nothing that waits for several keys (blocking-key-order)."""
     wait_for_several = ("blpop", "brpop", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
-    return on_few_keys(
-        generators.command(rng, lambda form: is_ours(form) and form.name not in wait_for_several)
-    )
+
+    def is_wanted(form: Form) -> bool:
+        return is_ours(form) and not (
+            form.name in wait_for_several or "STREAMS stream stream" in form.text
+        )
+
+    return on_few_keys(generators.command(rng, is_wanted))
 
 
 CROWDS = [in_a_crowd, in_a_crowd_of_transactions]
@@ -213,6 +217,8 @@ LEFT_OUT = {
     "randomkey": "random, and expires what it meets",
     "shutdown": "ends the server",
     "slowlog|help": "help-text",
+    "xgroup|help": "help-text",
+    "xinfo|help": "help-text",
     "ssubscribe": "messages would come between the replies",
     "subscribe": "messages would come between the replies",
 }

@@ -254,9 +254,9 @@ def _news(c: Context, stream: Stream, group: Group, consumer: Consumer, reading:
     count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
     entries = list(islice(stream.range(group.last_id + 1), count))
     row = (consumer.name, c.keyspace.now_ms, 1)
-    for entry_id, _ in entries:
-        stream.pass_to(group, entry_id, c.keyspace)
-        if not reading.no_ack:
+    stream.pass_to(group, [entry_id for entry_id, _ in entries], c.keyspace)
+    if not reading.no_ack:
+        for entry_id, _ in entries:
             stream.assign(group, entry_id, row, c.keyspace)
     return entries_reply(entries)
 

@@ -5,7 +5,7 @@ mutators take last. Entries as kept in memory are in stream_entries.py, groups i
 stream_groups.py. Nothing here knows key names, replies or SQL.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -143,8 +143,11 @@ class Stream:
     def set_meta(
         self, last_id: int, max_deleted_id: int, entries_added: int, log: ChangeLog
     ) -> None:
-        row = (to_row(last_id), to_row(max_deleted_id), entries_added)
-        self._write(STREAM_META, None, row, log)
+        if log.undo is not None:
+            log.undo.append((self._revert, log, (STREAM_META, None, self._meta)))
+        self.last_id, self.max_deleted_id = last_id, max_deleted_id
+        self.entries_added = entries_added
+        log.ops.append((STREAM_META, self.id, None, self._meta))
 
     def create(self, log: ChangeLog) -> None:
         """Of a new stream that gets no entry at once: the row by which it exists."""
@@ -173,16 +176,19 @@ class Stream:
             self.release(group, entry_id, log)
         self._write(STREAM_CONSUMERS, (group.name, consumer.name), None, log)
 
-    def pass_to(self, group: Group, entry_id: int, log: ChangeLog) -> None:
-        """The group has been given the entry, so it has all before it, too."""
-        if entry_id <= group.last_id:
-            return
-        entries_read = group.entries_read
-        if entries_read is not None and not self.has_holes_from(entry_id):
-            entries_read = signed(entries_read + 1)
-        elif self.entries_added:
-            entries_read = self.place_of(entry_id)
-        self.set_group(group.name, entry_id, entries_read, log)
+    def pass_to(self, group: Group, ids: Iterable[int], log: ChangeLog) -> None:
+        """The group has been given these entries, in their order, so it has all before, too."""
+        last_id, entries_read = group.last_id, group.entries_read
+        for entry_id in ids:
+            if entry_id <= last_id:
+                continue
+            last_id = entry_id
+            if entries_read is not None and not self.has_holes_from(entry_id):
+                entries_read = signed(entries_read + 1)
+            elif self.entries_added:
+                entries_read = self.place_of(entry_id)
+        if last_id != group.last_id:
+            self.set_group(group.name, last_id, entries_read, log)
 
     def assign(self, group: Group, entry_id: int, row: PendingRow, log: ChangeLog) -> None:
         """Who has the entry, since when, and how often it was delivered."""
@@ -282,8 +288,6 @@ class Stream:
 
     def _row(self, table: int, sub: Any) -> Row:
         """As it is now."""
-        if table == STREAM_META:
-            return self._meta
         if table == STREAM_ENTRIES:
             fields = self.entries.get(from_row(sub))
             return None if fields is None else _encode(fields)
