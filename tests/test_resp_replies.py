@@ -17,6 +17,7 @@ from holdfast.resp import (
     PONG,
     QUEUED,
     BigNumber,
+    HumanFloat,
     Push,
     Reply,
     SetReply,
@@ -75,6 +76,12 @@ WIRE: list[tuple[Reply, bytes, bytes]] = [
     (Verbatim(b"hi"), b"$2\r\nhi\r\n", b"=6\r\ntxt:hi\r\n"),
     (Verbatim(b"# hi", b"mkd"), b"$4\r\n# hi\r\n", b"=8\r\nmkd:# hi\r\n"),
     (BigNumber(2**70), b"$22\r\n1180591620717411303424\r\n", b"(1180591620717411303424\r\n"),
+    (HumanFloat(100.0), b"$3\r\n100\r\n", b",100\r\n"),
+    (
+        HumanFloat(13.361389338970184),
+        b"$20\r\n13.36138933897018433\r\n",
+        b",13.36138933897018433\r\n",
+    ),
 ]
 
 
