@@ -232,10 +232,11 @@ def _is_idle(pending: Pending, min_idle_ms: int, now_ms: int) -> bool:
     tips=("nondeterministic_output",),
 )
 def xautoclaim(c: Context, argv: list[bytes]) -> Reply:
-    """Take over what others have had for long enough, from an id on: where to go on, the entries
-    or their ids, and the ids of those that are deleted.
+    """Take over what others have had for long enough, from an id on.
 
     XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
+
+    The reply: where to go on, the entries or their ids, and the ids of those that are deleted.
     """
     min_idle_ms = max(parse_int(argv[4], _invalid("min-idle-time", "XAUTOCLAIM")), 0)
     low = parse_low(argv[5])

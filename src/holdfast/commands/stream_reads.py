@@ -192,8 +192,7 @@ def _xread_id(stream: Stream | None, text: bytes) -> int:
     Keys("RO access", 4, -1, keyword="STREAMS", limit=2),
 )
 def xreadgroup(c: Context, argv: list[bytes]) -> Result:
-    """Entries that nobody in a group was given yet (`>`), or those that a consumer has. Waits for
-    new ones if asked.
+    """Entries that a group was not given yet (`>`), waiting if asked; or those a consumer has.
 
     XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key
     [key ...] id [id ...]
