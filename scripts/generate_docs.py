@@ -27,6 +27,7 @@ GROUPS = {
     "scripting": "Scripts and functions",
     "connection": "Connections",
     "server": "The server",
+    "excluded": "What is refused",
 }
 
 # Commands of Redis 7.2 that are not in the table: what, why, and their names. What has come to the
@@ -64,17 +65,6 @@ MISSING = {
         "eval eval_ro evalsha evalsha_ro fcall fcall_ro function script",
     ),
     "Users": ("come with access control; until then there is `requirepass`", "acl"),
-    "Looking inside": ("comes with the rest of INFO", "latency memory"),
-    "Waiting for copies": ("comes with the other data types", "wait waitaof"),
-    "Redis's replication": (
-        "is not planned: a file has one server",
-        "failover psync replconf replicaof slaveof sync",
-    ),
-    "Redis Cluster": (
-        "is not planned: a file has one server",
-        "asking cluster migrate readonly readwrite restore-asking",
-    ),
-    "Modules": ("are not planned: they are C libraries for redis-server", "module"),
 }
 
 

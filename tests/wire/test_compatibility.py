@@ -293,6 +293,43 @@ def test_cursors_are_our_own_and_find_everything(pair: Pair) -> None:
     assert cursors[0] != cursors[cursors.index(b"0") + 1]
 
 
+@shows("excluded")
+def test_what_is_refused_says_so(pair: Pair) -> None:
+    ours, theirs = both(pair, "REPLICAOF", "NO", "ONE")
+    assert b"does not replicate" in ours
+    assert theirs == b"+OK\r\n"
+    assert both(pair, "WAIT", 1, 1) == (b":0\r\n", b":0\r\n")
+    assert pair.ours.command("WAIT", 1, 0) == b":0\r\n"  # Redis would wait for ever
+
+
+@shows("dump-form")
+def test_dumps_are_of_another_form_and_the_same_value(pair: Pair) -> None:
+    pair.same("RPUSH", "k", "a", "b" * 100)
+    ours, theirs = both(pair, "DUMP", "k")
+    assert ours != theirs
+    dumped = ours.partition(b"\r\n")[2][:-2]
+    assert both(pair, "RESTORE", "k2", 0, dumped) == (b"+OK\r\n", b"+OK\r\n")
+    pair.same("LRANGE", "k2", 0, -1)
+
+
+@shows("sort-ties")
+def test_equal_weights_keep_the_order(pair: Pair) -> None:
+    elements = list(range(20))
+    pair.same("RPUSH", "k", *elements)
+    ours, theirs = both(pair, "SORT", "k", "BY", "w_*", "ALPHA", "LIMIT", 0, 19)
+    assert ours == pair.ours.command("LRANGE", "k", 0, 18)
+    assert ours != theirs
+
+
+@shows("own-numbers")
+def test_numbers_are_our_own(pair: Pair) -> None:
+    pair.same("SET", "k", "v")
+    ours, theirs = both(pair, "MEMORY", "USAGE", "k")
+    assert ours != theirs
+    assert len(pair.ours.command("MEMORY", "STATS")) < len(pair.oracle.command("MEMORY", "STATS"))
+    assert pair.ours.command("LATENCY", "HISTOGRAM")[1:] == b"0\r\n"
+
+
 @shows("help-text")
 @pytest.mark.parametrize("name", ["CLIENT", "COMMAND", "CONFIG", "OBJECT", "PUBSUB", "SLOWLOG"])
 def test_help_is_in_our_own_words(pair: Pair, name: str) -> None:

@@ -46,10 +46,20 @@ def dump(c: Context, argv: list[bytes]) -> Reply:
 
 
 @generic("restore", -4, "write denyoom", one("OW update"), categories="keyspace dangerous")
+@command(
+    "restore-asking",
+    -4,
+    "write denyoom asking",
+    one("OW update"),
+    group="generic",
+    since="3.0.0",
+    categories="keyspace dangerous",
+)
 def restore(c: Context, argv: list[bytes]) -> Reply:
     """Make a key from what DUMP gave, here or in a redis-server.
 
     RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+    RESTORE-ASKING key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
 
     The time to live is in milliseconds, 0 for ever; with ABSTTL it is a time since 1970. FREQ is
     taken and forgotten.

@@ -89,6 +89,7 @@ class Turn:
         self._usual_sync_s = 0.0  # a running average
         self._landed: asyncio.Future[None] | None = None
         self.syncs = self.checkpoints = 0
+        self.must_sync = False  # somebody asked whether this turn's writes are on disk
         self.refuses_writes = False  # the engine does: nothing can be committed
         self._fold_error = ""  # while set, folding is put off
         self._fatal: CommandError | None = None  # after a failed sync: the answer to everything
@@ -152,7 +153,8 @@ class Turn:
     def end(self) -> None:
         self._scheduled = False
         self.before_end()
-        if not (self._holding or (self._always and self._in_flight)):  # else see `_synced`
+        waits_for_disk = self._always or self.must_sync
+        if not (self._holding or (waits_for_disk and self._in_flight)):  # else see `_synced`
             self._commit()
         if self.may_fold:
             try:
@@ -188,7 +190,8 @@ class Turn:
         if self._fatal is not None:
             release(batch)
             return
-        if (self._unsynced and self._always) or (
+        waits_for_disk, self.must_sync = self._always or self.must_sync, False
+        if (self._unsynced and waits_for_disk) or (
             self._checkpoint is Checkpoint.REST_IS_DUE and not self._in_flight
         ):
             self._sync(batch)

@@ -8,11 +8,15 @@ from holdfast.server.families import (
     config,
     connection,
     debug,
+    excluded,
+    latency,
+    memory,
     monitor,
     pubsub,
     slowlog,
     tracking,
     transactions,
+    waiting,
 )
 
 __all__ = [
@@ -23,9 +27,13 @@ __all__ = [
     "config",
     "connection",
     "debug",
+    "excluded",
+    "latency",
+    "memory",
     "monitor",
     "pubsub",
     "slowlog",
     "tracking",
     "transactions",
+    "waiting",
 ]
