@@ -91,6 +91,7 @@ class Config:
     tls_key_file_pass: str
     tls_ca_cert_file: str
     tls_ca_cert_dir: str
+    tls_dh_params_file: str
     tls_auth_clients: str
     tls_protocols: str
     tls_ciphers: str

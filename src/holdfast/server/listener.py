@@ -11,31 +11,42 @@ from holdfast.server.config import Config
 ANY_ADDRESS = {"*": "0.0.0.0", "::*": "::"}
 
 
-def listen(config: Config) -> list[socket.socket]:
-    """All sockets, or none and ConfigError. With port 0 all addresses share one free port."""
+def listen(config: Config) -> tuple[list[socket.socket], list[socket.socket]]:
+    """All sockets, those for TLS apart, or none and ConfigError.
+
+    With port 0 all addresses share one free port; but who says where to use TLS and nothing
+    else wants nothing else.
+    """
     sockets: list[socket.socket] = []
-    port = config.port
+    tls_sockets: list[socket.socket] = []
     try:
-        for address in config.bind:
-            host = address.removeprefix("-")
-            try:
-                sock = _listen_tcp(ANY_ADDRESS.get(host, host), port, config.tcp_backlog)
-            except OSError as error:
-                if address.startswith("-"):  # "if this machine has it"
-                    continue
-                raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-            port = port or sock.getsockname()[1]
-            sockets.append(sock)
+        if config.port or not config.tls_port:
+            _listen_at(config.port, config, sockets)
+        if config.tls_port:
+            _listen_at(config.tls_port, config, tls_sockets)
         if config.unixsocket:
             path = config.path(config.unixsocket)
             sockets.append(_listen_unix(path, config.unixsocketperm, config.tcp_backlog))
-        if not sockets:
+        if not sockets and not tls_sockets:
             raise ConfigError("there is no address to listen on")
     except ConfigError:
-        for sock in sockets:
+        for sock in sockets + tls_sockets:
             sock.close()
         raise
-    return sockets
+    return sockets, tls_sockets
+
+
+def _listen_at(port: int, config: Config, sockets: list[socket.socket]) -> None:
+    for address in config.bind:
+        host = address.removeprefix("-")
+        try:
+            sock = _listen_tcp(ANY_ADDRESS.get(host, host), port, config.tcp_backlog)
+        except OSError as error:
+            if address.startswith("-"):  # "if this machine has it"
+                continue
+            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        port = port or sock.getsockname()[1]
+        sockets.append(sock)
 
 
 def close(sockets: list[socket.socket], config: Config) -> None:

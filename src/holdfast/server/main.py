@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from holdfast.server.connection import Connection
 from holdfast.server.cron import Cron
 from holdfast.server.engine import Engine, renamed_table
 from holdfast.server.settings import LOG_LEVELS
+from holdfast.server.tls import tls_context
 from holdfast.server.users import configured_users
 from holdfast.store.store import Store, open_store
 
@@ -62,15 +64,23 @@ class Server:
         config = self._config
         renamed_table(config)  # these complain before anything is opened
         configured_users(config)
-        sockets = listener.listen(config)
+        tls = tls_context(config)
+        sockets, tls_sockets = listener.listen(config)
         try:
             with _pidfile(config):
-                await self._serve(open_store(config.db_path, config.databases), sockets)
+                store = open_store(config.db_path, config.databases)
+                await self._serve(store, sockets, tls_sockets, tls)
         finally:
-            listener.close(sockets, config)
+            listener.close(sockets + tls_sockets, config)
         return 0
 
-    async def _serve(self, store: Store, sockets: list[socket.socket]) -> None:
+    async def _serve(
+        self,
+        store: Store,
+        sockets: list[socket.socket],
+        tls_sockets: list[socket.socket],
+        tls: ssl.SSLContext | None,
+    ) -> None:
         config = self._config
         loop = asyncio.get_running_loop()
         self._stopping = loop.create_future()
@@ -88,10 +98,17 @@ class Server:
             else await loop.create_unix_server(lambda: Connection(engine), sock=sock)
             for sock in sockets
         ]
+        listeners += [
+            await loop.create_server(lambda: Connection(engine), sock=sock, ssl=tls)
+            for sock in tls_sockets
+        ]
         for number in SIGNALS:
             loop.add_signal_handler(number, self.stop, True)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop
-        where = ", ".join(listener.shown(sock) for sock in sockets)
+        where = ", ".join(
+            [listener.shown(sock) for sock in sockets]
+            + [f"tls:{listener.shown(sock)}" for sock in tls_sockets]
+        )
         print(f"holdfast {holdfast.__version__} ready on {where} (db: {config.db})", flush=True)  # noqa: T201 - whoever started us waits for this line
         folds = await self._stopping
         log.info("stopping")

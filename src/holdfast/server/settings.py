@@ -19,6 +19,12 @@ LOG_LEVELS = {
     "warning": logging.WARNING,
 }
 
+TLS = (
+    *("tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir"),
+    *("tls-dh-params-file", "tls-auth-clients", "tls-protocols", "tls-ciphers"),
+    *("tls-ciphersuites", "tls-prefer-server-ciphers"),
+)
+
 
 def follow(engine: "Engine") -> None:
     """Keep the engine as the configuration says, from now on."""
@@ -62,6 +68,8 @@ def follow(engine: "Engine") -> None:
         "bind": _needs_a_restart,
         "tls-port": _needs_a_restart,
     }
+    if config.tls_port:
+        effects |= dict.fromkeys(TLS, _needs_a_restart)
     for name, effect in effects.items():
         config.subscribe(name, effect)
     slowlog()

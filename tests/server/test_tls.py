@@ -1,0 +1,203 @@
+"""TLS: who is let in and who is not, and bad files told in one sentence."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness import HoldfastServer, RawClient
+from tests.harness.processes import free_port
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+
+
+class Certificates:
+    """An authority, what it signed, and a stranger who signed himself."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        new = "-nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1"
+        for name in ("ca", "stranger"):
+            self._openssl(f"req -x509 {new} -keyout {name}.key -out {name}.crt -subj /CN={name}")
+        for name in ("server", "client"):
+            self._openssl(f"req {new} -keyout {name}.key -out {name}.csr -subj /CN=localhost")
+            self._openssl(
+                f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out {name}.crt"
+            )
+        self._openssl("ec -in server.key -aes128 -passout pass:secret -out locked.key")
+
+    def _openssl(self, command: str) -> None:
+        argv = ["openssl", *command.split()]
+        subprocess.run(argv, cwd=self.folder, check=True, capture_output=True)
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def options(self, **more: str) -> list[str]:
+        values = {
+            "tls-cert-file": self.path("server.crt"),
+            "tls-key-file": self.path("server.key"),
+            "tls-ca-cert-file": self.path("ca.crt"),
+        } | {name.replace("_", "-"): value for name, value in more.items()}
+        return [word for name, value in values.items() for word in (f"--{name}", value)]
+
+    def connect(self, port: int, who: str = "", **settings: object) -> RawClient:
+        context = ssl.create_default_context(cafile=self.path("ca.crt"))
+        if who:
+            context.load_cert_chain(self.path(f"{who}.crt"), self.path(f"{who}.key"))
+        for name, value in settings.items():
+            setattr(context, name, value)
+        sock = socket.create_connection(("127.0.0.1", port), 20)
+        try:
+            return RawClient(context.wrap_socket(sock, server_hostname="localhost"))
+        except BaseException:
+            sock.close()
+            raise
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def serve(folder: Path, *args: str) -> HoldfastServer:
+    for _ in range(5):  # somebody may be faster to take the port
+        server = HoldfastServer(folder, "--tls-port", str(free_port()), *args, db=":memory:")
+        try:
+            server.start()
+        except AssertionError as error:
+            if "cannot listen" not in str(error):
+                raise
+            continue
+        return server
+    raise AssertionError("no port is free")
+
+
+def is_refused(client: RawClient) -> bool:
+    """In TLS 1.3 a client learns only afterwards that its certificate will not do."""
+    try:
+        client.send_command("PING")
+        return client.read_until_closed() == b""
+    except (ssl.SSLError, ConnectionError):
+        return True
+
+
+def test_commands_large_and_small(tmp_path: Path, certificates: Certificates) -> None:
+    with (
+        serve(tmp_path, *certificates.options(tls_auth_clients="no")) as server,
+        certificates.connect(server.port) as client,
+    ):
+        assert client.command("PING") == b"+PONG\r\n"
+        big = b"x" * 3_000_000
+        assert client.command("SET", "k", big) == b"+OK\r\n"
+        assert client.command("GET", "k") == b"$3000000\r\n" + big + b"\r\n"
+        for _ in range(100):
+            client.send_command("INCR", "n")
+        assert client.read_replies(100)[-1] == b":100\r\n"
+        assert b"addr=127.0.0.1:" in client.command("CLIENT", "INFO")
+        assert client.command("CONFIG", "SET", "tls-protocols", "TLSv1").startswith(b"-ERR")
+        assert client.command("QUIT") == b"+OK\r\n"
+        assert client.read_until_closed() == b""
+        assert server.terminate() == 0
+
+
+def test_nothing_is_spoken_in_the_clear(tmp_path: Path, certificates: Certificates) -> None:
+    with (
+        serve(tmp_path, *certificates.options(tls_auth_clients="no")) as server,
+        RawClient.connect(server.port) as plain,
+    ):
+        assert server.stdout.count("ready on tls:") == 1  # port 0 beside tls-port is no port
+        plain.send_command("PING")
+        assert b"PONG" not in plain.read_until_closed()
+        with certificates.connect(server.port) as client:
+            assert client.command("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "who", "comes_in"),
+    [
+        ("yes", "client", True),
+        ("yes", "", False),
+        ("yes", "stranger", False),
+        ("optional", "", True),
+        ("optional", "client", True),
+        ("optional", "stranger", False),
+        ("no", "", True),
+    ],
+)
+def test_client_certificates(
+    tmp_path: Path, certificates: Certificates, asked: str, who: str, comes_in: bool
+) -> None:
+    with (
+        serve(tmp_path, *certificates.options(tls_auth_clients=asked)) as server,
+        certificates.connect(server.port, who) as client,
+    ):
+        if comes_in:
+            assert client.command("PING") == b"+PONG\r\n"
+        else:
+            assert is_refused(client)
+
+
+def test_protocols_and_ciphers(tmp_path: Path, certificates: Certificates) -> None:
+    options = certificates.options(
+        tls_auth_clients="no",
+        tls_protocols="TLSv1.2",
+        tls_ciphers="ECDHE-ECDSA-AES256-GCM-SHA384",
+        tls_key_file=certificates.path("locked.key"),
+        tls_key_file_pass="secret",
+    )
+    with serve(tmp_path, *options) as server:
+        with certificates.connect(server.port) as client:
+            assert client.command("PING") == b"+PONG\r\n"
+        with pytest.raises(ssl.SSLError):
+            certificates.connect(server.port, minimum_version=ssl.TLSVersion.TLSv1_3)
+
+
+def test_acls_hold_there_too(tmp_path: Path, certificates: Certificates) -> None:
+    options = certificates.options(tls_auth_clients="no", requirepass="p")
+    with (
+        serve(tmp_path, *options) as server,
+        certificates.connect(server.port) as client,
+    ):
+        assert client.command("GET", "k").startswith(b"-NOAUTH")
+        assert client.command("AUTH", "p") == b"+OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"tls_cert_file": ""}, "tls-port needs a certificate"),
+        ({"tls_cert_file": "/nowhere"}, "tls-cert-file: cannot read /nowhere: No such file"),
+        ({"tls_key_file": "/nowhere"}, "tls-key-file: cannot read /nowhere: No such file"),
+        ({"tls_key_file": "ca.key"}, "TLS cannot use the certificate"),
+        ({"tls_key_file": "locked.key"}, "TLS cannot use the certificate"),
+        ({"tls_ca_cert_file": "/nowhere"}, "tls-ca-cert-file: cannot read /nowhere"),
+        ({"tls_ca_cert_file": "ca.key"}, "TLS cannot use the certificates of authorities"),
+        ({"tls_ca_cert_file": ""}, "tls-auth-clients yes needs tls-ca-cert-file or"),
+        ({"tls_protocols": "SSLv3"}, "tls-protocols knows TLSv1, TLSv1.1, TLSv1.2, TLSv1.3, not"),
+        ({"tls_ciphers": "nope"}, "TLS cannot use tls-ciphers nope"),
+        ({"tls_ciphersuites": "nope"}, "tls-ciphersuites cannot be chosen here"),
+    ],
+)
+def test_bad_files_are_told_in_one_sentence(
+    tmp_path: Path, certificates: Certificates, options: dict[str, str], sentence: str
+) -> None:
+    named = {
+        name: certificates.path(value) if value.endswith(".key") else value
+        for name, value in options.items()
+    }
+    serve = [sys.executable, "-m", "holdfast", "serve", "--db", ":memory:", "--tls-port", "1"]
+    done = subprocess.run(
+        [*serve, *certificates.options(**named)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().split("\n")) == 1
