@@ -75,6 +75,8 @@ class Config:
     rename_command: tuple[tuple[bytes, bytes], ...]
     user: tuple[tuple[bytes, ...], ...]
     busy_reply_threshold: int
+    lua_hard_time_limit: int
+    lua_max_memory: int
     notify_keyspace_events: frozenset[str]
     tracking_table_max_keys: int
     loglevel: str

@@ -199,6 +199,8 @@ TABLE: tuple[Param, ...] = (
     Param("user", Entries(1, INT_MAX), "", FILE),
     # Scripts, notifications, tracking.
     Param("busy-reply-threshold", _LONG, "5000", alias="lua-time-limit"),
+    Param("lua-hard-time-limit", _LONG, "0"),
+    Param("lua-max-memory", _SIZE, "512mb", FIXED),
     Param("notify-keyspace-events", KeyspaceEvents(), ""),
     Param("tracking-table-max-keys", _LONG, "1000000"),
     # Watching the server.

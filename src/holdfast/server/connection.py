@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.errors import CommandError
 from holdfast.resp import RequestParser, encode2
@@ -35,18 +35,27 @@ PROTECTED = CommandError(
 class Connection(asyncio.Protocol):
     """The sink of its session."""
 
-    __slots__ = ("_engine", "_parser", "_transport", "_waiting_bytes", "session")
+    __slots__ = ("_engine", "_parser", "_transport", "_waiting_bytes", "is_open", "session")
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
+        self._transport: asyncio.Transport
         self._parser = RequestParser()
         self._waiting_bytes = 0
+        self.is_open = False
 
     # -- from the socket ----------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclass of asyncio's.
-        self._transport = transport = cast(asyncio.Transport, transport)
+        transport = cast(asyncio.Transport, transport)
+        if self.is_open:  # it was accepted at the busy desk
+            guest: Any = self._transport
+            guest.hand_over(transport)
+            self._transport = transport
+            return
+        self._transport = transport
+        self.is_open = True
         engine = self._engine
         # A pipelining client may send all before it reads; asyncio's own flow control would
         # stop reading then and deadlock it. `WireSession` bounds the output.
@@ -132,6 +141,20 @@ class Connection(asyncio.Protocol):
         config = self._engine.config
         self._parser.max_bulk_len = config.proto_max_bulk_len
         self._parser.max_buffered = config.client_query_buffer_limit
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        return self._transport
+
+    @property
+    def has_plain_socket(self) -> bool:
+        """Whether bytes on the socket are bytes of the protocol, and none wait to be sent."""
+        transport = self._transport
+        return not (
+            transport.is_closing()
+            or transport.get_write_buffer_size()
+            or transport.get_extra_info("sslcontext") is not None
+        )
 
     # -- to the socket ------------------------------------------------------------------------
 

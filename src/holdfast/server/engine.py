@@ -23,6 +23,7 @@ from holdfast.server.notifications import Notifications
 from holdfast.server.pause import Pause
 from holdfast.server.pubsub import PubSub
 from holdfast.server.saving import Saving
+from holdfast.server.scripts import Scripts
 from holdfast.server.session import (
     IN_MULTI,
     MONITORING,
@@ -114,6 +115,7 @@ class Engine:
         self.slow_ns = 0  # see settings.py
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
         self.pause = Pause(self)
+        self.scripts = Scripts(self)
         self._gated = False  # `_admit` looks at every command, not only at gated sessions'
         self._runnable: deque[Session] = deque()  # unblocked, with a backlog to work off
         self._session_ids = 0
@@ -177,7 +179,8 @@ class Engine:
 
     def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
         """Run commands in order; those behind one that waits, wait."""
-        self.refresh_clock()
+        if self.scripts.running is None:  # else time stands still, as in Redis
+            self.refresh_clock()
         self.turn.schedule()
         backlog = session.backlog
         if backlog or session.is_waiting:
@@ -345,6 +348,8 @@ class Engine:
             raise NOT_IN_MULTI
         if gate & RESTRICTED:
             self.users.check(session, command, argv)
+        if self.scripts.is_busy and "allow_busy" not in flags:
+            raise self.scripts.busy_error
         if self.failure is not None and (
             session.has_flag(command, "write") or command.name == "ping"
         ):
@@ -492,7 +497,7 @@ class Engine:
     # -- being held up ------------------------------------------------------------------------
 
     def update_gate(self) -> None:
-        self._gated = self.failure is not None or self.pause.is_on
+        self._gated = self.failure is not None or self.pause.is_on or self.scripts.is_busy
 
     def _storage_failed(self, error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
         """Nothing that is not on disk may be seen or built upon: memory goes back to the file.

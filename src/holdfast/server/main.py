@@ -10,12 +10,14 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import holdfast
 from holdfast.errors import ConfigError, StorageError
 from holdfast.server import families as families
 from holdfast.server import listener
+from holdfast.server.busy import BusyDesk
 from holdfast.server.config import Config
 from holdfast.server.connection import Connection
 from holdfast.server.cron import Cron
@@ -102,6 +104,7 @@ class Server:
             await loop.create_server(lambda: Connection(engine), sock=sock, ssl=tls)
             for sock in tls_sockets
         ]
+        BusyDesk(engine, sockets, partial(self.stop, True))
         for number in SIGNALS:
             loop.add_signal_handler(number, self.stop, True)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop

@@ -143,6 +143,13 @@ class Turn:
         if not self._scheduled:
             self.schedule()
 
+    def take(self, session: "Session") -> list[bytes]:
+        """What a session was to be sent. For those who are answered in the middle of a turn."""
+        if session.out:
+            self._sessions.remove(session)
+        out, session.out = session.out, []
+        return out
+
     def schedule(self) -> None:
         if not self._scheduled and self._loop is not None:
             self._scheduled = True

@@ -5,6 +5,7 @@ replies become errors; this must not, for then a client would count one answer t
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.resp import Reply
@@ -35,6 +36,13 @@ class Shared:
         self._encoded: dict[Callable[[Reply], bytes], bytes] = {}
 
     def send_to(self, *sessions: "Session") -> None:
+        later = sessions[0].keyspace.later if sessions and self._mark is Published else None
+        if later is not None:
+            later.append(partial(self._send_to, sessions))  # by a script, which may yet fail
+        else:
+            self._send_to(sessions)
+
+    def _send_to(self, sessions: "tuple[Session, ...]") -> None:
         encoded = self._encoded
         for session in sessions:
             data = encoded.get(session.encode)

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from holdfast.errors import WRONG_TYPE
 from holdfast.store.expiry import ExpiryHeap, fields_scheduled_ms
 from holdfast.store.hashes import Hash
-from holdfast.store.ops import FIRST_ID, KEYS, SPACES, STRINGS, Op, Undo
+from holdfast.store.ops import (
+    FIRST_ID,
+    KEYS,
+    LIBRARY,
+    SCRIPT,
+    SCRIPTS,
+    SPACES,
+    STRINGS,
+    Op,
+    Undo,
+)
 from holdfast.store.renamed import Renamed
 from holdfast.store.streams import Stream
 from holdfast.store.types import TYPE_NAMES, Collection, Value
@@ -317,7 +327,10 @@ class Database:
             self.notify(key.name, b"del", GENERIC)
 
     def touch(self, name: bytes) -> None:
+        undo = self.keyspace.undo
         for watcher in self.watched.get(name, ()):
+            if undo is not None and not watcher.watch_broken:
+                undo.append((_mend_watch, watcher, None))
             watcher.watch_broken = True
 
     def expire(self, key: Key) -> None:
@@ -387,6 +400,10 @@ def _put_space(database: Database, space: Space) -> None:
     database.space = space
 
 
+def _mend_watch(watcher: Watcher, _: None) -> None:
+    watcher.watch_broken = False
+
+
 def no_notification(database: Database, name: bytes, event: bytes, kind: int) -> None:
     """Nobody subscribed."""
 
@@ -412,6 +429,8 @@ class Keyspace:
         self.notify_kinds = 0
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
         self.on_flush: Callable[[], None] = no_flush_hook
+        # What to tell the world once the script that runs has succeeded; see Savepoint.
+        self.later: list[Callable[[], object]] | None = None
         self.databases = [Database(self, index, Space(index)) for index in range(databases)]
         self.forget()
 
@@ -431,6 +450,11 @@ class Keyspace:
         self.expiring_fields = ExpiryHeap(fields_scheduled_ms)
         self.has_expiring_fields = False  # whether there ever were any
         self.renamed = Renamed()
+        # Scripts by SHA1 and libraries by name, all of them always in memory.
+        tables = self.tables
+        self.scripts, self.libraries = (
+            {} if tables is None else tables.scripts(kind) for kind in (SCRIPT, LIBRARY)
+        )
         for database in self.databases:
             database.space = self._first_space(database.index)
             for name in database.watched:
@@ -463,6 +487,18 @@ class Keyspace:
         self.ops.append((KEYS, key.id, None, row))
         if key.id < self.cut:
             self.unfolded[key.id] = key
+
+    def write_script(self, kind: int, name: bytes, body: bytes | None) -> None:
+        self.set_script(kind, name, body)
+        self.ops.append((SCRIPTS, kind, name, body))
+        self.dirty += 1
+
+    def set_script(self, kind: int, name: bytes, body: bytes | None) -> None:
+        bodies = self.libraries if kind == LIBRARY else self.scripts
+        if body is None:
+            bodies.pop(name, None)
+        else:
+            bodies[name] = body
 
     # -- rolling back -------------------------------------------------------------------------
 

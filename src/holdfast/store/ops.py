@@ -10,6 +10,10 @@ from typing import Any, Protocol
 # In files, so for ever: new tables go to the end.
 SPACES, KEYS, STRINGS, LIST_ITEMS, HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS = range(7)
 STREAM_META, STREAM_ENTRIES, STREAM_GROUPS, STREAM_CONSUMERS, STREAM_PENDING = range(7, 12)
+SCRIPTS = 12
+
+# The key ids of SCRIPTS rows: what a row is, its name being the sub key.
+SCRIPT, LIBRARY = range(2)
 
 Op = tuple[int, int, Any, Any]
 

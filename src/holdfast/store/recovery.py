@@ -3,7 +3,7 @@
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Key, Keyspace, Space
-from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
+from holdfast.store.ops import KEYS, SCRIPTS, SPACES, STRINGS, Op
 from holdfast.store.tables import Tables
 from holdfast.store.types import APPLY, COLLECTIONS, Value
 
@@ -36,6 +36,9 @@ class _Replay:
     def apply(self, op: Op) -> None:
         table, key_id, sub, value = op
         keyspace = self._keyspace
+        if table == SCRIPTS:
+            keyspace.set_script(key_id, sub, value)
+            return
         if table == SPACES:
             keyspace.next_id = max(keyspace.next_id, value + 1)
             if key_id < len(keyspace.databases):  # there may have been more when it was written

@@ -146,6 +146,14 @@ CREATE TABLE redis_stream_pending (
   PRIMARY KEY (key_id, group_name, id)
 ) WITHOUT ROWID;
 
+-- Scripts by SHA1 (kind 0) and libraries of functions by name (kind 1).
+CREATE TABLE redis_scripts (
+  kind INTEGER NOT NULL,
+  name BLOB NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (kind, name)
+) WITHOUT ROWID;
+
 -- What died as one row operation but still has rows: the id of a key, with its type, or of a
 -- space.
 CREATE TABLE redis_graves (

@@ -15,6 +15,7 @@ from holdfast.store.ops import (
     HASH_FIELDS,
     KEYS,
     LIST_ITEMS,
+    SCRIPTS,
     SET_MEMBERS,
     SPACES,
     STREAM_CONSUMERS,
@@ -124,6 +125,7 @@ ROWS: dict[int, RowTable] = {
         sub=("group_name", "id"),
         values=("consumer", "delivered_at_ms", "deliveries"),
     ),
+    SCRIPTS: RowTable("redis_scripts", key="kind", sub=("name",), values=("body",)),
 }
 
 
@@ -210,6 +212,10 @@ class Tables:
                 (limit,),
             )
         )
+
+    def scripts(self, kind: int) -> dict[bytes, bytes]:
+        """Bodies by name."""
+        return dict(self._rows(SCRIPTS, kind))
 
     def value(self, key_id: int, type_name: str, on_load: Callable[[int], None]) -> Value:
         """What a cold key holds. A list comes without its elements, which it loads as needed;

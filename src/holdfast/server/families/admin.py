@@ -178,6 +178,10 @@ def shutdown(session: Session, argv: list[bytes]) -> Reply:
         raise SYNTAX
     if b"ABORT" in words:
         raise CommandError("ERR No shutdown in progress.")
+    scripts = session.engine.scripts
+    if scripts.is_busy and b"NOSAVE" not in words:
+        raise scripts.busy_error
+    scripts.kill_for_shutdown()
     stop = session.engine.on_shutdown
     if stop is None:
         raise CommandError("ERR There is no server to shut down: close the database instead")

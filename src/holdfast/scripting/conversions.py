@@ -1,0 +1,190 @@
+"""Replies into Lua values, and what a script returns into a reply.
+
+Into Lua: a plain value is itself; else a tuple `(value, kind, …)` that sandbox.lua understands,
+because a closure there makes a small table faster than Python does; or a table made here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from math import copysign
+from typing import Any, Final
+
+from holdfast.errors import CommandError
+from holdfast.resp import (
+    BigNumber,
+    NullArray,
+    Push,
+    Reply,
+    SetReply,
+    Simple,
+    Verbatim,
+)
+
+# As sandbox.lua numbers them.
+STATUS, ARRAY, ERROR, KILLED, LACK = range(1, 6)
+MOST_VALUES: Final = 200
+
+INT64_MIN = -(1 << 63)
+
+MakeTable = Callable[[Any], Any]  # from a list or a dict
+Converter = Callable[[Any], Any]
+
+
+def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
+    """How each type of reply becomes a Lua value, while the script speaks this protocol."""
+    inner: dict[type, Converter] = {}
+
+    def array(items: Iterable[Reply]) -> Any:
+        # In RESP3 a nil leaves a hole, so elements are counted, not appended.
+        return make_table(
+            {at: inner[type(item)](item) for at, item in enumerate(items, 1) if item is not None}
+            if resp3
+            else [inner[type(item)](item) for item in items]
+        )
+
+    def flat(pairs: dict[bytes, Reply]) -> Any:
+        return array([item for pair in pairs.items() for item in pair])
+
+    def mapping(pairs: dict[bytes, Reply]) -> Any:
+        content = {inner[type(k)](k): inner[type(v)](v) for k, v in pairs.items()}
+        return make_table({b"map": make_table(content)})
+
+    def members(items: Iterable[Reply]) -> Any:
+        return make_table({b"set": make_table({inner[type(i)](i): True for i in items})})
+
+    def field(name: bytes) -> Converter:
+        return lambda value: make_table({name: value})
+
+    def status(text: Simple) -> Any:
+        return make_table({b"ok": bytes(text)})
+
+    def failure(error: CommandError) -> Any:
+        return make_table({b"err": error.message})
+
+    def itself(value: Any) -> Any:
+        return value
+
+    nothing = None if resp3 else False
+    inner |= {
+        bytes: itself,
+        int: itself,
+        type(None): lambda _: nothing,
+        NullArray: lambda _: nothing,
+        Simple: status,
+        CommandError: failure,
+        list: array,
+        tuple: array,
+    }
+    if resp3:
+        inner |= {
+            bool: itself,
+            float: field(b"double"),
+            dict: mapping,
+            SetReply: members,
+            Push: array,
+            Verbatim: lambda text: make_table(
+                {
+                    b"verbatim_string": make_table(
+                        {b"format": text.fmt, b"string": bytes(text)},
+                    )
+                }
+            ),
+            BigNumber: lambda number: make_table({b"big_number": b"%d" % number}),
+        }
+    else:
+        inner |= {
+            bool: int,
+            float: lambda number: b"%.17g" % number,
+            dict: flat,
+            SetReply: array,
+            Push: array,
+            Verbatim: bytes,
+            BigNumber: lambda number: b"%d" % number,
+        }
+
+    def bulks(items: tuple[bytes, ...]) -> Any:
+        if len(items) <= MOST_VALUES:
+            return (None, ARRAY, *items)
+        return make_table(items)
+
+    def plain_list(items: list[Reply]) -> Any:
+        if len(items) <= MOST_VALUES and not resp3 and all(type(i) in PLAIN for i in items):
+            return (None, ARRAY, *[False if item is None else item for item in items])
+        return array(items)
+
+    return inner | {
+        tuple: bulks,
+        list: plain_list,
+        Simple: lambda text: (bytes(text), STATUS),
+        CommandError: lambda error: (error.message, ERROR),
+    }
+
+
+PLAIN = frozenset({bytes, int, type(None)})
+
+
+def argument(value: object) -> bytes | None:
+    """An argument of `redis.call` as the command will see it. None: it cannot be one."""
+    if type(value) is bytes:
+        return value
+    if type(value) is int:
+        if -(10**16) < value < 10**16:
+            return b"%d" % value
+        return b"%.17g" % value
+    if type(value) is float:
+        # C writes the sign of a NaN, and that of 0/0 is a minus.
+        return b"-nan" if value != value and copysign(1, value) < 0 else b"%.17g" % value
+    return None
+
+
+def integer(number: float) -> int:
+    """As C casts a double to a long long."""
+    return int(number) if -(2.0**63) <= number < 2.0**63 else INT64_MIN
+
+
+_NEWLINES = bytes.maketrans(b"\r\n", b"  ")
+
+# As sandbox.lua flattens what a script returns.
+_ARRAY_OF, _NIL, _BOOLEAN, _ERROR, _STATUS, _DOUBLE, _MAP, _SET, _BIG, _VERBATIM = range(1, 11)
+
+
+def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
+    """What a script returned. `resp3`: it has called `redis.setresp(3)`."""
+    value = next(values)
+    if type(value) is bytes:
+        return value
+    if value is not True:
+        return integer(value)
+    code = next(values)
+    if code == _ARRAY_OF:
+        return [from_lua(values, resp3) for _ in range(next(values))]
+    if code == _NIL:
+        return None
+    if code == _BOOLEAN:
+        truth = next(values) == 1
+        return truth if resp3 else 1 if truth else None
+    if code == _ERROR:
+        return CommandError(next(values).rstrip(b"\r\n").translate(_NEWLINES))
+    if code == _STATUS:
+        return Simple(next(values).translate(_NEWLINES))
+    if code == _DOUBLE:
+        return float(next(values))
+    if code == _MAP:
+        pairs = [(from_lua(values, resp3), from_lua(values, resp3)) for _ in range(next(values))]
+        return dict(pairs)  # type: ignore[arg-type]  # keys are whatever the script had
+    if code == _SET:
+        return SetReply([from_lua(values, resp3) for _ in range(next(values))])
+    if code == _BIG:
+        return _big_number(next(values).translate(_NEWLINES))
+    return _verbatim(values)
+
+
+def _verbatim(values: Iterator[Any]) -> Verbatim:
+    fmt = next(values)
+    return Verbatim(next(values), fmt[:3])
+
+
+def _big_number(text: bytes) -> Reply:
+    try:
+        return BigNumber(int(text))
+    except ValueError:
+        return text

@@ -1,0 +1,280 @@
+"""One Lua state with the sandbox in it: compile, run, kill. What it protects is in sandbox.lua.
+
+Only lupa's luajit21 will do, with the JIT off: lua51 of the same wheel crashes on `unpack` with
+huge ranges and on deep patterns, and compiled traces run no hooks.
+"""
+
+import hashlib
+import logging
+import struct
+from importlib.resources import files
+from math import copysign
+from typing import Any, NamedTuple, Protocol
+
+from lupa.luajit21 import LuaError, LuaMemoryError, LuaRuntime
+
+from holdfast.errors import CommandError
+from holdfast.resp import Reply
+from holdfast.scripting.conversions import (
+    ERROR,
+    INT64_MIN,
+    KILLED,
+    LACK,
+    MOST_VALUES,
+    argument,
+    from_lua,
+    integer,
+    to_lua,
+)
+from holdfast.scripting.tails import keep_frames
+
+log = logging.getLogger(__name__)
+
+MARGIN_BYTES = 16 << 20  # between what scripts may take and where allocation fails
+LARGE_REPLY = 1 << 20
+
+NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this redis lib call")
+BAD_ARGUMENT = CommandError("ERR Lua redis lib command arguments must be strings or integers")
+
+LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
+
+# How `run` in sandbox.lua ends: a plain value, a table of flat values, flat values, an error,
+# killed.
+_PLAIN, _TABLE, _FLAT, _FAILED, _KILLED = range(5)
+
+
+class Host(Protocol):
+    """What scripts can do to the rest of the world."""
+
+    def call(self, argv: list[bytes]) -> Reply:
+        """Run a command. What it raises, other than CommandError, ends the script."""
+        ...
+
+    def may_call(self, argv: list[bytes]) -> bool:
+        """Whether the user may run this command; CommandError when there is none."""
+        ...
+
+    def set_protocol(self, version: int) -> None: ...
+
+    def tick(self) -> bytes | None:
+        """Called now and then. Why the script has to end, or None."""
+        ...
+
+
+class Failure(NamedTuple):
+    """An error that escaped a script."""
+
+    message: bytes
+    source: bytes | None
+    line: int | None
+
+
+class Killed(Exception):  # noqa: N818 - it is what happened to the script
+    """The host ended the script: its reason, or what it raised."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message.decode())
+        self.failure = failure
+
+
+class Sandbox:
+    def __init__(self, host: Host, version: bytes, version_number: int, max_bytes: int) -> None:
+        self._host = host
+        self._raised: BaseException | None = None
+        self._lua = LuaRuntime(
+            encoding=None,
+            unpack_returned_tuples=True,
+            register_eval=False,
+            register_builtins=False,
+            attribute_filter=_nothing,
+            max_memory=max_bytes + MARGIN_BYTES,
+        )
+        self._max_bytes = max_bytes
+        self._lua.execute(b"jit.off() jit.flush()")
+        table = self._lua.table_from
+        self._converters = {2: to_lua(table, False), 3: to_lua(table, True)}
+        self._convert = self._converters[2]
+        self._resp3 = False
+        functions = {
+            b"call": self._call,
+            b"call_many": self._call_many,
+            b"tick": self._tick,
+            b"acl_check": self._acl_check,
+            b"setresp": self._setresp,
+            b"sha1hex": _sha1hex,
+            b"log": _log,
+            b"version": version,
+            b"version_number": version_number,
+            b"find": _find,
+            b"pack": _pack,
+            b"unpack": _unpack,
+            b"strtod": _strtod,
+        }
+        libraries = {
+            name.encode(): self._load(name) for name in ("strings", "cjson", "cmsgpack", "struct")
+        }
+        world = self._load("sandbox")(table(functions), table(libraries))
+        self._run = world[b"run"]
+        self._run_tables = world[b"run_tables"]
+        self._compile = world[b"compile"]
+        self._world = world
+        world[b"limit_memory"](max_bytes // 1024)
+
+    def _load(self, name: str) -> Any:
+        text = files("holdfast.scripting").joinpath(f"{name}.lua").read_bytes()
+        load = self._lua.eval(b"function(text, name) return assert(load(text, name, 't')) end")
+        return load(text, b"=holdfast")
+
+    # -- running ------------------------------------------------------------------------------
+
+    def compile(self, text: bytes, name: bytes) -> Any:
+        """The function of a script. Raises CommandError with what Lua says."""
+        result = self._compile(text, name)
+        if isinstance(result, tuple):
+            raise CommandError(result[1].replace(b"\r", b" ").replace(b"\n", b" "))
+        kept = keep_frames(text)
+        return result if kept is text else self._compile(kept, name)
+
+    def run(
+        self, function: Any, keys: list[bytes], args: list[bytes], *, as_arguments: bool = False
+    ) -> Reply | Failure:
+        """Run a script. Raises Killed, or whatever the host raised to end it."""
+        self._setresp(2)
+        try:
+            if len(keys) + len(args) <= MOST_VALUES:
+                result = self._run(function, as_arguments, len(keys), *keys, *args)
+            else:
+                table = self._lua.table_from
+                result = self._run_tables(function, table(keys), table(args), as_arguments)
+            ending = result[0]
+            if ending == _PLAIN:
+                value = result[1]
+                return integer(value) if type(value) in (int, float) else value
+            if ending == _FLAT:
+                return from_lua(iter(result[1:]), self._resp3)
+            if ending == _TABLE:
+                return from_lua(iter(list(result[1].values())), self._resp3)
+        except (LuaMemoryError, MemoryError):
+            self._lua.gccollect()
+            return Failure(b"ERR not enough memory", None, None)
+        except LuaError as error:
+            return Failure(b"ERR " + str(error).encode(), None, None)
+        if ending == _KILLED:
+            raised, self._raised = self._raised, None
+            if raised is not None:
+                raise raised
+            raise Killed(Failure(*result[1:4]))
+        return Failure(*result[1:4])
+
+    # -- called from Lua: none of these may raise ------------------------------------------------
+
+    def _call(self, *args: Any) -> Any:
+        try:
+            argv = list(args)
+            for at, arg in enumerate(argv):
+                if type(arg) is not bytes:
+                    text = argument(arg)
+                    if text is None:
+                        return (BAD_ARGUMENT.message, ERROR)
+                    argv[at] = text
+            if not argv:
+                return (NO_ARGUMENT.message, ERROR)
+            reply = self._host.call(argv)
+            kind = type(reply)
+            if kind is int:
+                return reply
+            if kind is bytes and len(reply) < LARGE_REPLY:  # type: ignore[arg-type]
+                return reply
+            if self._is_too_much(reply):
+                return (None, LACK)
+            return self._convert[kind](reply)
+        except CommandError as error:
+            return (error.with_traceback(None).message, ERROR)
+        except BaseException as error:  # noqa: BLE001 - an exception must not become a Lua value
+            self._raised = error
+            return (b"the server failed", KILLED)
+
+    def _call_many(self, args: Any) -> Any:
+        """More arguments than can be passed by themselves."""
+        return self._call(*args.values())
+
+    def _is_too_much(self, reply: Reply) -> bool:
+        size = _size(reply)
+        return size > LARGE_REPLY and self._lua.get_memory_used() + 2 * size > self._max_bytes
+
+    def _tick(self) -> Any:
+        try:
+            return self._host.tick()
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._raised = error
+            return b"the server failed"
+
+    def _acl_check(self, *args: Any) -> Any:
+        try:
+            argv = [argument(arg) for arg in args]
+            if not argv:
+                return (NO_ARGUMENT.message, ERROR)
+            if None in argv:
+                return (BAD_ARGUMENT.message, ERROR)
+            return self._host.may_call(argv)  # type: ignore[arg-type]
+        except CommandError as error:
+            return (error.message, ERROR)
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._raised = error
+            return (b"the server failed", KILLED)
+
+    def _setresp(self, version: int) -> None:
+        self._host.set_protocol(version)
+        self._convert = self._converters[version]
+        self._resp3 = version == 3
+
+
+def _nothing(obj: object, name: object, is_setting: bool) -> str:
+    raise AttributeError("scripts see no Python object")
+
+
+def _size(reply: Reply) -> int:
+    """About how much memory a reply takes in Lua."""
+    if isinstance(reply, bytes):
+        return len(reply)
+    if isinstance(reply, tuple):
+        return 16 * len(reply) + sum(map(len, reply))
+    if isinstance(reply, list):
+        return sum([_size(item) + 16 for item in reply])
+    if isinstance(reply, dict):
+        return sum([_size(name) + _size(item) + 40 for name, item in reply.items()])
+    return 16
+
+
+def _sha1hex(text: bytes) -> bytes:
+    return hashlib.sha1(text).hexdigest().encode()
+
+
+def _log(level: float, text: bytes) -> None:
+    log.log(LOG_LEVELS[int(level)], "script: %s", text.decode("utf-8", "backslashreplace"))
+
+
+def _find(text: bytes, part: bytes, start: float) -> int | None:
+    """Linear, which C's own search in Lua is not."""
+    at = text.find(part, int(start) - 1)
+    return at + 1 if at >= 0 else None
+
+
+def _pack(code: bytes, number: float) -> bytes:
+    """A number as C would store it, whatever it is."""
+    form = code.decode()
+    if form[1] == "q":
+        return struct.pack(form, integer(number) if number == number else INT64_MIN)
+    try:
+        return struct.pack(form, number)
+    except OverflowError:  # too large for 32 bits
+        return struct.pack(form, copysign(float("inf"), number))
+
+
+def _unpack(code: bytes, text: bytes) -> float:
+    return float(struct.unpack(code.decode(), text)[0])
+
+
+def _strtod(text: bytes) -> float:
+    """Of a number that is well-formed."""
+    return float.fromhex(text.decode()) if b"x" in text.lower() else float(text)

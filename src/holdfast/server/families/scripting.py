@@ -1,0 +1,228 @@
+"""EVAL, EVALSHA, SCRIPT and their likes. How scripts run is in server/scripts.py."""
+
+from holdfast.commands.args import parse_int
+from holdfast.commands.table import Keys, command, container, help_reply
+from holdfast.errors import CommandError
+from holdfast.resp import OK, Reply
+from holdfast.server.scripts import NO_SCRIPT
+from holdfast.server.session import Session
+
+NEGATIVE_KEYS = CommandError("ERR Number of keys can't be negative")
+TOO_MANY_KEYS = CommandError("ERR Number of keys can't be greater than number of args")
+
+RUNS = "noscript stale skip_monitor no_mandatory_keys may_replicate"
+ALL_NODES = ("request_policy:all_nodes", "response_policy:all_succeeded")
+
+container("script", -2, "", "Manage the scripts that are loaded.", group="scripting", since="2.6.0")
+
+
+def _keys(access: str, notes: str = "") -> Keys:
+    worst = "RW and UPDATE" if access.startswith("RW") else "RO and ACCESS"
+    text = f"We cannot tell how the keys will be used so we assume the worst, {worst}"
+    return Keys(access, 3, count_at=2, notes=text if notes else "")
+
+
+def _split(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """KEYS and ARGV."""
+    count = parse_int(argv[2])
+    if count > len(argv) - 3:
+        raise TOO_MANY_KEYS
+    if count < 0:
+        raise NEGATIVE_KEYS
+    return argv[3 : 3 + count], argv[3 + count :]
+
+
+@command(
+    "eval",
+    -3,
+    RUNS,
+    _keys("RW access update", "notes"),
+    group="scripting",
+    since="2.6.0",
+    categories="scripting",
+)
+def eval_(session: Session, argv: list[bytes]) -> Reply:
+    """Run a script. If it fails nothing has happened.
+
+    EVAL script numkeys [key [key ...]] [arg [arg ...]]
+    """
+    return _evaluate(session, argv, read_only=False)
+
+
+@command(
+    "eval_ro",
+    -3,
+    f"readonly {RUNS}",
+    _keys("RO access", "notes"),
+    group="scripting",
+    since="7.0.0",
+    categories="scripting",
+)
+def eval_ro(session: Session, argv: list[bytes]) -> Reply:
+    """Run a script that may not write.
+
+    EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]
+    """
+    return _evaluate(session, argv, read_only=True)
+
+
+def _evaluate(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
+    keys, args = _split(argv)
+    scripts = session.engine.scripts
+    return scripts.run(session, scripts.evaluated(argv[1]), argv, keys, args, read_only=read_only)
+
+
+@command(
+    "evalsha",
+    -3,
+    RUNS,
+    _keys("RW access update"),
+    group="scripting",
+    since="2.6.0",
+    categories="scripting",
+)
+def evalsha(session: Session, argv: list[bytes]) -> Reply:
+    """Run a script that is known, by the SHA1 of its text.
+
+    EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
+    """
+    return _evaluate_known(session, argv, read_only=False)
+
+
+@command(
+    "evalsha_ro",
+    -3,
+    f"readonly {RUNS}",
+    _keys("RO access"),
+    group="scripting",
+    since="7.0.0",
+    categories="scripting",
+)
+def evalsha_ro(session: Session, argv: list[bytes]) -> Reply:
+    """Run a script that is known, by the SHA1 of its text; it may not write.
+
+    EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]
+    """
+    return _evaluate_known(session, argv, read_only=True)
+
+
+def _evaluate_known(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
+    if len(argv[1]) != 40:
+        raise NO_SCRIPT
+    keys, args = _split(argv)
+    scripts = session.engine.scripts
+    return scripts.run(session, scripts.known(argv[1]), argv, keys, args, read_only=read_only)
+
+
+# -- SCRIPT ---------------------------------------------------------------------------------------
+
+
+@command(
+    "script|load",
+    3,
+    "noscript stale",
+    group="scripting",
+    since="2.6.0",
+    categories="scripting",
+    tips=ALL_NODES,
+)
+def load(session: Session, argv: list[bytes]) -> Reply:
+    """Keep a script, also across restarts; the answer is its SHA1.
+
+    SCRIPT LOAD script
+    """
+    return session.engine.scripts.load(argv[2])
+
+
+@command(
+    "script|exists",
+    -3,
+    "noscript",
+    group="scripting",
+    since="2.6.0",
+    categories="scripting",
+    tips=("request_policy:all_shards", "response_policy:agg_logical_and"),
+)
+def exists(session: Session, argv: list[bytes]) -> Reply:
+    """Whether scripts are known.
+
+    SCRIPT EXISTS sha1 [sha1 ...]
+    """
+    return [int(sha in session.engine.scripts) for sha in argv[2:]]
+
+
+@command(
+    "script|flush",
+    -2,
+    "noscript",
+    group="scripting",
+    since="2.6.0",
+    categories="scripting",
+    tips=ALL_NODES,
+)
+def flush(session: Session, argv: list[bytes]) -> Reply:
+    """Forget all scripts.
+
+    SCRIPT FLUSH [ASYNC | SYNC]
+    """
+    if len(argv) > 3 or (len(argv) == 3 and argv[2].upper() not in (b"SYNC", b"ASYNC")):
+        raise CommandError("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+    session.engine.scripts.flush()
+    return OK
+
+
+@command(
+    "script|kill",
+    2,
+    "noscript allow_busy",
+    group="scripting",
+    since="2.6.0",
+    categories="scripting",
+    tips=("request_policy:all_shards", "response_policy:one_succeeded"),
+)
+def kill(session: Session, argv: list[bytes]) -> Reply:
+    """End the script that runs. What it has written is taken back.
+
+    SCRIPT KILL
+    """
+    session.engine.scripts.kill(is_function=False)
+    return OK
+
+
+@command("script|debug", 3, "noscript", group="scripting", since="3.2.0", categories="scripting")
+def debug(session: Session, argv: list[bytes]) -> Reply:
+    """There is no debugger: only NO is possible.
+
+    SCRIPT DEBUG NO
+    """
+    mode = argv[2].upper()
+    if mode == b"NO":
+        return OK
+    if mode in (b"YES", b"SYNC"):
+        raise CommandError("ERR There is no debugger for scripts")
+    raise CommandError("ERR Use SCRIPT DEBUG YES/SYNC/NO")
+
+
+@command(
+    "script|help", 2, "loading stale", group="scripting", since="5.0.0", categories="scripting"
+)
+def help_(session: Session, argv: list[bytes]) -> Reply:
+    """What SCRIPT can do.
+
+    SCRIPT HELP
+    """
+    return help_reply(
+        "SCRIPT",
+        """
+        DEBUG NO
+            There is no debugger to be switched on.
+        EXISTS <sha1> [<sha1> ...]
+            Say of each script whether it is known.
+        FLUSH [ASYNC|SYNC]
+            Forget all scripts.
+        KILL
+            End the script that runs, and take back what it has written.
+        LOAD <script>
+            Keep a script without running it.
+        """,
+    )

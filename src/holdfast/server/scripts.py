@@ -1,0 +1,363 @@
+"""Running scripts: the cache of compiled ones, the commands they call, all or nothing.
+
+The sandbox is in `scripting`; what clients say about scripts is in families/scripting.py.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from holdfast.commands.context import Block
+from holdfast.commands.table import Command
+from holdfast.errors import CommandError
+from holdfast.resp import Reply
+from holdfast.scripting.sandbox import Failure, Killed, Sandbox
+from holdfast.server.session import Session
+from holdfast.server.version import REDIS_VERSION
+from holdfast.store.ops import SCRIPT
+from holdfast.store.savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from holdfast.server.engine import Engine, Stats
+
+log = logging.getLogger(__name__)
+
+NO_SCRIPT = CommandError("NOSCRIPT No matching script. Please use EVAL.")
+UNKNOWN = CommandError("ERR Unknown Redis command called from script")
+WRONG_ARITY = CommandError("ERR Wrong number of args calling Redis command from script")
+NOT_ALLOWED = CommandError("ERR This Redis command is not allowed from script")
+READ_ONLY = CommandError("ERR Write commands are not allowed from read-only scripts.")
+NOT_WITH_RO = CommandError("ERR Can not execute a script with write flag using *_ro command.")
+NO_SUCH_COMMAND = CommandError("ERR Invalid command passed to redis.acl_check_cmd()")
+BUSY = "BUSY Redis is busy running a script. You can only call {} KILL or SHUTDOWN NOSAVE."
+BUSY_EVAL = CommandError(BUSY.format("SCRIPT"))
+BUSY_FUNCTION = CommandError(BUSY.format("FUNCTION"))
+NOT_BUSY = CommandError("NOTBUSY No scripts in execution right now.")
+
+KILLED = b"ERR Script killed by user with %s KILL..."
+OUT_OF_TIME = b"ERR Script killed: it took longer than lua-hard-time-limit"
+SHUT_DOWN = b"ERR Script killed: the server shuts down"
+
+FLAGS = frozenset(
+    {b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"}
+)
+
+TICK_S = 0.005  # between looks at the clock, in scripts that do little but call
+MOST_EVALUATED = 500  # scripts that were never loaded; those used last stay, as in Redis 7.4
+
+
+class NoSink:
+    """Nobody reads what a script's session is sent."""
+
+    output_bytes = 0
+
+    def deliver(self, replies: list[bytes]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Script:
+    name: bytes  # its SHA1, or the name of the function
+    function: Any
+    # Where an error was when no frame tells: LuaJIT drops those of tail calls, so in a `return`.
+    last_return: int
+    flags: frozenset[bytes] | None  # None: without a shebang, as scripts were before Redis 7
+
+    @property
+    def may_write(self) -> bool:
+        return self.flags is None or b"no-writes" not in self.flags
+
+
+@dataclass(slots=True)
+class Running:
+    """What INFO, FUNCTION STATS, KILL and the busy desk want to know of the script that runs."""
+
+    name: bytes
+    argv: list[bytes]
+    caller: Session
+    is_function: bool
+    may_write: bool
+    started_s: float
+    is_slow: bool = False
+    kill_reason: bytes | None = None
+
+
+class Scripts:
+    """The host of the sandbox, one for each engine. There is no Lua until a script is run."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._keyspace = engine.keyspace
+        self._sandbox: Sandbox | None = None
+        self._evaluated: dict[bytes, Script] = {}  # by SHA1, those used last at the end
+        self._session: Session | None = None
+        self.running: Running | None = None
+        self._next_tick_s = 0.0
+        # Where others are answered while a script runs for too long.
+        self.on_slow: Callable[[], None] = _nowhere
+        self.on_slow_end: Callable[[], None] = _nowhere
+        self._calls: dict[bytes, tuple[Command, Stats]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        return self.running is not None and self.running.is_slow
+
+    @property
+    def busy_error(self) -> CommandError:
+        assert self.running is not None
+        return BUSY_FUNCTION if self.running.is_function else BUSY_EVAL
+
+    @property
+    def sandbox(self) -> Sandbox:
+        if self._sandbox is None:
+            major, minor, patch = map(int, REDIS_VERSION.split("."))
+            self._sandbox = Sandbox(
+                self,
+                REDIS_VERSION.encode(),
+                major << 16 | minor << 8 | patch,
+                self._engine.config.lua_max_memory,
+            )
+        return self._sandbox
+
+    # -- the cache ----------------------------------------------------------------------------
+
+    def load(self, text: bytes) -> bytes:
+        """SCRIPT LOAD: compile, and keep also across restarts; returns the SHA1."""
+        sha = _sha1hex(text)
+        if sha not in self._evaluated:
+            self._evaluated[sha] = self._compile(sha, text)
+        if sha not in self._keyspace.scripts:
+            self._keyspace.write_script(SCRIPT, sha, text)
+        return sha
+
+    def evaluated(self, text: bytes) -> Script:
+        """The script of EVAL."""
+        sha = _sha1hex(text)
+        script = self._evaluated.pop(sha, None) or self._compile(sha, text)
+        self._evaluated[sha] = script
+        if len(self._evaluated) > MOST_EVALUATED + len(self._keyspace.scripts):
+            self._forget_one()
+        return script
+
+    def known(self, sha: bytes) -> Script:
+        """The script of EVALSHA. Raises NOSCRIPT."""
+        script = self._evaluated.get(sha)
+        if script is not None:
+            return script
+        sha = sha.lower()
+        script = self._evaluated.get(sha)
+        if script is None:
+            text = self._keyspace.scripts.get(sha)
+            if text is None:
+                raise NO_SCRIPT
+            script = self._evaluated[sha] = self._compile(sha, text)
+        return script
+
+    def __contains__(self, sha: bytes) -> bool:
+        sha = sha.lower()
+        return sha in self._evaluated or sha in self._keyspace.scripts
+
+    def flush(self) -> None:
+        self._evaluated.clear()
+        for sha in list(self._keyspace.scripts):
+            self._keyspace.write_script(SCRIPT, sha, None)
+
+    @property
+    def count(self) -> int:
+        return len(self._evaluated.keys() | self._keyspace.scripts.keys())
+
+    def _forget_one(self) -> None:
+        for sha in self._evaluated:
+            if sha not in self._keyspace.scripts:
+                del self._evaluated[sha]
+                return
+
+    def _compile(self, sha: bytes, text: bytes) -> Script:
+        flags, body = _shebang(text)
+        try:
+            function = self.sandbox.compile(body, b"@user_script")
+        except CommandError as error:
+            raise CommandError(
+                b"ERR Error compiling script (new function): " + error.message
+            ) from None
+        return Script(sha, function, line_of_last_return(body), flags)
+
+    # -- running ------------------------------------------------------------------------------
+
+    def run(
+        self,
+        caller: Session,
+        script: Script,
+        argv: list[bytes],
+        keys: list[bytes],
+        args: list[bytes],
+        *,
+        read_only: bool,
+        is_function: bool = False,
+    ) -> Reply:
+        """Run a script. Unless it succeeds nothing has happened."""
+        may_write = script.may_write
+        if read_only and may_write:
+            if script.flags is not None:
+                raise NOT_WITH_RO
+            may_write = False
+        if may_write and script.flags is not None and self._engine.failure is not None:
+            raise self._engine.failure
+        session = self._session
+        if session is None:
+            session = self._session = Session(self._engine, NoSink(), "lua", "lua")
+        session.db, session.user = caller.db, caller.user
+        savepoint = Savepoint(self._keyspace)
+        self._next_tick_s = 0.0
+        self.running = Running(script.name, argv, caller, is_function, may_write, perf_counter())
+        result: Reply | Failure
+        try:
+            result = self.sandbox.run(script.function, keys, args, as_arguments=is_function)
+        except Killed as killed:
+            result = killed.failure
+        except BaseException:
+            savepoint.roll_back()
+            raise
+        finally:
+            was, self.running = self.running, None
+            if was.is_slow:
+                self._engine.update_gate()
+                self.on_slow_end()
+        if isinstance(result, Failure):
+            savepoint.roll_back()
+            raise _as_error(result, script)
+        savepoint.keep()
+        return result
+
+    def kill(self, *, is_function: bool) -> None:
+        """End the script that runs; what it wrote is taken back."""
+        if self.running is None:
+            raise NOT_BUSY
+        if self.running.is_function is not is_function:
+            raise self.busy_error
+        self.running.kill_reason = KILLED % (b"FUNCTION" if is_function else b"SCRIPT")
+
+    def kill_for_shutdown(self) -> None:
+        if self.running is not None:
+            self.running.kill_reason = SHUT_DOWN
+
+    # -- what scripts call (see scripting.sandbox.Host) ------------------------------------------
+
+    def call(self, argv: list[bytes]) -> Reply:
+        engine = self._engine
+        found = self._calls.get(argv[0])
+        if found is None:
+            found = self._lookup(argv)
+        command, stats = found
+        if not command.min_args <= len(argv) <= command.max_args:
+            raise WRONG_ARITY
+        flags = command.flags
+        if "noscript" in flags:
+            raise NOT_ALLOWED
+        if self.running is not None:
+            engine.check_permission(self.running.caller, command, argv)
+        if "write" in flags:
+            assert self.running is not None
+            if not self.running.may_write:
+                raise READ_ONLY
+            if engine.failure is not None:
+                raise engine.failure
+        session = self._session
+        assert session is not None
+        started_s = perf_counter()
+        if started_s > self._next_tick_s and (reason := self.tick()) is not None:
+            raise Killed(Failure(reason, None, None))
+        stats.calls += 1
+        try:
+            result = command.handler(session, argv)
+        except CommandError as error:
+            stats.failed += 1
+            engine.error_stats[error.code] += 1
+            raise
+        finally:
+            stats.ns += int((perf_counter() - started_s) * 1e9)
+        if engine.monitors.sessions:
+            engine.monitors.feed(session, command, argv)
+        return result.when_denied if isinstance(result, Block) else result
+
+    def _lookup(self, argv: list[bytes]) -> "tuple[Command, Stats]":
+        try:
+            found = self._engine.lookup(argv)
+        except CommandError:
+            raise UNKNOWN from None
+        if not found[0].subcommands and "|" not in found[0].name and len(self._calls) < 4096:
+            self._calls[argv[0]] = found
+        return found
+
+    def may_call(self, argv: list[bytes]) -> bool:
+        try:
+            command, _ = self._engine.lookup(argv)
+        except CommandError:
+            raise NO_SUCH_COMMAND from None
+        return self.running is None or self.running.caller.user.denies(command, argv) is None
+
+    def set_protocol(self, version: int) -> None:
+        if self._session is not None:
+            self._session.protocol = version
+
+    def tick(self) -> bytes | None:
+        running = self.running
+        if running is None:
+            return None  # a library that is being loaded has its own limit
+        now_s = perf_counter()
+        self._next_tick_s = now_s + TICK_S
+        elapsed_ms = (now_s - running.started_s) * 1000
+        config = self._engine.config
+        if elapsed_ms > config.lua_hard_time_limit > 0:
+            return OUT_OF_TIME
+        if elapsed_ms >= config.busy_reply_threshold > 0:
+            if not running.is_slow:
+                running.is_slow = True
+                log.warning("slow script %s: %d ms so far", running.name.decode(), elapsed_ms)
+                self._engine.update_gate()
+            self.on_slow()
+        return running.kill_reason
+
+
+def _nowhere() -> None:
+    """No sockets: nobody could ask."""
+
+
+def _as_error(failure: Failure, script: Script) -> CommandError:
+    message, source, line = failure
+    if source is None or line is None:
+        source, line = b"@user_script", script.last_return
+    return CommandError(b"%s script: %s, on %s:%d." % (message, script.name, source, line))
+
+
+def line_of_last_return(text: bytes) -> int:
+    return text.count(b"\n", 0, max(text.rfind(b"return"), 0)) + 1
+
+
+def _shebang(text: bytes) -> tuple[frozenset[bytes] | None, bytes]:
+    """The flags that the first line declares, and the script, its lines where they were."""
+    if not text.startswith(b"#!"):
+        return None, text
+    line, newline, _ = text.partition(b"\n")
+    if not newline:
+        raise CommandError("ERR Invalid script shebang")
+    engine, *options = line.split()
+    if engine != b"#!lua":
+        raise CommandError(b"ERR Unexpected engine in script shebang: " + engine)
+    flags: list[bytes] = []
+    for option in options:
+        if not option.startswith(b"flags="):
+            raise CommandError(b"ERR Unknown lua shebang option: " + option)
+        flags += [flag for flag in option[6:].split(b",") if flag]
+    for flag in flags:
+        if flag not in FLAGS:
+            raise CommandError(b"ERR Unexpected flag in script shebang: " + flag)
+    return frozenset(flags), text[len(line) :]
+
+
+def _sha1hex(text: bytes) -> bytes:
+    return hashlib.sha1(text).hexdigest().encode()
