@@ -193,6 +193,14 @@ SCRIPTS = {
     " / u: LMPOP 2 a b LEFT / u: LMPOP 1 a LEFT / u: EXISTS zz / u: TYPE zz / u: OBJECT ENCODING q"
     " / u: GET x / u: SET x 1 / u: KEYS a / u: DBSIZE / u: SINTERCARD 2 a b / u: ZUNION 1 b / "
     "u: ZUNIONSTORE w1 1 r1 / u: ZUNIONSTORE r1 1 r1 / u: ZUNIONSTORE w1 1 w2",
+    "sorting": "a: ACL SETUSER al on >p +@all ~a* %W~w / a: RPUSH a 2 1 / u: AUTH al p / "
+    "u: SORT a / u: SORT a BY a* / u: SORT a BY nosort / u: SORT a GET y / u: SORT a STORE w / "
+    "u: SORT a STORE x / u: SORT w / u: SORT_RO a GET a* / u: SORT a GET STORE BY x STORE x / "
+    "a: ACL SETUSER al %R~* / u: SORT a BY w* GET y GET x*",
+    "stores": "a: ACL SETUSER al on >p +@all ~a* / a: GEOADD a 1 1 m / u: AUTH al p / "
+    "u: GEORADIUS a 1 1 9 km STORE b / u: GEORADIUS a 1 1 9 km STORE a2 / u: GEOSEARCHSTORE b a "
+    "FROMMEMBER m BYRADIUS 1 km / u: ZUNIONSTORE b 1 a / u: XREAD STREAMS a1 b 0 0 / "
+    "u: XREADGROUP GROUP g c STREAMS a1 b 0 0 / u: BITOP NOT b a1 / u: SMOVE a1 b m",
     "channels": "a: ACL SETUSER al on >p +@all ~* &c* &d / u: AUTH al p / u: PUBLISH c1 m / "
     "u: PUBLISH x m / u: SPUBLISH x m / u: SPUBLISH d m / u: SUBSCRIBE c1 d x / u: PSUBSCRIBE c1*"
     " / u: PSUBSCRIBE x / u: SSUBSCRIBE x / u: UNSUBSCRIBE x / u: PUNSUBSCRIBE x / "
@@ -247,6 +255,28 @@ SCRIPTS = {
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_scripts(stage: Stage, script: str) -> None:
     play(stage, *script.split(" / "), leaves=("u",))  # who may not say PING, perhaps
+
+
+SCRIPT_CALLS = (
+    *("redis.call('get','a')", "redis.pcall('get','a')", "redis.call('set','b','1')"),
+    *("redis.pcall('set','b','1')", "redis.call('publish','x','1')", "redis.call('set','a','1')"),
+    *("redis.acl_check_cmd('get','a')", "redis.acl_check_cmd('set','a','1')"),
+    *("redis.acl_check_cmd('set','b','1')", "redis.call('sort','a','get','b*')"),
+)
+
+
+@pytest.mark.parametrize("call", SCRIPT_CALLS)
+def test_scripts_may_do_what_their_caller_may(stage: Stage, call: str) -> None:
+    admin, user = stage.enter(), stage.enter()
+    admin.do("ACL SETUSER al on >p +@all -get ~a &c")
+    user.do("AUTH al p")
+    user.same("EVAL", f"return {call}", 0)
+    user.same("MULTI")
+    user.same("EVAL", f"return {call}", 0)
+    user.same("EXEC")
+    user.same("EVAL", f"return {call}", 1, "b")
+    admin.same("EVAL", f"return {call}", 0)
+    admin.do("ACL LOG")
 
 
 # -- connections that end -------------------------------------------------------------------------

@@ -31,6 +31,10 @@ class Context:
         """And for the sake of which key."""
         return None
 
+    def may_read_all_keys(self, argv: list[bytes]) -> bool:
+        """Whether the command may look at keys that its arguments do not name."""
+        return True
+
 
 class Limits(Protocol):
     """What handlers may know of the configuration, always up to date."""

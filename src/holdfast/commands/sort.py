@@ -17,6 +17,8 @@ from holdfast.store.lists import List
 from holdfast.store.sets import Set
 from holdfast.store.zsets import ZSet
 
+DENIED = "ERR {} option of SORT denied due to insufficient ACL permissions."
+BY_DENIED, GET_DENIED = CommandError(DENIED.format("BY")), CommandError(DENIED.format("GET"))
 NOT_A_SCORE = CommandError("ERR One or more scores can't be converted into double")
 
 BY_AND_GET = Keys(
@@ -60,7 +62,7 @@ def sort(c: Context, argv: list[bytes]) -> Reply:
     In a pattern `*` stands for the element, and `->` leads to a field of a hash; GET # is the
     element itself. A BY pattern without `*` leaves the order as it is.
     """
-    request = _parse(argv, may_store=True)
+    request = _parse(c, argv, may_store=True)
     result = _sorted(c, argv[1], request)
     if request.target is None:
         return result
@@ -84,7 +86,7 @@ def sort_ro(c: Context, argv: list[bytes]) -> Reply:
     SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC]
         [ALPHA]
     """
-    return _sorted(c, argv[1], _parse(argv, may_store=False))
+    return _sorted(c, argv[1], _parse(c, argv, may_store=False))
 
 
 @dataclass(slots=True)
@@ -103,7 +105,7 @@ class Request:
         return slice(start, length if self.count < 0 else min(start + self.count, length))
 
 
-def _parse(argv: list[bytes], *, may_store: bool) -> Request:
+def _parse(c: Context, argv: list[bytes], *, may_store: bool) -> Request:
     request = Request()
     options = Options(argv, 2)
     while options:
@@ -120,8 +122,12 @@ def _parse(argv: list[bytes], *, may_store: bool) -> Request:
         elif word == b"BY":
             request.by = options.value()
             request.keeps_order |= _star(request.by) < 0
+            if _star(request.by) >= 0 and not c.may_read_all_keys(argv):
+                raise BY_DENIED
         elif word == b"GET":
             request.get.append(options.value())
+            if not c.may_read_all_keys(argv):
+                raise GET_DENIED
         else:
             raise SYNTAX
     return request

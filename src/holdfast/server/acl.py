@@ -96,9 +96,6 @@ def keys_in(command: Command, argv: Sequence[bytes]) -> Iterator[tuple[int, int]
             if at >= len(args):
                 break
             yield at, needs
-    if command.name == "sort":
-        for at in _stores_of_sort(args):
-            yield at, WRITE
 
 
 def _positions(spec: Keys, argv: list[bytes]) -> Sequence[int]:
@@ -115,16 +112,6 @@ def _needs_now(name: str, argv: list[bytes]) -> int:
     if name == "bitfield" and {arg.upper() for arg in argv[2:]}.isdisjoint((b"SET", b"INCRBY")):
         return READ
     return READ | WRITE
-
-
-def _stores_of_sort(argv: list[bytes]) -> Iterator[int]:
-    """No specification finds the destination of SORT."""
-    at = 2
-    while at < len(argv) - 1:
-        word = argv[at].upper()
-        if word == b"STORE":
-            yield at + 1
-        at += 1 + {b"LIMIT": 2, b"GET": 1, b"BY": 1, b"STORE": 1}.get(word, 0)
 
 
 # -- selectors ------------------------------------------------------------------------------------

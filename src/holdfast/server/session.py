@@ -117,6 +117,10 @@ class Session(Context):
     def woken_by(self) -> bytes | None:
         return None if self.waiter is None else self.waiter.woken_by
 
+    def may_read_all_keys(self, argv: list[bytes]) -> bool:
+        user = self.user
+        return user.is_unrestricted or user.may_read_all_keys(self.engine.lookup(argv)[0], argv)
+
     @property
     def monitoring(self) -> bool:
         return bool(self.gate & MONITORING)
