@@ -1,6 +1,7 @@
 """The order of requests and replies, without connections and without callers."""
 
 import ast
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,32 @@ def test_cancelled_requests_make_room_before_anyone_is_refused() -> None:
     a.settled = True
     pipeline.push(FakeSink())
     assert pipeline.requests == 2
+
+
+def test_refusing_costs_little_however_many_wait() -> None:
+    looks = 0
+
+    class Watched(FakeSink):
+        @property
+        def is_settled(self) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().is_settled
+
+    pipeline = Pipeline(max_requests=1000)
+    first, *_ = pushed(pipeline, *(Watched() for _ in range(1000)))
+    for _ in range(1000):
+        with pytest.raises(QueueFullError):
+            pipeline.push(FakeSink())
+    assert looks < 200_000
+    first.settled = True
+    got_in = FakeSink(b"late")
+    for _ in range(20):  # not the next one, maybe, but soon
+        with contextlib.suppress(QueueFullError):
+            pipeline.push(got_in)
+            break
+    assert pipeline.requests == 1000
+    assert pipeline.take().endswith(b"late")
 
 
 def test_each_request_fails_once_and_the_cancelled_not_at_all() -> None:

@@ -48,13 +48,22 @@ class Sink(ABC):
 
 
 class Pipeline:
-    __slots__ = ("_inflight", "_max_bytes", "_max_requests", "_queue", "bytes", "requests")
+    __slots__ = (
+        "_inflight",
+        "_max_bytes",
+        "_max_requests",
+        "_queue",
+        "_refusals_to_come",
+        "bytes",
+        "requests",
+    )
 
     def __init__(self, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
         self._max_requests = max_requests
         self._max_bytes = max_bytes
         self._queue: deque[Sink] = deque()
         self._inflight: deque[Sink] = deque()
+        self._refusals_to_come = 0  # before `_forget_unsent` looks again
         # Of all requests that are not over: a bound on what waits here and at the server.
         self.requests = 0
         self.bytes = 0
@@ -65,7 +74,10 @@ class Pipeline:
 
     def push(self, sink: Sink) -> None:
         if self.requests >= self._max_requests or self.bytes + sink.size > self._max_bytes:
-            self._forget_unsent()
+            if self._refusals_to_come:
+                self._refusals_to_come -= 1
+            else:
+                self._forget_unsent()
             if self.requests >= self._max_requests:
                 raise QueueFullError(f"{self.requests} requests are pending")
             if self.bytes + sink.size > self._max_bytes:
@@ -135,11 +147,16 @@ class Pipeline:
                 sink.fail(error())
 
     def _forget_unsent(self) -> None:
-        """Reclaim what cancelled and timed-out requests hold while they wait for a connection."""
+        """Reclaim what cancelled and timed-out requests hold while they wait for a connection.
+
+        To look through a long queue for everyone who is refused would make overload worse, so
+        some are refused unseen before the next look.
+        """
         for sink in self._queue:
             if sink.is_settled:
                 self._reclaim(sink)
         self._queue = deque(sink for sink in self._queue if not sink.is_settled)
+        self._refusals_to_come = len(self._queue) // 64
 
     def _reclaim(self, sink: Sink) -> None:
         self.requests -= 1
