@@ -41,7 +41,7 @@ def test_what_the_generated_tests_leave_out_refers_to_what_is_listed() -> None:
     assert references <= set(DOCUMENTED)
 
 
-def both(pair: Pair, *args: str | int) -> tuple[bytes, bytes]:
+def both(pair: Pair, *args: bytes | str | int) -> tuple[bytes, bytes]:
     return pair.ours.command(*args), pair.oracle.command(*args)
 
 

@@ -1,5 +1,7 @@
 """Commands that are refused, or have little to tell here: known like Redis's, and polite."""
 
+from collections.abc import Callable
+
 import pytest
 
 from holdfast.server.families.excluded import NO_CLUSTER, TABLE
@@ -54,7 +56,9 @@ def test_the_size_of_a_value_shows(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
-def test_waitaof_answers_when_it_is_true(start_server: type[HoldfastServer], policy: str) -> None:
+def test_waitaof_answers_when_it_is_true(
+    start_server: Callable[..., HoldfastServer], policy: str
+) -> None:
     server = start_server("--appendfsync", policy)
     client = server.client()
     client.send_command("SET", "k", "v")
@@ -68,7 +72,7 @@ def test_waitaof_answers_when_it_is_true(start_server: type[HoldfastServer], pol
 
 
 def test_a_database_in_memory_has_no_disk_to_wait_for(
-    start_server: type[HoldfastServer],
+    start_server: Callable[..., HoldfastServer],
 ) -> None:
     client = start_server(db=":memory:").client()
     assert client.command("WAITAOF", 0, 0, 0) == b"*2\r\n:0\r\n:0\r\n"

@@ -169,11 +169,11 @@ class Sketch:
         at, first, before = HEADER, 0, HEADER
         while at < end:
             code = data[at]
-            span = _span(data, at)
+            span = _SHORT_SPANS[code] or _span(data, at)
             if index < first + span:
                 break
             before = at
-            at += 2 if 0x40 <= code < 0x80 else 1
+            at += 1 if _SHORT_SPANS[code] else 2
             first += span
         else:
             raise CorruptError
@@ -220,6 +220,10 @@ def _span(data: bytes | bytearray, at: int) -> int:
     if code & 0x40:
         return ((code & 63) << 8 | data[at + 1]) + 1 if at + 1 < len(data) else REGISTERS + 1
     return code + 1
+
+
+# Of runs that are one byte long; 0 for the others. Adding looks at a thousand runs on the way.
+_SHORT_SPANS = tuple(0 if 0x40 <= code < 0x80 else _span(bytes([code]), 0) for code in range(256))
 
 
 def _run(holds: int, length: int) -> bytes:
