@@ -1,7 +1,8 @@
 """Users and their rules written out: ACL LIST, GETUSER, files. Reading them is in acl.py."""
 
 from holdfast.commands.table import CATEGORIES
-from holdfast.server.acl import READ, Selector, User, all_commands
+from holdfast.server.acl import Selector, User, all_commands
+from holdfast.server.acl_touches import READ, WRITE
 
 
 def flags_of(user: User) -> list[bytes]:
@@ -37,8 +38,7 @@ def _selector(selector: Selector) -> bytes:
 def keys_of(selector: Selector) -> bytes:
     if selector.all_keys:
         return b"~*"
-    prefixes = (b"", b"%R~", b"%W~", b"~")
-    assert READ == 1, "the prefixes stand in this order"
+    prefixes = {0: b"", READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
     return b" ".join(prefixes[permitted] + name for name, permitted in selector.keys.items())
 
 

@@ -61,7 +61,10 @@ def configured_users(config: Config) -> dict[bytes, User]:
     if not config.aclfile:
         for name, *rules in config.user:
             try:
-                _define(users, name, rules, config, is_first=name not in users)
+                if name in users and name != b"default":
+                    raise RuleError(DUPLICATE)
+                # The default user is there already, and begins anew.
+                _define(users, name, [b"reset", *rules] if name in users else rules, config)
             except RuleError as error:
                 raise ConfigError(f"user {_shown(name)}: {_reason(error)}") from None
         return users
@@ -81,17 +84,11 @@ def _default(config: Config) -> User:
     return user
 
 
-def _define(
-    users: dict[bytes, User], name: bytes, rules: list[bytes], config: Config, *, is_first: bool
-) -> None:
+def _define(users: dict[bytes, User], name: bytes, rules: list[bytes], config: Config) -> None:
     if has_blanks(name):
         raise RuleError("the name contains invalid characters")
     all_channels = config.acl_pubsub_default == "allchannels"
     user = User(name, all_channels=all_channels)
-    if name == b"default":
-        user = user.changed((b"reset",), all_channels=all_channels)
-    elif not is_first:
-        raise RuleError(DUPLICATE)
     users[name] = user.changed(with_selectors_joined(rules), all_channels=all_channels)
 
 
@@ -112,7 +109,7 @@ def users_in_file(config: Config) -> dict[bytes, User]:
         try:
             if name in users:
                 raise RuleError(DUPLICATE)
-            _define(users, name, rules, config, is_first=True)
+            _define(users, name, rules, config)
         except RuleError as error:
             errors.append(f"{where}{_reason(error)}. ")
     if errors:
