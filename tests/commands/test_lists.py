@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import hiredis
 import pytest
 
-from holdfast.store.keyspace import MISS, NEW, Database
+from holdfast.store.database import Database
+from holdfast.store.events import MISS, NEW
 from tests.blocking.talk import block
 from tests.harness import RawClient, RedisServer
 from tests.harness.in_process import InProcess

@@ -17,9 +17,11 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.store import chunks, fold, journal, lists, store
+from holdfast.store.database import Database
+from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import GENERIC, HASH, LIST, SET, ZSET, Database, Key
+from holdfast.store.keys import Key
 from holdfast.store.lists import List
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore

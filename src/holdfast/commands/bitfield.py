@@ -8,7 +8,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import Reply
-from holdfast.store.keyspace import STRING
+from holdfast.store.events import STRING
 
 BAD_TYPE = CommandError(
     "ERR Invalid bitfield type. Use something like i16 u8."

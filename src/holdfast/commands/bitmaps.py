@@ -14,7 +14,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, many, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import Reply
-from holdfast.store.keyspace import GENERIC, STRING
+from holdfast.store.events import GENERIC, STRING
 
 BAD_BIT = CommandError("ERR bit is not an integer or out of range")
 NOT_A_BIT = CommandError("ERR The bit argument must be 1 or 0.")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.resp import NULL_ARRAY, Reply
-from holdfast.store.keyspace import Database, Keyspace
+from holdfast.store.database import Database
+from holdfast.store.keyspace import Keyspace
 
 
 class Context:

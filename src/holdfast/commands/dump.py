@@ -10,8 +10,9 @@ from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import OK, Reply
 from holdfast.store import rdb
+from holdfast.store.events import GENERIC
 from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import GENERIC, Keyspace
+from holdfast.store.keyspace import Keyspace
 from holdfast.store.lists import List
 from holdfast.store.rdb_streams import StreamData
 from holdfast.store.sets import Set

@@ -7,7 +7,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
-from holdfast.store.keyspace import GENERIC
+from holdfast.store.events import GENERIC
 
 NX_WITH_OTHERS = CommandError("ERR NX and XX, GT or LT options at the same time are not compatible")
 GT_WITH_LT = CommandError("ERR GT and LT options at the same time are not compatible")

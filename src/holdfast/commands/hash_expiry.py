@@ -10,8 +10,8 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
+from holdfast.store.events import HASH
 from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import HASH
 
 TIME_NEGATIVE = CommandError("ERR invalid expire time, must be >= 0")
 FIELDS_MISSING = CommandError(

@@ -13,8 +13,8 @@ from holdfast.commands.encodings import is_listpack
 from holdfast.commands.table import command, one
 from holdfast.errors import NOT_A_FLOAT, SYNTAX, CommandError
 from holdfast.resp import OK, Reply
+from holdfast.store.events import HASH
 from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import HASH
 
 NOT_AN_INTEGER_FIELD = CommandError("ERR hash value is not an integer")
 NOT_A_FLOAT_FIELD = CommandError("ERR hash value is not a float")

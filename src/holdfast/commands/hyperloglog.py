@@ -10,8 +10,9 @@ from holdfast.commands.table import Keys, command, many, one
 from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import OK, Reply
 from holdfast.store import hll
+from holdfast.store.events import STRING
 from holdfast.store.hll import Sketch
-from holdfast.store.keyspace import STRING, Key
+from holdfast.store.keys import Key
 
 NOT_ONE = CommandError("WRONGTYPE Key is not a valid HyperLogLog string value.")
 CORRUPT = CommandError("INVALIDOBJ Corrupted HLL object detected")

@@ -8,7 +8,8 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import OK, Reply, Simple
-from holdfast.store.keyspace import GENERIC, Database
+from holdfast.store.database import Database
+from holdfast.store.events import GENERIC
 
 SAME_OBJECT = CommandError("ERR source and destination objects are the same")
 NO_SUCH_DATABASE = CommandError("ERR DB index is out of range")

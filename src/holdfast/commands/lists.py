@@ -18,7 +18,8 @@ from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
-from holdfast.store.keyspace import LIST, Key
+from holdfast.store.events import LIST
+from holdfast.store.keys import Key
 from holdfast.store.lists import List
 from holdfast.store.ops import ChangeLog
 

@@ -8,7 +8,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply
-from holdfast.store.keyspace import STRING
+from holdfast.store.events import STRING
 
 WOULD_OVERFLOW = CommandError("ERR increment or decrement would overflow")
 DECREMENT_OVERFLOW = CommandError("ERR decrement would overflow")

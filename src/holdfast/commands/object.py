@@ -9,7 +9,7 @@ from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import Key
+from holdfast.store.keys import Key
 from holdfast.store.sets import Set
 from holdfast.store.streams import Stream
 from holdfast.store.zsets import ZSet

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from holdfast.commands.context import Context
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply
-from holdfast.store.keyspace import GENERIC, ZSET
+from holdfast.store.events import GENERIC, ZSET
 from holdfast.store.zsets import Entry, LexCut, ScoreCut, ZSet
 
 NOT_A_SCORE_RANGE = CommandError("ERR min or max is not a float")

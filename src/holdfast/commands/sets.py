@@ -17,7 +17,7 @@ from holdfast.commands.encodings import is_intset
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import Reply, SetReply
-from holdfast.store.keyspace import GENERIC, SET
+from holdfast.store.events import GENERIC, SET
 from holdfast.store.sets import Set
 
 NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")

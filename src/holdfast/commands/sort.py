@@ -11,8 +11,8 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import Keys, command, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import Reply
+from holdfast.store.events import GENERIC, LIST
 from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import GENERIC, LIST
 from holdfast.store.lists import List
 from holdfast.store.sets import Set
 from holdfast.store.zsets import ZSet

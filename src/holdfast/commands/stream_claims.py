@@ -17,7 +17,7 @@ from holdfast.commands.stream_ids import (
 from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
-from holdfast.store.keyspace import STREAM
+from holdfast.store.events import STREAM
 from holdfast.store.stream_groups import Group, Pending
 from holdfast.store.stream_ids import MAX_ID, signed, text_of
 from holdfast.store.streams import Stream

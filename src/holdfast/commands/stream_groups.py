@@ -8,7 +8,8 @@ from holdfast.commands.stream_ids import c_string, parse_bound, parse_id
 from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store.keyspace import STREAM, Key
+from holdfast.store.events import STREAM
+from holdfast.store.keys import Key
 from holdfast.store.stream_groups import Group
 from holdfast.store.streams import Stream
 

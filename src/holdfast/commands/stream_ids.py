@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from holdfast.commands.context import Context
 from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import Reply
-from holdfast.store.keyspace import Key
+from holdfast.store.keys import Key
 from holdfast.store.stream_entries import Entry
 from holdfast.store.stream_groups import Group
 from holdfast.store.stream_ids import MAX_ID, MAX_SEQUENCE, id_of, text_of

@@ -20,7 +20,7 @@ from holdfast.commands.stream_ids import (
 from holdfast.commands.table import Keys, command
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, Pairs, Reply
-from holdfast.store.keyspace import STREAM
+from holdfast.store.events import STREAM
 from holdfast.store.stream_groups import Consumer, Group
 from holdfast.store.stream_ids import MAX_ID, text_of
 from holdfast.store.streams import Stream

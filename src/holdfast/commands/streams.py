@@ -18,7 +18,7 @@ from holdfast.commands.stream_ids import (
 from holdfast.commands.table import command, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
-from holdfast.store.keyspace import STREAM
+from holdfast.store.events import STREAM
 from holdfast.store.stream_entries import NODE_ENTRIES
 from holdfast.store.stream_ids import MAX_ID, parts_of, text_of
 from holdfast.store.streams import Stream

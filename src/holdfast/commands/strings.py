@@ -8,7 +8,8 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, many, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store.keyspace import GENERIC, STRING, Key
+from holdfast.store.events import GENERIC, STRING
+from holdfast.store.keys import Key
 
 OFFSET_OUT_OF_RANGE = CommandError("ERR offset is out of range")
 TOO_LONG = CommandError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")

@@ -15,7 +15,7 @@ from holdfast.commands.scores import (
 from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import Reply
-from holdfast.store.keyspace import ZSET
+from holdfast.store.events import ZSET
 from holdfast.store.zsets import Entry, ZSet
 
 LIMIT_BY_INDEX = CommandError(

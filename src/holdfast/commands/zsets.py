@@ -20,7 +20,8 @@ from holdfast.commands.scores import entries_reply, may_change, parse_score, put
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
-from holdfast.store.keyspace import ZSET, Key
+from holdfast.store.events import ZSET
+from holdfast.store.keys import Key
 from holdfast.store.zsets import Entry, ZSet
 
 NX_AND_XX = CommandError("ERR XX and NX options at the same time are not compatible")

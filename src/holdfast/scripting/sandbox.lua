@@ -51,8 +51,7 @@ local function watch()
   local now = clock()
   if now - last_look < 0.001 then return end
   last_look = now
-  local verdict = tick()
-  if verdict then die(verdict) end
+  if tick() then die(true) end -- Python knows why: a text would need memory
   sethook(watch, "", count("count") > 65536 and 50 or 1000)
 end
 
@@ -60,6 +59,33 @@ local function check_memory()
   if count("count") > soft_limit_kb then
     count("collect")
     if count("count") > soft_limit_kb then error("not enough memory", 0) end
+  end
+end
+
+-- What is called from C, and calls C that calls it, takes of C's stack, which has no guard.
+local DEEPEST_C = 150
+local depth = 0
+
+local function unnested(before, ...)
+  depth = before
+  return ...
+end
+
+local function nested(body)
+  return function(...)
+    local before = depth
+    if before >= DEEPEST_C then error("C stack overflow", 2) end
+    depth = before + 1
+    return unnested(before, body(...))
+  end
+end
+
+-- Python's functions that give back texts: where memory is short they are not begun.
+for name in ("acl_check find log pack sha1hex strtod unpack"):gmatch("%S+") do
+  local body = python[name]
+  python[name] = function(...)
+    if count("count") > soft_limit_kb then check_memory() end
+    return body(...)
   end
 end
 
@@ -159,7 +185,7 @@ local function built(value, kind, ...)
   if kind == ARRAY then return { ... } end
   if kind == ERROR then return { err = value, ignore_error_stats_update = true } end
   if kind == LACK then error("not enough memory", 0) end
-  die(value)
+  die(true)
 end
 
 local function answered(value, kind, ...)
@@ -278,9 +304,9 @@ setmetatable(G, {
 
 function G.pcall(...)
   if select("#", ...) == 0 then error("bad argument #1 to 'pcall' (value expected)", 2) end
-  return caught(raw.pcall(...))
+  return caught(unnested(depth, raw.pcall(...)))
 end
-function G.xpcall(body, handler) return resumed(raw.xpcall(body, handler)) end
+function G.xpcall(body, handler) return resumed(unnested(depth, raw.xpcall(body, handler))) end
 
 function G.pairs(subject)
   if behind[subject] then return iterate(subject) end
@@ -309,21 +335,24 @@ end
 
 -- Text only: there is no check of bytecode that could be relied upon.
 function G.loadstring(text, name) return raw.load(text, name or text, "t", ENV) end
-function G.load(pieces, name) return raw.load(pieces, name or "=(load)", "t", ENV) end
+G.load = nested(function(pieces, name) return raw.load(pieces, name or "=(load)", "t", ENV) end)
 
 local routines = only(coroutine, "status running yield")
 routines.create = raw.create
-function routines.resume(...) return resumed(raw.resume(...)) end
+local resume = nested(raw.resume)
+function routines.resume(...) return resumed(resume(...)) end
 function routines.wrap(body)
   local routine = raw.create(body)
-  return function(...) return unwrapped(resumed(raw.resume(routine, ...))) end
+  return function(...) return unwrapped(resumed(resume(routine, ...))) end
 end
 
-local tables = only(table, "concat foreach foreachi getn maxn remove")
+local tables = only(table, "concat getn maxn remove")
+local sort = nested(table.sort)
 function tables.sort(list, ...)
   if type(list) == "table" and #list > 10000 then watch() end
-  return table.sort(list, ...)
+  return sort(list, ...)
 end
+tables.foreach, tables.foreachi = nested(table.foreach), nested(table.foreachi)
 function tables.insert(list, ...)
   if behind[list] then error(READ_ONLY, 0) end
   return raw.insert(list, ...)
@@ -359,7 +388,7 @@ end
 function maths.randomseed(number) seed(math.floor(number)) end
 
 python.fail, python.watch, python.null = fail, watch, newproxy(false)
-python.bad_argument = bad_argument
+python.bad_argument, python.nested = bad_argument, nested
 local strings = libraries.strings(string, python)
 local text_meta = raw.getmetatable("")
 text_meta.__index = strings
@@ -466,6 +495,7 @@ end
 
 -- First whether it went well, then whether the rest is flat values or a table of them.
 local function finished(ok, value)
+  depth = 0
   sethook(watch, "", 1000)
   if ok then
     local kind = type(value)
@@ -483,6 +513,7 @@ local function finished(ok, value)
     dead = nil
     return 4, why, dead_source, dead_line
   end
+  if type(value) ~= "table" then return 3, "ERR " .. tostring(presentable(value)), nil, nil end
   return 3, value.err, value.source, value.line
 end
 

@@ -81,6 +81,7 @@ class Sandbox:
     def __init__(self, host: Host, version: bytes, version_number: int, max_bytes: int) -> None:
         self._host = host
         self._raised: BaseException | None = None
+        self._verdict: bytes | None = None
         self._lua = LuaRuntime(
             encoding=None,
             unpack_returned_tuples=True,
@@ -129,6 +130,8 @@ class Sandbox:
 
     def compile(self, text: bytes, name: bytes) -> Any:
         """The function of a script. Raises CommandError with what Lua says."""
+        if not self._has_room(len(text)):
+            raise CommandError("not enough memory")
         result = self._compile(text, name)
         if isinstance(result, tuple):
             raise CommandError(result[1].replace(b"\r", b" ").replace(b"\n", b" "))
@@ -140,6 +143,9 @@ class Sandbox:
     ) -> Reply | Failure:
         """Run a script. Raises Killed, or whatever the host raised to end it."""
         self._setresp(2)
+        self._verdict = None
+        if not self._has_room(_size(tuple(keys)) + _size(tuple(args))):
+            return Failure(b"ERR not enough memory", None, None)
         try:
             if len(keys) + len(args) <= MOST_VALUES:
                 result = self._run(function, as_arguments, len(keys), *keys, *args)
@@ -163,7 +169,8 @@ class Sandbox:
             raised, self._raised = self._raised, None
             if raised is not None:
                 raise raised
-            raise Killed(Failure(*result[1:4]))
+            assert self._verdict is not None
+            raise Killed(Failure(self._verdict, result[2], result[3]))
         return Failure(*result[1:4])
 
     # -- called from Lua: none of these may raise ------------------------------------------------
@@ -192,22 +199,30 @@ class Sandbox:
             return (error.with_traceback(None).message, ERROR)
         except BaseException as error:  # noqa: BLE001 - an exception must not become a Lua value
             self._raised = error
-            return (b"the server failed", KILLED)
+            return (None, KILLED)
 
     def _call_many(self, args: Any) -> Any:
         """More arguments than can be passed by themselves."""
         return self._call(*args.values())
 
+    def _has_room(self, nbytes: int) -> bool:
+        """Whether so much can be handed to Lua. From outside of it, a failure would be the end."""
+        if self._lua.get_memory_used() + 2 * nbytes > self._max_bytes:
+            self._lua.gccollect()
+        return bool(self._lua.get_memory_used() + 2 * nbytes <= self._max_bytes)
+
     def _is_too_much(self, reply: Reply) -> bool:
         size = _size(reply)
         return size > LARGE_REPLY and self._lua.get_memory_used() + 2 * size > self._max_bytes
 
-    def _tick(self) -> Any:
+    def _tick(self) -> bool:
+        """Whether the script has to end. Returns no text: where memory is short that could fail."""
         try:
-            return self._host.tick()
+            self._verdict = self._host.tick()
         except BaseException as error:  # noqa: BLE001 - as above
             self._raised = error
-            return b"the server failed"
+            return True
+        return self._verdict is not None
 
     def _acl_check(self, *args: Any) -> Any:
         try:
@@ -221,7 +236,7 @@ class Sandbox:
             return (error.message, ERROR)
         except BaseException as error:  # noqa: BLE001 - as above
             self._raised = error
-            return (b"the server failed", KILLED)
+            return (None, KILLED)
 
     def _setresp(self, version: int) -> None:
         self._host.set_protocol(version)

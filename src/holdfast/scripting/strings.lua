@@ -4,7 +4,8 @@
 local string, python = ...
 
 local byte, char, raw_find, raw_match = string.byte, string.char, string.find, string.match
-local raw_gmatch, raw_gsub, raw_rep, sub = string.gmatch, string.gsub, string.rep, string.sub
+local raw_gmatch, raw_rep, sub = string.gmatch, string.rep, string.sub
+local raw_gsub = python.nested(string.gsub)
 local type, tostring, select, unpack, concat = type, tostring, select, unpack, table.concat
 local watch = python.watch
 
@@ -15,6 +16,7 @@ local strings = {}
 for name in raw_gmatch("byte char dump format len lower reverse sub upper", "%S+") do
   strings[name] = string[name]
 end
+strings.format = python.nested(string.format) -- calls __tostring
 
 function strings.rep(...)
   local text, count = ...

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.server.connection import Connection
 from holdfast.server.output import WireSession
+from holdfast.server.turn import Batch
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
@@ -102,6 +103,7 @@ class BusyDesk:
         self._next_s = now_s + PERIOD_S
         if not self._handlers:
             self._take_signals()
+            self._let_earlier_go()
         poll = select.poll()
         for fd in self._listening:
             poll.register(fd, select.POLLIN)
@@ -116,6 +118,18 @@ class BusyDesk:
                 self._accept(self._listening[fd])
             else:
                 self._read(clients[fd])
+
+    def _let_earlier_go(self) -> None:
+        """The turn in which the script began: others were answered in it, and wait."""
+        turn, running = self._engine.turn, self._engine.scripts.running
+        assert running is not None
+        batch: Batch = []
+        running.savepoint.let_earlier_go(lambda: batch.extend(turn.end_early()))
+        for session, out in batch:
+            if isinstance(session.sink, Connection):
+                self._send(session.sink, out)
+            else:
+                session.sink.deliver(out)
 
     def _clients(self) -> list[Connection]:
         """Those who can be answered out of turn: nothing is owed to them that must come first."""
@@ -139,19 +153,28 @@ class BusyDesk:
             if not data:
                 return  # that it left is for the loop to hear
             connection.data_received(data)
-            replies = self._engine.turn.take(session)
-            if session.closing:
-                connection.deliver(replies)
-                return
-            joined = b"".join(replies)
-            sent = sock.send(joined, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) if joined else 0
-            session.delivered(sent, 0)
-            if sent < len(joined):
-                connection.deliver([joined[sent:]])
         except OSError:
             return  # the loop will see it, too
         finally:
             sock.detach()
+        self._send(connection, self._engine.turn.take(session))
+
+    def _send(self, connection: Connection, replies: list[bytes]) -> None:
+        """Past the loop, if that is possible; what is left, and the rest of it, goes the usual way."""
+        session = connection.session
+        joined = b"".join(replies)
+        if joined and connection.has_plain_socket and not session.closing:
+            sock = socket.socket(fileno=session.fd)
+            try:
+                sent = sock.send(joined, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                session.delivered(sent, 0)
+                joined = joined[sent:]
+            except OSError:
+                pass
+            finally:
+                sock.detach()
+        if joined:
+            connection.deliver([joined])
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS):

@@ -39,8 +39,8 @@ from holdfast.server.tracking import Tracking
 from holdfast.server.turn import Turn
 from holdfast.server.users import Users
 from holdfast.server.waiters import Waiter, Waiters
+from holdfast.store.database import Database
 from holdfast.store.file import FileError
-from holdfast.store.keyspace import Database
 from holdfast.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.store.keyspace import (
+from holdfast.store.database import Database
+from holdfast.store.events import (
     EVICTED,
     EXPIRED,
     GENERIC,
@@ -14,7 +15,6 @@ from holdfast.store.keyspace import (
     STREAM,
     STRING,
     ZSET,
-    Database,
 )
 
 if TYPE_CHECKING:

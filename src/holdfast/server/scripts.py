@@ -82,6 +82,7 @@ class Running:
     is_function: bool
     may_write: bool
     started_s: float
+    savepoint: Savepoint
     is_slow: bool = False
     kill_reason: bytes | None = None
 
@@ -213,7 +214,9 @@ class Scripts:
         session.db, session.user = caller.db, caller.user
         savepoint = Savepoint(self._keyspace)
         self._next_tick_s = 0.0
-        self.running = Running(script.name, argv, caller, is_function, may_write, perf_counter())
+        self.running = Running(
+            script.name, argv, caller, is_function, may_write, perf_counter(), savepoint
+        )
         result: Reply | Failure
         try:
             result = self.sandbox.run(script.function, keys, args, as_arguments=is_function)

@@ -9,7 +9,7 @@ from holdfast.commands.table import Command
 from holdfast.errors import CommandError
 from holdfast.resp import Reply, Several, encode2, encode3
 from holdfast.server.unasked import NOTHING
-from holdfast.store.keyspace import Database
+from holdfast.store.database import Database
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine

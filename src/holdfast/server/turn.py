@@ -32,7 +32,7 @@ Done = Callable[[Exception | None], object]
 CHECKPOINT_PAGES = 4096  # 16 MB of WAL
 
 # A disk that usually syncs faster than this is waited for on the loop: handing over to a thread
-# and back costs more than is gained meanwhile (see docs/decisions/0003-where-to-wait-for-the-disk.md).
+# and back costs more than is gained meanwhile. See decision 3 in docs/decisions.
 SYNC_HERE_BELOW_S = 0.001
 
 
@@ -88,6 +88,7 @@ class Turn:
         self._workers: tuple[Worker, ...] = ()
         self._usual_sync_s = 0.0  # a running average
         self._landed: asyncio.Future[None] | None = None
+        self._flying: Batch = []  # what waits for the sync in flight
         self.syncs = self.checkpoints = 0
         self.must_sync = False  # somebody asked whether this turn's writes are on disk
         self.refuses_writes = False  # the engine does: nothing can be committed
@@ -142,6 +143,19 @@ class Turn:
         self._sessions.append(session)
         if not self._scheduled:
             self.schedule()
+
+    def end_early(self) -> Batch:
+        """In the middle of a turn that does not end: all that there is so far is committed and
+        synced, and may leave, also what waits for a sync in flight."""
+        self.commit_early()
+        self._store.sync()
+        batch = [(session, session.out) for session in self._sessions]
+        for session, _ in batch:
+            session.out = []
+        self._sessions = []
+        in_flight = list(self._flying)
+        self._flying.clear()
+        return in_flight + batch
 
     def take(self, session: "Session") -> list[bytes]:
         """What a session was to be sent. For those who are answered in the middle of a turn."""
@@ -220,6 +234,7 @@ class Turn:
         self._unsynced = False
         if self._checkpoint is Checkpoint.REST_IS_DUE:
             self._checkpoint = Checkpoint.EMPTYING_WAL
+            self._flying = batch
             self._submit(0, self._store.sync_and_checkpoint, partial(self._synced, batch))
         elif self._usual_sync_s < SYNC_HERE_BELOW_S:
             error: Exception | None = None
@@ -229,6 +244,7 @@ class Turn:
                 error = failed
             self._synced(batch, error)
         else:
+            self._flying = batch
             self._submit(0, self._timed_sync, partial(self._synced, batch))
 
     def _timed_sync(self) -> None:

@@ -12,7 +12,7 @@ from holdfast.commands.context import Block
 from holdfast.commands.table import Command
 from holdfast.errors import CommandError
 from holdfast.server.session import Session
-from holdfast.store.keyspace import Database
+from holdfast.store.database import Database
 
 TOO_MANY = CommandError("ERR too many blocked clients")
 

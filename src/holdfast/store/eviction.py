@@ -6,7 +6,8 @@ Memory is a cache: a forgotten key is loaded again on its next use. This never d
 import random
 from typing import Protocol
 
-from holdfast.store.keyspace import Key, Keyspace
+from holdfast.store.keys import Key
+from holdfast.store.keyspace import Keyspace
 
 SAMPLES = 8  # of which the one not used for longest goes
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from holdfast.store.hashes import Hash
 
 if TYPE_CHECKING:
-    from holdfast.store.keyspace import Database, Key, Keyspace
+    from holdfast.store.database import Database
+    from holdfast.store.keys import Key
+    from holdfast.store.keyspace import Keyspace
 
 
 def _expires_at_ms(key: "Key") -> int | None:

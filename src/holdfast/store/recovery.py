@@ -2,7 +2,8 @@
 
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Journal
-from holdfast.store.keyspace import Key, Keyspace, Space
+from holdfast.store.keys import Key, Space
+from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, SCRIPTS, SPACES, STRINGS, Op
 from holdfast.store.tables import Tables
 from holdfast.store.types import APPLY, COLLECTIONS, Value

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.store.keyspace import Space
+    from holdfast.store.keys import Space
 
 _id = itemgetter(0)
 

@@ -4,9 +4,11 @@ Values report their steps back to `keyspace.undo`; what the world would hear of 
 notifications, watchers, messages) is kept until it is certain that it happened.
 """
 
+from collections.abc import Callable
 from functools import partial
 
-from holdfast.store.keyspace import Database, Keyspace
+from holdfast.store.database import Database
+from holdfast.store.keyspace import Keyspace
 
 
 class Savepoint:
@@ -30,6 +32,15 @@ class Savepoint:
     @property
     def has_written(self) -> bool:
         return len(self._undo) > 1
+
+    def let_earlier_go(self, commit: Callable[[], None]) -> None:
+        """Commit what was there before, alone."""
+        keyspace = self._keyspace
+        own = self._ops[self._undo[0][2] :]
+        del self._ops[self._undo[0][2] :]
+        commit()
+        self._ops = keyspace.ops = own
+        self._undo[0] = (_truncate, own, 0)
 
     def keep(self) -> None:
         """It happened: now everybody may know."""

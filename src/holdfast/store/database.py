@@ -1,0 +1,332 @@
+"""One database: how commands find keys and change what they hold, and who hears of it.
+
+Nothing here knows commands, clients or SQL. Cold keys, row operations and what belongs to all
+databases together are the keyspace's.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from holdfast.errors import WRONG_TYPE
+from holdfast.store.events import EXPIRED, GENERIC, HASH, MISS, NEW
+from holdfast.store.hashes import Hash
+from holdfast.store.keys import Key, Space
+from holdfast.store.ops import SPACES, STRINGS
+from holdfast.store.streams import Stream
+from holdfast.store.types import Collection, Value
+
+if TYPE_CHECKING:
+    from holdfast.store.keyspace import Keyspace
+
+Kind = TypeVar("Kind", bound=Collection)
+
+
+class Watcher(Protocol):
+    """Who asked (WATCH) to learn that a key changed."""
+
+    watch_broken: bool
+
+
+class Database:
+    """One of the sixteen. Stays when its space is flushed or swapped."""
+
+    __slots__ = ("awaited", "index", "keyspace", "space", "watched")
+
+    def __init__(self, keyspace: "Keyspace", index: int, space: Space) -> None:
+        self.keyspace = keyspace
+        self.index = index
+        self.space = space
+        self.watched: dict[bytes, set[Watcher]] = {}
+        # Names that somebody blocks on; the engine owns the content.
+        self.awaited: dict[bytes, object] = {}
+
+    def __len__(self) -> int:
+        return len(self.space)
+
+    # -- finding ------------------------------------------------------------------------------
+
+    def find(self, name: bytes) -> Key | None:
+        """The living key of that name, from memory or the file. The one judge of liveness."""
+        space = self.space
+        key = space.keys.get(name)
+        keyspace = self.keyspace
+        if key is None and (not space.cold or (key := keyspace.load(space, name)) is None):
+            return None
+        if key.expires_at_ms is not None and key.expires_at_ms <= keyspace.now_ms:
+            self.expire(key)
+            return None
+        if keyspace.has_expiring_fields and type(key.value) is Hash:
+            self.expire_fields(key, sys.maxsize)
+            if not key.value:
+                return None
+        key.accessed_s = keyspace.now_s
+        return key
+
+    def peek(self, name: bytes) -> Key | None:
+        """`find`, but looking at a key this way is no use of it: OBJECT, TYPE, TTL."""
+        hot = self.space.keys.get(name)
+        accessed_s = self.keyspace.now_s if hot is None else hot.accessed_s
+        key = self.find(name)
+        if key is not None:
+            key.accessed_s = accessed_s
+        return key
+
+    def read(self, name: bytes, *, is_use: bool = True) -> Key | None:
+        """`find` or `peek`, for commands that read: counts hits and misses."""
+        key = self.find(name) if is_use else self.peek(name)
+        if key is not None:
+            self.keyspace.hits += 1
+        else:
+            self.keyspace.misses += 1
+            self.notify(name, b"keymiss", MISS)
+        return key
+
+    def read_string(self, name: bytes) -> bytes | None:
+        """None when missing; WRONGTYPE when it is something else."""
+        key = self.read(name)
+        if key is None:
+            return None
+        value = key.value
+        if type(value) is bytes:
+            return value
+        raise WRONG_TYPE
+
+    def read_as(self, name: bytes, kind: type[Kind]) -> Kind | None:
+        """`read_string`, for collections."""
+        key = self.read(name)
+        if key is None:
+            return None
+        value = key.value
+        if isinstance(value, kind):
+            return value
+        raise WRONG_TYPE
+
+    def find_string(self, name: bytes) -> tuple[Key, bytes] | None:
+        """For commands that change the string and keep its expiry."""
+        key = self.find(name)
+        if key is None:
+            return None
+        value = key.value
+        if type(value) is bytes:
+            return key, value
+        raise WRONG_TYPE
+
+    def find_as(self, name: bytes, kind: type[Kind]) -> tuple[Key, Kind] | None:
+        """For commands that change a collection and then need its key."""
+        key = self.find(name)
+        if key is None:
+            return None
+        value = key.value
+        if isinstance(value, kind):
+            return key, value
+        raise WRONG_TYPE
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def set_string(
+        self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, keep_ttl: bool = False
+    ) -> Key:
+        """Whatever the name held before, it is this string now."""
+        key = self.find(name)
+        if key is None:
+            return self.create(name, value, expires_at_ms)
+        old = key.value
+        if type(old) is not bytes:
+            if keep_ttl:
+                expires_at_ms = key.expires_at_ms
+            self.remove(key)
+            return self.create(name, value, expires_at_ms, is_new=False)
+        self.replace(key, value, old)
+        if not keep_ttl and key.expires_at_ms != expires_at_ms:
+            self.set_expiry(key, expires_at_ms)
+        return key
+
+    def replace(self, key: Key, value: bytes, old: bytes) -> None:
+        """Another value for the string that the key holds; its expiry stays."""
+        keyspace = self.keyspace
+        key.value = value
+        keyspace.ops.append((STRINGS, key.id, None, value))
+        keyspace.used_bytes += len(value) - len(old)
+        if keyspace.undo is not None:
+            keyspace.undo.append((keyspace.put_back, key, old))
+
+    def create(
+        self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, is_new: bool = True
+    ) -> Key:
+        """A new string key; the name must be free, and `is_new` says whether it was before."""
+        key = self._new(name, value, expires_at_ms)
+        self.keyspace.ops.append((STRINGS, key.id, None, value))
+        if is_new:
+            self.notify(name, b"new", NEW)
+        return key
+
+    def create_as(self, name: bytes, kind: type[Kind], *, is_new: bool = True) -> tuple[Key, Kind]:
+        """A new, empty collection; the caller fills it at once. See `create`."""
+        value = kind(self.keyspace.next_id)
+        key = self._new(name, value, None)
+        if is_new:
+            self.notify(name, b"new", NEW)
+        return key, value
+
+    def copy(self, key: Key, name: bytes) -> Key:
+        """A new key here with the same value and expiry; the name must be free."""
+        keyspace = self.keyspace
+        if isinstance(key.value, bytes):
+            return self.create(name, key.value, key.expires_at_ms)
+        ops, row_at = keyspace.ops, len(keyspace.ops)
+        value = key.value.copy(keyspace.next_id, keyspace)
+        twin = self._new(name, value, key.expires_at_ms)
+        ops.insert(row_at, ops.pop())  # recovery has to hear of a key before its elements
+        keyspace.watch_fields(twin)
+        self.notify(name, b"new", NEW)
+        return twin
+
+    def set_expiry(self, key: Key, expires_at_ms: int | None) -> None:
+        keyspace = self.keyspace
+        keyspace.remember(key)
+        key.expires_at_ms = expires_at_ms
+        keyspace.write_row(key)
+        if expires_at_ms is not None:
+            keyspace.expiring.push(key)
+
+    def remove(self, key: Key) -> None:
+        keyspace = self.keyspace
+        keyspace.remember(key)
+        keyspace.detach(key)
+        keyspace.write_row(key, gone=True)
+        self.wake_readers(key)
+
+    def move(self, key: Key, target: "Database", name: bytes) -> None:
+        """RENAME and MOVE: the key keeps its id, so this is one row. The name must be free."""
+        keyspace = self.keyspace
+        keyspace.remember(key)
+        keyspace.detach(key)
+        self.wake_readers(key)
+        key.space, key.name = target.space, name
+        target.attach(key)
+        keyspace.write_row(key)
+        target.notify(name, b"new", NEW)
+
+    def flush(self) -> int:
+        """All keys gone, as one row operation. Returns how many there were."""
+        count = len(self)
+        for name in list(self.watched):
+            if self.find(name) is not None:
+                self.touch(name)
+        for name in list(self.awaited):
+            key = self.find(name)
+            if key is not None:
+                self.wake_readers(key)
+        if count:
+            keyspace = self.keyspace
+            keyspace.used_bytes -= self.space.nbytes
+            self.show(keyspace.new_space())
+            keyspace.dirty += count
+        return count
+
+    def swap(self, other: "Database") -> None:
+        mine, theirs = self.space, other.space
+        for database in (self, other):
+            for name in list(database.watched):
+                if self.find(name) is not None or other.find(name) is not None:
+                    database.touch(name)
+        self.show(theirs)
+        other.show(mine)
+        for database in (self, other):
+            for name in list(database.awaited):
+                self.keyspace.ready.append((database, name))
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def signal(self, name: bytes, event: bytes, kind: int) -> None:
+        """Every change of a key ends here: watchers, the change counter, notifications."""
+        keyspace = self.keyspace
+        keyspace.dirty += 1
+        if self.watched:
+            self.touch(name)
+        if keyspace.notify_kinds & kind:
+            keyspace.notify(self, name, event, kind)
+
+    def shrunk(self, key: Key, event: bytes, kind: int) -> None:
+        """`signal` for commands that take elements away: an empty collection is no key."""
+        self.signal(key.name, event, kind)
+        if not key.value:
+            self.remove(key)
+            self.notify(key.name, b"del", GENERIC)
+
+    def touch(self, name: bytes) -> None:
+        undo = self.keyspace.undo
+        for watcher in self.watched.get(name, ()):
+            if undo is not None and not watcher.watch_broken:
+                undo.append((_mend_watch, watcher, None))
+            watcher.watch_broken = True
+
+    def expire(self, key: Key) -> None:
+        self.remove(key)
+        self.keyspace.expired += 1
+        self.notify(key.name, b"expired", EXPIRED)
+
+    def expire_fields(self, key: Key, limit: int) -> int:
+        """Remove fields of a hash whose time has come, and the hash if none is left; how many."""
+        keyspace = self.keyspace
+        value = key.value
+        if type(value) is not Hash or (due := value.next_expiry_ms) is None:
+            return 0
+        if due > keyspace.now_ms:
+            return 0
+        count = value.expire_due(keyspace.now_ms, limit, keyspace)
+        self.shrunk(key, b"hexpired", HASH)
+        return count
+
+    def notify(self, name: bytes, event: bytes, kind: int) -> None:
+        keyspace = self.keyspace
+        if keyspace.notify_kinds & kind:
+            keyspace.notify(self, name, event, kind)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _new(self, name: bytes, value: Value, expires_at_ms: int | None) -> Key:
+        keyspace = self.keyspace
+        key = Key(keyspace.next_id, self.space, name, value, expires_at_ms)
+        keyspace.next_id += 1
+        key.accessed_s = keyspace.now_s
+        keyspace.created.append(key)
+        if keyspace.undo is not None:
+            keyspace.undo.append((keyspace.restore, key, None))
+        self.attach(key)
+        keyspace.write_row(key)
+        if expires_at_ms is not None:
+            keyspace.expiring.push(key)
+        return key
+
+    def attach(self, key: Key) -> None:
+        """The one place where a name comes to hold something."""
+        self.keyspace.attach(key)
+        self.wake_waiters(key)
+
+    def wake_waiters(self, key: Key) -> None:
+        """The one place where waiters wake: a name came to hold something, or there is news of a
+        stream, which may get entries and lose groups long after that."""
+        if key.name in self.awaited:
+            self.keyspace.ready.append((self, key.name))
+
+    def wake_readers(self, key: Key) -> None:
+        """Whoever waits for a stream that goes away does so no longer, if he reads for a group."""
+        if isinstance(key.value, Stream):
+            self.wake_waiters(key)
+
+    def show(self, space: Space) -> None:
+        keyspace = self.keyspace
+        if keyspace.undo is not None:
+            keyspace.undo.append((_put_space, self, self.space))
+        self.space = space
+        keyspace.ops.append((SPACES, self.index, None, space.id))
+
+
+def _put_space(database: Database, space: Space) -> None:
+    database.keyspace.used_bytes += space.nbytes - database.space.nbytes
+    database.space = space
+
+
+def _mend_watch(watcher: Watcher, _: None) -> None:
+    watcher.watch_broken = False

@@ -1,0 +1,55 @@
+"""A key in memory, and the keys that one database shows."""
+
+from holdfast.store.types import TYPE_NAMES, Value
+
+# Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
+KEY_OVERHEAD = 256
+
+
+class Key:
+    """A name's value, while it is in memory. `accessed_s` serves OBJECT IDLETIME and eviction."""
+
+    __slots__ = ("accessed_s", "expires_at_ms", "id", "name", "space", "value")
+
+    def __init__(
+        self, key_id: int, space: "Space", name: bytes, value: Value, expires_at_ms: int | None
+    ) -> None:
+        self.id = key_id
+        self.space = space
+        self.name = name
+        self.value = value
+        self.expires_at_ms = expires_at_ms
+        self.accessed_s = 0
+
+    @property
+    def is_attached(self) -> bool:
+        return self.space.keys.get(self.name) is self
+
+    @property
+    def type_name(self) -> str:
+        return TYPE_NAMES[type(self.value)]
+
+    @property
+    def nbytes(self) -> int:
+        value = self.value
+        size = len(value) if isinstance(value, bytes) else value.nbytes
+        return KEY_OVERHEAD + len(self.name) + size
+
+
+class Space:
+    """The keys that one database shows. FLUSHDB swaps it for a new one."""
+
+    __slots__ = ("cold", "id", "keys")
+
+    def __init__(self, space_id: int, cold: int = 0) -> None:
+        self.id = space_id
+        self.keys: dict[bytes, Key] = {}
+        self.cold = cold  # how many keys are in the file and not in `keys`
+
+    def __len__(self) -> int:
+        return len(self.keys) + self.cold
+
+    @property
+    def nbytes(self) -> int:
+        """What its keys take in memory, counted."""
+        return sum(key.nbytes for key in self.keys.values())
