@@ -27,7 +27,7 @@ GROUPS = {
     "scripting": "Scripts and functions",
     "connection": "Connections",
     "server": "The server",
-    "excluded": "What is refused",
+    "cluster": "Redis Cluster",
 }
 
 # Commands of Redis 7.2 that are not in the table: what, why, and their names. What has come to the

@@ -13,7 +13,7 @@ from tests.harness import HoldfastServer, Pair
 NEWER = {
     *("client|no-touch", "client|setinfo"),
     *("hexpire", "hexpireat", "hexpiretime", "hpersist", "hpexpire"),
-    *("hpexpireat", "hpexpiretime", "hpttl", "httl"),
+    *("hpexpireat", "hpexpiretime", "hpttl", "httl", "waitaof"),
 }
 
 

@@ -52,7 +52,7 @@ def dump(c: Context, argv: list[bytes]) -> Reply:
     -4,
     "write denyoom asking",
     one("OW update"),
-    group="generic",
+    group="server",
     since="3.0.0",
     categories="keyspace dangerous",
 )

@@ -13,6 +13,7 @@ NO_CLUSTER = "ERR This instance has cluster support disabled"
 NO_REPLICATION = "ERR Holdfast does not replicate: one server has one database file"
 NO_MODULES = "ERR Holdfast does not load modules: they are C libraries for redis-server"
 NO_MIGRATION = "ERR Holdfast does not connect to other servers: use DUMP and RESTORE instead"
+GROUPS = {NO_CLUSTER: "cluster", NO_MIGRATION: "generic"}  # others: server
 
 ADMIN = "admin stale no_async_loading"
 NOT_NOW = ("nondeterministic_output",)
@@ -78,15 +79,15 @@ def _refusal(name: str, sentence: str) -> Handler:
     return refuse
 
 
-for _name in ("cluster", "module"):
-    container(_name, -2, "", "Refused, all of it.", group="excluded", since="3.0.0")
+container("cluster", -2, "", "Refused, all of it.", group="cluster", since="3.0.0")
+container("module", -2, "", "Refused, save for a look.", group="server", since="4.0.0")
 for _name, _arity, _flags, _categories, _tips, _since, _sentence in TABLE:
     command(
         _name,
         _arity,
         _flags,
         *(MIGRATED if _name == "migrate" else ()),
-        group="excluded",
+        group=GROUPS.get(_sentence, "server"),
         since=_since,
         categories=_categories,
         tips=_tips,
@@ -97,7 +98,7 @@ for _name, _arity, _flags, _categories, _tips, _since, _sentence in TABLE:
     "module|list",
     2,
     "admin noscript",
-    group="excluded",
+    group="server",
     since="4.0.0",
     tips=("nondeterministic_output_order",),
 )
