@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.server.config import Config
 from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pair, wait_until
+from tests.harness.in_process import InProcess
 from tests.wire.differences import DIFFERENCES
 from tests.wire.test_differential import LEFT_OUT
 
@@ -372,3 +373,31 @@ def test_settings_without_effect_are_named(start_server: Callable[..., HoldfastS
     assert setting(server.client(), "rdbcompression") == b"no"
     assert "rdbcompression" in server.stderr
     assert Config({"rdbcompression": "no"}).without_effect() == ["rdbcompression"]
+
+
+@shows("acl-waiting")
+def test_who_waits_is_asked_again(server: HoldfastServer, oracle: RedisServer, pair: Pair) -> None:
+    answers = []
+    for servers_client, admin in ((server.client(), pair.ours), (oracle.client(), pair.oracle)):
+        admin.command("ACL", "SETUSER", "al", "on", ">p", "+@all", "~*")
+        servers_client.command("AUTH", "al", "p")
+        servers_client.send_command("BLPOP", "forbidden", 0)
+        wait_until(lambda admin=admin: b"flags=b" in admin.command("CLIENT", "LIST"), "he waits")  # type: ignore[misc]
+        admin.command("ACL", "SETUSER", "al", "resetkeys", "~other")
+        admin.command("RPUSH", "forbidden", "x")
+        answers.append(servers_client.read_reply())
+        answers.append(admin.command("LLEN", "forbidden"))
+        admin.command("ACL", "DELUSER", "al")
+    assert answers == [
+        b"-NOPERM this user has no permissions to access one of the keys used as arguments\r\n",
+        b":1\r\n",
+        b"*2\r\n$9\r\nforbidden\r\n$1\r\nx\r\n",
+        b":0\r\n",
+    ]
+
+
+@shows("tls-settings")
+def test_tls_stays_as_it_was_started() -> None:
+    for port, answer in ((0, b"+OK\r\n"), (1, b"-ERR CONFIG SET failed (possibly related to")):
+        peer = InProcess({"tls-port": str(port)}).peer()
+        assert peer.command("CONFIG", "SET", "tls-protocols", "TLSv1.2").startswith(answer)
