@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.server.cron import Cron
 from holdfast.store.lists import List
 from holdfast.store.store import FileStore
+from tests.harness.in_process import InProcess
 
 
 @pytest.fixture
@@ -114,3 +116,39 @@ def test_a_forgotten_key_expires(store: FileStore) -> None:
     store.keyspace.now_ms = 2000
     assert database.find(b"k") is None
     assert len(database) == 0
+
+
+def test_however_much_a_turn_brings_memory_stays_near_the_limit(store: FileStore) -> None:
+    """Both what is written and what is read again, a thousand keys at a time."""
+    store.max_bytes = 200_000
+    database = store.keyspace.databases[0]
+    most = 0
+
+    def end_turn() -> None:
+        nonlocal most
+        store.keep_up(store.commit())
+        store.make_room()
+        most = max(most, store.keyspace.used_bytes)
+
+    for turn in range(40):
+        for number in range(1000):
+            database.set_string(b"key:%d" % (turn * 1000 + number), b"x" * 100)
+        end_turn()
+    assert most < 2_000_000  # of 15 MB
+    store.fold()
+    most = 0
+    for turn in range(40):
+        for number in range(1000):
+            assert database.read_string(b"key:%d" % (turn * 1000 + number)) == b"x" * 100
+        end_turn()
+    assert most < 2_000_000
+
+
+def test_what_a_hurry_left_goes_when_nobody_asks_for_anything(store: FileStore) -> None:
+    setting = InProcess({"appendfsync": "no"}, store)
+    fill(store, 5000)
+    store.max_bytes = 100_000
+    cron = Cron(setting.engine)
+    for _ in range(200):
+        cron.run()
+    assert store.keyspace.used_bytes <= store.max_bytes

@@ -61,6 +61,7 @@ class Cron:
             if may_expire and expire_due(engine.keyspace, EXPIRE_SLICE):
                 engine.serve_ready()  # readers of a group whose stream is gone
                 engine.turn.schedule()
+            self._make_room()
             self._fold_when_idle()
         if once_a_second:
             engine.turn.retry()
@@ -68,6 +69,16 @@ class Cron:
                 engine.turn.sync_beside()
             if engine.failure is not None and engine.store.probe():
                 engine.storage_recovered()
+
+    def _make_room(self) -> None:
+        """What a hurry left above maxmemory goes also when no turn ends."""
+        turn, store = self._engine.turn, self._engine.store
+        deadline_s = time.monotonic() + IDLE_FOLD_BUDGET_S
+        try:
+            while turn.may_fold and store.make_room() and time.monotonic() < deadline_s:
+                pass
+        except StorageError as error:
+            turn.fold_failed(error)
 
     def _fold_when_idle(self) -> None:
         store = self._engine.store

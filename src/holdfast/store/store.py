@@ -19,7 +19,11 @@ MEMORY = ":memory:"
 # A slice folds 500 rows, so this is twice as fast as they can come.
 OPS_PER_SLICE = 250
 
-EVICTION_SLICE = 64  # candidates looked at per turn, so about 0.2 ms
+EVICTION_SLICE = 64  # candidates looked at in a row, so about 0.2 ms
+
+# One slice, of eviction or of the fold, for so many bytes that came: it takes both to be rid of
+# a new key, and small keys are the most work.
+BYTES_PER_SLICE = 8192
 
 
 class MemoryStore:
@@ -56,7 +60,8 @@ class MemoryStore:
 
     def keep_up(self, new_ops: int) -> None: ...
 
-    def make_room(self) -> None: ...
+    def make_room(self) -> bool:
+        return False
 
     def reload(self) -> None: ...
 
@@ -72,6 +77,7 @@ class FileStore:
     is_durable = True
     is_broken = False  # a sync failed, so nothing may be written any more
     max_bytes = 0  # of values in memory; 0: no limit
+    _used_bytes_before = 0  # when room was last made
 
     def __init__(self, path: Path, databases: int = 16, vfs: str | None = None) -> None:
         self.path = path
@@ -157,15 +163,25 @@ class FileStore:
     def fold(self) -> None:
         self.folding.run()
 
-    def make_room(self) -> None:
-        """Keep memory below `max_bytes`: forget clean keys, or fold, so that there will be some.
+    def make_room(self) -> bool:
+        """Keep memory near `max_bytes`: forget clean keys, or fold, so that there will be some,
+        in proportion to what came since the last time. Whether there is more to forget.
 
         Not while a batch is open: what it changed is nowhere but in memory.
         """
-        if not self.keyspace.used_bytes > self.max_bytes > 0 or self.keyspace.ops:
-            return
-        if not self._eviction.step(self.max_bytes, EVICTION_SLICE):
-            self.folding.step()
+        keyspace = self.keyspace
+        if keyspace.ops:
+            return False
+        grown = max(keyspace.used_bytes - self._used_bytes_before, 0)
+        more = True
+        for _ in range(1 + grown // BYTES_PER_SLICE):
+            more = keyspace.used_bytes > self.max_bytes > 0 and (
+                self._eviction.step(self.max_bytes, EVICTION_SLICE) > 0 or self.folding.step()
+            )
+            if not more:
+                break
+        self._used_bytes_before = keyspace.used_bytes
+        return more
 
     def reload(self) -> None:
         """Forget memory and read the file again: what a failed commit left must not be seen."""
