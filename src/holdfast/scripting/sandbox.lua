@@ -306,7 +306,14 @@ function G.pcall(...)
   if select("#", ...) == 0 then error("bad argument #1 to 'pcall' (value expected)", 2) end
   return caught(unnested(depth, raw.pcall(...)))
 end
-function G.xpcall(body, handler) return resumed(unnested(depth, raw.xpcall(body, handler))) end
+-- The handler runs where the error was raised, and no hook would run in one that was raised in a
+-- hook.
+function G.xpcall(body, handler)
+  return resumed(unnested(depth, raw.xpcall(body, function(problem)
+    if dead then return DEAD end
+    return handler(problem)
+  end)))
+end
 
 function G.pairs(subject)
   if behind[subject] then return iterate(subject) end
@@ -543,6 +550,7 @@ local function split(script, as_arguments, key_count, ...)
 end
 
 sethook(watch, "", 1000)
+raw.collect("setpause", 150)
 
 return {
   run = function(...) return finished_safely(raw.pcall(split, ...)) end,
@@ -550,5 +558,6 @@ return {
   compile = function(text, name)
     return raw.load(text, name, "t", ENV)
   end,
+  collect = function() raw.pcall(raw.collect) end,
   limit_memory = function(kilobytes) soft_limit_kb = kilobytes end,
 }

@@ -161,7 +161,7 @@ class Sandbox:
             if ending == _TABLE:
                 return from_lua(iter(list(result[1].values())), self._resp3)
         except (LuaMemoryError, MemoryError):
-            self._lua.gccollect()
+            self._collect_garbage()
             return Failure(b"ERR not enough memory", None, None)
         except LuaError as error:
             return Failure(b"ERR " + str(error).encode(), None, None)
@@ -206,10 +206,20 @@ class Sandbox:
         return self._call(*args.values())
 
     def _has_room(self, nbytes: int) -> bool:
-        """Whether so much can be handed to Lua. From outside of it, a failure would be the end."""
-        if self._lua.get_memory_used() + 2 * nbytes > self._max_bytes:
-            self._lua.gccollect()
+        """Whether so much can be handed to Lua. From outside of it, a failure would be the end.
+
+        LuaJIT does not collect garbage when an allocation fails: it is done in good time.
+        """
+        if self._lua.get_memory_used() + 2 * nbytes > self._max_bytes // 2:
+            self._collect_garbage()
         return bool(self._lua.get_memory_used() + 2 * nbytes <= self._max_bytes)
+
+    def _collect_garbage(self) -> None:
+        """Also that takes memory: more is there meanwhile."""
+        lua = self._lua
+        lua.set_max_memory(self._max_bytes + 4 * MARGIN_BYTES)
+        self._world[b"collect"]()
+        lua.set_max_memory(max(self._max_bytes + MARGIN_BYTES, lua.get_memory_used() + 1))
 
     def _is_too_much(self, reply: Reply) -> bool:
         size = _size(reply)

@@ -160,7 +160,7 @@ class BusyDesk:
         self._send(connection, self._engine.turn.take(session))
 
     def _send(self, connection: Connection, replies: list[bytes]) -> None:
-        """Past the loop, if that is possible; what is left, and the rest of it, goes the usual way."""
+        """Past the loop, if that is possible; the rest goes the usual way."""
         session = connection.session
         joined = b"".join(replies)
         if joined and connection.has_plain_socket and not session.closing:

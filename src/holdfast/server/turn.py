@@ -255,6 +255,7 @@ class Turn:
 
     def _synced(self, batch: Batch, error: Exception | None) -> None:
         self._in_flight = self._holding = False
+        self._flying = []
         if self._checkpoint is Checkpoint.EMPTYING_WAL:
             self._checkpoint = Checkpoint.NOT_DUE
         self.syncs += 1
