@@ -17,6 +17,8 @@ OURS = {
     "blocking-max-total-waiters": "limits of blocking pops are ours",
     "blocking-max-keys-per-wait": "limits of blocking pops are ours",
     "blocking-wakeup-batch-size": "limits of blocking pops are ours",
+    "lua-hard-time-limit": "limits of scripts are ours",
+    "lua-max-memory": "limits of scripts are ours",
     "set-max-listpack-entries": "Redis 7.2",
     "set-max-listpack-value": "Redis 7.2",
     "locale-collate": "Redis 7.2",
