@@ -401,3 +401,38 @@ def test_tls_stays_as_it_was_started() -> None:
     for port, answer in ((0, b"+OK\r\n"), (1, b"-ERR CONFIG SET failed (possibly related to")):
         peer = InProcess({"tls-port": str(port)}).peer()
         assert peer.command("CONFIG", "SET", "tls-protocols", "TLSv1.2").startswith(answer)
+
+
+# -- scripts --------------------------------------------------------------------------------------
+
+
+@shows("script-rollback")
+def test_a_script_that_fails_has_written_nothing(pair: Pair) -> None:
+    ours, theirs = both(pair, "EVAL", "redis.call('set', 'k', 'v') error('x')", 0)
+    assert ours == theirs
+    assert both(pair, "GET", "k") == (
+        b"$-1\r\n" if pair.protocol == 2 else b"_\r\n",
+        b"$1\r\nv\r\n",
+    )
+
+
+@shows("script-cache")
+def test_scripts_are_kept_if_they_were_loaded(pair: Pair) -> None:
+    sha = pair.same("EVAL", "return redis.sha1hex('return 1')", 0).split(b"\r\n")[1]
+    pair.same("EVAL", "return 1", 0)
+    for number in range(501):
+        pair.same("EVAL", f"return {number} + 1", 0)
+    assert both(pair, "SCRIPT", "EXISTS", sha) == (b"*1\r\n:0\r\n", b"*1\r\n:1\r\n")
+
+
+@shows("luajit")
+def test_lua_is_another_one(pair: Pair) -> None:
+    assert both(pair, "EVAL", "return '\\x41'", 0) == (b"$1\r\nA\r\n", b"$3\r\nx41\r\n")
+    assert both(pair, "EVAL", "return tostring(0/0)", 0) == (b"$3\r\nnan\r\n", b"$4\r\n-nan\r\n")
+
+
+@shows("script-debugger")
+def test_there_is_no_debugger(pair: Pair) -> None:
+    ours, theirs = both(pair, "SCRIPT", "DEBUG", "YES")
+    assert (ours[:4], theirs) == (b"-ERR", b"+OK\r\n")
+    pair.oracle.command("SCRIPT", "DEBUG", "NO")
