@@ -2,11 +2,12 @@
 
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
 from holdfast.errors import StorageError
-from holdfast.store.expiry import expire_due
+from holdfast.store.expiry import FROM_THE_START, expire_due
 from holdfast.store.file import FileError
 from holdfast.store.store import FileStore
 
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 PERIOD_S = 0.1
 EXPIRE_SLICE = 500  # keys; about a millisecond
+EXPIRE_BREAK_S = 0.003  # others get their turn, then the next slice if more are due
 IDLE_FOLD_AFTER_S = 1.0  # an idle server folds what it has
 IDLE_FOLD_BUDGET_S = 0.004
 
@@ -25,6 +27,7 @@ class Cron:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self._timer: Timer | None = None
+        self._expiry: Timer | None = None
         self._ticks = 0
         self._last_ops = 0
         self._quiet_ticks = 0
@@ -33,15 +36,19 @@ class Cron:
         self._timer = self._engine.clock.call_later(PERIOD_S, self._tick)
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._expiry):
+            if timer is not None:
+                timer.cancel()
 
     def _tick(self) -> None:
+        self._try(self.run)
+        self.start()
+
+    def _try(self, job: Callable[[], None]) -> None:
         try:
-            self.run()
+            job()
         except (StorageError, FileError) as error:
             self._engine.turn.fail(StorageError(f"cannot read the tables: {error}"))
-        self.start()
 
     def run(self) -> None:
         """One tick."""
@@ -57,10 +64,8 @@ class Cron:
         if engine.turn.is_dead:
             return
         if engine.failure is None:
-            may_expire = engine.expires_actively and not engine.pause.is_on
-            if may_expire and expire_due(engine.keyspace, EXPIRE_SLICE):
-                engine.serve_ready()  # readers of a group whose stream is gone
-                engine.turn.schedule()
+            if self._expiry is None:
+                self._expire()
             self._make_room()
             self._fold_when_idle()
         if once_a_second:
@@ -69,6 +74,20 @@ class Cron:
                 engine.turn.sync_beside()
             if engine.failure is not None and engine.store.probe():
                 engine.storage_recovered()
+
+    def _expire(self) -> None:
+        """A slice of what is due; if there is more, the next one soon."""
+        engine, keyspace = self._engine, self._engine.keyspace
+        self._expiry = None
+        may_expire = engine.expires_actively and not engine.pause.is_on
+        if not may_expire or engine.failure is not None:
+            return
+        count = expire_due(keyspace, EXPIRE_SLICE)
+        if count:
+            engine.serve_ready()  # readers of a group whose stream is gone
+            engine.turn.schedule()
+        if count >= EXPIRE_SLICE or keyspace.expiry_cursor != FROM_THE_START:
+            self._expiry = engine.clock.call_later(EXPIRE_BREAK_S, lambda: self._try(self._expire))
 
     def _make_room(self) -> None:
         """What a hurry left above maxmemory goes also when no turn ends."""

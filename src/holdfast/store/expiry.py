@@ -20,6 +20,9 @@ def fields_scheduled_ms(key: "Key") -> int | None:
     return key.value.scheduled_ms if type(key.value) is Hash else None
 
 
+FROM_THE_START = (0, 0)  # a time and a key's id
+
+
 class ExpiryHeap:
     """A heap with stale entries: a key whose time changed is pushed again, not moved."""
 
@@ -69,7 +72,8 @@ class ExpiryHeap:
 
 
 def expire_due(keyspace: "Keyspace", limit: int) -> int:
-    """Remove keys and fields whose time has come, at most about `limit`; returns how many."""
+    """Remove keys and fields whose time has come, at most about `limit` of each kind; returns how
+    many. There may be more if that is `limit`, or the search in the file is not at its end."""
     now_ms = keyspace.now_ms
     by_space = {database.space.id: database for database in keyspace.databases}
     count = 0
@@ -78,13 +82,24 @@ def expire_due(keyspace: "Keyspace", limit: int) -> int:
         if database is not None:
             database.expire(key)
             count += 1
-    if keyspace.tables is not None and any(database.space.cold for database in by_space.values()):
-        for space_id, name in keyspace.tables.due(now_ms, limit):
-            database = by_space.get(space_id)
-            # Looking at an expired key removes it.
-            if database is not None and database.find(name) is None:
-                count += 1
+    count += _expire_cold(keyspace, limit, by_space)
     return count + _expire_fields_due(keyspace, limit, by_space)
+
+
+def _expire_cold(keyspace: "Keyspace", limit: int, by_space: "dict[int, Database]") -> int:
+    """Each search goes on where the last one ended: the file has what expired until it is folded,
+    and would show nothing else."""
+    if keyspace.tables is None or not any(database.space.cold for database in by_space.values()):
+        keyspace.expiry_cursor = FROM_THE_START
+        return 0
+    before = keyspace.expired
+    rows = keyspace.tables.due(keyspace.expiry_cursor, keyspace.now_ms, limit)
+    for _, key_id, space_id, name in rows:
+        database = by_space.get(space_id)
+        if database is not None and not keyspace.is_ahead_of_file(key_id):
+            database.find(name)  # looking at an expired key removes it
+    keyspace.expiry_cursor = rows[-1][:2] if len(rows) == limit else FROM_THE_START
+    return keyspace.expired - before
 
 
 def _expire_fields_due(keyspace: "Keyspace", limit: int, by_space: "dict[int, Database]") -> int:

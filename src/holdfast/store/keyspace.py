@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.store.database import Database
-from holdfast.store.expiry import ExpiryHeap, fields_scheduled_ms
+from holdfast.store.expiry import FROM_THE_START, ExpiryHeap, fields_scheduled_ms
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key, Space
 from holdfast.store.ops import (
@@ -72,6 +72,7 @@ class Keyspace:
         self.folding: dict[int, Key] = {}
         self.ready: list[tuple[Database, bytes]] = []  # names that waiters may now be served from
         self.expiring = ExpiryHeap()
+        self.expiry_cursor = FROM_THE_START  # how far the file was searched for expired keys
         self.expiring_fields = ExpiryHeap(fields_scheduled_ms)
         self.has_expiring_fields = False  # whether there ever were any
         self.renamed = Renamed()

@@ -185,12 +185,16 @@ class Tables:
             )
         )
 
-    def due(self, now_ms: int, limit: int) -> list[tuple[int, bytes]]:
-        """`(space, name)` of keys whose time has come."""
+    def due(
+        self, after: tuple[int, int], now_ms: int, limit: int
+    ) -> list[tuple[int, int, int, bytes]]:
+        """`(expires_at_ms, id, space, name)` of keys whose time has come, in that order."""
         return list(
             self._execute(
-                "SELECT space, name FROM redis_keys WHERE expires_at_ms <= ? LIMIT ?",
-                (now_ms, limit),
+                "SELECT expires_at_ms, id, space, name FROM redis_keys"
+                " WHERE (expires_at_ms, id) > (?, ?) AND expires_at_ms <= ?"
+                " ORDER BY expires_at_ms, id LIMIT ?",
+                (*after, now_ms, limit),
             )
         )
 
