@@ -6,6 +6,7 @@ How to read the table: docs/performance.md.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import signal
@@ -72,6 +73,15 @@ def taken(client: RawClient) -> int:
     return -queued(client)
 
 
+# Scripts that are run by their SHA1: none, one and ten calls.
+CALL = "redis.call('INCR', KEYS[1])"
+EMPTY, ONE_CALL, TEN_CALLS = "return 1", f"return {CALL}", f"for i = 1, 10 do {CALL} end return 1"
+
+
+def evalsha(script: str) -> tuple[str, ...]:
+    return ("EVALSHA", hashlib.sha1(script.encode()).hexdigest(), "1", "counter:__rand_int__")
+
+
 WORKLOADS = (
     Workload("SET", ("SET", "key:__rand_int__", VALUE)),
     Workload("GET", ("GET", "key:__rand_int__")),
@@ -80,6 +90,9 @@ WORKLOADS = (
     Workload("LPOP", ("LPOP", "queue"), taken, takes_from_queue=True),
     Workload("LRANGE_100", ("LRANGE", "range", "0", "99")),
     Workload("MSET", ("MSET", *(("key:__rand_int__", VALUE) * 10))),
+    Workload("EVALSHA_0", evalsha(EMPTY)),
+    Workload("EVALSHA_1", evalsha(ONE_CALL), counters),
+    Workload("EVALSHA_10", evalsha(TEN_CALLS)),
 )
 
 
@@ -108,7 +121,11 @@ def running_alone(side: Side, sides: list[Side]) -> Iterator[RawClient]:
 
 
 def kinds_of_keys(workloads: list[Workload]) -> set[str]:
-    return {workload.argv[1].partition(":")[0] for workload in workloads}
+    """What the workloads' keys are called; a script's comes last."""
+    return {
+        workload.argv[-1 if workload.argv[0] == "EVALSHA" else 1].partition(":")[0]
+        for workload in workloads
+    }
 
 
 def fill(client: RawClient, workloads: list[Workload]) -> None:
@@ -117,6 +134,8 @@ def fill(client: RawClient, workloads: list[Workload]) -> None:
         send_all(client, (("SET", f"key:{i:012d}", VALUE) for i in range(KEYS)))
     if "counter" in kinds:
         send_all(client, (("SET", f"counter:{i:012d}", 0) for i in range(KEYS)))
+    for script in (EMPTY, ONE_CALL, TEN_CALLS):
+        ask(client, "SCRIPT", "LOAD", script)
     if "range" in kinds:
         send_all(client, (("LPUSH", "range", VALUE) for _ in range(RANGE_LENGTH)))
 
