@@ -195,7 +195,7 @@ def command(
             since=since,
             handler=handler,
             summary=(handler.__doc__ or "").strip().split("\n")[0],
-            categories=_implied_categories(flag_set) | frozenset(categories.split()),
+            categories=_all_categories(flag_set, categories.split()),
             tips=tips,
         )
         container, _, subcommand = name.partition("|")
@@ -207,7 +207,7 @@ def command(
     return register
 
 
-def _implied_categories(flags: frozenset[str]) -> frozenset[str]:
+def _all_categories(flags: frozenset[str], named: list[str]) -> frozenset[str]:
     implied = {
         "write": "write",
         "readonly": "read",
@@ -217,10 +217,11 @@ def _implied_categories(flags: frozenset[str]) -> frozenset[str]:
         "blocking": "blocking",
     }
     names = {word for flag in flags for word in implied.get(flag, "").split()}
-    # Redis: what reads no data and is not administration still is a read or write by its flags.
     if "fast" not in flags:
         names.add("slow")
-    return frozenset(names)
+    if "scripting" in named:
+        names.discard("read")  # a script that may not write is no read, says Redis
+    return frozenset(names.union(named))
 
 
 def help_reply(container: str, text: str) -> Reply:
