@@ -1,6 +1,8 @@
 """holdfast.open: the engine in this process."""
 
 import asyncio
+import contextlib
+import enum
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,55 @@ def test_a_cancelled_call_takes_nothing_away() -> None:
                 await waiting
             await db.execute("RPUSH", "q", "kept")
             assert await db.execute("LPOP", "q") == b"kept"
+
+    asyncio.run(main())
+
+
+def test_cancelled_calls_leave_no_session_behind(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with holdfast.open(tmp_path / "a.db") as db:
+            for command in (("BLPOP", "q", 0), ("SET", "k", "v")) * 10:
+                call = asyncio.create_task(db.execute(*command))
+                await asyncio.sleep(0)
+                call.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await call
+            await db.execute("PING")
+            assert len(db.engine.sessions) == 1
+
+    asyncio.run(main())
+
+
+def test_who_waits_when_it_is_closed_is_told() -> None:
+    async def main() -> None:
+        db = holdfast.open(":memory:")
+        waiting = asyncio.create_task(db.execute("BLPOP", "q", 0))
+        async with db.session() as session:
+            patient = asyncio.create_task(session.execute("BLPOP", "q", 5))
+            await asyncio.sleep(0)
+            await db.close()
+            for task in (waiting, patient):
+                await asyncio.wait([task], timeout=10)
+                assert task.done()
+                with pytest.raises(holdfast.HoldfastError, match="is closed"):
+                    await task
+
+    asyncio.run(main())
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@pytest.mark.parametrize("wrong", [None, True, bytearray(b"x"), memoryview(b"x"), [1], "\udc80"])
+def test_what_is_no_argument_is_refused_and_the_session_goes_on(wrong: object) -> None:
+    async def main() -> None:
+        async with holdfast.open(":memory:") as db, db.session() as session:
+            for execute in (db.execute, session.execute):
+                with pytest.raises((TypeError, UnicodeEncodeError)):
+                    await execute("SET", "k", wrong)  # type: ignore[arg-type]
+            async with asyncio.timeout(10):
+                assert await session.execute("ECHO", Level.HIGH) == b"3"
 
     asyncio.run(main())
 

@@ -17,6 +17,8 @@ from holdfast.store.store import Store, open_store
 
 Argument = str | bytes | int | float
 
+IS_CLOSED = "the database is closed"
+
 # These change the session they run in, so they make sense on a session of one's own only.
 STATEFUL = frozenset(
     {"auth", "hello", "monitor", "quit", "reset", "select"}
@@ -53,6 +55,11 @@ class Calls:
         for call in self.waiting:
             call.cancel()
 
+    def fail(self, message: str) -> None:
+        for call in self.waiting:
+            if not call.done():
+                call.set_exception(HoldfastError(message))
+
 
 class Conversation:
     """A session of one's own: MULTI, WATCH and SELECT hold until it is closed.
@@ -82,9 +89,10 @@ class Conversation:
         if not args:
             raise ValueError("execute() needs a command")
         self._database.check_open()
+        argv = [_to_bytes(arg) for arg in args]
         call: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._calls.waiting.append(call)
-        self._engine.receive(self._session, [[_to_bytes(arg) for arg in args]])
+        self._engine.receive(self._session, [argv])
         try:
             return _to_python(await call)
         except asyncio.CancelledError:
@@ -121,7 +129,7 @@ class LocalDatabase:
 
     def check_open(self) -> None:
         if self._closed:
-            raise HoldfastError("the database is closed")
+            raise HoldfastError(IS_CLOSED)
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -146,6 +154,8 @@ class LocalDatabase:
         finally:
             if conversation.is_idle:
                 self._idle.append(conversation)
+            else:  # cancelled: an answer that nobody wants is still to come
+                await conversation.close()
 
     def session(self) -> Conversation:
         """A session of one's own, for MULTI, WATCH, SELECT: use it with `async with`."""
@@ -159,9 +169,17 @@ class LocalDatabase:
         if self._loop is not None:
             self._cron.stop()
             await self.engine.turn.drain()
+            self._dismiss()
             self.engine.turn.stop()
         self._closed = True
         self._store.close()
+
+    def _dismiss(self) -> None:
+        """What was answered has been delivered; whoever waits for a key would wait for ever."""
+        for session in list(self.engine.sessions.values()):
+            if isinstance(session.sink, Calls):
+                self.engine.disconnected(session)
+                session.sink.fail(IS_CLOSED)
 
     async def __aenter__(self) -> Self:
         return self
@@ -184,7 +202,11 @@ def _to_bytes(arg: Argument) -> bytes:
         return arg
     if isinstance(arg, str):
         return arg.encode()
-    return repr(arg).encode()
+    if isinstance(arg, int) and not isinstance(arg, bool):
+        return b"%d" % arg
+    if isinstance(arg, float):
+        return float.__repr__(arg).encode()
+    raise TypeError(f"an argument is str, bytes, int or float, not {type(arg).__name__}")
 
 
 def _to_python(reply: Reply) -> Reply:
