@@ -142,9 +142,10 @@ class Sandbox:
         self, function: Any, keys: list[bytes], args: list[bytes], *, as_arguments: bool = False
     ) -> Reply | Failure:
         """Run a script. Raises Killed, or whatever the host raised to end it."""
-        self._setresp(2)
+        if self._resp3:
+            self._setresp(2)
         self._verdict = None
-        if not self._has_room(_size(tuple(keys)) + _size(tuple(args))):
+        if not self._has_room(sum(map(len, keys)) + sum(map(len, args)) + 16 * len(args)):
             return Failure(b"ERR not enough memory", None, None)
         try:
             if len(keys) + len(args) <= MOST_VALUES:
