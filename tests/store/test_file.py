@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.errors import StorageError, StoreInUseError
 from holdfast.store import file
+from holdfast.store.check import check_file
 from holdfast.store.file import FileLock, open_database
-from holdfast.store.store import FileStore
+from holdfast.store.store import FileStore, open_store
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -194,3 +195,20 @@ def test_abandoning_leaves_what_was_committed(tmp_path: Path) -> None:
     assert store.keyspace.databases[0].read_string(b"kept") == b"1"
     assert store.keyspace.databases[0].read_string(b"lost") is None
     store.close()
+
+
+def test_a_file_has_one_lock_whatever_it_is_called(tmp_path: Path) -> None:
+    make_store(tmp_path / "real.db")
+    (tmp_path / "link.db").symlink_to("real.db")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    store = open_store(str(tmp_path / "link.db"))
+    try:
+        assert store.keyspace.databases[0].read_string(b"k") == b"v"
+        for name in ("real.db", "link.db", "folder/real.db"):
+            with pytest.raises(StoreInUseError):
+                open_store(str(tmp_path / name))
+    finally:
+        store.close()
+    assert check_file(tmp_path / "link.db") == []
+    assert (tmp_path / "link.db").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link.db", "real.db"]

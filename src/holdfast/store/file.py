@@ -23,6 +23,11 @@ MIGRATIONS: dict[int, str] = {}
 APPLICATION_ID = 0x486F6C64
 
 
+def real(path: Path) -> Path:
+    """Without symbolic links, as SQLite names the files beside it; so the lock is beside it too."""
+    return Path(os.path.realpath(path))
+
+
 class FileLock:
     """One engine per file. SQLite's own locks would let two in, and both have it in memory.
 
@@ -143,6 +148,7 @@ def _migrate(
 def reading(path: Path) -> Iterator[apsw.Connection]:
     """For those who only look, also while a server writes. They see the file as it is at one
     moment. Raises StorageError."""
+    path = real(path)
     look(path)
     wal = path.with_name(path.name + "-wal")
     had_wal = wal.exists()

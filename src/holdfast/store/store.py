@@ -7,7 +7,7 @@ import apsw
 
 from holdfast.errors import StorageError
 from holdfast.store.eviction import Eviction
-from holdfast.store.file import FileLock, open_database
+from holdfast.store.file import FileLock, open_database, real
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Checkpointer, Journal
 from holdfast.store.keyspace import Keyspace
@@ -233,4 +233,4 @@ Store = MemoryStore | FileStore
 def open_store(path: str, databases: int = 16) -> Store:
     if path == MEMORY:
         return MemoryStore(databases)
-    return FileStore(Path(path).absolute(), databases)
+    return FileStore(real(Path(path)), databases)
