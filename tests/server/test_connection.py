@@ -261,3 +261,21 @@ def test_a_browser_is_hung_up_on(word: bytes) -> None:
     client.send(word + b" / HTTP/1.1\r\nSET k v\r\n")
     assert client.state == "aborted"
     assert client.read() == b""
+
+
+def test_only_what_is_still_waiting_counts_against_the_limit() -> None:
+    """A client that always has one more pop on its way sends for ever, and never much at once."""
+    server = WireServer(client_query_buffer_limit="1mb")
+    worker, pusher = server.connect(), server.connect()
+    pop = encode_command("BLPOP", "q", "x" * 100_000, 0)
+    worker.send(pop)
+    for number in range(30):
+        worker.send(pop)
+        assert pusher.command("RPUSH", "q", number) == b":1\r\n"
+    assert worker.state == "open"
+    assert worker.connection.input_bytes < len(pop)
+    for _ in range(9):
+        worker.send(pop)
+    assert worker.state == "open"
+    worker.send(pop * 2)
+    assert worker.state != "open"

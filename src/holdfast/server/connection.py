@@ -113,7 +113,9 @@ class Connection(asyncio.Protocol):
             # Commands behind one that waits are kept; a client cannot pile them up for ever.
             self._waiting_bytes += len(data)
             if self._waiting_bytes > parser.max_buffered:
-                session.abort()
+                self._waiting_bytes = self.input_bytes  # some have been answered meanwhile
+                if self._waiting_bytes > parser.max_buffered:
+                    session.abort()
         else:
             self._waiting_bytes = 0
         if parser.error is not None:
@@ -135,7 +137,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def input_bytes(self) -> int:
-        return self._waiting_bytes if self.session.is_waiting else 0
+        """Of commands that wait behind another, as they would be sent, about."""
+        return sum([4 + sum([6 + len(arg) for arg in argv]) for argv in self.session.backlog])
 
     def limit_input(self) -> None:
         config = self._engine.config
