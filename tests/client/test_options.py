@@ -52,12 +52,17 @@ def test_sentinels_and_clusters_name_several_hosts() -> None:
 
 
 def test_local_urls() -> None:
-    assert parse_url("holdfast:///tmp/app.db").path == "/tmp/app.db"
+    target = parse_url("holdfast:///tmp/app.db")
+    assert target.path == target.options.address == "/tmp/app.db"
     assert parse_url("memory://").scheme == "memory"
 
 
 @pytest.mark.parametrize(
-    "url", ["http://h", "h:1", "redis://h:x", "redis://h/x", "redis://h?no=1", "redis+sentinel://h"]
+    "url",
+    [
+        *("http://h", "h:1", "redis://h:x", "redis://h/x", "redis://h?no=1", "redis+sentinel://h"),
+        *("holdfast://app.db", "holdfast://data/app.db", "holdfast://"),
+    ],
 )
 def test_mistakes_in_a_url(url: str) -> None:
     with pytest.raises(ValueError, match=r"URL|number"):

@@ -33,7 +33,7 @@ class Options:
 
     host: str = "localhost"
     port: int = 6379
-    path: str | None = None  # of a unix socket, instead of host and port
+    path: str | None = None  # of a unix socket or a file, instead of host and port
     tls: ssl.SSLContext | None = None
     db: int = 0
     username: str | None = None
@@ -115,7 +115,9 @@ def parse_url(url: str, **options: Any) -> Target:
         values["password"] = unquote(password)
     path = unquote(parts.path)
     service = ""
-    if scheme == "unix":
+    if scheme == "holdfast" and (hosts or not path):  # else holdfast://data/app.db is /app.db
+        raise ValueError("a URL of a file has three slashes: holdfast:///path/app.db")
+    if scheme in ("unix", "holdfast"):
         values["path"] = path
     elif scheme == "redis+sentinel":
         service, _, path = path.strip("/").partition("/")
