@@ -311,7 +311,7 @@ end
 function G.xpcall(body, handler)
   return resumed(unnested(depth, raw.xpcall(body, function(problem)
     if dead then return DEAD end
-    return handler(problem)
+    return handler(presentable(problem))
   end)))
 end
 
