@@ -20,6 +20,7 @@ $(STAMP): pyproject.toml
 	  || { echo "Holdfast needs Python 3.11 or newer; name one with: make PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv >/dev/null 2>&1 \
 	  || { echo "$(PYTHON) -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "building .venv, once: this takes a minute"
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 

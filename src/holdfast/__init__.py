@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def open(path: "str | os.PathLike[str]", **options: str) -> "LocalDatabase":
+def open(path: "str | os.PathLike[str]", **options: str | int) -> "LocalDatabase":
     """Open a database file, or ":memory:", in this process: no server, no socket.
 
     `options` are configuration parameters with `_` for `-`, such as appendfsync="everysec".

@@ -2,7 +2,7 @@
 
 The loop is inside Lua then and cannot be entered a second time, so sockets are read and written
 here, directly, a few times a second. When the script has ended, the loop finds them as if
-nothing had been there. Why so: docs/decisions/0005-lua.md.
+nothing had been there. Why so: docs/decisions/0004-lua.md.
 """
 
 import asyncio

@@ -188,8 +188,8 @@ class LocalDatabase:
         await self.close()
 
 
-def open_local(path: str, **options: str) -> LocalDatabase:
-    config = Config({name.replace("_", "-"): value for name, value in options.items()})
+def open_local(path: str, **options: str | int) -> LocalDatabase:
+    config = Config({name.replace("_", "-"): str(value) for name, value in options.items()})
     return LocalDatabase(open_store(path, config.databases), config)
 
 
