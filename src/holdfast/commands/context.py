@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
-from holdfast.store.database import Database
+from holdfast.store.database import Database, Kind
+from holdfast.store.keys import Key
 from holdfast.store.keyspace import Keyspace
 
 
@@ -35,6 +37,28 @@ class Context:
     def may_read_all_keys(self, argv: list[bytes]) -> bool:
         """Whether the command may look at keys that its arguments do not name."""
         return True
+
+    def first_as(self, names: Sequence[bytes], kind: type[Kind]) -> tuple[Key, Kind] | None:
+        """The first of these keys that is there. Another type is an error, but not to a client
+        that waits: a key that became something else meanwhile is as good as missing."""
+        for name in names:
+            key = self.db.find(name)
+            if key is not None:
+                value = key.value
+                if isinstance(value, kind):
+                    return key, value
+                if not self.is_woken:
+                    raise WRONG_TYPE
+        return None
+
+    def check_waitable(self, names: Sequence[bytes]) -> None:
+        """Whether or not it will come to waiting, so that nobody is surprised when it does."""
+        most = self.limits.blocking_max_keys_per_wait
+        if len(names) > most and not self.is_woken:
+            raise CommandError(
+                f"ERR too many keys to wait for, at most {most} are allowed"
+                " (blocking-max-keys-per-wait)"
+            )
 
 
 class Limits(Protocol):

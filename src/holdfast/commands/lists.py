@@ -16,7 +16,7 @@ from holdfast.commands.args import (
 )
 from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.table import command, counted, many, one
-from holdfast.errors import NO_SUCH_KEY, SYNTAX, WRONG_TYPE, CommandError
+from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
 from holdfast.store.events import LIST
 from holdfast.store.keys import Key
@@ -157,35 +157,11 @@ def rpop(c: Context, argv: list[bytes]) -> Reply:
     return _pop_command(c, argv, RIGHT)
 
 
-def _first_list(c: Context, names: Sequence[bytes]) -> Found | None:
-    """The first of these keys that is there. Another type is an error, but not to a client
-    that waits: a key that became something else meanwhile is as good as missing."""
-    for name in names:
-        key = c.db.find(name)
-        if key is not None:
-            value = key.value
-            if type(value) is List:
-                return key, value
-            if not c.is_woken:
-                raise WRONG_TYPE
-    return None
-
-
-def _check_waitable(c: Context, names: Sequence[bytes]) -> None:
-    """Whether or not it will come to waiting, so that nobody is surprised when it does."""
-    most = c.limits.blocking_max_keys_per_wait
-    if len(names) > most and not c.is_woken:
-        raise CommandError(
-            f"ERR too many keys to wait for, at most {most} are allowed"
-            " (blocking-max-keys-per-wait)"
-        )
-
-
 def _blocking_pop(c: Context, argv: list[bytes], end: End) -> Result:
     timeout_s = parse_timeout_s(argv[-1])
     names = argv[1:-1]
-    _check_waitable(c, names)
-    found = _first_list(c, names)
+    c.check_waitable(names)
+    found = c.first_as(names, List)
     if found is None:
         return Block(names, List, timeout_s, on_timeout=None)
     return (found[0].name, _pop(c, found, end))
@@ -240,7 +216,7 @@ def lmpop(c: Context, argv: list[bytes]) -> Reply:
     LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
     """
     names, end, count = _parse_mpop(argv, 1)
-    found = _first_list(c, names)
+    found = c.first_as(names, List)
     return _mpop(c, found, end, count) if found else NULL_ARRAY
 
 
@@ -254,8 +230,8 @@ def blmpop(c: Context, argv: list[bytes]) -> Result:
     """
     names, end, count = _parse_mpop(argv, 2)
     timeout_s = parse_timeout_s(argv[1])
-    _check_waitable(c, names)
-    found = _first_list(c, names)
+    c.check_waitable(names)
+    found = c.first_as(names, List)
     return _mpop(c, found, end, count) if found else Block(names, List, timeout_s)
 
 

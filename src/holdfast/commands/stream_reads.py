@@ -118,15 +118,6 @@ def _parse_timeout_s(text: bytes) -> float:
     return milliseconds / 1000
 
 
-def _check_waitable(c: Context, names: Sequence[bytes]) -> None:
-    most = c.limits.blocking_max_keys_per_wait
-    if len(names) > most and not c.is_woken:
-        raise CommandError(
-            f"ERR too many keys to wait for, at most {most} are allowed"
-            " (blocking-max-keys-per-wait)"
-        )
-
-
 def _newest(c: Context, stream: Stream) -> int:
     """A reader who was woken is told of entries also when they are gone again, as by Redis 7.0."""
     return stream.last_id if c.is_woken else stream.newest_id
@@ -148,7 +139,7 @@ def xread(c: Context, argv: list[bytes]) -> Result:
     """
     reading = _parse(argv, is_group=False)
     if reading.timeout_s is not None:
-        _check_waitable(c, reading.names)
+        c.check_waitable(reading.names)
     streams = reading.streams(c)
     after = [_xread_id(_stream(c, name), text) for name, text in streams]
     count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
@@ -199,7 +190,7 @@ def xreadgroup(c: Context, argv: list[bytes]) -> Result:
     """
     reading = _parse(argv, is_group=True)
     if reading.timeout_s is not None:
-        _check_waitable(c, reading.names)
+        c.check_waitable(reading.names)
     assert reading.group is not None
     wanted = []
     for name, text in reading.streams(c):

@@ -18,7 +18,7 @@ from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.encodings import is_small_zset
 from holdfast.commands.scores import entries_reply, may_change, parse_score, put_entries
 from holdfast.commands.table import command, counted, many, one
-from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
+from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
 from holdfast.store.events import ZSET
 from holdfast.store.keys import Key
@@ -297,35 +297,11 @@ def zpopmax(c: Context, argv: list[bytes]) -> Reply:
     return _pop_command(c, argv, highest=True)
 
 
-def _first_zset(c: Context, names: Sequence[bytes]) -> Found | None:
-    """The first of these keys that is there. Another type is an error, but not to a client
-    that waits: a key that became something else meanwhile is as good as missing."""
-    for name in names:
-        key = c.db.find(name)
-        if key is not None:
-            value = key.value
-            if type(value) is ZSet:
-                return key, value
-            if not c.is_woken:
-                raise WRONG_TYPE
-    return None
-
-
-def _check_waitable(c: Context, names: Sequence[bytes]) -> None:
-    """Whether or not it will come to waiting, so that nobody is surprised when it does."""
-    most = c.limits.blocking_max_keys_per_wait
-    if len(names) > most and not c.is_woken:
-        raise CommandError(
-            f"ERR too many keys to wait for, at most {most} are allowed"
-            " (blocking-max-keys-per-wait)"
-        )
-
-
 def _blocking_pop(c: Context, argv: list[bytes], highest: bool) -> Result:
     timeout_s = parse_timeout_s(argv[-1])
     names = argv[1:-1]
-    _check_waitable(c, names)
-    found = _first_zset(c, names)
+    c.check_waitable(names)
+    found = c.first_as(names, ZSet)
     if found is None:
         return Block(names, ZSet, timeout_s, on_timeout=None)
     [(score, member)] = _pop(c, found, highest, 1)
@@ -381,7 +357,7 @@ def zmpop(c: Context, argv: list[bytes]) -> Reply:
     ZMPOP numkeys key [key ...] MIN|MAX [COUNT count]
     """
     names, highest, count = _parse_mpop(argv, 1)
-    found = _first_zset(c, names)
+    found = c.first_as(names, ZSet)
     return _mpop(c, found, highest, count) if found else NULL_ARRAY
 
 
@@ -395,6 +371,6 @@ def bzmpop(c: Context, argv: list[bytes]) -> Result:
     """
     names, highest, count = _parse_mpop(argv, 2)
     timeout_s = parse_timeout_s(argv[1])
-    _check_waitable(c, names)
-    found = _first_zset(c, names)
+    c.check_waitable(names)
+    found = c.first_as(names, ZSet)
     return _mpop(c, found, highest, count) if found else Block(names, ZSet, timeout_s)
