@@ -19,12 +19,12 @@ SUBCOMMANDS = (
 def stage(server: HoldfastServer, oracle: RedisServer, protocol: int) -> Iterator[Stage]:
     with open_stage(server, oracle, protocol) as stage:
         cleaner = stage.enter()  # while it is let in
+        cleaner.do("ACL LOG RESET")  # the oracle's also holds what other modules were refused
         try:
             yield stage
         finally:
             for client in (cleaner.ours, cleaner.oracle):
                 client.command("ACL", "DELUSER", "al", "bo")
-                client.command("ACL", "LOG", "RESET")
                 client.command("ACL", "SETUSER", "default", "on", "nopass", "+@all", "~*", "&*")
 
 
