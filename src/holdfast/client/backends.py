@@ -1,0 +1,122 @@
+"""`Commands`: what the semaphore and the build queue need of a client, whoever wrote it.
+
+`commands_of(client)` takes our client, or an asyncio client of redis-py or valkey-py: Redis,
+RedisCluster, or what `Sentinel.master_for` returns. Neither library is imported before somebody
+brings a client of it. All speak alike: replies are bytes, int, None and lists of these; an error
+reply raises ServerError, no reply ClientError (with `may_have_executed`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Protocol
+
+from holdfast.client.client import Client
+from holdfast.client.errors import ServerError
+from holdfast.client.lua import Key, LuaScript, Value, Values
+
+
+class Commands(Protocol):
+    """All keys of one call are in one slot of a cluster."""
+
+    async def run(
+        self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
+    ) -> Any:
+        """A script by its digest, or by its source where the server does not know it yet.
+
+        Keys and arguments are named as in the script's header; a call that does not fit raises
+        TypeError and sends nothing. Clients of others may send a script twice when a connection
+        breaks: scripts must bear that.
+        """
+        ...
+
+    async def call(self, command: str, *args: Value) -> Any:
+        """A plain command, its name in capitals, which goes where its first key is."""
+        ...
+
+    async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
+        """BLPOP: key and element, or None when nothing came in time; None waits for ever.
+
+        Cancelling it loses no element: what the server popped for the caller that left goes back
+        to the head of its list. Only the end of the loop, or of a connection, can lose one.
+        """
+        ...
+
+    async def time_s(self, key: Key) -> float:
+        """The clock of the server that has the key: seconds since 1970."""
+        ...
+
+    def scan(self, match: str) -> AsyncIterator[bytes]:
+        """The names of keys that match, on all nodes of a cluster; some may come twice."""
+        ...
+
+
+_CLOCK = LuaScript(
+    "clock",
+    """-- KEYS[1] key    where to ask
+-- Returns seconds, microseconds
+local _ = KEYS[1]
+return redis.call('TIME')
+""",
+)
+
+
+def commands_of(client: object) -> Commands:
+    """The adapter for a client. TypeError: it is none, or one that blocks."""
+    if isinstance(client, Client):
+        return OurCommands(client)
+    for kind in type(client).__mro__:
+        library, _, rest = kind.__module__.partition(".")
+        if library in ("redis", "valkey"):
+            if rest.split(".")[0] != "asyncio":
+                raise TypeError(f"{library}'s blocking client: take the one in {library}.asyncio")
+            if kind.__name__ == "Sentinel":
+                raise TypeError("a sentinel has no data: take what its master_for() returns")
+            from holdfast.client.foreign import ForeignCommands
+
+            return ForeignCommands(client, library)
+    raise TypeError(f"no client for Redis that we know: {client!r}")
+
+
+class Scripted(ABC):
+    """What follows for every adapter from plain commands."""
+
+    @abstractmethod
+    async def call(self, command: str, *args: Value) -> Any: ...
+
+    async def run(
+        self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
+    ) -> Any:
+        rest = script.command(keys, args)
+        try:
+            return await self.call("EVALSHA", script.sha, *rest)
+        except ServerError as error:
+            if error.code != b"NOSCRIPT":  # else nothing ran, so this is no replay:
+                raise
+        return await self.call("EVAL", script.source, *rest)
+
+    async def time_s(self, key: Key) -> float:
+        whole_s, rest_us = await self.run(_CLOCK, {"key": key}, {})
+        return int(whole_s) + int(rest_us) / 1e6
+
+
+class OurCommands(Scripted):
+    """`Commands` by our client, whose pops are safe to cancel by themselves."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def call(self, command: str, *args: Value) -> Any:
+        return await self._client.run((command, *args), as_it_is)
+
+    async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
+        wait_s = 0 if timeout_s is None else max(timeout_s, 0.001)  # 0 would be for ever
+        reply = await self._client.run(("BLPOP", *keys, wait_s), as_it_is)
+        return None if reply is None else (reply[0], reply[1])
+
+    async def scan(self, match: str) -> AsyncIterator[bytes]:
+        async for key in self._client.scan_iter(match, count=1000):
+            yield key.encode()
+
+
+def as_it_is(reply: Any) -> Any:
+    return reply

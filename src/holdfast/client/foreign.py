@@ -1,0 +1,100 @@
+"""`Commands` by the asyncio clients of redis-py and valkey-py, which are alike.
+
+A blocking pop is never cancelled: those clients close the connection then, and whatever the
+server popped in that moment is gone. Instead it waits in slices, in a task of its own; when the
+caller is cancelled, the slice goes on to its end, a second at most, and what it pops is pushed
+back to the head of its list.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Coroutine
+from importlib import import_module
+from typing import Any
+
+from holdfast.client.backends import Scripted
+from holdfast.client.errors import (
+    ClientError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    ServerError,
+)
+from holdfast.client.lua import Key, Value
+from holdfast.clock import Clock, SystemClock
+
+log = logging.getLogger(__name__)
+_SLICE_S = 1.0
+
+
+class ForeignCommands(Scripted):
+    def __init__(self, client: Any, library: str, clock: Clock | None = None) -> None:
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._errors: Any = import_module(f"{library}.exceptions")
+        names = (f"{library.capitalize()}Error", f"{library.capitalize()}ClusterException")
+        self._failures = (*(getattr(self._errors, name) for name in names), OSError)
+        self._slice_s = min(_SLICE_S, _socket_timeout_s(client) / 2)
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def call(self, command: str, *args: Value) -> Any:
+        errors = self._errors
+        try:
+            return _as_bytes(await self._client.execute_command(command, *args))
+        except errors.NoScriptError as error:
+            raise ServerError(f"NOSCRIPT {error}") from error
+        except errors.ResponseError as error:
+            raise ServerError(str(error)) from error
+        except errors.TimeoutError as error:
+            raise RequestTimeoutError(str(error), may_have_executed=True) from error
+        except self._failures as error:
+            raise ConnectionLostError(str(error), may_have_executed=True) from error
+
+    async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
+        now_s = self._clock.monotonic_s
+        deadline_s = math.inf if timeout_s is None else now_s() + timeout_s
+        while True:
+            left_s = deadline_s - now_s()
+            wait_s = max(min(left_s, self._slice_s), 0.001)  # 0 would be for ever
+            task = self._start(self.call("BLPOP", *keys, wait_s))
+            try:
+                reply = await asyncio.shield(task)
+            except asyncio.CancelledError:
+                self._start(self._give_back(task))
+                raise
+            if reply is not None:
+                return reply[0], reply[1]
+            if left_s <= self._slice_s:
+                return None
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)  # a loop alone would let it be collected
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def _give_back(self, popping: asyncio.Task[Any]) -> None:
+        try:
+            reply = await popping
+            if reply is not None:
+                await self.call("LPUSH", *reply)
+        except (ClientError, ServerError):
+            log.exception("an element popped for a cancelled caller may be lost")
+
+    async def scan(self, match: str) -> AsyncIterator[bytes]:
+        async for key in self._client.scan_iter(match=match, count=1000):
+            yield _as_bytes(key)
+
+
+def _as_bytes(reply: Any) -> Any:
+    """A client may be set to decode replies; ours are bytes."""
+    if isinstance(reply, str):
+        return reply.encode()
+    return [_as_bytes(item) for item in reply] if isinstance(reply, list | tuple) else reply
+
+
+def _socket_timeout_s(client: Any) -> float:
+    """What a pop must stay below, or the client would give up on it."""
+    pool = getattr(client, "connection_pool", client)
+    kwargs: dict[str, Any] = getattr(pool, "connection_kwargs", {})
+    return kwargs.get("socket_timeout") or math.inf

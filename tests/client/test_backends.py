@@ -1,0 +1,215 @@
+"""One protocol over every client: ours, redis-py's and valkey-py's, clusters and sentinels."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis.asyncio
+import redis.asyncio.sentinel
+import valkey.asyncio
+import valkey.asyncio.cluster
+
+import holdfast
+from holdfast.client.backends import Commands, commands_of
+from holdfast.client.errors import ClientError, ServerError
+from holdfast.client.foreign import ForeignCommands
+from holdfast.client.lua import LuaScript
+from tests.client.fakes import until
+from tests.harness import RedisServer
+from tests.harness.cluster import Nodes, start_cluster
+
+KINDS = [
+    "holdfast",
+    "holdfast-cluster",
+    "memory",
+    "redis",
+    "redis-decoding",
+    "redis-resp2",
+    "redis-cluster",
+    "valkey",
+    "valkey-cluster",
+]
+ECHO = LuaScript(
+    "echo",
+    "-- KEYS[1] key\n-- ARGV[1+] rest\n-- Returns all.\nreturn {KEYS[1], #ARGV, ARGV[1] or false}",
+)
+Scenario = Callable[[Commands], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with ExitStack() as stack:
+        yield start_cluster(stack, tmp_path_factory.mktemp("cluster"))
+
+
+@asynccontextmanager
+async def opened(kind: str, port: int, **options: Any) -> AsyncIterator[Any]:
+    async with AsyncExitStack() as stack:
+        client: Any
+        if kind == "memory":
+            client = await stack.enter_async_context(holdfast.connect("memory://"))
+        elif kind.startswith("holdfast"):
+            scheme = "redis+cluster" if "cluster" in kind else "redis"
+            url = f"{scheme}://127.0.0.1:{port}"
+            client = await stack.enter_async_context(holdfast.connect(url))
+        else:
+            kinds: dict[str, Callable[..., Any]] = {
+                "redis": redis.asyncio.Redis,
+                "redis-cluster": redis.asyncio.RedisCluster,
+                "redis-decoding": lambda **kw: redis.asyncio.Redis(decode_responses=True, **kw),
+                "redis-resp2": lambda **kw: redis.asyncio.Redis(protocol=2, **kw),
+                "valkey": valkey.asyncio.Valkey,
+                "valkey-cluster": valkey.asyncio.cluster.ValkeyCluster,
+            }
+            client = kinds[kind](host="127.0.0.1", port=port, **options)
+            stack.push_async_callback(client.aclose)
+        yield client
+
+
+@pytest.fixture(params=KINDS)
+def play(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    """Runs a scenario with the commands of a client of each kind, on empty servers."""
+    kind: str = request.param
+    servers: list[RedisServer] = []
+    if "cluster" in kind:
+        servers = request.getfixturevalue("nodes").servers
+    elif kind != "memory":
+        servers = [request.getfixturevalue("oracle")]
+    for server in servers:
+        with server.client() as raw:
+            assert raw.command("FLUSHALL") == b"+OK\r\n"
+            assert raw.command("SCRIPT", "FLUSH") == b"+OK\r\n"
+
+    def run(scenario: Scenario) -> None:
+        async def main() -> None:
+            async with opened(kind, servers[0].port if servers else 0) as client:
+                await scenario(commands_of(client))
+
+        asyncio.run(main())
+
+    return run
+
+
+Play = Callable[[Scenario], None]
+
+
+def test_scripts_run_by_digest_also_where_nobody_knows_them(play: Play) -> None:
+    async def scenario(commands: Commands) -> None:
+        for key in ("a", "b", "c", "d"):  # on all nodes of a cluster
+            for _ in range(2):
+                reply = await commands.run(ECHO, {"key": key}, {"rest": [b"x", 2]})
+                assert reply == [key.encode(), 2, b"x"]
+        assert await commands.run(ECHO, {"key": "a"}, {"rest": []}) == [b"a", 0, None]
+        with pytest.raises(TypeError, match="keys missing"):
+            await commands.run(ECHO, {}, {"rest": []})
+        failing = LuaScript("failing", "-- Returns never.\nreturn redis.error_reply('ODD one')")
+        with pytest.raises(ServerError, match="ODD one"):
+            await commands.run(failing, {}, {})
+
+    play(scenario)
+
+
+def test_plain_commands_time_and_names(play: Play) -> None:
+    async def scenario(commands: Commands) -> None:
+        for n in range(20):
+            await commands.call("SET", f"key:{n}", n)
+        assert await commands.call("GET", "key:7") == b"7"
+        assert await commands.call("GET", "nothing") is None
+        with pytest.raises(ServerError):
+            await commands.call("LPUSH", "key:1", "x")
+        found = {key async for key in commands.scan("key:*")}
+        assert found
+        assert found <= {b"key:%d" % n for n in range(20)}
+        before_s = await commands.time_s("a")
+        assert 1.7e9 < before_s <= await commands.time_s("a")
+
+    play(scenario)
+
+
+def test_a_pop_waits_and_gives_up(play: Play) -> None:
+    async def scenario(commands: Commands) -> None:
+        assert await commands.pop("q", timeout_s=0) is None
+        assert await commands.pop("q", timeout_s=0.01) is None
+        waiting = asyncio.create_task(commands.pop("{q}1", "{q}2", timeout_s=None))
+        await asyncio.sleep(0)
+        await commands.call("RPUSH", "{q}2", "x")
+        assert await waiting == (b"{q}2", b"x")
+
+    play(scenario)
+
+
+def test_a_cancelled_pop_loses_nothing(play: Play) -> None:
+    async def scenario(commands: Commands) -> None:
+        got = []
+        for n in range(20):
+            waiting = asyncio.create_task(commands.pop("q", timeout_s=None))
+            for _ in range(n % 5):
+                await asyncio.sleep(0)
+            pushing = asyncio.create_task(commands.call("RPUSH", "q", n))
+            for _ in range(n % 3):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await pushing
+            if not waiting.cancelled() and (popped := waiting.result()):
+                got.append(popped[1])
+        if isinstance(commands, ForeignCommands):
+            await until(lambda: not commands._background)
+        while popped := await commands.pop("q", timeout_s=0.01):
+            got.append(popped[1])
+        assert sorted(map(int, got)) == list(range(20))
+        assert await commands.call("PING") in (b"PONG", True)  # redis-py's callback
+
+    play(scenario)
+
+
+def test_a_server_that_is_gone_is_a_client_error(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with RedisServer(tmp_path) as server:
+            async with AsyncExitStack() as stack:
+                clients = {
+                    kind: await stack.enter_async_context(opened(kind, server.port, retry=None))
+                    for kind in ("redis", "valkey")
+                }
+                for client in clients.values():
+                    await commands_of(client).call("SET", "a", 1)
+                server.kill()
+                for client in clients.values():
+                    with pytest.raises(ClientError) as raised:
+                        await commands_of(client).call("SET", "a", 1)
+                    assert raised.value.may_have_executed
+
+    asyncio.run(scenario())
+
+
+def test_a_pop_stays_below_the_socket_timeout_of_its_client(oracle: RedisServer) -> None:
+    async def scenario() -> None:
+        async with redis.asyncio.Redis(port=oracle.port, socket_timeout=0.2) as client:
+            commands = commands_of(client)
+            assert isinstance(commands, ForeignCommands)
+            assert commands._slice_s == 0.1
+            assert await commands.pop("nothing here", timeout_s=0.3) is None
+
+    asyncio.run(scenario())
+
+
+def test_what_is_no_client_for_us_is_refused() -> None:
+    sentinel: Any = redis.asyncio.sentinel.Sentinel([("127.0.0.1", 1)])  # type: ignore[no-untyped-call]
+    with pytest.raises(TypeError, match=r"take the one in redis\.asyncio"):
+        commands_of(redis.Redis())
+    with pytest.raises(TypeError, match="master_for"):
+        commands_of(sentinel)
+    with pytest.raises(TypeError, match="no client"):
+        commands_of(object())
+    assert isinstance(commands_of(sentinel.master_for("main")), ForeignCommands)
+
+
+def test_no_library_is_imported_unasked() -> None:
+    code = "import sys, holdfast.client.backends; print({'redis', 'valkey'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
