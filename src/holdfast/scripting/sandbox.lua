@@ -294,13 +294,15 @@ local function only(library, names)
 end
 
 local G = only(_G, "_VERSION assert error gcinfo getmetatable ipairs rawequal select tonumber tostring type unpack")
-local ENV = setmetatable({}, { __index = G, __newindex = refuse, __metatable = nothing })
+local env_meta = { __index = G, __newindex = refuse, __metatable = nothing }
+local ENV = setmetatable({}, env_meta)
 behind[ENV] = G
-setmetatable(G, {
+local strict = {
   __index = function(_, name)
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
   end,
-})
+}
+setmetatable(G, strict)
 
 function G.pcall(...)
   if select("#", ...) == 0 then error("bad argument #1 to 'pcall' (value expected)", 2) end
@@ -408,7 +410,14 @@ G.bit = protect(only(bit, "arshift band bnot bor bswap bxor lshift rol ror rshif
 for name in ("cjson cmsgpack struct"):gmatch("%S+") do
   if libraries[name] then G[name] = protect(libraries[name](python)) end
 end
-G.__redis__err__handler = err_handler
+if python.for_functions then
+  redis.breakpoint, redis.debug, redis.replicate_commands = nil, nil, nil
+else
+  G.__redis__err__handler = err_handler
+end
+
+-- While the code of a library runs it sees nothing but what LOADING has.
+local LOADING, begin_library, end_library = libraries.functions(redis, protect, strict, raise)
 
 -- -- what a script returns -----------------------------------------------------------------------
 
@@ -549,12 +558,27 @@ local function split(script, as_arguments, key_count, ...)
   return start(script, keys, args, as_arguments)
 end
 
+local function load_library(code)
+  begin_library()
+  env_meta.__index = LOADING
+  local ok, problem = raw.xpcall(code, err_handler)
+  return finished(ok, not ok and problem or nil)
+end
+
+local function loaded(ending, ...)
+  local functions = end_library()
+  env_meta.__index = G
+  if ending == 0 then return 0, functions end
+  return ending, ...
+end
+
 sethook(watch, "", 1000)
 raw.collect("setpause", 150)
 
 return {
   run = function(...) return finished_safely(raw.pcall(split, ...)) end,
   run_tables = function(...) return finished_safely(raw.pcall(start, ...)) end,
+  load_library = function(code) return loaded(finished_safely(raw.pcall(load_library, code))) end,
   compile = function(text, name)
     return raw.load(text, name, "t", ENV)
   end,

@@ -69,6 +69,16 @@ class Failure(NamedTuple):
     line: int | None
 
 
+class Registered(NamedTuple):
+    """A function of a library."""
+
+    name: bytes
+    function: Any
+    last_line: int  # of its code
+    description: bytes | None
+    flags: frozenset[bytes]
+
+
 class Killed(Exception):  # noqa: N818 - it is what happened to the script
     """The host ended the script: its reason, or what it raised."""
 
@@ -78,7 +88,15 @@ class Killed(Exception):  # noqa: N818 - it is what happened to the script
 
 
 class Sandbox:
-    def __init__(self, host: Host, version: bytes, version_number: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        host: Host,
+        version: bytes,
+        version_number: int,
+        max_bytes: int,
+        *,
+        for_functions: bool = False,
+    ) -> None:
         self._host = host
         self._raised: BaseException | None = None
         self._verdict: bytes | None = None
@@ -110,10 +128,10 @@ class Sandbox:
             b"pack": _pack,
             b"unpack": _unpack,
             b"strtod": _strtod,
+            b"for_functions": for_functions,
         }
-        libraries = {
-            name.encode(): self._load(name) for name in ("strings", "cjson", "cmsgpack", "struct")
-        }
+        names = ("strings", "cjson", "cmsgpack", "struct", "functions")
+        libraries = {name.encode(): self._load(name) for name in names}
         world = self._load("sandbox")(table(functions), table(libraries))
         self._run = world[b"run"]
         self._run_tables = world[b"run_tables"]
@@ -161,18 +179,43 @@ class Sandbox:
                 return from_lua(iter(result[1:]), self._resp3)
             if ending == _TABLE:
                 return from_lua(iter(list(result[1].values())), self._resp3)
-        except (LuaMemoryError, MemoryError):
+        except (LuaError, MemoryError) as error:
+            return self._broke(error)
+        return self._failure(*result)
+
+    def load(self, text: bytes) -> list[Registered] | Failure:
+        """Run the code of a library; the functions that it registers. Raises CommandError with
+        what Lua says if it is none, and as `run` does."""
+        code = self.compile(text, b"@user_function")
+        self._verdict = None
+        try:
+            result = self._world[b"load_library"](code)
+            if result[0] == _PLAIN:
+                return [_registered(entry) for entry in result[1].values()]
+        except (LuaError, MemoryError) as error:
+            return self._broke(error)
+        return self._failure(*result)
+
+    @property
+    def used_bytes(self) -> int:
+        return int(self._lua.get_memory_used())
+
+    def _broke(self, error: Exception) -> Failure:
+        if isinstance(error, (LuaMemoryError, MemoryError)):
             self._collect_garbage()
             return Failure(b"ERR not enough memory", None, None)
-        except LuaError as error:
-            return Failure(b"ERR " + str(error).encode(), None, None)
+        return Failure(b"ERR " + str(error).encode(), None, None)
+
+    def _failure(
+        self, ending: int, message: bytes, source: bytes | None, line: int | None
+    ) -> Failure:
         if ending == _KILLED:
             raised, self._raised = self._raised, None
             if raised is not None:
                 raise raised
             assert self._verdict is not None
-            raise Killed(Failure(self._verdict, result[2], result[3]))
-        return Failure(*result[1:4])
+            raise Killed(Failure(self._verdict, source, line))
+        return Failure(message, source, line)
 
     # -- called from Lua: none of these may raise ------------------------------------------------
 
@@ -257,6 +300,17 @@ class Sandbox:
 
 def _nothing(obj: object, name: object, is_setting: bool) -> str:
     raise AttributeError("scripts see no Python object")
+
+
+def _registered(entry: Any) -> Registered:
+    flags = entry[b"flags"]
+    return Registered(
+        entry[b"name"],
+        entry[b"callback"],
+        entry[b"last_line"],
+        entry[b"description"],
+        frozenset(() if flags is None else flags.values()),
+    )
 
 
 def _size(reply: Reply) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import holdfast
 from holdfast.server.meter import resident_bytes
 from holdfast.server.saving import Kind
+from holdfast.server.scripts import Scripts
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.store import FileStore
@@ -77,12 +78,32 @@ def _memory(engine: "Engine") -> Facts:
         yield f"{name}_human", human(nbytes)
     yield "used_memory_peak_perc", f"{100 * used / peak if peak else 100:.2f}%"
     yield "used_memory_dataset", used
+    yield from _lua(engine.scripts)
     yield "maxmemory_policy", config.maxmemory_policy
     yield "mem_fragmentation_ratio", f"{resident / used if used else 0:.2f}"
     yield "mem_fragmentation_bytes", max(0, resident - used)
     yield "mem_allocator", "python"
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", 0
+
+
+def _lua(scripts: Scripts) -> Facts:
+    functions = scripts.functions
+    codes = sum(len(library.code) for library in functions.libraries.values())
+    total = scripts.used_bytes + functions.used_bytes
+    yield "used_memory_lua", scripts.used_bytes
+    yield "used_memory_vm_eval", scripts.used_bytes
+    yield "used_memory_lua_human", human(scripts.used_bytes)
+    yield "used_memory_scripts_eval", scripts.text_bytes
+    yield "number_of_cached_scripts", scripts.count
+    yield "number_of_functions", functions.count
+    yield "number_of_libraries", len(functions.libraries)
+    yield "used_memory_vm_functions", functions.used_bytes
+    yield "used_memory_vm_total", total
+    yield "used_memory_vm_total_human", human(total)
+    yield "used_memory_functions", codes
+    yield "used_memory_scripts", scripts.text_bytes + codes
+    yield "used_memory_scripts_human", human(scripts.text_bytes + codes)
 
 
 def _persistence(engine: "Engine") -> Facts:

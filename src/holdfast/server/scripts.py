@@ -8,13 +8,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter, perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.commands.context import Block
 from holdfast.commands.table import Command
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
+from holdfast.server.functions import Functions, Script, line_of_last_return
 from holdfast.server.session import Session
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.ops import SCRIPT
@@ -37,7 +38,7 @@ BUSY_EVAL = CommandError(BUSY.format("SCRIPT"))
 BUSY_FUNCTION = CommandError(BUSY.format("FUNCTION"))
 NOT_BUSY = CommandError("NOTBUSY No scripts in execution right now.")
 
-KILLED = b"ERR Script killed by user with %s KILL..."
+KILLED = b"ERR Script killed by user with SCRIPT KILL..."  # also functions
 OUT_OF_TIME = b"ERR Script killed: it took longer than lua-hard-time-limit"
 SHUT_DOWN = b"ERR Script killed: the server shuts down"
 
@@ -64,26 +65,12 @@ class NoSink:
 
 
 @dataclass(slots=True)
-class Script:
-    name: bytes  # its SHA1, or the name of the function
-    function: Any
-    # Where an error was when no frame tells: LuaJIT drops those of tail calls, so in a `return`.
-    last_return: int
-    flags: frozenset[bytes] | None  # None: without a shebang, as scripts were before Redis 7
-
-    @property
-    def may_write(self) -> bool:
-        return self.flags is None or b"no-writes" not in self.flags
-
-
-@dataclass(slots=True)
 class Running:
     """What INFO, FUNCTION STATS, KILL and the busy desk want to know of the script that runs."""
 
-    name: bytes
+    script: Script
     argv: list[bytes]
     caller: Session
-    is_function: bool
     may_write: bool
     started_s: float
     savepoint: Savepoint
@@ -107,6 +94,8 @@ class Scripts:
         self.on_slow_end: Callable[[], None] = _nowhere
         self._calls: dict[bytes, Found] = {}  # as scripts spell them
 
+        self.functions = Functions(self, engine.keyspace)
+
     @property
     def is_busy(self) -> bool:
         return self.running is not None and self.running.is_slow
@@ -114,19 +103,25 @@ class Scripts:
     @property
     def busy_error(self) -> CommandError:
         assert self.running is not None
-        return BUSY_FUNCTION if self.running.is_function else BUSY_EVAL
+        return BUSY_FUNCTION if self.running.script.is_function else BUSY_EVAL
 
     @property
     def sandbox(self) -> Sandbox:
+        """Where scripts run; functions have their own."""
         if self._sandbox is None:
-            major, minor, patch = map(int, REDIS_VERSION.split("."))
-            self._sandbox = Sandbox(
-                self,
-                REDIS_VERSION.encode(),
-                major << 16 | minor << 8 | patch,
-                self._engine.config.lua_max_memory,
-            )
+            self._sandbox = self.new_sandbox()
         return self._sandbox
+
+    def new_sandbox(self, *, for_functions: bool = False) -> Sandbox:
+        major, minor, patch = map(int, REDIS_VERSION.split("."))
+        number = major << 16 | minor << 8 | patch
+        max_bytes = self._engine.config.lua_max_memory
+        return Sandbox(self, REDIS_VERSION.encode(), number, max_bytes, for_functions=for_functions)
+
+    @property
+    def used_bytes(self) -> int:
+        """Of Lua, for scripts."""
+        return 0 if self._sandbox is None else self._sandbox.used_bytes
 
     # -- the cache ----------------------------------------------------------------------------
 
@@ -175,6 +170,11 @@ class Scripts:
     def count(self) -> int:
         return len(self._evaluated.keys() | self._keyspace.scripts.keys())
 
+    @property
+    def text_bytes(self) -> int:
+        """Of the scripts that are kept."""
+        return sum(map(len, self._keyspace.scripts.values()))
+
     def _forget_one(self) -> None:
         for sha in self._evaluated:
             if sha not in self._keyspace.scripts:
@@ -189,7 +189,7 @@ class Scripts:
             raise CommandError(
                 b"ERR Error compiling script (new function): " + error.message
             ) from None
-        return Script(sha, function, line_of_last_return(body), flags)
+        return Script(sha, self.sandbox, function, line_of_last_return(body), flags)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -202,7 +202,6 @@ class Scripts:
         args: list[bytes],
         *,
         read_only: bool,
-        is_function: bool = False,
     ) -> Reply:
         """Run a script. Unless it succeeds nothing has happened."""
         may_write = script.may_write
@@ -215,15 +214,15 @@ class Scripts:
         session = self._session
         if session is None:
             session = self._session = Session(self._engine, NoSink(), "lua", "lua")
-        session.db, session.user = caller.db, caller.user
+        session.db, session.user, session.protocol = caller.db, caller.user, 2
         savepoint = Savepoint(self._keyspace)
         self._next_tick_ns = 0
-        self.running = Running(
-            script.name, argv, caller, is_function, may_write, perf_counter(), savepoint
-        )
+        self.running = Running(script, argv, caller, may_write, perf_counter(), savepoint)
         result: Reply | Failure
         try:
-            result = self.sandbox.run(script.function, keys, args, as_arguments=is_function)
+            result = script.sandbox.run(
+                script.function, keys, args, as_arguments=script.is_function
+            )
         except Killed as killed:
             result = killed.failure
         except BaseException:
@@ -244,9 +243,9 @@ class Scripts:
         """End the script that runs; what it wrote is taken back."""
         if self.running is None:
             raise NOT_BUSY
-        if self.running.is_function is not is_function:
+        if self.running.script.is_function is not is_function:
             raise self.busy_error
-        self.running.kill_reason = KILLED % (b"FUNCTION" if is_function else b"SCRIPT")
+        self.running.kill_reason = KILLED
 
     def kill_for_shutdown(self) -> None:
         if self.running is not None:
@@ -311,7 +310,7 @@ class Scripts:
     def tick(self) -> bytes | None:
         running = self.running
         if running is None:
-            return None  # a library that is being loaded has its own limit
+            return self.functions.tick()
         now_s = perf_counter()
         self._next_tick_ns = perf_counter_ns() + TICK_NS
         elapsed_ms = (now_s - running.started_s) * 1000
@@ -321,7 +320,9 @@ class Scripts:
         if elapsed_ms >= config.busy_reply_threshold > 0:
             if not running.is_slow:
                 running.is_slow = True
-                log.warning("slow script %s: %d ms so far", running.name.decode(), elapsed_ms)
+                log.warning(
+                    "slow script %s: %d ms so far", running.script.name.decode(), elapsed_ms
+                )
                 self._engine.update_gate()
             self.on_slow()
         return running.kill_reason
@@ -334,12 +335,9 @@ def _nowhere() -> None:
 def _as_error(failure: Failure, script: Script) -> CommandError:
     message, source, line = failure
     if source is None or line is None:
-        source, line = b"@user_script", script.last_return
+        source = b"@user_function" if script.is_function else b"@user_script"
+        line = script.last_return
     return CommandError(b"%s script: %s, on %s:%d." % (message, script.name, source, line))
-
-
-def line_of_last_return(text: bytes) -> int:
-    return text.count(b"\n", 0, max(text.rfind(b"return"), 0)) + 1
 
 
 def _shebang(text: bytes) -> tuple[frozenset[bytes] | None, bytes]:

@@ -6,7 +6,7 @@ Values here are plain: bytes, lists of bytes, pairs. Streams are in rdb_streams.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.store import packed, rdb_streams
@@ -22,6 +22,7 @@ HASH_ZIPMAP, LIST_ZIPLIST, SET_INTSET, ZSET_ZIPLIST, HASH_ZIPLIST = range(9, 14)
 LIST_QUICKLIST, STREAM_1, HASH_LISTPACK, ZSET_LISTPACK, LIST_QUICKLIST_2 = range(14, 19)
 STREAM_2, SET_LISTPACK, STREAM_3 = range(19, 22)
 HASH_EXPIRING, HASH_LISTPACK_EXPIRING = 24, 25
+LIBRARY = 245
 
 PLAIN_NODE = 1  # of a quicklist: one long element
 _FOOTER = struct.Struct("<HQ")
@@ -86,8 +87,17 @@ def dump_hash(fields: Sequence[Field]) -> bytes:
     return _finished(HASH_EXPIRING, body, VERSION_OF_FIELD_EXPIRY)
 
 
+def dump_libraries(codes: Iterable[bytes]) -> bytes:
+    """Libraries of functions, as FUNCTION DUMP gives them."""
+    return _sealed(b"".join([bytes([LIBRARY]) + string(code) for code in codes]))
+
+
 def _finished(form: int, body: bytes, version: int = VERSION) -> bytes:
-    data = bytes([form]) + body + version.to_bytes(2, "little")
+    return _sealed(bytes([form]) + body, version)
+
+
+def _sealed(data: bytes, version: int = VERSION) -> bytes:
+    data += version.to_bytes(2, "little")
     return data + crc64(data).to_bytes(8, "little")
 
 
@@ -96,16 +106,36 @@ def _finished(form: int, body: bytes, version: int = VERSION) -> bytes:
 
 def load(payload: bytes) -> Plain:
     """Raises ChecksumError or RdbError."""
+    reader = _unsealed(payload)
+    try:
+        return _LOADERS[reader.take(1)[0]](reader)
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
+        raise RdbError(str(error)) from None
+
+
+def load_libraries(payload: bytes) -> Iterator[bytes]:
+    """The code of each. Raises ChecksumError at once, RdbError, in Redis's words, on the way."""
+    return _libraries(_unsealed(payload))
+
+
+def _libraries(reader: Reader) -> Iterator[bytes]:
+    while not reader.is_at_end:
+        if reader.number(1) != LIBRARY:
+            raise RdbError("given type is not a function")
+        try:
+            code = reader.string()
+        except (ValueError, IndexError, OverflowError):
+            raise RdbError("Failed loading library payload") from None
+        yield code
+
+
+def _unsealed(payload: bytes) -> Reader:
     if len(payload) < _FOOTER.size:
         raise ChecksumError
     version, checksum = _FOOTER.unpack(payload[-_FOOTER.size :])
     if version > VERSION_OF_FIELD_EXPIRY or crc64(payload[:-8]) != checksum:
         raise ChecksumError
-    reader = Reader(payload[: -_FOOTER.size])
-    try:
-        return _LOADERS[reader.take(1)[0]](reader)
-    except (ValueError, IndexError, KeyError, OverflowError) as error:
-        raise RdbError(str(error)) from None
+    return Reader(payload[: -_FOOTER.size])
 
 
 def _list(elements: Iterable[bytes]) -> Plain:

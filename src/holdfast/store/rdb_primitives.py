@@ -30,6 +30,10 @@ class Reader:
         self._data = data
         self._at = 0
 
+    @property
+    def is_at_end(self) -> bool:
+        return self._at >= len(self._data)
+
     def take(self, count: int) -> bytes:
         part = self._data[self._at : self._at + count]
         if len(part) < count:

@@ -1,13 +1,14 @@
-"""EVAL, EVALSHA, SCRIPT and their likes. How scripts run is in server/scripts.py."""
+"""EVAL, EVALSHA, FCALL, SCRIPT and their likes. How scripts run is in server/scripts.py."""
 
 from holdfast.commands.args import parse_int
 from holdfast.commands.table import Keys, command, container, help_reply
-from holdfast.errors import CommandError
+from holdfast.errors import NOT_AN_INTEGER, CommandError
 from holdfast.resp import OK, Reply
 from holdfast.server.scripts import NO_SCRIPT
 from holdfast.server.session import Session
 
 NEGATIVE_KEYS = CommandError("ERR Number of keys can't be negative")
+BAD_NUMBER_OF_KEYS = CommandError("ERR Bad number of keys provided")
 TOO_MANY_KEYS = CommandError("ERR Number of keys can't be greater than number of args")
 
 RUNS = "noscript stale skip_monitor no_mandatory_keys may_replicate"
@@ -22,9 +23,11 @@ def _keys(access: str, notes: str = "") -> Keys:
     return Keys(access, 3, count_at=2, notes=text if notes else "")
 
 
-def _split(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+def _split(
+    argv: list[bytes], not_a_number: CommandError = NOT_AN_INTEGER
+) -> tuple[list[bytes], list[bytes]]:
     """KEYS and ARGV."""
-    count = parse_int(argv[2])
+    count = parse_int(argv[2], not_a_number)
     if count > len(argv) - 3:
         raise TOO_MANY_KEYS
     if count < 0:
@@ -112,6 +115,47 @@ def _evaluate_known(session: Session, argv: list[bytes], *, read_only: bool) -> 
     keys, args = _split(argv)
     scripts = session.engine.scripts
     return scripts.run(session, scripts.known(argv[1]), argv, keys, args, read_only=read_only)
+
+
+@command(
+    "fcall",
+    -3,
+    RUNS,
+    _keys("RW access update", "notes"),
+    group="scripting",
+    since="7.0.0",
+    categories="scripting",
+)
+def fcall(session: Session, argv: list[bytes]) -> Reply:
+    """Run a function of a library. If it fails nothing has happened.
+
+    FCALL function numkeys [key [key ...]] [arg [arg ...]]
+    """
+    return _call_function(session, argv, read_only=False)
+
+
+@command(
+    "fcall_ro",
+    -3,
+    f"readonly {RUNS}",
+    _keys("RO access", "notes"),
+    group="scripting",
+    since="7.0.0",
+    categories="scripting",
+)
+def fcall_ro(session: Session, argv: list[bytes]) -> Reply:
+    """Run a function of a library that has the flag no-writes.
+
+    FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]
+    """
+    return _call_function(session, argv, read_only=True)
+
+
+def _call_function(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
+    scripts = session.engine.scripts
+    function = scripts.functions.find(argv[1])
+    keys, args = _split(argv, BAD_NUMBER_OF_KEYS)
+    return scripts.run(session, function, argv, keys, args, read_only=read_only)
 
 
 # -- SCRIPT ---------------------------------------------------------------------------------------
