@@ -27,12 +27,12 @@ def fill(store: FileStore, count: int) -> None:
 
 def make_all_room(store: FileStore) -> None:
     for _ in range(10_000):
-        before = (store.keyspace.used_bytes, store.keyspace.evicted)
+        before = (store.keyspace.used_bytes, store.keyspace.forgotten)
         was_idle = store.folding.is_idle
         store.make_room()
         if store.keyspace.used_bytes <= store.max_bytes:
             return
-        if (store.keyspace.used_bytes, store.keyspace.evicted) == before and was_idle:
+        if (store.keyspace.used_bytes, store.keyspace.forgotten) == before and was_idle:
             return
 
 
@@ -53,7 +53,7 @@ def test_without_a_limit_nothing_is_forgotten(store: FileStore) -> None:
     fill(store, 100)
     store.fold()
     store.make_room()
-    assert store.keyspace.evicted == 0
+    assert store.keyspace.forgotten == 0
 
 
 def test_what_an_open_batch_changed_is_not_forgotten(store: FileStore) -> None:

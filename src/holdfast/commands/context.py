@@ -71,7 +71,6 @@ class Limits(Protocol):
     hash_max_listpack_value: int
     set_max_intset_entries: int
     hll_sparse_max_bytes: int
-    maxmemory_policy: str
     zset_max_listpack_entries: int
     zset_max_listpack_value: int
 

@@ -66,7 +66,7 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
     taken and forgotten.
     """
     name = argv[1]
-    words, idle_s = _options(argv)
+    words, idle_s, frequency = _options(argv)
     old = c.db.find(name)
     if old is not None and b"REPLACE" not in words:
         raise BUSY
@@ -97,14 +97,18 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
         c.db.set_expiry(key, expires_at_ms)
     if idle_s is not None:
         key.accessed_s = c.keyspace.now_s - idle_s
+    if frequency is not None and c.keyspace.frequencies is not None:
+        c.keyspace.frequencies.set(key, frequency)
     c.db.signal(name, b"restore", GENERIC)
     return OK
 
 
-def _options(argv: list[bytes]) -> tuple[set[bytes], int | None]:
-    """The words among them, and for how many seconds the key is to count as unused."""
+def _options(argv: list[bytes]) -> tuple[set[bytes], int | None, int | None]:
+    """The words among them, for how many seconds the key is to count as unused, or how often it
+    is to count as used."""
     words: set[bytes] = set()
     idle_s: int | None = None
+    frequency: int | None = None
     options = Options(argv, 4)
     while options:
         word = options.word()
@@ -113,12 +117,13 @@ def _options(argv: list[bytes]) -> tuple[set[bytes], int | None]:
             if idle_s < 0:
                 raise BAD_IDLE_TIME
         elif word == b"FREQ" and idle_s is None:
-            if not 0 <= options.integer() <= 255:
+            frequency = options.integer()
+            if not 0 <= frequency <= 255:
                 raise BAD_FREQUENCY
         elif word not in (b"REPLACE", b"ABSTTL"):
             raise SYNTAX
         words.add(word)
-    return words, idle_s
+    return words, idle_s, frequency
 
 
 # -- each type --------------------------------------------------------------------------------

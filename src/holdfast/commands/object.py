@@ -28,7 +28,6 @@ NO_FREQUENCY = CommandError(
 LONGEST_EMBEDDED = 44
 SHARED_INTEGERS = 10_000
 SHARED_REFCOUNT = (1 << 31) - 1
-NEW_KEY_FREQUENCY = 5  # frequencies are not counted here: every key looks new
 
 subcommand = partial(command, group="generic", categories="keyspace")
 question = partial(subcommand, tips=("nondeterministic_output",))
@@ -74,7 +73,7 @@ def idletime(c: Context, argv: list[bytes]) -> Reply:
     key = c.db.peek(argv[2])
     if key is None:
         return None
-    if _counts_frequency(c):
+    if c.keyspace.frequencies is not None:
         raise NO_IDLE_TIME
     return max(0, c.keyspace.now_s - key.accessed_s)
 
@@ -88,9 +87,9 @@ def freq(c: Context, argv: list[bytes]) -> Reply:
     key = c.db.peek(argv[2])
     if key is None:
         return None
-    if not _counts_frequency(c):
+    if c.keyspace.frequencies is None:
         raise NO_FREQUENCY
-    return NEW_KEY_FREQUENCY
+    return c.keyspace.frequencies.of(key)
 
 
 @subcommand("object|help", 2, "loading stale", since="6.2.0")
@@ -129,7 +128,3 @@ def _encoding(c: Context, key: Key) -> bytes:
     if is_int(value):
         return b"int"
     return b"embstr" if len(value) <= LONGEST_EMBEDDED else b"raw"
-
-
-def _counts_frequency(c: Context) -> bool:
-    return "lfu" in c.limits.maxmemory_policy

@@ -91,7 +91,14 @@ class Cron:
 
     def _make_room(self) -> None:
         """What a hurry left above maxmemory goes also when no turn ends."""
-        turn, store = self._engine.turn, self._engine.store
+        engine = self._engine
+        turn, store = engine.turn, engine.store
+        if engine.deletion is not None and not engine.pause.is_on:
+            engine.deletion.load_some()
+            if engine.deletion.is_above_limit:
+                engine.deletion.make_room()
+                engine.serve_ready()  # readers of a group whose stream is gone
+                turn.schedule()
         deadline_s = time.monotonic() + IDLE_FOLD_BUDGET_S
         try:
             while turn.may_fold and store.make_room() and time.monotonic() < deadline_s:

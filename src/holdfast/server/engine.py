@@ -40,6 +40,7 @@ from holdfast.server.turn import Turn
 from holdfast.server.users import Users
 from holdfast.server.waiters import Waiter, Waiters
 from holdfast.store.database import Database
+from holdfast.store.eviction import Deletion
 from holdfast.store.file import FileError
 from holdfast.store.store import Store
 
@@ -48,6 +49,7 @@ log = logging.getLogger(__name__)
 NO_AUTH = CommandError("NOAUTH Authentication required.")
 INTERNAL = CommandError("ERR internal error, see the server's log")
 NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
+OUT_OF_MEMORY = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
 NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
 # What a client may say in RESP2 while it listens: a reply must not look like a message.
 WHILE_SUBSCRIBED = frozenset(
@@ -113,6 +115,8 @@ class Engine:
         self.saving = Saving(store, self.turn, self.clock)
         self.slowlog = SlowLog(self.config.slowlog_max_len)
         self.slow_ns = 0  # see settings.py
+        self.deletion: Deletion | None = None  # what keeps memory below maxmemory, likewise
+        self.is_out_of_memory = False  # was, before the command that runs
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
         self.pause = Pause(self)
         self.scripts = Scripts(self)
@@ -168,7 +172,8 @@ class Engine:
         self.error_stats.clear()
         self.meter.reset()
         keyspace = self.keyspace
-        keyspace.hits = keyspace.misses = keyspace.expired = keyspace.evicted = 0
+        keyspace.hits = keyspace.misses = keyspace.expired = 0
+        keyspace.evicted = keyspace.forgotten = 0
 
     # -- commands coming in -------------------------------------------------------------------
 
@@ -350,10 +355,16 @@ class Engine:
             self.users.check(session, command, argv)
         if self.scripts.is_busy and "allow_busy" not in flags:
             raise self.scripts.busy_error
-        if self.failure is not None and (
-            session.has_flag(command, "write") or command.name == "ping"
-        ):
-            raise self.failure
+        if self.failure is not None:
+            if session.has_flag(command, "write") or command.name == "ping":
+                raise self.failure
+        elif self.deletion is not None and not (self.pause.is_on or self.scripts.running):
+            self.is_out_of_memory = not self.deletion.make_room()
+            if self.is_out_of_memory and (
+                session.has_flag(command, "denyoom")
+                or (gate & IN_MULTI and "no_multi_queue" not in flags)
+            ):
+                raise OUT_OF_MEMORY
         if gate & SUBSCRIBED and session.protocol == 2 and command.name not in WHILE_SUBSCRIBED:
             raise CommandError(
                 f"ERR Can't execute '{command.name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING"
@@ -497,7 +508,12 @@ class Engine:
     # -- being held up ------------------------------------------------------------------------
 
     def update_gate(self) -> None:
-        self._gated = self.failure is not None or self.pause.is_on or self.scripts.is_busy
+        self._gated = (
+            self.failure is not None
+            or self.deletion is not None
+            or self.pause.is_on
+            or self.scripts.is_busy
+        )
 
     def _storage_failed(self, error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
         """Nothing that is not on disk may be seen or built upon: memory goes back to the file.

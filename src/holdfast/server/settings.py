@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import ConfigError
+from holdfast.store.eviction import Deletion
+from holdfast.store.frequencies import Frequencies
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
@@ -40,7 +42,28 @@ def follow(engine: "Engine") -> None:
         engine.slowlog.trim()
 
     def maxmemory() -> None:
-        engine.store.max_bytes = config.maxmemory
+        """Values that a file has are forgotten. Other policies delete, and without a file there is
+        nothing to forget."""
+        limit, name = config.maxmemory, config.maxmemory_policy
+        forgets = name == "noeviction" and engine.store.is_durable
+        engine.store.max_bytes = limit if forgets else 0
+        engine.deletion = None
+        if limit and not forgets:
+            samples = config.maxmemory_samples
+            engine.deletion = Deletion(engine.keyspace, name, limit, samples, engine.rng)
+        engine.update_gate()
+
+    def frequencies() -> None:
+        counts = None
+        if config.maxmemory_policy.endswith("lfu"):
+            counts = engine.keyspace.frequencies or Frequencies(engine.keyspace, engine.rng)
+            counts.log_factor = config.lfu_log_factor
+            counts.decay_min = config.lfu_decay_time
+        engine.keyspace.count_uses(counts)
+
+    def policy() -> None:
+        frequencies()
+        maxmemory()
 
     def loglevel() -> None:
         logging.getLogger("holdfast").setLevel(LOG_LEVELS[config.loglevel])
@@ -57,6 +80,10 @@ def follow(engine: "Engine") -> None:
         "slowlog-log-slower-than": slowlog,
         "slowlog-max-len": slowlog,
         "maxmemory": maxmemory,
+        "maxmemory-policy": policy,
+        "maxmemory-samples": maxmemory,
+        "lfu-decay-time": frequencies,
+        "lfu-log-factor": frequencies,
         "loglevel": loglevel,
         "requirepass": engine.users.use_requirepass,
         "proto-max-bulk-len": client_limits,
@@ -73,7 +100,7 @@ def follow(engine: "Engine") -> None:
     for name, effect in effects.items():
         config.subscribe(name, effect)
     slowlog()
-    maxmemory()
+    policy()
     notify_keyspace_events()
 
 

@@ -55,21 +55,34 @@ class Database:
         if key.expires_at_ms is not None and key.expires_at_ms <= keyspace.now_ms:
             self.expire(key)
             return None
-        if keyspace.has_expiring_fields and type(key.value) is Hash:
-            self.expire_fields(key, sys.maxsize)
-            if not key.value:
-                return None
+        if keyspace.looks_closer and not self._look_closer(key):
+            return None
         key.accessed_s = keyspace.now_s
         return key
 
     def peek(self, name: bytes) -> Key | None:
         """`find`, but looking at a key this way is no use of it: OBJECT, TYPE, TTL."""
+        keyspace = self.keyspace
         hot = self.space.keys.get(name)
-        accessed_s = self.keyspace.now_s if hot is None else hot.accessed_s
-        key = self.find(name)
+        accessed_s = keyspace.now_s if hot is None else hot.accessed_s
+        frequencies, keyspace.frequencies = keyspace.frequencies, None
+        try:
+            key = self.find(name)
+        finally:
+            keyspace.frequencies = frequencies
         if key is not None:
             key.accessed_s = accessed_s
         return key
+
+    def _look_closer(self, key: Key) -> bool:
+        """What some keyspaces need at every use of a key; whether it lives on."""
+        if type(key.value) is Hash:
+            self.expire_fields(key, sys.maxsize)
+            if not key.value:
+                return False
+        if self.keyspace.frequencies is not None:
+            self.keyspace.frequencies.used(key)
+        return True
 
     def read(self, name: bytes, *, is_use: bool = True) -> Key | None:
         """`find` or `peek`, for commands that read: counts hits and misses."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.store.database import Database
 from holdfast.store.expiry import FROM_THE_START, ExpiryHeap, fields_scheduled_ms
+from holdfast.store.frequencies import Frequencies
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key, Space
 from holdfast.store.ops import (
@@ -50,7 +51,8 @@ class Keyspace:
         self.now_ms = 0
         self.now_s = 0
         self.dirty = 0  # changes since the last save
-        self.hits = self.misses = self.expired = self.evicted = 0
+        self.hits = self.misses = self.expired = self.evicted = self.forgotten = 0
+        self.frequencies: Frequencies | None = None  # under a policy that asks for them
         self.notify_kinds = 0
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
         self.on_flush: Callable[[], None] = no_flush_hook
@@ -74,7 +76,8 @@ class Keyspace:
         self.expiring = ExpiryHeap()
         self.expiry_cursor = FROM_THE_START  # how far the file was searched for expired keys
         self.expiring_fields = ExpiryHeap(fields_scheduled_ms)
-        self.has_expiring_fields = False  # whether there ever were any
+        # Whether `find` must do more: fields expire, or uses are counted.
+        self.looks_closer = self.frequencies is not None
         self.renamed = Renamed()
         # Scripts by SHA1 and libraries by name, all of them always in memory.
         tables = self.tables
@@ -147,7 +150,7 @@ class Keyspace:
         value = key.value
         if type(value) is not Hash or (due := value.next_expiry_ms) is None:
             return
-        self.has_expiring_fields = True
+        self.looks_closer = True
         if afresh or value.scheduled_ms is None or due < value.scheduled_ms:
             value.scheduled_ms = due
             self.expiring_fields.push(key)
@@ -187,7 +190,15 @@ class Keyspace:
         self.detach(key)
         key.space.cold += 1
         key.value = b""
-        self.evicted += 1
+        self.forgotten += 1
+
+    def count_uses(self, frequencies: Frequencies | None) -> None:
+        self.frequencies = frequencies
+        self.looks_closer = self.looks_closer or frequencies is not None
+
+    def shows(self, space: Space) -> bool:
+        """Whether a database does; not, when it was flushed."""
+        return any(database.space is space for database in self.databases)
 
     def is_ahead_of_file(self, key_id: int) -> bool:
         return key_id >= self.boundary or key_id in self.unfolded or key_id in self.folding

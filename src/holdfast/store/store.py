@@ -1,6 +1,5 @@
 """The store: file, journal, keyspace and fold as one thing that can be opened and closed."""
 
-import random
 from pathlib import Path
 
 import apsw
@@ -18,8 +17,6 @@ MEMORY = ":memory:"
 
 # A slice folds 500 rows, so this is twice as fast as they can come.
 OPS_PER_SLICE = 250
-
-EVICTION_SLICE = 64  # candidates looked at in a row, so about 0.2 ms
 
 # One slice, of eviction or of the fold, for so many bytes that came: it takes both to be rid of
 # a new key, and small keys are the most work.
@@ -105,7 +102,7 @@ class FileStore:
         self.journal = Journal(self._connection, self.path)
         self.keyspace = Keyspace(Tables(self._connection), databases)
         self.folding = Fold(self._connection, self.journal, self.keyspace)
-        self._eviction = Eviction(self.keyspace, self.folding, random.Random())
+        self._eviction = Eviction(self.keyspace, self.folding)
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
 
@@ -176,7 +173,7 @@ class FileStore:
         more = True
         for _ in range(1 + grown // BYTES_PER_SLICE):
             more = keyspace.used_bytes > self.max_bytes > 0 and (
-                self._eviction.step(self.max_bytes, EVICTION_SLICE) > 0 or self.folding.step()
+                self._eviction.step(self.max_bytes) > 0 or self.folding.step()
             )
             if not more:
                 break
@@ -191,7 +188,7 @@ class FileStore:
             recover(self.keyspace, self.journal, self.folding)
         except apsw.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error
-        self._eviction = Eviction(self.keyspace, self.folding, random.Random())
+        self._eviction = Eviction(self.keyspace, self.folding)
 
     def probe(self) -> bool:
         """Whether the file can be written again after a failure."""
