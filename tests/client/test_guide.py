@@ -42,7 +42,7 @@ def test_the_diagram_is_the_table() -> None:
 
 def test_every_option_and_error_is_explained() -> None:
     for option in Options.__dataclass_fields__:
-        if option not in ("host", "port", "path", "tls"):
+        if option not in ("host", "port", "path", "place", "tls"):
             assert f"`{option}`" in TEXT, option
     for name, kind in inspect.getmembers(errors, inspect.isclass):
         if issubclass(kind, errors.ClientError) and "Connect" not in name[:7]:

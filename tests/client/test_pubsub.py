@@ -1,12 +1,12 @@
 """Pub/sub when things go wrong."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.client.errors import ClosedError, ServerError
-from holdfast.client.pubsub import Message
 from tests.client.fakes import turns, until
 
 
@@ -61,13 +61,13 @@ def test_a_message_for_a_cancelled_reader_goes_to_the_next(redis_url: str) -> No
             first = asyncio.create_task(anext(pubsub))
             second = asyncio.create_task(anext(pubsub))
             await turns()
-            put = pubsub._put
+            put = pubsub.on_message
 
-            def put_and_cancel(message: Message) -> None:
-                put(message)  # wakes the first reader, which has not run yet
+            def put_and_cancel(push: list[Any]) -> None:
+                put(push)  # wakes the first reader, which has not run yet
                 first.cancel()
 
-            pubsub._put = put_and_cancel  # type: ignore[method-assign]
+            pubsub.on_message = put_and_cancel  # type: ignore[method-assign]
             await client.publish("a", "1")
             assert (await second).text == "1"
             assert first.cancelled()

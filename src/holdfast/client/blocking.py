@@ -2,61 +2,110 @@
 
 A caller that gives up may do so when the server has already popped an element for it. So giving
 up means: tell the server to unblock that connection, read what it answers, and put an element
-that came after all back where it was, which also hands it to whoever waits next. A timeout of
-the caller's does the same, but returns the element instead of putting it back.
+that came after all back where it was, which also hands it to whoever waits next. Closing the
+client does the same for all who wait. A timeout of the caller's does it, too, but returns the
+element instead of putting it back.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.client.connection import Connection
 from holdfast.client.errors import ClientError, ClosedError, RequestTimeoutError, ServerError
 from holdfast.client.pending import PendingOne
 from holdfast.client.request import encode
-from holdfast.client.single import Caller, Command
+from holdfast.client.single import Caller, Command, send_one
 from holdfast.client.slots import first_key
 from holdfast.client.special import GIVE_BACK, name_of
 from holdfast.client.waiting import sleep, wait_for
 
 log = logging.getLogger(__name__)
 _RETRY_S = 0.01
+_MAX_MOVES = 8
 
 
 class Blocking:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._settling: set[asyncio.Task[Any]] = set()
+        self._calls: set[asyncio.Future[None]] = set()  # each is done when its call is over
+        self._wakers: set[Callable[[], None]] = set()
+        self._is_closing = False
 
     async def call(self, args: Command, timeout_s: float | None) -> Any:
         """The reply as it is. `timeout_s` is the caller's patience, not the server's."""
-        connection = await self._caller.lease(first_key(args))
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        sink = PendingOne(encode(args), future)
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls.add(over)
         try:
+            return await self._call(args, timeout_s)
+        finally:
+            self._calls.discard(over)
+            over.set_result(None)
+
+    async def finish(self, grace_s: float | None) -> None:
+        """End all waits; return when what was popped for nobody is back, but not too late."""
+        self._is_closing = True
+        for wake in tuple(self._wakers):
+            wake()
+        over = asyncio.ensure_future(self._all_over())
+        try:
+            await wait_for(self._caller.clock, over, grace_s)
+        finally:
+            over.cancel()
+
+    async def _all_over(self) -> None:
+        while ending := self._calls | self._settling:
+            await asyncio.wait(ending)
+
+    async def _call(self, args: Command, timeout_s: float | None) -> Any:
+        clock, key, data = self._caller.clock, first_key(args), encode(args)
+        end_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
+        moved: ServerError | None = None
+        for _ in range(_MAX_MOVES):
+            self._check_open()
+            connection = await self._caller.lease(key, moved)
+            if moved is not None and moved.code == b"ASK":
+                asking = send_one(connection, ("ASKING",))
+                asking.add_done_callback(lambda done: done.cancelled() or done.exception())
+            left_s = None if end_s is None else max(0.0, end_s - clock.monotonic_s())
+            reply = await self._wait(connection, args, data, left_s)
+            if not self._caller.has_moved(reply):
+                break
+            moved = reply
+        return reply
+
+    async def _wait(
+        self, connection: Connection, args: Command, data: bytes, timeout_s: float | None
+    ) -> Any:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        sink = PendingOne(data, future)
+        try:
+            self._check_open()
             connection.submit(sink)
         except ClientError:
             self._caller.give(connection)
             raise
         try:
-            in_time = await wait_for(self._caller.clock, future, timeout_s)
+            in_time = await wait_for(self._caller.clock, future, timeout_s, self._wakers)
         except asyncio.CancelledError:
             await self._in_background(self._give_back(connection, sink, args))
             raise
-        if not in_time:
-            reply = await self._in_background(self._settle(connection, sink))
-            if reply is None:
-                raise RequestTimeoutError("nothing came in time, and nothing was taken")
-            return reply
-        self._caller.give(connection)
-        return future.result()
+        if in_time:
+            self._caller.give(connection)
+            return future.result()
+        if self._is_closing:
+            await self._in_background(self._give_back(connection, sink, args))
+            raise ClosedError("the client was closed while this waited")
+        reply = await self._in_background(self._settle(connection, sink))
+        if reply is None:
+            raise RequestTimeoutError("nothing came in time, and nothing was taken")
+        return reply
 
-    async def finish(self, grace_s: float | None) -> None:
-        """Wait until everything that was popped for nobody is back, but not for ever."""
-        if self._settling:
-            settled = asyncio.ensure_future(asyncio.wait(self._settling))
-            await wait_for(self._caller.clock, settled, grace_s)
-            settled.cancel()
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise ClosedError("the client is closed")
 
     async def _in_background(self, work: Any) -> Any:
         """Run to the end even if the caller is cancelled again."""
@@ -67,15 +116,20 @@ class Blocking:
 
     async def _settle(self, connection: Connection, sink: PendingOne) -> Any:
         """End the wait at the server; what it answered, None for nothing."""
-        future = sink.future
+        future, clock = sink.future, self._caller.clock
+        patience_s = self._caller.options.request_timeout_s
+        end_s = None if patience_s is None else clock.monotonic_s() + patience_s
         try:
             if not sink.is_sent:
                 future.cancel()  # then it never will be
                 return None
             while not future.done():
-                # 0 means that it has answered, or that it has not even read the command yet.
-                if not await self._unblock(connection):
-                    await wait_for(self._caller.clock, future, _RETRY_S)
+                unblocked = await self._unblock(connection)
+                if unblocked is None or (end_s is not None and clock.monotonic_s() >= end_s):
+                    log.error("a wait at the server could not be ended: %s", connection.last_error)
+                    return None  # `give` closes the connection, and the server notices
+                if not unblocked:
+                    await wait_for(clock, future, _RETRY_S)
             reply = future.result()
             if isinstance(reply, ServerError):
                 return None  # -UNBLOCKED, or a mistake in the command: nothing was taken
@@ -85,15 +139,20 @@ class Blocking:
         finally:
             self._caller.give(connection)
 
-    async def _unblock(self, connection: Connection) -> bool:
+    async def _unblock(self, connection: Connection) -> bool | None:
+        """None: this server, or our permissions there, will never do it.
+
+        False: it has answered, or not even read the command yet, or does not hear us now.
+        """
         client_id = connection.agreed.client_id
         if client_id is None:
-            return False
+            return None
         try:
             command = ("CLIENT", "UNBLOCK", client_id)
-            return bool(await self._caller.call_beside(connection, command) == 1)
+            reply = await self._caller.call_beside(connection, command)
         except ClientError:
             return False
+        return None if isinstance(reply, ServerError) else bool(reply == 1)
 
     async def _give_back(self, connection: Connection, sink: PendingOne, args: Command) -> None:
         reply = await self._settle(connection, sink)

@@ -1,8 +1,9 @@
 """Client-side caching: replies of reads, kept until the server says that a key changed.
 
-The server tracks what the shared connection read (CLIENT TRACKING, RESP3 only) and pushes the
-names of changed keys over that connection. A reply is kept only if no such push came between
-the read's departure and its arrival; a lost connection forgets everything.
+A server tracks what a shared connection read (CLIENT TRACKING, RESP3 only) and pushes the names
+of changed keys over that connection. A reply is kept only if no such push came between the read's
+departure and its arrival; a connection that is lost or added forgets everything. In a cluster
+every node tracks what was read there; a key that moves away is deleted there, and that is pushed.
 """
 
 from collections import OrderedDict
@@ -31,7 +32,8 @@ class Cache:
         self._max_keys = max_keys
         self._replies: OrderedDict[bytes, dict[Command, Any]] = OrderedDict()
         self._reading: dict[bytes, set[object]] = {}  # reads under way that may be kept
-        self.is_on = False  # while the connection is open, in RESP3
+        self.is_on = False  # while connections are open, all of them in RESP3
+        self._open: dict[Connection, bool] = {}
         self.hits = 0
         self.misses = 0
 
@@ -69,18 +71,22 @@ class Cache:
 
     def on_push(self, push: list[Any]) -> None:
         if push and push[0] == b"invalidate":
-            if push[1] is None:
-                self.clear()
+            keys = push[1] if len(push) > 1 else None
+            if not isinstance(keys, list):
+                self.clear()  # all of them
             else:
-                for key in push[1]:
+                for key in keys:
                     self._forget(key)
 
     def attach(self, connection: Connection) -> None:
-        """Hear of changes over the connection that reads."""
+        """Hear of changes over a connection that reads."""
 
         def on_state(state: State) -> None:
             self.clear()
-            self.is_on = state is State.OPEN and connection.agreed.protocol == 3
+            self._open.pop(connection, None)
+            if state is State.OPEN:
+                self._open[connection] = connection.agreed.protocol == 3
+            self.is_on = bool(self._open) and all(self._open.values())
 
         connection.on_push = self.on_push
         connection.on_state = on_state

@@ -1,12 +1,15 @@
 """`Client`: what users hold. It sends nothing itself; see `single` and `cluster`."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Self, TypeAlias, TypeVar, overload
 
 from holdfast.client.blocking import Blocking
 from holdfast.client.cache import Cache
 from holdfast.client.commands import Commands
-from holdfast.client.convert import Into, converter
+from holdfast.client.connection import Connection
+from holdfast.client.convert import Into, converter, slot_value
 from holdfast.client.errors import ClientError, ConversionError, ServerError
 from holdfast.client.hooks import NO_HOOKS, Hooks
 from holdfast.client.into import Key
@@ -14,8 +17,8 @@ from holdfast.client.observed import Observer
 from holdfast.client.pubsub import PubSub
 from holdfast.client.request import Argument, Request
 from holdfast.client.script import Script
-from holdfast.client.single import DEFAULT, Caller, Command
-from holdfast.client.special import SPECIAL, blocks, check, name_of
+from holdfast.client.single import DEFAULT, Caller, Command, send_many
+from holdfast.client.special import SPECIAL, blocks, check, check_all, name_of
 from holdfast.client.state import State
 from holdfast.client.transaction import Transaction
 
@@ -51,7 +54,6 @@ class Client(Commands[str]):
         *,
         hooks: Hooks = NO_HOOKS,
         cache: Cache | None = None,
-        on_close: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         super().__init__(str)
         self._caller = caller
@@ -59,7 +61,6 @@ class Client(Commands[str]):
         self._cache = cache
         self._observer = None if hooks is NO_HOOKS else Observer(hooks, caller.clock)
         self._plain = cache is None and self._observer is None
-        self._on_close = on_close
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -69,12 +70,19 @@ class Client(Commands[str]):
 
     async def close(self, grace_s: float | None = None) -> None:
         """Let what is in flight finish, for a grace period at most. Idempotent."""
-        await self._blocking.finish(
-            self._caller.options.close_grace_s if grace_s is None else grace_s
-        )
-        await self._caller.close(grace_s)
-        if self._on_close is not None:
-            await self._on_close()
+        if grace_s is None:
+            grace_s = self._caller.options.close_grace_s
+        try:
+            await self._blocking.finish(grace_s)
+        finally:
+            await self._caller.close(grace_s)
+
+    def __del__(self) -> None:
+        caller: Caller | None = getattr(self, "_caller", None)  # None if __init__ has failed
+        if caller is not None and caller.state not in (State.INIT, State.CLOSED):
+            text = f"unclosed client of {caller.options.address}: use async with, or close()"
+            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
+            caller.abandon()
 
     async def __aenter__(self) -> Self:
         try:
@@ -162,7 +170,9 @@ class Client(Commands[str]):
         A single command raises its error. A request raises only if nothing of it was sent.
         """
         if not isinstance(command, Request):
-            return await self.run((command.upper(), *args), converter(into), timeout_s)
+            if not isinstance(command, str | bytes):
+                raise TypeError(f"exec() takes a command's name or a Request, not {command!r}")
+            return await self.run((name_of(command), *args), converter(into), timeout_s)
         if not isinstance(into, tuple) or len(into) != len(command):
             raise ValueError(f"into= names one type per command: a tuple of {len(command)}")
         converters = [converter(slot) for slot in into]
@@ -206,21 +216,32 @@ class Client(Commands[str]):
         return await self._caller.call(args, timeout_s)
 
     async def run_many(
-        self, kind: str, commands: list[Command], timeout_s: float | None = DEFAULT
+        self,
+        kind: str,
+        commands: list[Command],
+        timeout_s: float | None = DEFAULT,
+        *,
+        over: Connection | None = None,
     ) -> list[Any]:
-        """The replies of a request, as they are."""
+        """The replies of a request, as they are; over a leased connection or the shared one."""
         if not commands:
             return []
-        for args in commands:
-            if name_of(args[0]) in SPECIAL:
-                check(args, together=True)
-            if self._cache is not None:
+        if self._cache is not None:
+            for args in commands:
                 self._cache.evict(args)
+        if over is None:
+            check_all(commands)
+        elif timeout_s is DEFAULT:
+            timeout_s = self._caller.options.request_timeout_s
+
+        def call() -> Awaitable[list[Any]]:
+            if over is not None:
+                return send_many(over, commands, timeout_s)
+            return self._caller.call_many(commands, timeout_s)
+
         if self._observer is None:
-            return await self._caller.call_many(commands, timeout_s)
-        return await self._observer.many(
-            kind, commands, lambda: self._caller.call_many(commands, timeout_s)
-        )
+            return await call()
+        return await self._observer.many(kind, commands, call)
 
     # -- more than one command ----------------------------------------------------------------
 
@@ -234,7 +255,7 @@ class Client(Commands[str]):
 
     def pubsub(self) -> PubSub:
         """Channels and patterns, on a connection of their own; use it with `async with`."""
-        return PubSub(self._caller.new_connection)
+        return PubSub(self._caller)
 
     async def scan_iter(
         self, match: str | None = None, *, count: int | None = None, type: str | None = None
@@ -244,19 +265,18 @@ class Client(Commands[str]):
         for word, value in (("MATCH", match), ("COUNT", count), ("TYPE", type)):
             options += () if value is None else (word, value)
         convert = converter(tuple[str, list[str]])
-        cursor = "0"
-        while True:
-            cursor, keys = await self.run(("SCAN", cursor, *options), convert)
-            for key in keys:
-                yield key
-            if cursor == "0":
-                return
-
-
-def slot_value(convert: Callable[[Any], T], reply: Any) -> T | Failure:
-    if isinstance(reply, ServerError | ClientError):
-        return reply
-    try:
-        return convert(reply)
-    except ConversionError as error:
-        return error
+        for server in await self._caller.servers():
+            cursor = "0"
+            while True:
+                args: Command = ("SCAN", cursor, *options)
+                if self._observer is None:
+                    reply = await server.call(args)
+                else:
+                    reply = await self._observer.one(args, partial(server.call, args))
+                if isinstance(reply, ServerError):
+                    raise reply
+                cursor, keys = convert(reply)
+                for key in keys:
+                    yield key
+                if cursor == "0":
+                    break

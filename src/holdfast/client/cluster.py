@@ -8,12 +8,14 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
 from holdfast.client.connection import Connection
 from holdfast.client.errors import ClientError, ClosedError, ConnectError, ServerError
+from holdfast.client.link import Dial, Factory, dialer
 from holdfast.client.options import Options, Target
 from holdfast.client.request import Argument
-from holdfast.client.single import DEFAULT, Command, Single
+from holdfast.client.single import DEFAULT, Caller, Command, Single
 from holdfast.client.slots import SLOTS, first_key, slot_of
 from holdfast.client.state import State
 from holdfast.clock import Clock
@@ -25,38 +27,56 @@ _MAX_REDIRECTIONS = 8
 class Cluster:
     """The caller for a cluster. Its state is that of the whole: open while it knows the slots."""
 
-    def __init__(self, target: Target, clock: Clock, make: Callable[[Options], Single]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        clock: Clock,
+        make: Callable[[Options], Single],
+        connection: Callable[[Options, Dial], Connection],
+    ) -> None:
         self.clock = clock
         self.options = target.options
         self._target = target
         self._make = make
+        self._connection = connection
         self._nodes: dict[Address, Single] = {}
         self._connecting: dict[Address, asyncio.Task[None]] = {}
         self._slots: list[Address | None] = [None] * SLOTS
         self._learning: asyncio.Task[None] | None = None
         self._owners: dict[Connection, Single] = {}
+        self._others: WeakSet[Connection] = WeakSet()
         self._random = random.Random()
         self.state = State.INIT
         self.last_error: Exception | None = None
 
     async def connect(self) -> None:
-        if self.state is not State.INIT:
-            return
-        self.state = State.CONNECTING
-        try:
-            await self._learn()
-        except ClientError as error:
-            self.last_error = error
-            await self.close(0)
-            raise
-        self.state = State.OPEN
+        if self.state is State.CLOSED:
+            raise ClosedError("the client is closed")
+        if self.state is State.INIT:
+            self.state = State.CONNECTING
+            try:
+                await self._learn()
+            except BaseException as error:
+                self.last_error = error if isinstance(error, ClientError) else None
+                await self.close(0)
+                raise
+            self.state = State.OPEN
 
     async def close(self, grace_s: float | None) -> None:
         self.state = State.CLOSED
         if self._learning is not None:
             self._learning.cancel()
         nodes, self._nodes = self._nodes, {}
-        await asyncio.gather(*(node.close(grace_s) for node in nodes.values()))
+        await asyncio.gather(
+            *(node.close(grace_s) for node in nodes.values()),
+            *(connection.close(0) for connection in self._others),
+        )
+
+    def abandon(self) -> None:
+        for node in self._nodes.values():
+            node.abandon()
+        for connection in self._others:
+            connection.abandon_from_anywhere()
 
     # -- commands -----------------------------------------------------------------------------
 
@@ -64,11 +84,9 @@ class Cluster:
         node = await self._node_for(first_key(args))
         reply = await node.call(args, timeout_s)
         for _ in range(_MAX_REDIRECTIONS):
-            if not isinstance(reply, ServerError):
+            if not self.has_moved(reply):
                 break
             other = await self._redirected(reply)
-            if other is None:
-                break
             if reply.code == b"ASK":
                 _, reply = await other.call_many([("ASKING",), args], timeout_s)
             else:
@@ -80,8 +98,7 @@ class Cluster:
     ) -> list[Any]:
         """By node and at the same time; a transaction goes to one node as a whole."""
         if commands[0] == ("MULTI",):
-            key = next((first_key(args) for args in commands[1:] if len(args) > 1), None)
-            return await (await self._node_for(key)).call_many(commands, timeout_s)
+            return await self._call_together(commands, timeout_s)
         by_node: dict[int, tuple[Single, list[int]]] = {}
         for n, args in enumerate(commands):
             node = await self._node_for(first_key(args))
@@ -98,15 +115,29 @@ class Cluster:
 
         await asyncio.gather(*(send(node, places) for node, places in by_node.values()))
         for n, reply in enumerate(replies):
-            if isinstance(reply, ServerError) and reply.code in (b"MOVED", b"ASK"):
+            if self.has_moved(reply):
                 try:
                     replies[n] = await self.call(commands[n], timeout_s)
                 except ClientError as error:
                     replies[n] = error
         return replies
 
-    async def lease(self, key: Argument | None = None) -> Connection:
+    async def _call_together(self, commands: list[Command], timeout_s: float | None) -> list[Any]:
+        """A transaction. MOVED for one of its commands means that EXEC ran none of them."""
+        key = next((first_key(args) for args in commands[1:] if len(args) > 1), None)
         node = await self._node_for(key)
+        for _ in range(_MAX_REDIRECTIONS):
+            replies = await node.call_many(commands, timeout_s)
+            moved = next((reply for reply in replies if self.has_moved(reply)), None)
+            if moved is None or moved.code == b"ASK":  # half of its keys may be here, half there
+                break
+            node = await self._redirected(moved)
+        return replies
+
+    async def lease(
+        self, key: Argument | None = None, moved: ServerError | None = None
+    ) -> Connection:
+        node = await (self._node_for(key) if moved is None else self._redirected(moved))
         connection = await node.lease()
         self._owners[connection] = node
         return connection
@@ -117,10 +148,40 @@ class Cluster:
     def call_beside(self, connection: Connection, args: Command) -> Awaitable[Any]:
         return self._owners[connection].call(args)
 
-    def new_connection(self, key: Argument | None = None) -> Connection:
-        if not self._nodes:
-            raise ClosedError("not connected")
-        return self._random.choice(list(self._nodes.values())).new_connection()
+    def has_moved(self, reply: Any) -> bool:
+        return isinstance(reply, ServerError) and reply.code in (b"MOVED", b"ASK")
+
+    async def servers(self) -> list[Caller]:
+        """The masters, as far as one knows now."""
+        await self._learn_once()
+        addresses = dict.fromkeys(address for address in self._slots if address is not None)
+        return [await self._node(address) for address in addresses]
+
+    async def shard_of(self, channel: str, *, again: bool) -> tuple[Address, int] | None:
+        slot = slot_of(channel)
+        if again or self._slots[slot] is None:
+            await self._learn_once()
+        address = self._slots[slot]
+        if address is None:
+            raise ConnectError("no node serves this channel's slot")
+        return address, slot
+
+    def new_connection(self, slot: int | None = None) -> Connection:
+        """To whoever has the slot when it connects; without one, to any node."""
+
+        async def dial(factory: Factory) -> object:
+            await self._learn_once()
+            owners = [address for address in self._slots if address is not None]
+            address = self._random.choice(owners) if owners and slot is None else None
+            if slot is not None:
+                address = self._slots[slot]
+            if address is None:
+                raise ConnectError("no node of the cluster is known")
+            return await dialer(self._at(address), self.clock)(factory)
+
+        connection = self._connection(replace(self.options, cache_keys=0), dial)
+        self._others.add(connection)
+        return connection
 
     # -- nodes --------------------------------------------------------------------------------
 
@@ -147,7 +208,7 @@ class Cluster:
                 return node
         task = self._connecting.get(address)
         if task is None:
-            node = self._make(replace(self._target.options, host=address[0], port=address[1]))
+            node = self._make(self._at(address))
             self._nodes[address] = node
             task = asyncio.get_running_loop().create_task(node.connect())
             self._connecting[address] = task
@@ -161,10 +222,8 @@ class Cluster:
             raise
         return self._nodes[address]
 
-    async def _redirected(self, error: ServerError) -> Single | None:
+    async def _redirected(self, error: ServerError) -> Single:
         """The node that `MOVED slot host:port` or `ASK slot host:port` names."""
-        if error.code not in (b"MOVED", b"ASK"):
-            return None
         _, slot, where = error.message.decode().split(" ")[:3]
         host, _, port = where.rpartition(":")
         address = (host or self._target.seeds[0][0], int(port))
@@ -213,10 +272,17 @@ class Cluster:
         node = self._nodes.get(address)
         if node is not None and node.state is State.OPEN:
             return node
-        node = self._make(replace(self._target.options, host=address[0], port=address[1]))
-        await node.connect()
+        node = self._make(self._at(address))
+        try:
+            await node.connect()
+        except BaseException:
+            await node.close(0)
+            raise
         old = self._nodes.get(address)
         self._nodes[address] = node
         if old is not None:
             await old.close(0)
         return node
+
+    def _at(self, address: Address) -> Options:
+        return replace(self._target.options, host=address[0], port=address[1], place=None)

@@ -16,7 +16,8 @@ What holds by construction:
 
 import asyncio
 import random
-from collections.abc import Callable
+from asyncio import get_running_loop
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast import __version__
@@ -69,10 +70,12 @@ class Connection:
         self._pipeline = Pipeline(options.max_requests, options.max_bytes)
         self._receiver = self._pipeline  # the handshake has one of its own
         self._link: Link | None = None
+        self._loop: Any = None  # the one it was connected in; None before that
         self._flush_scheduled = False
         self._timer: Timer | None = None
         self._grace: Timer | None = None
         self._runner: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[None] | None = None
         self._first: asyncio.Future[None] | None = None
         self._drained: asyncio.Future[None] | None = None
@@ -91,19 +94,22 @@ class Connection:
     async def connect(self) -> None:
         """Open. Raises ConnectError, and is closed then: the first attempt is the only one."""
         if self.state is State.INIT:
+            self._loop = get_running_loop()
             self._move(State.CONNECTING)
-            self._loop = asyncio.get_running_loop()
             self._first = self._loop.create_future()
             self._runner = self._loop.create_task(self._run())
         if self._first is not None:
+            self._check_loop()
             await asyncio.shield(self._first)
-        elif self.state is State.CLOSED:
+        if self.state is State.CLOSING or self.state is State.CLOSED:
             raise self._rejection()
 
     def submit(self, sink: Sink) -> None:
         """Take a request. Raises what makes it certain that it was not sent."""
         if self.state is not State.OPEN and ADMISSION[self.state] is Admission.REJECT:
             raise self._rejection()
+        if get_running_loop() is not self._loop:
+            self._check_loop()
         self._pipeline.push(sink)
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -113,9 +119,12 @@ class Connection:
 
     async def close(self, grace_s: float | None = None) -> None:
         """Let what was accepted finish, for the grace period at most; then fail it. Idempotent."""
+        self._check_loop()
+        wait_s = self.options.close_grace_s if grace_s is None else grace_s
+        if self.state is State.CLOSING and wait_s <= 0:
+            self._stop_draining()
         if self.state is State.OPEN:
             self._move(State.CLOSING)
-            wait_s = self.options.close_grace_s if grace_s is None else grace_s
             if self._pipeline.requests and wait_s > 0:
                 self._drained = self._loop.create_future()
                 self._grace = self.clock.call_later(wait_s, self._stop_draining)
@@ -134,13 +143,27 @@ class Connection:
         if self._runner is not None:
             self._runner.cancel()
 
+    def abandon_from_anywhere(
+        self, then: Callable[[], Coroutine[Any, Any, None]] | None = None
+    ) -> None:
+        """The same for the garbage collector, which knows no thread and no loop."""
+
+        def abandon() -> None:
+            self.abandon()
+            if then is not None:
+                self._closing = self._loop.create_task(then())
+
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(abandon)
+
     # -- the worker ---------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
             await self._keep_connected()
-        except Exception as error:  # a mistake of ours must not leave anybody waiting
-            self._close(error)
+        except BaseException as error:
+            # A mistake of ours must not leave anybody waiting, nor must a loop that shuts down.
+            self._close(error if isinstance(error, Exception) else None)
             raise
 
     async def _keep_connected(self) -> None:
@@ -236,6 +259,13 @@ class Connection:
             self._lost.set_result(None)
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _check_loop(self) -> None:
+        """One loop, one thread, one process: the structure above relies on it."""
+        if self._loop is not None and get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "this client was connected in another event loop: make one client for each loop"
+            )
 
     def _flush(self) -> None:
         """Write all that was submitted in this loop turn, as one write if it is not huge."""

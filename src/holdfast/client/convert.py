@@ -23,7 +23,7 @@ from functools import lru_cache
 from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, overload
 
-from holdfast.client.errors import ConversionError, ServerError
+from holdfast.client.errors import ClientError, ConversionError, ServerError
 
 T = TypeVar("T")
 Converter: TypeAlias = Callable[[Any], Any]
@@ -41,6 +41,16 @@ def convert(reply: Any, into: Any) -> Any:
     if isinstance(reply, ServerError):
         raise reply
     return converter(into)(reply)
+
+
+def slot_value(make: Converter, reply: Any) -> Any:
+    """A slot of a request: what `make` makes of the reply, or the error there is instead."""
+    if isinstance(reply, ServerError | ClientError):
+        return reply
+    try:
+        return make(reply)
+    except ConversionError as error:
+        return error
 
 
 def optional(into: type[T]) -> type[T | None]:

@@ -84,7 +84,9 @@ class ServerError(CommandError):
 
 
 # The server says that it did nothing now and may do it later.
-_PASSING = frozenset({b"LOADING", b"TRYAGAIN", b"CLUSTERDOWN", b"MASTERDOWN", b"BUSY"})
+_PASSING = frozenset(
+    {b"LOADING", b"TRYAGAIN", b"CLUSTERDOWN", b"MASTERDOWN", b"BUSY", b"MOVED", b"ASK"}
+)
 
 
 class ConversionError(HoldfastError):

@@ -7,9 +7,10 @@ from typing import Any
 from holdfast.client.cache import Cache
 from holdfast.client.client import Client
 from holdfast.client.cluster import Cluster
+from holdfast.client.connection import Connection
 from holdfast.client.hooks import NO_HOOKS, GuardedHooks, Hooks
 from holdfast.client.link import Dial
-from holdfast.client.options import Options, Target
+from holdfast.client.options import CLUSTER_SCHEMES, SENTINEL_SCHEMES, Options, Target
 from holdfast.client.sentinel import sentinel_dialer
 from holdfast.client.single import Single
 from holdfast.clock import Clock, SystemClock
@@ -28,18 +29,20 @@ def make_client(
     clock = clock or SystemClock()
     hooks = tuple(hooks)
     guarded = GuardedHooks(hooks) if hooks else NO_HOOKS
-    if target.scheme == "redis+sentinel":
+    if target.scheme in SENTINEL_SCHEMES:
         dial = sentinel_dialer(target, clock)
 
-    def single(options: Options) -> Single:
-        return Single(options, dial=dial, clock=clock, rng=rng, hooks=guarded)
-
-    if target.scheme == "redis+cluster":
-        if target.options.cache_keys:
-            raise ValueError("client-side caching works with one server, not with a cluster")
-        return Client(Cluster(target, clock, single), hooks=guarded)
-    caller = single(target.options)
     cache = Cache(target.options.cache_keys) if target.options.cache_keys else None
-    if cache is not None:
-        cache.attach(caller.connection)
-    return Client(caller, hooks=guarded, cache=cache, on_close=on_close)
+
+    def single(options: Options) -> Single:
+        caller = Single(options, dial=dial, clock=clock, rng=rng, hooks=guarded, on_close=on_close)
+        if cache is not None:
+            cache.attach(caller.connection)
+        return caller
+
+    def connection(options: Options, dial: Dial) -> Connection:
+        return Connection(options, dial=dial, clock=clock, rng=rng, hooks=guarded)
+
+    if target.scheme in CLUSTER_SCHEMES:
+        return Client(Cluster(target, clock, single, connection), hooks=guarded, cache=cache)
+    return Client(single(target.options), hooks=guarded, cache=cache)

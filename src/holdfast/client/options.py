@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -50,10 +50,31 @@ class Options:
     reconnect: bool = True
     backoff: Backoff = field(default_factory=Backoff)
     cache_keys: int = 0  # client-side caching of that many keys
+    sentinel_username: str | None = None
+    sentinel_password: str | None = field(default=None, repr=False)
+    place: str | None = None  # what messages call it, if it has no one address
+
+    def __post_init__(self) -> None:
+        for name in _AT_LEAST_ZERO:
+            value = getattr(self, name)
+            if value is not None and not value >= 0:  # not a number is no duration either
+                raise ValueError(f"{name} is {value}; it cannot be less than 0")
+        if self.protocol not in (2, 3):
+            raise ValueError(f"protocol is {self.protocol}; there are 2 and 3")
+        if not 0 < self.port < 65536:
+            raise ValueError(f"the port is {self.port}; it lies between 1 and 65535")
+        for user, password in (
+            ("username", "password"),
+            ("sentinel_username", "sentinel_password"),
+        ):
+            if getattr(self, user) and getattr(self, password) is None:
+                raise ValueError(f"{user} without {password}: redis://user:password@host")
 
     @property
     def address(self) -> str:
-        return self.path or (f"[{self.host}]" if ":" in self.host else self.host) + f":{self.port}"
+        if self.place or self.path:
+            return self.place or self.path or ""
+        return (f"[{self.host}]" if ":" in self.host else self.host) + f":{self.port}"
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -75,6 +96,8 @@ class ConnectOptions(TypedDict, total=False):
     reconnect: bool
     backoff: Backoff
     cache_keys: int
+    sentinel_username: str | None
+    sentinel_password: str | None
     hooks: Iterable[Hooks]
 
 
@@ -89,50 +112,79 @@ class Target:
     path: str = ""  # of a database file
 
 
-SERVER_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+SERVER_SCHEMES = ("redis", "rediss", "unix")
+SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
+CLUSTER_SCHEMES = ("redis+cluster", "rediss+cluster")
 LOCAL_SCHEMES = ("holdfast", "memory")
-_NUMBERS = {"db": int, "protocol": int, "max_requests": int, "max_bytes": int, "cache_keys": int}
+_SCHEMES = SERVER_SCHEMES + SENTINEL_SCHEMES + CLUSTER_SCHEMES + LOCAL_SCHEMES
+_NUMBERS = ("db", "protocol", "max_requests", "max_bytes", "cache_keys", "keepalive_s")
 _SECONDS = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "close_grace_s")
+_MAY_BE_NONE = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "keepalive_s")
+_TEXTS = ("client_name", "username", "password", "sentinel_username", "sentinel_password")
+_AT_LEAST_ZERO = (*_SECONDS, "db", "max_requests", "max_bytes", "cache_keys", "keepalive_s")
+_TRUTH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
 def parse_url(url: str, **options: Any) -> Target:
     """`scheme://user:password@host:port/db?option=value`; keyword options win.
 
     redis, rediss (TLS), unix:///path?db=1, redis+sentinel://host:port,host:port/service/db,
-    redis+cluster://host:port,host:port, holdfast:///path/app.db, memory://
+    redis+cluster://host:port,host:port, holdfast:///path/app.db, memory://. Raises ValueError,
+    with a sentence that never shows a password.
     """
+    scheme, colon, _ = url.partition("://")
+    if scheme not in _SCHEMES or not colon:
+        raise ValueError(f"a URL begins with one of {', '.join(f'{s}://' for s in _SCHEMES)}")
     parts = urlsplit(url)
-    scheme = parts.scheme
-    if scheme not in SERVER_SCHEMES + LOCAL_SCHEMES:
-        known = ", ".join(SERVER_SCHEMES + LOCAL_SCHEMES)
-        raise ValueError(f"unknown scheme {scheme!r} in the URL; known: {known}")
-    values: dict[str, Any] = {}
-    login, _, hosts = parts.netloc.rpartition("@")
+    login, at, hosts = parts.netloc.rpartition("@")
+    if "#" in url or (not at and "@" in url):
+        raise ValueError("/, ?, # and @ in a URL's password are written %2F, %3F, %23 and %40")
     user, colon, password = login.partition(":")
+    values: dict[str, Any] = {
+        name: _option(name, text) for name, text in parse_qsl(parts.query, keep_blank_values=True)
+    }
     if user:
         values["username"] = unquote(user)
     if colon:
         values["password"] = unquote(password)
-    path = unquote(parts.path)
-    service = ""
-    if scheme == "holdfast" and (hosts or not path):  # else holdfast://data/app.db is /app.db
-        raise ValueError("a URL of a file has three slashes: holdfast:///path/app.db")
-    if scheme in ("unix", "holdfast"):
-        values["path"] = path
-    elif scheme == "redis+sentinel":
+    path, service = unquote(parts.path), ""
+    seeds: tuple[tuple[str, int], ...] = ()
+    if scheme in ("unix", *LOCAL_SCHEMES):
+        values["path"] = path = _file(scheme, hosts, path)
+    else:
+        seeds = _seeds(hosts, 26379 if scheme in SENTINEL_SCHEMES else 6379)
+        values["place"] = ",".join(f"{host}:{port}" for host, port in seeds)
+    if scheme.startswith("rediss"):
+        values["tls"] = ssl.create_default_context()
+    if scheme in SENTINEL_SCHEMES:
         service, _, path = path.strip("/").partition("/")
         if not service:
             raise ValueError("a sentinel URL names its service: redis+sentinel://host:port/service")
-    if scheme in ("redis", "rediss", "redis+sentinel") and path.strip("/"):
-        values["db"] = _whole(path.strip("/"), "the database")
-    seeds = _seeds(hosts, 26379 if scheme == "redis+sentinel" else 6379)
-    if scheme in ("redis", "rediss"):
+        values["place"] = f"{service} at {values['place']}"
+    elif scheme in ("redis", "rediss"):
+        if len(seeds) > 1:
+            raise ValueError(f"{scheme}:// names one host; several have {scheme}+cluster://")
         values["host"], values["port"] = seeds[0]
-    if scheme == "rediss":
-        values["tls"] = ssl.create_default_context()
-    for name, text in parse_qsl(parts.query):
-        values[name] = _option(name, text)
-    return Target(scheme, replace(Options(), **(values | options)), seeds, service, path)
+        del values["place"]
+    if seeds and path.strip("/"):
+        values["db"] = _whole(path.strip("/"), "the database")
+    unknown = set(options) - set(ConnectOptions.__annotations__)
+    if unknown:
+        raise TypeError(f"connect() has no option {', '.join(sorted(unknown))}")
+    merged = Options(**(values | options))
+    if scheme in CLUSTER_SCHEMES and merged.db:
+        raise ValueError("a cluster has one database, 0")
+    return Target(scheme, merged, seeds, service, path)
+
+
+def _file(scheme: str, hosts: str, path: str) -> str:
+    if scheme == "memory":
+        if hosts or path.strip("/"):
+            raise ValueError("memory:// has nothing after it: each client has its own database")
+        return ":memory:"
+    if hosts or not path.strip("/"):  # else holdfast://data/app.db would be /app.db
+        raise ValueError(f"a URL of a file has three slashes: {scheme}:///path/name")
+    return path
 
 
 def _seeds(hosts: str, port: int) -> tuple[tuple[str, int], ...]:
@@ -140,6 +192,8 @@ def _seeds(hosts: str, port: int) -> tuple[tuple[str, int], ...]:
         host, colon, number = text.rpartition(":")
         if not colon or number.endswith("]"):
             host, number = text, ""
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):
+            raise ValueError("an IPv6 address in a URL stands in brackets: redis://[::1]:6379")
         host = unquote(host.removeprefix("[").removesuffix("]")) or "localhost"
         return host, _whole(number, "the port") if number else port
 
@@ -147,19 +201,30 @@ def _seeds(hosts: str, port: int) -> tuple[tuple[str, int], ...]:
 
 
 def _option(name: str, text: str) -> Any:
+    if text == "none" and name in _MAY_BE_NONE:
+        return None
     if name in _NUMBERS:
         return _whole(text, name)
     if name in _SECONDS:
-        return None if text == "none" else float(text)
-    if name == "client_name":
+        return _seconds(text, name)
+    if name in _TEXTS:
         return text
     if name == "reconnect":
-        return text.lower() not in ("0", "no", "false")
+        if text.lower() not in _TRUTH:
+            raise ValueError(f"reconnect in the URL is yes or no, not {text!r}")
+        return _TRUTH[text.lower()]
     raise ValueError(f"unknown option {name!r} in the URL")
 
 
 def _whole(text: str, what: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        # It is not shown: it may be a piece of a password.
+        raise ValueError(f"{what} in the URL is no whole number")
+    return int(text)
+
+
+def _seconds(text: str, what: str) -> float:
     try:
-        return int(text)
+        return float(text)
     except ValueError:
-        raise ValueError(f"{what} in the URL is no number: {text!r}") from None
+        raise ValueError(f"{what} in the URL is no number of seconds: {text!r}") from None

@@ -1,18 +1,23 @@
-"""Channels and patterns, on a connection of their own that subscribes again after a loss."""
+"""Messages: channels and patterns, on connections of their own that subscribe again after a loss.
+
+One connection is enough, except for sharded channels in a cluster: each lives at the node that
+has its slot, and follows the slot when it moves.
+"""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from holdfast.client.connection import Connection
-from holdfast.client.errors import ClosedError, ServerError
-from holdfast.client.pipeline import Sink
-from holdfast.client.request import encode
-from holdfast.client.state import State
+from holdfast.client.errors import RequestTimeoutError, ServerError
+from holdfast.client.feed import Feed, text_of
+from holdfast.client.single import Caller
+from holdfast.client.waiting import wait_for
+from holdfast.errors import HoldfastError
 
 _MAX_MESSAGES = 65_536
+_MAX_MOVES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,71 +31,77 @@ class Message:
         return self.data.decode()
 
 
-class _Sent(Sink):
-    """A request that is answered by pushes, if at all."""
-
-    __slots__ = ()
-
-    is_settled = False
-
-    def deliver(self, reply: Any) -> None: ...
-
-    def fail(self, error: Exception) -> None: ...
-
-
 class PubSub:
     """Iterate over it for messages. What is sent while it reconnects is lost: see `losses`."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connection = connection = connect()
-        connection.on_push = self._on_push
-        connection.on_open = self._on_open
-        connection.on_state = self._on_state
-        # What we want, and by kind what the server has confirmed.
-        self._wanted: dict[str, set[str]] = {"subscribe": set(), "psubscribe": set()}
-        self._wanted["ssubscribe"] = set()
-        self._confirmations: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._feed = Feed(caller.new_connection(), self)
+        self._shards: dict[Hashable, Feed] = {}
+        self._homes: dict[str, Feed] = {}  # of sharded channels
+        self._moving: set[asyncio.Task[None]] = set()
         self._messages: deque[Message] = deque()
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._failure: Exception | None = None
+        self._is_closed = False
         self.losses = 0  # how often messages may have been missed
 
     async def __aenter__(self) -> Self:
-        await self._connection.connect()
+        try:
+            await self._feed.connection.connect()
+        except BaseException:
+            self._feed.connection.abandon()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        await self._connection.close(0)
-        self._wake_all()
+        for task in self._moving:
+            task.cancel()
+        for feed in (self._feed, *self._shards.values()):
+            await feed.connection.close(0)
+        self.on_closed()
 
     async def subscribe(self, *channels: str) -> None:
         """Returns when the server has confirmed all of them."""
-        await self._ask("subscribe", channels)
+        await self._ask(self._feed, "subscribe", channels)
 
     async def psubscribe(self, *patterns: str) -> None:
-        await self._ask("psubscribe", patterns)
+        await self._ask(self._feed, "psubscribe", patterns)
 
     async def ssubscribe(self, *channels: str) -> None:
-        await self._ask("ssubscribe", channels)
+        """Sharded channels."""
+        for channel in channels:
+            await self._settle_down(channel)
 
     async def unsubscribe(self, *channels: str) -> None:
-        await self._ask("unsubscribe", channels)
+        """From these channels, or from all."""
+        await self._ask(self._feed, "unsubscribe", channels or self._all("subscribe"))
 
     async def punsubscribe(self, *patterns: str) -> None:
-        await self._ask("punsubscribe", patterns)
+        await self._ask(self._feed, "punsubscribe", patterns or self._all("psubscribe"))
 
     async def sunsubscribe(self, *channels: str) -> None:
-        await self._ask("sunsubscribe", channels)
+        for channel in channels or tuple(self._homes):
+            feed = self._homes.pop(channel, None)
+            if feed is not None:
+                await self._ask(feed, "sunsubscribe", (channel,))
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Message:
-        """The next message; the iteration ends when this is closed."""
+        """The next message; the iteration ends when this is closed.
+
+        Raises what the server said when it would not renew a subscription.
+        """
         while not self._messages:
-            if self._connection.state is State.CLOSED:
+            if self._failure is not None:
+                failure, self._failure = self._failure, None
+                raise failure
+            if self._is_closed:
                 raise StopAsyncIteration
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiting)
@@ -104,69 +115,91 @@ class PubSub:
                 raise
         return self._messages.popleft()
 
-    # -- inside -------------------------------------------------------------------------------
+    # -- what a feed tells --------------------------------------------------------------------
 
-    async def _ask(self, kind: str, names: tuple[str, ...]) -> None:
-        wanted = self._wanted[kind.replace("un", "")]
-        if kind.startswith(("un", "pun", "sun")):
-            wanted.difference_update(names)
+    def on_message(self, push: list[Any]) -> None:
+        if push[0] == b"pmessage":
+            message = Message(text_of(push[2]), push[3], text_of(push[1]))
         else:
-            wanted.update(names)
-        confirmed = [self._confirmation(kind, name) for name in names]
-        self._send(kind, names)
-        for future in confirmed:
-            await future
-
-    def _confirmation(self, kind: str, name: str) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._confirmations.setdefault((kind, name), []).append(future)
-        return future
-
-    def _send(self, kind: str, names: tuple[str, ...]) -> None:
-        if names and self._connection.state is State.OPEN:  # else `_on_open` will
-            self._connection.submit(_Sent(encode((kind.upper(), *names)), 0))
-
-    def _on_open(self) -> None:
-        self._connection.is_subscriber = True
-        if self._connection.generation > 1:
-            self.losses += 1
-            for kind, names in self._wanted.items():
-                self._send(kind, tuple(sorted(names)))
-            for (kind, name), futures in list(self._confirmations.items()):
-                if "un" in kind:  # a new connection has no subscriptions to end
-                    self._confirm(kind, name, futures)
-
-    def _on_state(self, state: State) -> None:
-        if state is not State.OPEN:
-            self._connection.is_subscriber = False  # a handshake comes first
-        if state is State.CLOSED:
-            self._wake_all()
-
-    def _on_push(self, push: Any) -> None:
-        if isinstance(push, ServerError):
-            self._refuse_all(push)
-            return
-        kind = push[0].decode()
-        if kind in ("message", "smessage"):
-            self._put(Message(_text(push[1]), push[2]))
-        elif kind == "pmessage":
-            self._put(Message(_text(push[2]), push[3], _text(push[1])))
-        elif push[1] is not None:
-            name = _text(push[1])
-            self._confirm(kind, name, self._confirmations.get((kind, name), []))
-
-    def _confirm(self, kind: str, name: str, futures: list[asyncio.Future[None]]) -> None:
-        self._confirmations.pop((kind, name), None)
-        for future in futures:
-            if not future.done():
-                future.set_result(None)
-
-    def _put(self, message: Message) -> None:
+            message = Message(text_of(push[1]), push[2])
         if len(self._messages) >= _MAX_MESSAGES:
             self._messages.popleft()  # a reader that slow loses the oldest
             self.losses += 1
         self._messages.append(message)
         self._wake_one()
+
+    def on_gap(self) -> None:
+        self.losses += 1
+
+    def on_dropped(self, kind: str, name: str, why: ServerError | None) -> None:
+        if kind == "ssubscribe" and (why is None or self._caller.has_moved(why)):
+            self.losses += 1
+            task = asyncio.get_running_loop().create_task(self._follow(name))
+            self._moving.add(task)
+            task.add_done_callback(self._moving.discard)
+        elif why is not None:
+            self._fail(why)
+
+    def on_closed(self) -> None:
+        self._is_closed = True
+        self._wake_all()
+
+    # -- inside -------------------------------------------------------------------------------
+
+    async def _ask(self, feed: Feed, kind: str, names: tuple[str, ...]) -> None:
+        if not names:
+            return
+        confirmed = feed.ask(kind, names)
+        timeout_s = self._caller.options.request_timeout_s
+        try:
+            if not await wait_for(self._caller.clock, confirmed, timeout_s):
+                text = f"{kind} was not confirmed in time; it may yet be"
+                raise RequestTimeoutError(text, may_have_executed=True)
+            confirmed.result()
+        finally:
+            confirmed.cancel()
+
+    def _all(self, kind: str) -> tuple[str, ...]:
+        return tuple(self._feed.wanted[kind])
+
+    async def _settle_down(self, channel: str) -> None:
+        """Subscribe to a sharded channel where it is now."""
+        for move in range(_MAX_MOVES):
+            feed = await self._feed_for(channel, again=move > 0)
+            try:
+                await self._ask(feed, "ssubscribe", (channel,))
+            except ServerError as error:
+                if move == _MAX_MOVES - 1 or not self._caller.has_moved(error):
+                    raise
+            else:
+                self._homes[channel] = feed
+                return
+
+    async def _feed_for(self, channel: str, *, again: bool) -> Feed:
+        shard = await self._caller.shard_of(channel, again=again)
+        if shard is None:
+            return self._feed
+        node, slot = shard
+        feed = self._shards.get(node)
+        if feed is None:
+            feed = self._shards[node] = Feed(self._caller.new_connection(slot), self)
+            try:
+                await feed.connection.connect()
+            except BaseException:
+                del self._shards[node]
+                feed.connection.abandon()
+                raise
+        return feed
+
+    async def _follow(self, channel: str) -> None:
+        try:
+            await self._settle_down(channel)
+        except HoldfastError as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        self._wake_all()
 
     def _wake_one(self) -> None:
         while self._waiting:
@@ -176,18 +209,5 @@ class PubSub:
                 break
 
     def _wake_all(self) -> None:
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
-        self._refuse_all(ClosedError("closed before it was confirmed"))
-
-    def _refuse_all(self, error: Exception) -> None:
-        confirmations, self._confirmations = self._confirmations, {}
-        for futures in confirmations.values():
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
-
-
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")
+        while self._waiting:
+            self._wake_one()

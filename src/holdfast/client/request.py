@@ -1,7 +1,7 @@
 """Commands to bytes. No I/O."""
 
 from collections.abc import Callable, Iterable
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import hiredis
 
@@ -20,7 +20,12 @@ class Request:
     __slots__ = ("commands",)
 
     def __init__(self, commands: Iterable[tuple[Argument, ...]] = ()) -> None:
-        self.commands = list(commands)
+        self.commands: list[tuple[Argument, ...]] = []
+        args: Any  # not everybody checks types
+        for args in commands:
+            if isinstance(args, str | bytes):
+                raise TypeError(f"a command is a tuple of a name and arguments, not {args!r}")
+            self.add(*args)
 
     def add(self, *args: Argument) -> Self:
         if not args:

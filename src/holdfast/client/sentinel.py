@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ClientError, ConnectError
+from holdfast.client.errors import ClientError, ConnectError, ServerError
 from holdfast.client.link import Dial, Factory, dialer
 from holdfast.client.options import Options, Target
 from holdfast.client.single import send_one
@@ -14,31 +14,59 @@ from holdfast.clock import Clock
 def sentinel_dialer(target: Target, clock: Clock) -> Dial:
     async def dial(factory: Factory) -> object:
         host, port = await find_master(target, clock)
-        return await dialer(replace(target.options, host=host, port=port), clock)(factory)
+        there = replace(target.options, host=host, port=port, place=None)
+        return await dialer(there, clock)(factory)
 
     return dial
 
 
 async def find_master(target: Target, clock: Clock) -> tuple[str, int]:
-    """The address that the first sentinel who knows one gives, if a master answers there."""
+    """The first address that a sentinel gives and at which a master answers.
+
+    All are asked at once: one that is silent must not use up the time of the others.
+    """
     problems: list[str] = []
-    for host, port in target.seeds:
-        options = Options(host=host, port=port, reconnect=False, protocol=2, tls=target.options.tls)
+
+    async def attempt(seed: tuple[str, int]) -> tuple[str, int] | ClientError:
         try:
-            reply = await ask(options, clock, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.service)
-            if isinstance(reply, list):
-                address = reply[0].decode(), int(reply[1])
-                there = replace(target.options, host=address[0], port=address[1], reconnect=False)
-                role = await ask(there, clock, "ROLE")
-                # A sentinel may not have noticed yet that the master is one no more.
-                if isinstance(role, list) and role[0] == b"master":
-                    return address
-                problems.append(f"{address[0]}:{address[1]} is no master")
-            else:
-                problems.append(f"{host}:{port} does not know {target.service}")
+            return await _ask_one(target, clock, seed)
         except ClientError as error:
-            problems.append(str(error))
+            return error
+
+    asking = [asyncio.ensure_future(attempt(seed)) for seed in target.seeds]
+    try:
+        for answer in asyncio.as_completed(asking):
+            found = await answer
+            if not isinstance(found, ClientError):
+                return found
+            problems.append(str(found))
+    finally:
+        for task in asking:
+            task.cancel()
     raise ConnectError(f"no master for {target.service}: {'; '.join(problems)}")
+
+
+async def _ask_one(target: Target, clock: Clock, seed: tuple[str, int]) -> tuple[str, int]:
+    options = replace(target.options, reconnect=False, cache_keys=0, place=None)
+    sentinel = replace(
+        options,
+        host=seed[0],
+        port=seed[1],
+        db=0,
+        protocol=2,
+        username=options.sentinel_username,
+        password=options.sentinel_password,
+    )
+    reply = await ask(sentinel, clock, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", target.service)
+    if not isinstance(reply, list):
+        why = f": {reply}" if isinstance(reply, ServerError) else ""
+        raise ConnectError(f"{sentinel.address} does not know {target.service}{why}")
+    there = replace(options, host=reply[0].decode(), port=int(reply[1]))
+    role = await ask(there, clock, "ROLE")
+    # A sentinel may not have noticed yet that the master is one no more.
+    if not isinstance(role, list) or role[0] != b"master":
+        raise ConnectError(f"{there.address} is no master")
+    return there.host, there.port
 
 
 async def ask(options: Options, clock: Clock, *args: str) -> object:
@@ -48,4 +76,4 @@ async def ask(options: Options, clock: Clock, *args: str) -> object:
         await connection.connect()
         return await send_one(connection, args, options.request_timeout_s)
     finally:
-        await asyncio.shield(connection.close(0))
+        connection.abandon()

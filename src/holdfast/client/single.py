@@ -2,13 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ClosedError
+from holdfast.client.errors import ClosedError, ServerError
 from holdfast.client.hooks import NO_HOOKS, Hooks
 from holdfast.client.link import Dial
 from holdfast.client.options import Options
@@ -45,8 +46,10 @@ class Caller(Protocol):
         self, commands: list[Command], timeout_s: float | None = DEFAULT
     ) -> Awaitable[list[Any]]: ...
 
-    async def lease(self, key: Argument | None = None) -> Connection:
-        """A connection for one caller, to the server that has the key."""
+    async def lease(
+        self, key: Argument | None = None, moved: ServerError | None = None
+    ) -> Connection:
+        """A connection for one caller, to the server that has the key, or to which it moved."""
         ...
 
     def give(self, connection: Connection) -> None:
@@ -57,8 +60,24 @@ class Caller(Protocol):
         """A command over the shared connection to the server of a leased one."""
         ...
 
-    def new_connection(self, key: Argument | None = None) -> Connection:
+    def has_moved(self, reply: Any) -> bool:
+        """Whether this reply says that another server has the key, and nothing ran."""
+        ...
+
+    def new_connection(self, slot: int | None = None) -> Connection:
         """A connection that reconnects by itself, for pub/sub; not connected yet."""
+        ...
+
+    async def shard_of(self, channel: str, *, again: bool) -> tuple[Hashable, int] | None:
+        """Who has a sharded channel, and its slot; None if there is but one. `again`: look."""
+        ...
+
+    async def servers(self) -> list["Caller"]:
+        """Each that has keys of its own."""
+        ...
+
+    def abandon(self) -> None:
+        """Close at once, from any thread and without an event loop."""
         ...
 
 
@@ -100,8 +119,10 @@ class Single:
         clock: Clock | None = None,
         rng: random.Random | None = None,
         hooks: Hooks = NO_HOOKS,
+        on_close: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.options = options
+        self._on_close = on_close or _nothing
         self.clock: Clock = clock or SystemClock()
         self._make: Callable[[Options], Connection] = lambda options: Connection(
             options, dial=dial, clock=self.clock, rng=rng, hooks=hooks
@@ -114,6 +135,7 @@ class Single:
         )
         self._idle: list[Connection] = []
         self._leased: set[Connection] = set()
+        self._others: WeakSet[Connection] = WeakSet()
 
     @property
     def state(self) -> State:
@@ -143,7 +165,9 @@ class Single:
             timeout_s = self._timeout_s
         return send_many(self.connection, commands, timeout_s)
 
-    async def lease(self, key: Argument | None = None) -> Connection:
+    async def lease(
+        self, key: Argument | None = None, moved: ServerError | None = None
+    ) -> Connection:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_connected:
@@ -157,7 +181,7 @@ class Single:
             await connection.connect()
         except BaseException:
             self._leased.discard(connection)
-            await connection.close(0)
+            connection.abandon()
             raise
         return connection
 
@@ -172,12 +196,37 @@ class Single:
     def call_beside(self, connection: Connection, args: Command) -> Awaitable[Any]:
         return self.call(args)
 
-    def new_connection(self, key: Argument | None = None) -> Connection:
-        return self._make(replace(self.options, cache_keys=0))
+    def has_moved(self, reply: Any) -> bool:
+        return False
+
+    async def shard_of(self, channel: str, *, again: bool) -> None:
+        return None
+
+    def new_connection(self, slot: int | None = None) -> Connection:
+        connection = self._make(replace(self.options, cache_keys=0))
+        self._others.add(connection)
+        return connection
+
+    async def servers(self) -> list[Caller]:
+        return [self]
 
     async def close(self, grace_s: float | None) -> None:
-        """Those that wait in blocking commands fail at once; the others may finish."""
-        for connection in [*self._leased, *self._idle]:
-            await connection.close(0)
-        self._idle.clear()
-        await self.connection.close(grace_s)
+        """Those that wait in blocking commands, or for messages, end at once; others finish."""
+        try:
+            beside = [*self._leased, *self._idle, *self._others]
+            self._idle.clear()
+            await asyncio.gather(*(connection.close(0) for connection in beside))
+        finally:
+            try:
+                await self.connection.close(grace_s)
+            finally:
+                await self._on_close()
+
+    def abandon(self) -> None:
+        for connection in [*self._leased, *self._idle, *self._others]:
+            connection.abandon_from_anywhere()
+        self.connection.abandon_from_anywhere(self._on_close)
+
+
+async def _nothing() -> None:
+    return None

@@ -22,8 +22,8 @@ REFUSED = {
     "SYNC": "it never ends",
     "PSYNC": "it never ends",
 }
-# Complete within one request, which nothing can come between.
-_ALLOWED_TOGETHER = frozenset({"MULTI", "EXEC", "DISCARD", "UNWATCH"})
+# Allowed in a request, which nothing can come between, if it ends what it begins.
+_IN_REQUESTS = frozenset({"MULTI", "EXEC", "DISCARD", "UNWATCH"})
 
 _BLOCKING = frozenset(
     {"BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"}
@@ -47,12 +47,28 @@ def blocks(args: Command) -> bool:
 def check(args: Command, *, together: bool = False) -> None:
     """Refuse, with a ValueError, what must not be sent over a shared connection."""
     name = name_of(args[0])
-    if name in REFUSED and not (together and name in _ALLOWED_TOGETHER):
+    if name in REFUSED and not (together and name in _IN_REQUESTS):
         raise ValueError(f"{name} over a shared connection: {REFUSED[name]}")
     if name == "CLIENT" and len(args) > 1 and name_of(args[1]) in ("REPLY", "TRACKING"):
         raise ValueError(f"CLIENT {name_of(args[1])} over a shared connection: it concerns all")
     if together and blocks(args):
         raise ValueError(f"{name} inside a request would block all others: send it alone")
+
+
+def check_all(commands: list[Command]) -> None:
+    """The same for a request: it must also leave the connection as it found it."""
+    is_open = False
+    for args in commands:
+        name = name_of(args[0])
+        if name not in SPECIAL:
+            continue
+        check(args, together=True)
+        if name in ("MULTI", "EXEC", "DISCARD"):
+            if is_open == (name == "MULTI"):
+                raise ValueError(f"{name} where it does not belong: use client.transaction()")
+            is_open = name == "MULTI"
+    if is_open:
+        raise ValueError("MULTI without EXEC: use client.transaction()")
 
 
 # How to undo a pop, from the command and its reply: the element goes back to the end it came

@@ -1,17 +1,25 @@
 """MULTI and EXEC: one request that nothing can come between; with WATCH, on a leased connection."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from collections.abc import Awaitable
+from typing import Any, Protocol, Self
 
 from holdfast.client.connection import Connection
-from holdfast.client.convert import convert, converter
+from holdfast.client.convert import converter, slot_value
 from holdfast.client.errors import ClientError, ServerError, TransactionAbortedError
 from holdfast.client.into import Key
 from holdfast.client.request import Argument
-from holdfast.client.single import Caller, Command, send_many, send_one
-from holdfast.client.special import check
+from holdfast.client.single import Caller, Command, send_one
+from holdfast.client.special import check_all
 
-RunMany = Callable[[str, list[Command]], Awaitable[list[Any]]]
+_MAX_MOVES = 8
+
+
+class RunMany(Protocol):
+    def __call__(
+        self, kind: str, commands: list[Command], *, over: Connection | None = None
+    ) -> Awaitable[list[Any]]:
+        """Send a request over this connection, or the shared one."""
+        ...
 
 
 class Transaction:
@@ -26,28 +34,50 @@ class Transaction:
 
     async def __aenter__(self) -> Self:
         if self._watch:
-            self._connection = await self._caller.lease(self._watch[0])
-            await self.exec("WATCH", *self._watch)
+            moved: ServerError | None = None
+            for left in reversed(range(_MAX_MOVES)):
+                self._connection = await self._caller.lease(self._watch[0], moved)
+                try:
+                    await self.exec("WATCH", *self._watch, into=None)
+                    break
+                except ServerError as error:
+                    self._give()
+                    if not left or not self._caller.has_moved(error):
+                        raise
+                    moved = error
+                except BaseException:
+                    self._give()
+                    raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            try:
-                if connection.is_connected:
-                    await send_one(connection, ("UNWATCH",))
-            finally:
-                self._caller.give(connection)
+        connection = self._connection
+        try:
+            if connection is not None and connection.is_connected:
+                timeout_s = self._caller.options.request_timeout_s
+                await send_one(connection, ("UNWATCH",), timeout_s)
+        except ClientError:
+            pass  # it is closed then, and that ends the watch, too
+        finally:
+            self._give()
 
     async def exec(self, command: str, *args: Argument, into: Any = Any) -> Any:
         """Run a command now, seeing what is watched."""
         if self._connection is None:
             raise ValueError("only a transaction with watched keys can read before it commits")
-        return convert(await send_one(self._connection, (command, *args)), into)
+        if command.upper() != "WATCH":
+            check_all([(command, *args)])
+        make = converter(into)
+        (reply,) = await self._run_many("single", [(command, *args)], over=self._connection)
+        if isinstance(reply, ServerError | ClientError):
+            raise reply
+        return make(reply)
 
     def add(self, *args: Argument) -> Self:
         """Queue a command until `commit`."""
-        check(args, together=True)
+        if not args:
+            raise ValueError("a command has a name")
+        check_all([args])
         self._commands.append(args)
         return self
 
@@ -57,24 +87,25 @@ class Transaction:
         `into` is one type for all, or a tuple with one for each. Raises
         TransactionAbortedError if a watched key changed: nothing ran then.
         """
+        if self._watch and self._connection is None:
+            raise ValueError("a transaction with watched keys is used with async with")
         commands, self._commands = self._commands, []
         slots = into if isinstance(into, tuple) else (into,) * len(commands)
         if len(slots) != len(commands):
             raise ValueError(f"into= names {len(slots)} types for {len(commands)} commands")
         converters = [converter(slot) for slot in slots]
         request: list[Command] = [("MULTI",), *commands, ("EXEC",)]
-        if self._connection is not None:
-            replies = await send_many(self._connection, request)
-        else:
-            replies = await self._run_many("transaction", request)
+        replies = await self._run_many("transaction", request, over=self._connection)
         result = replies[-1]
         if isinstance(result, ServerError):
-            result.__cause__ = next((r for r in replies if isinstance(r, ServerError)), None)
+            result.__cause__ = next((r for r in replies[:-1] if isinstance(r, ServerError)), None)
         if isinstance(result, ServerError | ClientError):
             raise result
         if result is None:
             raise TransactionAbortedError("a watched key changed; nothing ran")
-        return [
-            reply if isinstance(reply, ServerError) else make(reply)
-            for make, reply in zip(converters, result, strict=True)
-        ]
+        return list(map(slot_value, converters, result))
+
+    def _give(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._caller.give(connection)

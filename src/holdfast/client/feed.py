@@ -1,0 +1,166 @@
+"""The subscriptions of one connection: what is wanted, what was asked for, what is confirmed.
+
+The server answers SUBSCRIBE with one push per name, or with one error for all of them, in order.
+After a loss, everything that is wanted is asked for again.
+"""
+
+import asyncio
+from collections import deque
+from typing import Any, Protocol
+
+from holdfast.client.connection import Connection
+from holdfast.client.errors import ClosedError, NotConnectedError, ServerError
+from holdfast.client.pipeline import Sink
+from holdfast.client.request import encode
+from holdfast.client.state import State
+from holdfast.errors import ProtocolError
+
+KINDS = ("subscribe", "psubscribe", "ssubscribe")
+_CONFIRMATIONS = {name.encode() for kind in KINDS for name in (kind, kind.replace("sub", "unsub"))}
+_MESSAGES: dict[Any, int] = {b"message": 3, b"smessage": 3, b"pmessage": 4}
+
+
+class Listener(Protocol):
+    def on_message(self, push: list[Any]) -> None: ...
+
+    def on_gap(self) -> None:
+        """Messages may have been missed."""
+        ...
+
+    def on_dropped(self, kind: str, name: str, why: ServerError | None) -> None:
+        """A subscription that we want has been ended, or not been renewed, by the server."""
+        ...
+
+    def on_closed(self) -> None:
+        """A connection that was open is so no more, for good."""
+        ...
+
+
+class _Sent(Sink):
+    """A request that is answered by pushes, if at all."""
+
+    __slots__ = ()
+
+    is_settled = False
+
+    def deliver(self, reply: Any) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class _Ask:
+    """One command. Without a future it is one that we repeat after a loss."""
+
+    __slots__ = ("future", "kind", "missing", "names")
+
+    def __init__(
+        self, kind: str, names: tuple[str, ...], future: asyncio.Future[None] | None
+    ) -> None:
+        self.kind = kind
+        self.names = names
+        self.missing = set(names)
+        self.future = future
+
+
+class Feed:
+    def __init__(self, connection: Connection, listener: Listener) -> None:
+        self.connection = connection
+        self.wanted: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        self._listener = listener
+        self._asked: deque[_Ask] = deque()
+        connection.on_push = self._on_push
+        connection.on_open = self._on_open
+        connection.on_state = self._on_state
+
+    def ask(self, kind: str, names: tuple[str, ...]) -> asyncio.Future[None]:
+        """Done when the server has confirmed every name; a loss in between does not matter."""
+        if self.connection.state is State.INIT:
+            raise NotConnectedError("pub/sub is used with async with")
+        if self.connection.state in (State.CLOSING, State.CLOSED):
+            raise ClosedError("closed")
+        if kind in KINDS:
+            self.wanted[kind].update(names)
+        else:
+            self.wanted[kind.replace("un", "")].difference_update(names)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ask = _Ask(kind, names, future)
+        self._asked.append(ask)
+        self._send(ask)
+        return future
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _send(self, ask: _Ask) -> None:
+        if self.connection.state is State.OPEN:  # else `_on_open` will
+            self.connection.submit(_Sent(encode((ask.kind.upper(), *ask.names)), 0))
+
+    def _on_open(self) -> None:
+        self.connection.is_subscriber = True
+        if self.connection.generation > 1:
+            self._listener.on_gap()
+            # A cluster takes sharded channels of one slot only in one command.
+            again = [(kind, tuple(sorted(self.wanted[kind]))) for kind in KINDS[:2]]
+            again += [("ssubscribe", (name,)) for name in sorted(self.wanted["ssubscribe"])]
+            waiting = [ask for ask in self._asked if ask.future is not None]
+            self._asked = deque(_Ask(kind, names, None) for kind, names in again if names)
+            # What nobody confirmed before the loss; a name that is asked for twice does no harm.
+            self._asked += [_Ask(ask.kind, ask.names, ask.future) for ask in waiting]
+        for ask in self._asked:
+            self._send(ask)
+
+    def _on_state(self, state: State) -> None:
+        if state is not State.OPEN:
+            self.connection.is_subscriber = False  # a handshake comes first
+        if state is State.CLOSED:
+            asked, self._asked = self._asked, deque()
+            for ask in asked:
+                self._settle(ask, ClosedError("closed before it was confirmed"))
+            if self.connection.generation:
+                self._listener.on_closed()
+
+    def _on_push(self, push: Any) -> None:
+        if isinstance(push, ServerError):
+            if not self._asked:
+                raise ProtocolError(f"an error that answers nothing: {push}")
+            self._refused(self._asked.popleft(), push)
+            return
+        kind = push[0] if isinstance(push, list) and push else None
+        if kind in _MESSAGES:
+            if len(push) != _MESSAGES[kind] or not all(isinstance(part, bytes) for part in push):
+                raise ProtocolError(f"not a message: {push!r:.80}")
+            self._listener.on_message(push)
+        elif kind in _CONFIRMATIONS and len(push) == 3 and isinstance(push[1], bytes):
+            self._confirmed(kind.decode(), text_of(push[1]))
+
+    def _confirmed(self, kind: str, name: str) -> None:
+        for ask in self._asked:
+            if ask.kind == kind and name in ask.missing:
+                ask.missing.discard(name)
+                if not ask.missing:
+                    self._asked.remove(ask)
+                    self._settle(ask, None)
+                return
+        wanted = self.wanted.get(kind.replace("un", ""), set())
+        if kind not in KINDS and name in wanted:
+            wanted.discard(name)
+            self._listener.on_dropped(kind.replace("un", ""), name, None)
+
+    def _refused(self, ask: _Ask, error: ServerError) -> None:
+        if ask.kind in KINDS:
+            self.wanted[ask.kind].difference_update(ask.names)
+        self._settle(ask, error)
+        if ask.future is None:
+            for name in ask.names:
+                self._listener.on_dropped(ask.kind, name, error)
+
+    def _settle(self, ask: _Ask, error: Exception | None) -> None:
+        if ask.future is None or ask.future.done():
+            return
+        if error is None:
+            ask.future.set_result(None)
+        else:
+            ask.future.set_exception(error)
+
+
+def text_of(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
