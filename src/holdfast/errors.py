@@ -38,6 +38,7 @@ class StoreInUseError(StorageError):
     """Another process (or another engine in this one) has the file open."""
 
 
+OUT_OF_MEMORY = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
 WRONG_TYPE = CommandError("WRONGTYPE Operation against a key holding the wrong kind of value")
 SYNTAX = CommandError("ERR syntax error")
 NOT_AN_INTEGER = CommandError("ERR value is not an integer or out of range")

@@ -78,6 +78,22 @@ def test_transactions(limited: Pair) -> None:
     limited.same("EXEC")
 
 
+def test_scripts(limited: Pair) -> None:
+    limited.same("SET", "k", "v")
+    limited.same("SET", "other", "v")
+    configure(limited, maxmemory_policy="volatile-lru", maxmemory=1)
+    write = "return redis.call('set', KEYS[1], 'w')"
+    limited.same("EVAL", write, 1, "k")
+    limited.same("EVAL", "return redis.call('get', KEYS[1])", 1, "k")
+    limited.same("EVAL", "redis.call('del', KEYS[1]); " + write, 1, "k")
+    for shebang in ("#!lua", "#!lua flags=allow-oom", "#!lua flags=no-writes"):
+        limited.same("EVAL", f"{shebang}\n{write}", 1, "k")
+        limited.same("EVAL", f"{shebang}\nreturn redis.call('get', KEYS[1])", 1, "other")
+    limited.same("GET", "k")
+    configure(limited, maxmemory=0)
+    limited.same("EVAL", write, 1, "k")
+
+
 @pytest.mark.parametrize(
     "policy", ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"]
 )

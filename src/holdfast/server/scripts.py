@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.commands.context import Block
 from holdfast.commands.table import Command
-from holdfast.errors import CommandError
+from holdfast.errors import OUT_OF_MEMORY, CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.server.functions import Functions, Script, line_of_last_return
@@ -76,6 +76,11 @@ class Running:
     savepoint: Savepoint
     is_slow: bool = False
     kill_reason: bytes | None = None
+
+    def lacks_memory_for(self, command: Command) -> bool:
+        """When there is too little; but who has begun to write may go on."""
+        may_not_say = self.script.flags is None  # else it was asked before it ran
+        return may_not_say and "denyoom" in command.flags and not self.savepoint.has_written
 
 
 class Scripts:
@@ -211,6 +216,10 @@ class Scripts:
             may_write = False
         if may_write and script.flags is not None and self._engine.failure is not None:
             raise self._engine.failure
+        if self._engine.is_out_of_memory and (
+            script.flags is not None and script.flags.isdisjoint((b"allow-oom", b"no-writes"))
+        ):
+            raise OUT_OF_MEMORY
         session = self._session
         if session is None:
             session = self._session = Session(self._engine, NoSink(), "lua", "lua")
@@ -271,6 +280,8 @@ class Scripts:
             raise READ_ONLY
         if is_write and engine.failure is not None:
             raise engine.failure
+        if is_write and engine.is_out_of_memory and running.lacks_memory_for(command):
+            raise OUT_OF_MEMORY
         started_ns = perf_counter_ns()
         if started_ns > self._next_tick_ns and (reason := self.tick()) is not None:
             raise Killed(Failure(reason, None, None))

@@ -14,6 +14,8 @@ from holdfast.store.frequencies import Frequencies
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
 
+STALE_NS = 5_000_000  # a command that took longer has made the cached time wrong
+
 LOG_LEVELS = {
     "debug": logging.DEBUG,
     "verbose": logging.INFO,
@@ -37,7 +39,8 @@ def follow(engine: "Engine") -> None:
 
     def slowlog() -> None:
         threshold_us = config.slowlog_log_slower_than
-        engine.slow_ns = threshold_us * 1000 if threshold_us >= 0 else 1 << 63
+        engine.slowlog_ns = threshold_us * 1000 if threshold_us >= 0 else 1 << 63
+        engine.slow_ns = min(engine.slowlog_ns, STALE_NS)
         engine.slowlog.max_len = config.slowlog_max_len
         engine.slowlog.trim()
 
@@ -47,7 +50,7 @@ def follow(engine: "Engine") -> None:
         limit, name = config.maxmemory, config.maxmemory_policy
         forgets = name == "noeviction" and engine.store.is_durable
         engine.store.max_bytes = limit if forgets else 0
-        engine.deletion = None
+        engine.deletion, engine.is_out_of_memory = None, False
         if limit and not forgets:
             samples = config.maxmemory_samples
             engine.deletion = Deletion(engine.keyspace, name, limit, samples, engine.rng)
