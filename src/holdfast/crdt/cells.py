@@ -1,0 +1,274 @@
+"""Named cells, each with what was written to it and what was added: all types but lists, streams
+and HyperLogLogs consist of them.
+
+**Writes.** A cell keeps every write that no other write has seen, under its dot, and shows the
+latest: by stamp, then the lower replica's. A write replaces the writes that its author saw, a
+removal just takes them away; so whatever happened elsewhere meanwhile survives. One place for
+the last write alone would not do: whether a removal still finds the write it saw would depend on
+what came first.
+
+**Totals.** Each replica has a running total of what it added to the cell, and a reset point: the
+total up to which somebody who saw it has since overwritten or removed the cell. What counts is
+the difference. Both only ever move on, so it does not matter how often they are told. A total
+that is wholly reset is residue: it has to stay until everybody knows of the reset (`settle`).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from holdfast.crdt.dots import MAX_REPLICA, Author, Dot, Vector, covers, replica_of, seq_of
+from holdfast.crdt.effects import ADD, CLEAR, REMOVE, WRITE, Change, Effect
+from holdfast.crdt.numbers import Number, negative, total
+from holdfast.crdt.replicated import Replicated, Rows
+
+Name = bytes | None  # None: the one cell of a value that has no more
+Write = tuple[Dot, int, Any]  # dot, hlc, value
+Reset = tuple[int, int, Number]  # replica, and the number and total it had come to
+
+
+class Total(NamedTuple):
+    """What one replica has added up to its event `seq`, and what of it does not count any more:
+    all until event `reset_seq`, by reason of the event `reset_by` (0: known to everybody)."""
+
+    seq: int
+    amount: Number
+    reset_seq: int
+    reset_amount: Number
+    reset_by: Dot
+
+    @property
+    def is_live(self) -> bool:
+        return self.seq > self.reset_seq
+
+
+class Cells(Replicated):
+    """Its rows: (name, dot) → (hlc, value), and (name, replica) → a Total. Which of the two it is
+    shows in the number: a dot is never below 2^16. Writes of a cell are in order, the one shown
+    is last."""
+
+    __slots__ = ("_totals", "_writes")
+
+    def __init__(self) -> None:
+        self._writes: dict[Name, tuple[Write, ...]] = {}
+        self._totals: dict[Name, dict[int, Total]] = {}
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.names())
+
+    def __bool__(self) -> bool:
+        return bool(self._writes) or any(map(self._is_added, self._totals))
+
+    @staticmethod
+    def precedence(write: Write) -> Any:
+        """Of the writes to a cell that have not seen each other, the greatest is shown."""
+        dot, hlc, _ = write
+        return hlc, -replica_of(dot), dot
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def __contains__(self, name: Name) -> bool:
+        return name in self._writes or (name in self._totals and self._is_added(name))
+
+    def names(self) -> Iterator[Name]:
+        yield from self._writes
+        for name in self._totals:
+            if name not in self._writes and self._is_added(name):
+                yield name
+
+    def written(self, name: Name) -> Any:
+        """The write that is shown; None when there is none."""
+        writes = self._writes.get(name)
+        return None if writes is None else writes[-1][2]
+
+    def added(self, name: Name) -> Number | None:
+        """The sum of what counts; None when nothing was added since the last reset."""
+        if name not in self._totals or not self._is_added(name):
+            return None
+        return total(self._terms(name))
+
+    def _is_added(self, name: Name) -> bool:
+        return any(entry.is_live for entry in self._totals[name].values())
+
+    def _terms(self, name: Name) -> list[Number]:
+        live = [entry for entry in self._totals.get(name, {}).values() if entry.is_live]
+        amounts = [entry.amount for entry in live]
+        return amounts + [negative(entry.reset_amount) for entry in live if entry.reset_amount]
+
+    # -- changes, as effects ------------------------------------------------------------------
+
+    def write(self, name: Name, value: Any, author: Author) -> Effect:
+        dot = author.dot()
+        return (WRITE, name, dot, author.hlc, value, self._dots(name), self._resets(name))
+
+    def remove(self, name: Name, author: Author) -> Effect:
+        resets = self._resets(name)
+        return (REMOVE, name, self._dots(name), resets, author.dot() if resets else 0)
+
+    def add(self, name: Name, amount: Number, author: Author) -> Effect:
+        """Add to what the cell holds. Who was wholly reset begins a new total: whoever gets to
+        know of it knows of the reset too. Floats are rounded as one would who adds to the value
+        that is shown, so that nobody can tell before there is a conflict."""
+        mine = self._totals.get(name, {}).get(author.replica)
+        last, until_now = (mine.seq, mine.amount) if mine and mine.is_live else (0, 0)
+        if isinstance(amount, float):
+            terms: list[Any] = [self.written(name) or 0.0, *self._terms(name)]
+            now = total([total(terms) + amount, until_now, *map(negative, terms)])  # type: ignore[operator]
+        else:
+            now = total([until_now, amount])
+        return (ADD, name, author.dot(), last, until_now, now)
+
+    def clear(self, author: Author) -> Effect:
+        resets = tuple((name, self._resets(name)) for name in self._totals)
+        resets = tuple((name, of_name) for name, of_name in resets if of_name)
+        by = author.dot() if resets else 0
+        return (CLEAR, author.observed(), resets, by)
+
+    def _dots(self, name: Name) -> tuple[Dot, ...]:
+        return tuple([dot for dot, _, _ in self._writes.get(name, ())])
+
+    def _resets(self, name: Name) -> tuple[Reset, ...]:
+        if name not in self._totals:
+            return ()
+        return tuple(
+            (replica, entry.seq, entry.amount)
+            for replica, entry in self._totals[name].items()
+            if entry.is_live
+        )
+
+    # -- applying -----------------------------------------------------------------------------
+
+    def integrate(self, effect: Effect) -> list[Change]:
+        kind = effect[0]
+        if kind == WRITE:
+            _, name, dot, hlc, value, seen, resets = effect
+            changes = self._replace(name, seen, (dot, hlc, value))
+            return changes + self._reset(name, resets, dot) if resets else changes
+        if kind == REMOVE:
+            _, name, seen, resets, by = effect
+            return self._replace(name, seen, None) + self._reset(name, resets, by)
+        if kind == ADD:
+            return self._add(*effect[1:])
+        assert kind == CLEAR
+        _, vector, all_resets, by = effect
+        changes = []
+        for name, writes in list(self._writes.items()):
+            seen = [dot for dot, _, _ in writes if covers(vector, dot)]
+            changes += self._replace(name, seen, None) if seen else []
+        for name, resets in all_resets:
+            changes += self._reset(name, resets, by)
+        return changes
+
+    def _replace(self, name: Name, seen: Iterable[Dot], new: Write | None) -> list[Change]:
+        old = self._writes.get(name, ())
+        changes: list[Change] = []
+        kept: list[Write] = []
+        for write in old:
+            if write[0] in seen:
+                changes.append(((name, write[0]), None, write[1:]))
+            elif new is None or write[0] != new[0]:
+                kept.append(write)
+            else:
+                new = None  # it is there already
+                kept.append(write)
+        if new is not None:
+            kept.append(new)
+            changes.append(((name, new[0]), new[1:], None))
+        if changes:
+            self._keep(name, kept)
+        return changes
+
+    def _keep(self, name: Name, writes: list[Write]) -> None:
+        if writes:
+            self._writes[name] = tuple(sorted(writes, key=self.precedence))
+        else:
+            self._writes.pop(name, None)
+
+    def _reset(self, name: Name, resets: Iterable[Reset], by: Dot) -> list[Change]:
+        changes: list[Change] = []
+        for replica, seq, amount in resets:
+            old = self._totals.get(name, {}).get(replica)
+            # Who has no total any more has forgotten a reset that everybody knows.
+            if old is not None:
+                new = _with_reset(old, Total(old.seq, old.amount, seq, amount, by))
+                changes += self._put_total(name, replica, new)
+        return changes
+
+    def _add(self, name: Name, dot: Dot, last: int, until_now: Number, now: Number) -> list[Change]:
+        replica, seq = replica_of(dot), seq_of(dot)
+        old = self._totals.get(name, {}).get(replica)
+        if old is not None and old.seq >= seq:
+            return []
+        if not last:  # the author's total begins here, and what was before is reset
+            new = Total(seq, now, seq - 1, 0, 0)
+        else:  # a total that was forgotten here had been wholly reset
+            old = old or Total(last, until_now, last, until_now, 0)
+            new = old._replace(seq=seq, amount=now)
+        return self._put_total(name, replica, new)
+
+    def _put_total(self, name: Name, replica: int, new: Total | None) -> list[Change]:
+        totals = self._totals.setdefault(name, {})
+        old = totals.pop(replica, None)
+        if new is not None:
+            totals[replica] = new
+        if not totals:
+            del self._totals[name]
+        return [] if new == old else [((name, replica), new, old)]
+
+    def settle(self, stable: Vector) -> list[Change]:
+        """Forget residue whose reset everybody has seen."""
+        gone = [
+            (name, replica)
+            for name, totals in self._totals.items()
+            for replica, entry in totals.items()
+            if not entry.is_live and covers(stable, entry.reset_by)
+        ]
+        return [change for place in gone for change in self._put_total(*place, None)]
+
+    # -- whole --------------------------------------------------------------------------------
+
+    def rows(self) -> Iterator[tuple[tuple[Name, int], tuple[Any, ...]]]:
+        for name, writes in self._writes.items():
+            for dot, hlc, value in writes:
+                yield (name, dot), (hlc, value)
+        for name, totals in self._totals.items():
+            for replica, entry in totals.items():
+                yield (name, replica), entry
+
+    def apply(self, sub: tuple[Name, int], row: tuple[Any, ...] | None) -> None:
+        name, number = sub
+        if number <= MAX_REPLICA:
+            self._put_total(name, number, None if row is None else Total(*row))
+            return
+        writes = [write for write in self._writes.get(name, ()) if write[0] != number]
+        if row is not None:
+            writes.append((number, row[0], row[1]))
+        self._keep(name, writes)
+
+    def dot_of(self, sub: tuple[Name, int]) -> Dot:
+        return 0 if sub[1] <= MAX_REPLICA else sub[1]
+
+    def join(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> Total:
+        """Totals only: writes are never different."""
+        newer, older = (one, other) if one[0] >= other[0] else (other, one)
+        return _with_reset(Total(*newer), Total(*older))
+
+    def facts(self) -> Rows:
+        for sub, row in self.rows():
+            if not isinstance(row, Total):
+                yield sub, row
+            elif row.is_live:
+                yield sub, row._replace(reset_by=0)
+
+    def replicas(self) -> set[int]:
+        return {number & MAX_REPLICA for (_, number), _ in self.facts()}
+
+
+def _with_reset(one: Total, other: Total) -> Total:
+    """The total of one, and the reset of whichever is further; of equal ones the lower event's."""
+    if one.reset_seq == other.reset_seq:
+        return one._replace(reset_by=min(one.reset_by, other.reset_by))
+    if one.reset_seq > other.reset_seq:
+        return one
+    return one._replace(
+        reset_seq=other.reset_seq, reset_amount=other.reset_amount, reset_by=other.reset_by
+    )

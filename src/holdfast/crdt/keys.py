@@ -1,0 +1,103 @@
+"""A key: what its name holds, of which type, and until when.
+
+Two replicas may give one name values of different types at once. Both are kept; the one that
+the lower replica wrote to is seen, everywhere the same. Whoever changes the key then removes
+what he saw of the others, so that it does not come back when the visible one has gone.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from holdfast.crdt.dots import Author, Vector
+from holdfast.crdt.effects import Change, Effect
+from holdfast.crdt.lists import List
+from holdfast.crdt.replicated import Replicated
+from holdfast.crdt.sketches import Sketch
+from holdfast.crdt.types import Expiry, Hash, Set, SortedSet, String
+
+EXPIRY = "expiry"  # not a type, but replicated like one
+
+KINDS: dict[str, type[Replicated]] = {
+    "string": String,
+    "list": List,
+    "hash": Hash,
+    "set": Set,
+    "zset": SortedSet,
+    "hyperloglog": Sketch,
+    EXPIRY: Expiry,
+}
+
+Aimed = tuple[str, Effect]  # what kind of value the effect is for
+
+
+class Key:
+    """`parts` has a value of each kind that was ever there, mostly one."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: dict[str, Replicated] = {}
+
+    def part(self, kind: str) -> Any:
+        """The value of that kind, to look at and to make effects with; a new one if need be."""
+        if kind not in self.parts:
+            self.parts[kind] = KINDS[kind]()
+        return self.parts[kind]
+
+    @property
+    def type(self) -> str | None:
+        """The type that is seen; None when the key does not exist."""
+        kinds = [kind for kind, part in self.parts.items() if kind != EXPIRY and part]
+        if len(kinds) > 1:
+            return min(kinds, key=lambda kind: min(self.parts[kind].replicas()))
+        return kinds[0] if kinds else None
+
+    def view(self) -> Any:
+        kind = self.type
+        return None if kind is None else self.parts[kind].view()
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        expiry = self.parts.get(EXPIRY)
+        return None if expiry is None else expiry.view()
+
+    # -- changes, as effects ------------------------------------------------------------------
+
+    def delete(self, author: Author) -> list[Aimed]:
+        """DEL: all that the author has seen, whatever is visible of it."""
+        return [(kind, part.clear(author)) for kind, part in self.parts.items() if part]
+
+    def supersede(self, kind: str, author: Author) -> list[Aimed]:
+        """What a change of the value of that kind does to those of other types."""
+        return [
+            (other, part.clear(author))
+            for other, part in self.parts.items()
+            if other not in (kind, EXPIRY) and part
+        ]
+
+    # -- applying -----------------------------------------------------------------------------
+
+    def integrate(self, kind: str, effect: Effect) -> list[Change]:
+        """The rows are the part's."""
+        return self.part(kind).integrate(effect)  # type: ignore[no-any-return]
+
+    def merge(self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector) -> None:
+        by_kind: dict[str, list[tuple[Any, Any]]] = {kind: [] for kind in self.parts}
+        for kind, sub, row in rows:
+            by_kind.setdefault(kind, []).append((sub, row))
+        for kind, part_rows in by_kind.items():
+            self.part(kind).merge(part_rows, seen, other_seen)
+
+    def settle(self, stable: Vector) -> None:
+        for part in self.parts.values():
+            part.settle(stable)
+
+    def rows(self) -> Iterator[tuple[str, Any, Any]]:
+        for kind, part in self.parts.items():
+            for sub, row in part.rows():
+                yield kind, sub, row
+
+    def facts(self) -> Iterator[tuple[str, Any, Any]]:
+        for kind, part in self.parts.items():
+            for sub, row in part.facts():
+                yield kind, sub, row

@@ -1,0 +1,207 @@
+"""The replicated list: unique elements at positions that never change.
+
+What was deleted is gone at once: an effect that arrives in causal order never names an element
+that is still to come, so nobody has to remember what went. Concurrent insertions are all kept,
+a deletion removes what it has seen, LSET goes to the later stamp, and to the lower replica if
+the stamps are equal; deleted elements stay deleted whatever LSET says.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from holdfast.crdt import positions
+from holdfast.crdt.dots import Author, Dot, Vector, covers
+from holdfast.crdt.effects import CLEAR, DELETE, INSERT, SET, TRIM, Change, Effect
+from holdfast.crdt.replicated import Replicated
+from holdfast.crdt.sequence import Sequence
+
+Stamp = tuple[int, int]  # hlc and minus the replica, so that the greater one wins
+Row = tuple[bytes, int, int]  # value; hlc and replica of the last LSET, 0 when there was none
+
+
+class List(Replicated):
+    """Its rows: position → (value, hlc, replica). `_stamps` are those of elements ever LSET."""
+
+    __slots__ = ("_elements", "_stamps")
+
+    def __init__(self) -> None:
+        self._elements: Sequence[bytes] = Sequence()
+        self._stamps: dict[bytes, Stamp] = {}
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __bool__(self) -> bool:
+        return bool(self._elements)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def view(self) -> list[bytes]:
+        return self.range(0, -1)
+
+    def index(self, i: int) -> bytes | None:
+        """LINDEX: negative from the end; None when out of range."""
+        at = self._place(i)
+        return None if at is None else self._elements.value_at(at)
+
+    def range(self, start: int, stop: int) -> list[bytes]:
+        """LRANGE: `stop` is included, both count from the end when negative."""
+        return self._elements.values(*self._slice(start, stop))
+
+    def find(self, value: bytes, rank: int = 1) -> Iterator[int]:
+        """LPOS: indexes of equal elements, from match number `rank` on; negative: from the end."""
+        found = self._elements.indexes if rank > 0 else self._elements.indexes_backward
+        for number, i in enumerate(found(value), start=1):
+            if number >= abs(rank):
+                yield i
+
+    # -- changes, as effects ------------------------------------------------------------------
+
+    def push_right(self, values: Iterable[bytes], author: Author) -> Effect:
+        last = self._elements.last_key
+        rows = []
+        for value in values:
+            last = positions.after(last, author)
+            rows.append((last, value))
+        return (INSERT, tuple(rows))
+
+    def push_left(self, values: Iterable[bytes], author: Author) -> Effect:
+        """Each in turn, so the last one ends up first."""
+        first = self._elements.first_key
+        rows = []
+        for value in values:
+            first = positions.before(first, author)
+            rows.append((first, value))
+        return (INSERT, tuple(rows))
+
+    def insert(self, i: int, value: bytes, author: Author) -> Effect:
+        """LINSERT: between elements i-1 and i, of which one is the pivot."""
+        elements = self._elements
+        left = elements.key_at(i - 1) if i > 0 else b""
+        right = elements.key_at(i) if i < len(elements) else b""
+        return (INSERT, ((positions.between(left, right, author), value),))
+
+    def set(self, i: int, value: bytes, author: Author) -> Effect | None:
+        """LSET; None when out of range. Later than what it overwrites, also if that was stamped
+        by a clock that is ahead of ours."""
+        at = self._place(i)
+        if at is None:
+            return None
+        position = self._elements.key_at(at)
+        seen = self._stamps.get(position)
+        hlc = author.hlc if seen is None else max(author.hlc, seen[0] + 1)
+        return (SET, position, value, hlc, author.replica)
+
+    def delete(self, indexes: Iterable[int]) -> Effect:
+        return (DELETE, tuple(map(self._elements.key_at, indexes)))
+
+    def pop_left(self, count: int = 1) -> Effect:
+        """The values are `range(0, count - 1)`."""
+        if count == 1 and self._elements:
+            return (DELETE, (self._elements.first_key,))
+        return (DELETE, tuple(self._elements.keys(0, min(count, len(self)))))
+
+    def pop_right(self, count: int = 1) -> Effect:
+        if count == 1 and self._elements:
+            return (DELETE, (self._elements.last_key,))
+        return (DELETE, tuple(self._elements.keys(max(len(self) - count, 0), len(self))))
+
+    def remove(self, count: int, value: bytes) -> Effect:
+        """LREM: count > 0 from the head, < 0 from the tail, 0 all of them."""
+        found = self.find(value, -1 if count < 0 else 1)
+        limit = abs(count) or len(self)
+        return self.delete([i for i, _ in zip(found, range(limit), strict=False)])
+
+    def trim(self, start: int, stop: int, author: Author) -> Effect:
+        """LTRIM: keep what `range(start, stop)` would return."""
+        first, end = self._slice(start, stop)
+        if first >= end:
+            return self.clear(author)
+        key_at = self._elements.key_at
+        return (TRIM, author.observed(), key_at(first), key_at(end - 1))
+
+    def clear(self, author: Author) -> Effect:
+        return (CLEAR, author.observed(), (), 0)
+
+    # -- applying -----------------------------------------------------------------------------
+
+    def integrate(self, effect: Effect) -> list[Change]:
+        kind = effect[0]
+        if kind == INSERT:
+            insert = self._elements.insert
+            return [(at, (value, 0, 0), None) for at, value in effect[1] if insert(at, value)]
+        if kind == DELETE:
+            return self._delete(effect[1])
+        if kind == SET:
+            return self._set(*effect[1:])
+        if kind == TRIM:
+            _, vector, first, last = effect
+            return self._delete_covered(vector, first, last)
+        assert kind == CLEAR
+        return self._delete_covered(effect[1], b"", b"")
+
+    def _delete(self, keys: Iterable[bytes]) -> list[Change]:
+        changes: list[Change] = []
+        for key in keys:
+            value = self._elements.delete(key)
+            if value is not None:
+                changes.append((key, None, (value, *_unpack(self._stamps.pop(key, None)))))
+        return changes
+
+    def _delete_covered(self, vector: Vector, first: bytes, last: bytes) -> list[Change]:
+        """What the author has seen outside of first … last (b"" and b"": anywhere)."""
+        return self._delete(
+            [
+                key
+                for key, _ in self._elements.items()
+                if (key < first or key > last) and covers(vector, positions.dot_of(key))
+            ]
+        )
+
+    def _set(self, key: bytes, value: bytes, hlc: int, replica: int) -> list[Change]:
+        seen, stamp = self._stamps.get(key), (hlc, -replica)
+        if seen is not None and seen >= stamp:
+            return []
+        old = self._elements.replace(key, value)
+        if old is None:
+            return []
+        self._stamps[key] = stamp
+        return [(key, (value, hlc, replica), (old, *_unpack(seen)))]
+
+    # -- whole --------------------------------------------------------------------------------
+
+    def rows(self) -> Iterator[tuple[bytes, Row]]:
+        for key, value in self._elements.items():
+            yield key, (value, *_unpack(self._stamps.get(key)))
+
+    def apply(self, sub: bytes, row: Row | None) -> None:
+        self._stamps.pop(sub, None)
+        if row is None:
+            self._elements.delete(sub)
+            return
+        value, hlc, replica = row
+        if not self._elements.insert(sub, value):
+            self._elements.replace(sub, value)
+        if hlc:
+            self._stamps[sub] = (hlc, -replica)
+
+    def dot_of(self, sub: bytes) -> Dot:
+        return positions.dot_of(sub)
+
+    def join(self, one: Row, other: Row) -> Row:
+        return max(one, other, key=lambda row: (row[1], -row[2]))
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _place(self, i: int) -> int | None:
+        i += len(self) if i < 0 else 0
+        return i if 0 <= i < len(self) else None
+
+    def _slice(self, start: int, stop: int) -> tuple[int, int]:
+        length = len(self)
+        start = max(start + length, 0) if start < 0 else start
+        stop = stop + length if stop < 0 else min(stop, length - 1)
+        return (start, stop + 1) if start <= stop else (0, 0)
+
+
+def _unpack(stamp: Stamp | None) -> tuple[int, int]:
+    return (0, 0) if stamp is None else (stamp[0], -stamp[1])

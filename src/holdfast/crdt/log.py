@@ -1,0 +1,129 @@
+"""The log of changes: one record for each command, transaction or script, in the order in which
+this replica applied them, its own and those of others.
+
+A sender streams its log in that order, relaying all origins, and a receiver drops what its
+vector covers. That alone makes delivery causal: whatever a record could depend on stands before
+it in every log that has it. Nothing here sends or stores anything.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.crdt.dots import Vector, covers, dot_of, includes, join, meet
+from holdfast.crdt.effects import REMOVALS
+from holdfast.errors import HoldfastError
+
+
+class GapError(HoldfastError):
+    """A record came before the one that its origin wrote before it: the link is broken."""
+
+
+class Record(NamedTuple):
+    """What one origin did at once. It used the numbers from `after` + 1 up to `seq`."""
+
+    origin: int
+    after: int
+    seq: int
+    hlc: int
+    changes: tuple[Any, ...]  # (…, effect): which value is meant is the database's business
+
+    @property
+    def removals(self) -> int:
+        return sum(change[-1][0] in REMOVALS for change in self.changes)
+
+
+def is_news(seen: Vector, record: Record) -> bool:
+    """Whether to apply it: False if it was before. The order is checked, as all depends on it."""
+    have = seen.get(record.origin, 0)
+    if record.seq <= have:
+        return False
+    if record.after != have:
+        raise GapError(f"record {record.seq} of replica {record.origin} does not follow {have}")
+    return True
+
+
+class Log:
+    """Records since the last cut; `base` is everything that was cut away."""
+
+    def __init__(self, base: Vector | None = None) -> None:
+        self.base: Vector = base or {}
+        self.removals = 0  # that not everybody has confirmed
+        self._records: deque[Record] = deque()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def append(self, record: Record) -> None:
+        self._records.append(record)
+        self.removals += record.removals
+
+    def can_serve(self, seen: Vector) -> bool:
+        """Whether one who has seen that can catch up from here; if not he needs a snapshot."""
+        return includes(seen, self.base)
+
+    def unseen(self, seen: Vector) -> Iterator[Record]:
+        return (
+            record
+            for record in self._records
+            if not covers(seen, dot_of(record.origin, record.seq))
+        )
+
+    def cut(self, stable: Vector) -> int:
+        """Forget what everybody has, from the front; how many records there were."""
+        count = 0
+        records = self._records
+        while records and covers(stable, dot_of(records[0].origin, records[0].seq)):
+            record = records.popleft()
+            self.base = join(self.base, {record.origin: record.seq})
+            self.removals -= record.removals
+            count += 1
+        return count
+
+
+class Confirmations:
+    """What the other members have acknowledged.
+
+    An acknowledgement counts once everything has arrived that its sender had written when he
+    sent it. Otherwise something of his might still be on the way, older than what he confirms,
+    and what it refers to would have been forgotten too early.
+    """
+
+    def __init__(self, members: Iterable[int]) -> None:
+        self._counted: dict[int, Vector] = {member: {} for member in members}
+        self._waiting: dict[int, Vector] = {}
+
+    def acknowledge(self, member: int, vector: Vector) -> None:
+        if member in self._counted:
+            self._waiting[member] = vector
+
+    def forget(self, member: int) -> None:
+        self._counted.pop(member, None)
+        self._waiting.pop(member, None)
+
+    def stable(self, seen: Vector) -> Vector:
+        """What every member has, as far as this replica, which has seen so much, can know."""
+        for member, vector in list(self._waiting.items()):
+            if vector.get(member, 0) <= seen.get(member, 0):
+                self._counted[member] = self._waiting.pop(member)
+        return meet([seen, *self._counted.values()])
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def encode(record: Record) -> bytes:
+    return _encoder.encode(record)
+
+
+def decode(data: bytes) -> Record:
+    return Record(*frozen(msgspec.msgpack.decode(data)))
+
+
+def frozen(data: Any) -> Any:
+    """Lists, which is what msgpack makes of tuples, as tuples again."""
+    if isinstance(data, list):
+        return tuple(map(frozen, data))
+    return data

@@ -1,0 +1,120 @@
+"""Positions: byte strings whose comparison is the order of a list.
+
+A position is given to an element once and never changes, so no two replicas can disagree about
+the order of two elements. It is a path of segments of 22 bytes: rank (descending), stamp
+(ascending), replica, index (both ascending). The stamp of a top segment whose rank is above 0
+descends. The last segment ends with the element's dot, its id: the replica, and as index the
+number of the event, negative if it was placed to the left.
+
+Segments alike but for the index are a *run*: what one replica writes in a row. A path continues
+in the *gap* behind its element, before the next sibling.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+
+from holdfast.crdt.dots import Author, Dot
+
+SEGMENT = 22
+RUN = 14  # the part of a segment that all of a run share
+MAX_DEPTH = 8  # deeper paths are hoisted where that is possible
+MAX_RANK = (1 << 32) - 1
+MAX_STAMP = (1 << 64) - 1
+ZERO = 1 << 63  # an index of 0
+
+_segment = Struct(">IQHQ")
+_replica_and_index = Struct(">HQ")
+_index = Struct(">Q").pack
+
+
+def dot_of(position: bytes) -> Dot:
+    """The id of the element."""
+    replica: int
+    index: int
+    replica, index = _replica_and_index.unpack_from(position, len(position) - 10)
+    return abs(index - ZERO) << 16 | replica
+
+
+def after(last: bytes, author: Author) -> bytes:
+    """RPUSH: a position behind the last element's (b"": there is none)."""
+    author.seq += 1
+    if last and last[12:RUN] == author.replica.to_bytes(2, "big"):
+        return last[:RUN] + _index(ZERO + author.seq)
+    stamp = author.hlc
+    if last:
+        rank, last_stamp, *_ = _read(last, 0)
+        if rank == 0:  # the last one's author may be ahead of our clock
+            stamp = max(stamp, last_stamp + 1)
+    return _write(0, 0, stamp, author.replica, author.seq)
+
+
+def before(first: bytes, author: Author) -> bytes:
+    """LPUSH: a position before the first element's (b"": there is none)."""
+    author.seq += 1
+    if not first:
+        return _write(0, 1, author.hlc, author.replica, -author.seq)
+    if first[12:RUN] == author.replica.to_bytes(2, "big"):
+        return first[:RUN] + _index(ZERO - author.seq)
+    return _ahead_of(first, 0, author, -author.seq)
+
+
+def between(left: bytes, right: bytes, author: Author) -> bytes:
+    """LINSERT: a position between two neighbours (b"": there is none on that side)."""
+    if not left:
+        return before(right, author)
+    if not right:
+        return after(left, author)
+    author.seq += 1
+    for position in _candidates(left, right, author):
+        if left < position < right:
+            return position
+    raise AssertionError("behind an element there is always room")
+
+
+def _candidates(left: bytes, right: bytes, author: Author) -> Iterator[bytes]:
+    """Places that may or may not lie between the two, the best first; the last one does."""
+    me = author.replica.to_bytes(2, "big")
+    for at in range(0, len(left), SEGMENT):
+        if left[at + 12 : at + RUN] == me:
+            yield left[: at + RUN] + _index(ZERO + author.seq)
+    for at in range(0, len(right), SEGMENT):
+        if right[at + 12 : at + RUN] == me:
+            yield right[: at + RUN] + _index(ZERO - author.seq)
+    if len(left) >= MAX_DEPTH * SEGMENT:
+        for at in range(0, len(left), SEGMENT):
+            yield _behind(left, at, author)
+            if right[:at] == left[:at] and len(right) > at:
+                yield _ahead_of(right, at, author, author.seq)
+    if right.startswith(left):
+        yield _ahead_of(right, len(left), author, author.seq)
+    else:
+        yield left + _write(len(left), 0, author.hlc, author.replica, author.seq)
+
+
+def _ahead_of(position: bytes, at: int, author: Author, index: int) -> bytes:
+    """The sibling at that level whose rank is one higher. Where ranks end, stamps go on."""
+    rank, stamp, *_ = _read(position, at)
+    new_stamp = author.hlc
+    if rank == MAX_RANK:
+        new_stamp = max(stamp + 1, author.hlc) if at == 0 else stamp - 1
+    return position[:at] + _write(at, min(rank + 1, MAX_RANK), new_stamp, author.replica, index)
+
+
+def _behind(position: bytes, at: int, author: Author) -> bytes:
+    """A sibling at that level which comes later."""
+    rank, stamp, *_ = _read(position, at)
+    if at == 0 and rank > 0:
+        rank, stamp = rank - 1, 0
+    stamp = max(stamp + 1, author.hlc)
+    return position[:at] + _write(at, rank, stamp, author.replica, author.seq)
+
+
+def _read(position: bytes, at: int) -> tuple[int, int, int, int]:
+    rank, stamp, replica, index = _segment.unpack_from(position, at)
+    rank = MAX_RANK - rank
+    return rank, MAX_STAMP - stamp if at == 0 and rank > 0 else stamp, replica, index - ZERO
+
+
+def _write(at: int, rank: int, stamp: int, replica: int, index: int) -> bytes:
+    stamp = MAX_STAMP - stamp if at == 0 and rank > 0 else stamp
+    return _segment.pack(MAX_RANK - rank, stamp, replica, ZERO + index)

@@ -1,0 +1,76 @@
+"""What all replicated values have in common: state as rows, and how two states become one."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from holdfast.crdt.dots import Author, Dot, Vector, covers
+from holdfast.crdt.effects import Change, Effect
+
+Rows = Iterable[tuple[Any, Any]]  # sub key and row, both plain and hashable
+
+
+class Replicated(Protocol):
+    """See the package's docstring. True while it holds anything that a client can see."""
+
+    def __bool__(self) -> bool: ...
+
+    def view(self) -> Any: ...
+
+    def clear(self, author: Author) -> Effect:
+        """DEL: everything goes that the author has seen."""
+        ...
+
+    def integrate(self, effect: Effect) -> list[Change]: ...
+
+    def rows(self) -> Iterator[tuple[Any, Any]]: ...
+
+    def apply(self, sub: Any, row: Any) -> None:
+        """The row is this now (None: gone), as the file or a rolled back change says."""
+        ...
+
+    def dot_of(self, sub: Any) -> Dot:
+        """The event that the row goes with, alone or with others; 0: it never goes for good."""
+        ...
+
+    def join(self, one: Any, other: Any) -> Any:
+        """What becomes of a row that two states have differently."""
+        ...
+
+    def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
+        """Take over the rows of a replica that has seen so much, having seen so much oneself.
+        Keeps what both have, and what one has because the other has not seen it yet."""
+        mine, theirs = dict(self.rows()), dict(rows)
+        dot_of = self.dot_of
+        my_dots, their_dots = ({0, *map(dot_of, side)} for side in (mine, theirs))
+        changes: list[Change] = []
+        for sub, row in mine.items():
+            if sub not in theirs:
+                dot = dot_of(sub)
+                if dot not in their_dots and covers(other_seen, dot):
+                    changes.append((sub, None, row))
+        for sub, row in theirs.items():
+            if sub in mine:
+                old = mine[sub]
+                if old != row and (new := self.join(old, row)) != old:
+                    changes.append((sub, new, old))
+            else:
+                dot = dot_of(sub)
+                if dot in my_dots or not covers(seen, dot):
+                    changes.append((sub, row, None))
+        for sub, new, _ in changes:
+            self.apply(sub, new)
+        return changes
+
+    def settle(self, stable: Vector) -> list[Change]:
+        """Forget what is only remembered until everybody has seen so much."""
+        return []
+
+    def facts(self) -> Rows:
+        """The rows without what depends on who has settled what: those who have seen the same
+        have the same."""
+        return self.rows()
+
+    def replicas(self) -> set[int]:
+        """Those who wrote what is there."""
+        dots = (self.dot_of(sub) for sub, _ in self.facts())
+        return {dot & 0xFFFF for dot in dots if dot}

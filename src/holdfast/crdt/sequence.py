@@ -1,0 +1,207 @@
+"""Values in the order of their keys, found by key or by index: what replicated lists stand on.
+
+Chunks with counts: both ends are reached in constant time, an index by halving. Knows nothing of
+replicas; keys are byte strings, whatever they mean.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Generic, TypeVar
+
+CHUNK = 512  # values per chunk, at most
+
+V = TypeVar("V")
+
+
+class Chunk(Generic[V]):
+    """Consecutive values and their keys; never empty."""
+
+    __slots__ = ("keys", "values")
+
+    def __init__(self, keys: list[bytes], values: list[V]) -> None:
+        self.keys = keys
+        self.values = values
+
+
+def _first(chunk: Chunk[V]) -> bytes:
+    return chunk.keys[0]
+
+
+class Sequence(Generic[V]):
+    """`_starts` has the running number of each chunk's first value, beginning anywhere, so that
+    coming and going at the ends changes none but the first. What happens in between makes them
+    wrong, and they are counted again when an index is next asked for."""
+
+    __slots__ = ("_chunks", "_is_counted", "_length", "_starts")
+
+    def __init__(self, items: Iterable[tuple[bytes, V]] = ()) -> None:
+        """The items are in order of their keys."""
+        pairs = list(items)
+        self._length = len(pairs)
+        self._chunks: list[Chunk[V]] = []
+        for at in range(0, len(pairs), CHUNK):
+            part = pairs[at : at + CHUNK]
+            self._chunks.append(Chunk([key for key, _ in part], [value for _, value in part]))
+        self._starts = list(range(0, len(pairs), CHUNK))
+        self._is_counted = True
+
+    def __len__(self) -> int:
+        return self._length
+
+    # -- by key -------------------------------------------------------------------------------
+
+    @property
+    def first_key(self) -> bytes:
+        """b"" when it is empty."""
+        return self._chunks[0].keys[0] if self._chunks else b""
+
+    @property
+    def last_key(self) -> bytes:
+        return self._chunks[-1].keys[-1] if self._chunks else b""
+
+    def get(self, key: bytes) -> V | None:
+        found = self._find(key)
+        return None if found is None else self._chunks[found[0]].values[found[1]]
+
+    def replace(self, key: bytes, value: V) -> V | None:
+        """Another value for a key that is there; returns the old one, None if it is not."""
+        found = self._find(key)
+        if found is None:
+            return None
+        values, at = self._chunks[found[0]].values, found[1]
+        old, values[at] = values[at], value
+        return old
+
+    def insert(self, key: bytes, value: V) -> bool:
+        """False when the key is there: nothing changes then."""
+        chunks = self._chunks
+        if not chunks or key > chunks[-1].keys[-1]:
+            if not chunks or len(chunks[-1].keys) >= CHUNK:
+                self._starts.append(self._starts[0] + self._length if chunks else 0)
+                chunks.append(Chunk([key], [value]))
+            else:
+                chunks[-1].keys.append(key)
+                chunks[-1].values.append(value)
+        elif key < chunks[0].keys[0]:
+            self._starts[0] -= 1
+            if len(chunks[0].keys) >= CHUNK:
+                self._starts.insert(1, self._starts[0] + 1)
+                chunks.insert(0, Chunk([key], [value]))
+            else:
+                chunks[0].keys.insert(0, key)
+                chunks[0].values.insert(0, value)
+        elif not self._insert_between(key, value):
+            return False
+        self._length += 1
+        return True
+
+    def _insert_between(self, key: bytes, value: V) -> bool:
+        k, at = self._seek(key)
+        chunk = self._chunks[k]
+        keys, values = chunk.keys, chunk.values
+        if at < len(keys) and keys[at] == key:
+            return False
+        keys.insert(at, key)
+        values.insert(at, value)
+        self._is_counted = False
+        if len(keys) > CHUNK:
+            half = len(keys) // 2
+            self._chunks.insert(k + 1, Chunk(keys[half:], values[half:]))
+            self._starts.insert(k + 1, 0)
+            del keys[half:], values[half:]
+        return True
+
+    def delete(self, key: bytes) -> V | None:
+        """Returns the value; None if the key is not there."""
+        chunks = self._chunks
+        if chunks and key == chunks[0].keys[0]:
+            k = at = 0
+            self._starts[0] += 1
+        elif chunks and key == chunks[-1].keys[-1]:
+            k = at = -1
+        else:
+            found = self._find(key)
+            if found is None:
+                return None
+            k, at = found
+            self._is_counted = False
+        chunk = chunks[k]
+        value = chunk.values.pop(at)
+        del chunk.keys[at]
+        self._length -= 1
+        if not chunk.keys:
+            del chunks[k], self._starts[k]
+        return value
+
+    # -- by index -----------------------------------------------------------------------------
+
+    def key_at(self, i: int) -> bytes:
+        """The index must be within the list."""
+        chunk, at = self._at(i)
+        return chunk.keys[at]
+
+    def value_at(self, i: int) -> V:
+        chunk, at = self._at(i)
+        return chunk.values[at]
+
+    def values(self, start: int, stop: int) -> list[V]:
+        """Of a range within the list."""
+        found: list[V] = []
+        while start < stop:
+            chunk, at = self._at(start)
+            found += chunk.values[at : at + stop - start]
+            start += len(chunk.values) - at
+        return found
+
+    def keys(self, start: int, stop: int) -> list[bytes]:
+        found: list[bytes] = []
+        while start < stop:
+            chunk, at = self._at(start)
+            found += chunk.keys[at : at + stop - start]
+            start += len(chunk.keys) - at
+        return found
+
+    def items(self) -> Iterator[tuple[bytes, V]]:
+        """All of them, in order; nothing may change meanwhile."""
+        for chunk in self._chunks:
+            yield from zip(chunk.keys, chunk.values, strict=True)
+
+    def indexes(self, value: V) -> Iterator[int]:
+        """Of equal values, in order."""
+        at = 0
+        for chunk in self._chunks:
+            if value in chunk.values:
+                yield from (at + i for i, other in enumerate(chunk.values) if other == value)
+            at += len(chunk.values)
+
+    def indexes_backward(self, value: V) -> Iterator[int]:
+        at = self._length
+        for chunk in reversed(self._chunks):
+            values = chunk.values
+            at -= len(values)
+            if value in values:
+                yield from (at + i for i in reversed(range(len(values))) if values[i] == value)
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def _at(self, i: int) -> tuple[Chunk[V], int]:
+        if not self._is_counted:
+            lengths = (len(chunk.keys) for chunk in self._chunks)
+            self._starts = list(accumulate(lengths, initial=0))[:-1]
+            self._is_counted = True
+        ordinal = self._starts[0] + i
+        k = bisect_right(self._starts, ordinal) - 1
+        return self._chunks[k], ordinal - self._starts[k]
+
+    def _seek(self, key: bytes) -> tuple[int, int]:
+        """Where it is or belongs. There must be a chunk, and the key not be before it."""
+        k = bisect_right(self._chunks, key, key=_first) - 1
+        return k, bisect_left(self._chunks[k].keys, key)
+
+    def _find(self, key: bytes) -> tuple[int, int] | None:
+        if not self._chunks or key < self._chunks[0].keys[0]:
+            return None
+        k, at = self._seek(key)
+        keys = self._chunks[k].keys
+        return (k, at) if at < len(keys) and keys[at] == key else None

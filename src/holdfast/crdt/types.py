@@ -1,0 +1,93 @@
+"""The types that consist of cells: what a cell holds, and what a client sees of it.
+
+Their changes are those of `Cells`: `write` is SET, SADD, HSET and ZADD, also if the member is
+there already (it then survives a removal that has not seen this); `add` is INCRBY, HINCRBY and
+ZINCRBY; `remove` is SREM, HDEL, ZREM; `clear` is DEL.
+"""
+
+import math
+from typing import Any
+
+from holdfast.crdt.cells import Cells, Name, Write
+from holdfast.crdt.dots import Author
+from holdfast.crdt.effects import Effect
+from holdfast.crdt.numbers import parse, text_of, total
+
+
+class Texts(Cells):
+    """Cells that hold strings, or counters, or a string that is a number and was counted on."""
+
+    __slots__ = ()
+
+    def get(self, name: Name) -> bytes | None:
+        base: bytes | None = self.written(name)
+        added = self.added(name)
+        if added is None:
+            return base
+        number = 0 if base is None else parse(base)
+        # Somebody wrote what is no number while somebody else was counting.
+        return base if number is None else text_of(total([number, added]))
+
+
+class String(Texts):
+    """One cell, which has no name."""
+
+    __slots__ = ()
+
+    def view(self) -> bytes | None:
+        return self.get(None)
+
+
+class Hash(Texts):
+    __slots__ = ()
+
+    def view(self) -> dict[Name, bytes | None]:
+        return {name: self.get(name) for name in self.names()}
+
+
+class Set(Cells):
+    """Cells that hold nothing: being there is all."""
+
+    __slots__ = ()
+
+    def view(self) -> set[Name]:
+        return set(self.names())
+
+
+class SortedSet(Cells):
+    """Cells that hold scores."""
+
+    __slots__ = ()
+
+    def score(self, member: Name) -> float | None:
+        if member not in self:
+            return None
+        base, added = self.written(member), self.added(member)
+        return base if added is None else float(total([0.0 if base is None else base, added]))
+
+    def view(self) -> list[tuple[Any, Name]]:
+        """Lowest first, equal scores in order of their members."""
+        return sorted((self.score(name), name) for name in self.names())
+
+    def increment(self, member: Name, amount: float, author: Author) -> Effect:
+        """ZINCRBY. What is or becomes infinite is written, because no sum would find back."""
+        score = (self.score(member) or 0.0) + amount
+        if math.isinf(score):
+            return self.write(member, score, author)
+        return self.add(member, amount, author)
+
+
+class Expiry(Cells):
+    """When a key (no name) or a field of a hash expires, in Unix milliseconds; None is never.
+    The longest of those who did not know of each other wins."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def precedence(write: Write) -> Any:
+        dot, _, expires_at_ms = write
+        return expires_at_ms is None, expires_at_ms or 0, dot
+
+    def view(self) -> int | None:
+        expires_at_ms: int | None = self.written(None)
+        return expires_at_ms

@@ -1,0 +1,152 @@
+"""Random commands for a replica, and random networks: what the property tests run on.
+
+Everything comes from one seeded generator, so a seed is a test case.
+"""
+
+import random
+from collections.abc import Callable
+
+from holdfast.clock import ManualClock
+from holdfast.crdt.log import Confirmations
+from tests.crdt.network import Replica, sync
+
+VALUES = [b"a", b"b", b"c", b"10", b"-3"]
+SKEWS_MS = [0, 0, -40, 3_000, 3_600_000]  # the last one is beyond what is followed
+
+
+class Load:
+    """Commands on few keys, so that they meet."""
+
+    def __init__(self, rng: random.Random, families: str = "list text set zset sketch any") -> None:
+        self.rng = rng
+        self.count = 0
+        self.families = families.split()
+
+    def step(self, replica: Replica) -> None:
+        family = self.rng.choice(self.families)
+        if self.rng.random() < 0.1:
+            with replica.multi():
+                for _ in range(3):
+                    self._command(family, replica)
+        else:
+            self._command(family, replica)
+
+    def _command(self, family: str, replica: Replica) -> None:
+        names = {"list": [b"l1", b"l2"], "text": [b"s", b"n"], "set": [b"m"], "zset": [b"z"]}
+        name = self.rng.choice(names.get(family, [b"any"] if family == "any" else [b"p"]))
+        key = replica.key(name)
+        if self.rng.random() < 0.06:
+            replica.delete(name)
+            return
+        kind = family
+        if family == "any":  # one name for all types: clashes
+            kind = {"string": "text", "hash": "set"}.get(key.type or "", key.type or "")
+            kind = kind if kind in ("list", "text", "set", "zset") else ""
+            kind = kind or self.rng.choice(["list", "text", "set", "zset"])
+            if self.rng.random() < 0.2:
+                replica.set(name, b"1")
+                return
+        if family == "set" or (family == "any" and kind == "set"):
+            kind = "hash" if name == b"m" or key.type == "hash" else "set"
+        wanted = {"text": "string", "sketch": "hyperloglog"}.get(kind, kind)
+        if key.type not in (None, wanted):
+            return
+        getattr(self, f"_{kind}")(replica, name)
+
+    def _value(self) -> bytes:
+        self.count += 1
+        return self.rng.choice([*VALUES, b"v%d" % self.count, b"v%d" % self.count])
+
+    def _list(self, replica: Replica, name: bytes) -> None:
+        rng, length = self.rng, len(replica.lrange(name))
+        i = rng.randint(-length - 1, length)
+        pivot = replica.lindex(name, i) or b"?"
+        commands: list[Callable[[], object]] = [
+            lambda: replica.rpush(name, *(self._value() for _ in range(rng.randint(1, 3)))),
+            lambda: replica.lpush(name, *(self._value() for _ in range(rng.randint(1, 3)))),
+            lambda: replica.linsert(name, rng.choice(["BEFORE", "AFTER"]), pivot, self._value()),
+            lambda: replica.linsert(name, rng.choice(["BEFORE", "AFTER"]), pivot, self._value()),
+            lambda: replica.lset(name, i, self._value()),
+            lambda: replica.lpop(name, rng.randint(1, 2)),
+            lambda: replica.rpop(name),
+            lambda: replica.lrem(name, rng.randint(-2, 2), pivot),
+        ]
+        if rng.random() < 0.05:
+            replica.ltrim(name, 1, -2)
+        else:
+            rng.choice(commands)()
+
+    def _text(self, replica: Replica, name: bytes) -> None:
+        roll = self.rng.random()
+        if roll < 0.4:
+            replica.set(name, self.rng.choice(VALUES))
+        elif roll < 0.5:
+            replica.expire(name, self.rng.randint(1, 99))
+        elif roll < 0.55:
+            replica.persist(name)
+        elif roll < 0.65:
+            replica.incrby(name, f"{self.rng.randint(-9, 9)}.{self.rng.randint(0, 99):02}")
+        else:
+            replica.incrby(name, self.rng.randint(-9, 9))
+
+    def _set(self, replica: Replica, name: bytes, kind: str = "set") -> None:
+        member = self.rng.choice(VALUES)
+        if self.rng.random() < 0.4:
+            replica.remove(kind, name, member)
+        elif kind == "hash":
+            if self.rng.random() < 0.5:
+                replica.hincrby(name, member, self.rng.randint(-9, 9))
+            else:
+                replica.write(kind, name, member, self._value())
+        else:
+            replica.write(kind, name, member)
+
+    def _hash(self, replica: Replica, name: bytes) -> None:
+        self._set(replica, name, "hash")
+
+    def _zset(self, replica: Replica, name: bytes) -> None:
+        member = self.rng.choice(VALUES)
+        roll = self.rng.random()
+        if roll < 0.3:
+            replica.remove("zset", name, member)
+        elif roll < 0.6:
+            replica.write("zset", name, member, self.rng.choice([1.1, 2.5, 1e16, -0.1]))
+        else:
+            replica.zincrby(name, member, self.rng.choice([0.1, 0.2, -1e16, 3.0]))
+
+    def _sketch(self, replica: Replica, name: bytes) -> None:
+        replica.pfadd(name, (self.rng.randrange(16384), self.rng.randint(1, 50)))
+
+
+def network(rng: random.Random, count: int, of: type[Replica] = Replica) -> list[Replica]:
+    """Replicas whose clocks differ."""
+    replicas = [
+        of(number, ManualClock(1_700_000_000_000 + rng.choice(SKEWS_MS)))
+        for number in range(1, count + 1)
+    ]
+    for replica in replicas:
+        others = [other.number for other in replicas if other is not replica]
+        replica.confirmations = Confirmations(others)
+    return replicas
+
+
+def disturb(rng: random.Random, replicas: list[Replica]) -> None:
+    """Something happens on the network: a link delivers some records, some of them twice; a
+    server restarts; time passes; somebody hears what somebody else has confirmed."""
+    one, other = rng.sample(replicas, 2)
+    roll = rng.random()
+    if roll < 0.6:
+        one.pull(other, rng.choice([None, 1, 2, 5]))
+    elif roll < 0.7:
+        one.receive(list(other.log.unseen({}))[: rng.randint(0, 9)] if not other.log.base else ())
+    elif roll < 0.8:
+        one.restart()
+    elif roll < 0.9:
+        one.clock.advance(rng.choice([0.001, 1]))
+    else:
+        one.confirmations.acknowledge(other.number, dict(other.seen))
+        one.settle()
+
+
+def heal(replicas: list[Replica]) -> None:
+    sync(*replicas)
