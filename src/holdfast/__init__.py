@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import os
     from typing import Unpack
 
+    from holdfast.builds import Build, BuildQueue, Worker
     from holdfast.client.client import Client
     from holdfast.client.link import Factory
     from holdfast.client.options import ConnectOptions
@@ -26,15 +27,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Build",
+    "BuildQueue",
     "CommandError",
     "ConfigError",
     "HoldfastError",
     "ProtocolError",
     "StorageError",
     "StoreInUseError",
+    "Worker",
     "connect",
     "open",
 ]
+
+# Names whose modules are imported when somebody asks for them: a server needs none of them.
+_LATER = {
+    "Build": "holdfast.builds",
+    "BuildQueue": "holdfast.builds",
+    "Worker": "holdfast.builds",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)
 
 
 def open(path: "str | os.PathLike[str]", **options: str | int) -> "LocalDatabase":

@@ -1,0 +1,82 @@
+-- Does what time has brought: ends builds that ran too long, offers those of lost workers to
+-- others, lets delayed and frozen ones ask, makes periodic ones.
+-- KEYS[1] queue         the queue's own key, which begins the names of all its others
+-- ARGV[1] now           time in ms; empty: the server's
+-- ARGV[2] count         how many things at most
+-- ARGV[3+] ids          builds to look at; none: all that is due
+-- Returns how long until more is due in ms (-1: nothing is); and what was done: kind, id, action,
+--   reason, kind, …
+-- @include Arrivals
+
+local q = Queue.open(KEYS[1], ARGV[1])
+local done = {}
+
+local function note(kind, id, action, reason)
+  for _, word in ipairs({ kind, id, action, reason }) do
+    done[#done + 1] = word
+  end
+end
+
+local handle = {}
+
+function handle.run(id)
+  local build = Record.load(q, id) or { id = id, state = "NONE", is_final = true }
+  local watched = Queue.watched(q, build)
+  build.is_final = build.is_final or StateValidator.is_final(build.state)
+  build.owner = build.job and Queue.running(q, build.job)[1]
+  build.lease_until = watched and build.limit_at and watched < build.limit_at and watched or nil
+  local action, reason = TimeoutDecider.decide(build, q.now)
+  if action == "TIMEOUT" then
+    Runs.finish(q, build, "FAILURE", reason, true)
+  elseif action == "RETRY" then
+    Runs.give_up(q, build, reason, 0, true)
+  elseif action == "CLEANUP" then
+    Queue.unschedule(q, "run:" .. id)
+  end
+  note("run", id, action, reason)
+end
+
+function handle.start(id)
+  Queue.unschedule(q, "start:" .. id)
+  local build = Record.load(q, id)
+  if build and (build.state == "QUEUED" or build.state == "FROZEN") then
+    local action, reason = Turns.ask(q, build)
+    note("start", id, action, reason)
+  end
+end
+
+function handle.offer(id)
+  Queue.unschedule(q, "offer:" .. id)
+  local build = Record.load(q, id)
+  if build and (build.state == "READY" or build.state == "RUNNING") then
+    Queue.offer(q, build)
+    note("offer", id, "OFFER", build.reason)
+  end
+end
+
+function handle.job(name)
+  Queue.unschedule(q, "job:" .. name)
+  Queue.touch(q, name)
+end
+
+function handle.cron(name)
+  Queue.unschedule(q, "cron:" .. name)
+  local build = Arrivals.periodic(q, name)
+  if build then
+    note("cron", build.id, "ENQUEUE", name)
+  end
+end
+
+if ARGV[3] then
+  for n = 3, #ARGV do
+    handle.run(ARGV[n])
+  end
+else
+  for _, what in ipairs(Queue.due(q, ARGV[2])) do
+    local kind, name = string.match(what, "^(%l+):(.*)$")
+    handle[kind](name)
+  end
+end
+Turns.settle(q)
+Queue.settle_wakes(q)
+return { Queue.next_due_ms(q), done }

@@ -1,0 +1,30 @@
+-- Makes the record of a build and decides whether it may go, in the same call.
+-- KEYS[1] queue         the queue's own key, which begins the names of all its others
+-- ARGV[1] now           time in ms; empty: the server's
+-- ARGV[2] id            a whole number; empty: the next one
+-- ARGV[3] once          without an id: a name for this call, so that sending it twice is once
+-- ARGV[4+] fields       of the record: name, value, name, value
+-- Returns id, action, reason, state, blocking builds, jobs in a circle, what was wrong.
+-- @include Arrivals
+
+local q = Queue.open(KEYS[1], ARGV[1])
+local id, once = ARGV[2], q.root .. ":once:" .. ARGV[3]
+local fields = { unpack(ARGV, 4) }
+local problem = Arrivals.problem(fields)
+if problem then
+  return { id, "REFUSE", "BAD_BUILD", "", "", "", problem }
+end
+if id == "" then
+  id = redis.call("GET", once) or Arrivals.next_id(q)
+end
+local there = Record.load(q, id)
+if there and not Record.matches(q, id, fields) then
+  return { id, "REFUSE", "ID_TAKEN", there.state, "", "", "build " .. id .. " is another one" }
+elseif not there then
+  if ARGV[2] == "" then
+    redis.call("SET", once, id, "PX", 60000)
+  end
+  Arrivals.enqueue(q, id, fields)
+  Turns.settle(q)
+end
+return { id, Record.decision(q, id) }

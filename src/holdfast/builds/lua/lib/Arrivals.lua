@@ -1,0 +1,128 @@
+-- How builds come into the queue: by hand, from time to time, or as another try of an old one.
+-- @include Turns
+local Arrivals = {}
+
+-- The numbers that a record must have; Python checks what they mean.
+local NEEDED = { "same_job_wait_ms", "priority", "retries", "backoff_ms", "keep_ms", "keep_events" }
+
+-- What is wrong with the fields of a new record; nil if nothing is.
+function Arrivals.problem(fields)
+  if #fields % 2 == 1 then
+    return "fields come in pairs"
+  end
+  local given = Record.by_name(fields)
+  if (given.job or "") == "" then
+    return "a build needs a job"
+  end
+  for _, name in ipairs(NEEDED) do
+    if not tonumber(given[name] or "") then
+      return name .. " must be a number"
+    end
+  end
+  return nil
+end
+
+function Arrivals.next_id(q)
+  local newest = tonumber(redis.call("HGET", q.root, "newest") or 0)
+  return string.format("%.0f", newest + 1)
+end
+
+-- Jobs that block each other in a circle are no deadlock, since only running builds block; but
+-- they are hardly meant. Looked for when a job's blocked_by has changed.
+local function circle(q, job, blocked_by)
+  local was, known = Queue.graph(q, job)
+  if blocked_by == was then
+    return known
+  end
+  Queue.set_job(q, job, "blocked_by", blocked_by)
+  local found = DependencyResolver.cycle(job, function(other)
+    return Queue.split((Queue.graph(q, other)))
+  end)
+  local text = found and table.concat(found, "\n") or ""
+  Queue.set_job(q, job, "cycle", text)
+  return text
+end
+
+-- A record, and its first question: the build, action, reason, builds that it waits for. The
+-- fields have been checked, and the id is free.
+function Arrivals.enqueue(q, id, fields)
+  local given = Record.by_name(fields)
+  local cycle = circle(q, given.job, given.blocked_by or "")
+  fields[#fields + 1], fields[#fields + 2] = "cycle", cycle
+  local delay_ms = tonumber(given.delay_ms) or 0
+  if delay_ms > 0 then
+    fields[#fields + 1], fields[#fields + 2] = "start_at", q.now + delay_ms
+  end
+  local build = Record.create(q, id, fields)
+  if build.number > tonumber(redis.call("HGET", q.root, "newest") or 0) then
+    redis.call("HSET", q.root, "newest", id)
+  end
+  if redis.call("DEL", q.root .. ":aborted:" .. id) == 1 then
+    Runs.finish(q, build, "ABORTED", "BUILD_ABORTED")
+    return build, "ABORT", "BUILD_ABORTED", {}
+  elseif build.start_at and build.start_at > q.now then
+    Queue.schedule(q, "start:" .. id, build.start_at)
+    return build, "DELAY", "NOT_BEFORE", {}
+  end
+  return build, Turns.ask(q, build)
+end
+
+-- What a run has left in a record; a new one begins without.
+local OF_A_RUN = {
+  id = true, state = true, reason = true, blockers = true, cycle = true, token = true,
+  attempt = true, worker = true, changed_at = true, enqueued_at = true, ready_at = true,
+  started_at = true, limit_at = true, ended_at = true, frozen_until = true, start_at = true,
+  delay_ms = true, retry_of = true,
+}
+
+-- The fields of a new record that is to do the same as an old one.
+function Arrivals.copy(raw)
+  local fields, id = {}, nil
+  for n = 1, #raw, 2 do
+    if raw[n] == "id" then
+      id = raw[n + 1]
+    elseif not OF_A_RUN[raw[n]] then
+      fields[#fields + 1], fields[#fields + 2] = raw[n], raw[n + 1]
+    end
+  end
+  fields[#fields + 1], fields[#fields + 2] = "retry_of", id
+  return fields
+end
+
+local function plan_key(q, name)
+  return q.root .. ":periodic:" .. name
+end
+
+local function next_time(q, cron)
+  return CronDecider.first(cron, (math.floor(q.now / 60000) + 1) * 60000, true)
+end
+
+-- A plan for periodic builds, instead of what was planned by that name; none if cron is empty.
+-- When it comes first; nil, and nothing is changed, if that is never.
+function Arrivals.plan(q, name, cron, fields)
+  local at = cron ~= "" and next_time(q, cron)
+  if at == nil then
+    return nil
+  end
+  Queue.unschedule(q, "cron:" .. name)
+  redis.call("DEL", plan_key(q, name))
+  redis.call("HDEL", q.root .. ":periodic", name)
+  if at then
+    redis.call("HSET", q.root .. ":periodic", name, cron)
+    redis.call("HSET", plan_key(q, name), unpack(fields))
+    Queue.schedule(q, "cron:" .. name, at)
+  end
+  return at
+end
+
+-- The build that a plan makes now. If its time came several times while nobody looked, it is one.
+function Arrivals.periodic(q, name)
+  local cron = redis.call("HGET", q.root .. ":periodic", name)
+  local at = cron and next_time(q, cron)
+  if not cron then
+    return nil
+  elseif at then
+    Queue.schedule(q, "cron:" .. name, at)
+  end
+  return (Arrivals.enqueue(q, Arrivals.next_id(q), redis.call("HGETALL", plan_key(q, name))))
+end

@@ -1,0 +1,168 @@
+-- The record of a build: the truth about it. Nothing else writes one, so every change is legal,
+-- is told by an event, and is found in the index of its state.
+-- @include StateValidator
+-- @include Queue
+local Record = {}
+
+local FLAGS = { "collapse", "blocked_by_self", "blocked_by_same_job", "virtual", "force" }
+local NUMBERS = {
+  "same_job_wait_ms", "timeout_ms", "hold_ms", "priority", "retries", "backoff_ms", "keep_ms",
+  "keep_events", "start_at", "attempt", "started_at", "limit_at",
+}
+local TEXTS = { "id", "job", "state", "reason", "blocked_by", "freeze", "token", "worker" }
+local FIELDS = {}
+for _, names in ipairs({ TEXTS, FLAGS, NUMBERS }) do
+  for _, name in ipairs(names) do
+    FIELDS[#FIELDS + 1] = name
+  end
+end
+
+function Record.key(q, id)
+  return q.root .. ":build:" .. id
+end
+
+function Record.events_key(q, id)
+  return q.root .. ":build:events:" .. id
+end
+
+-- What the oldest events said, where they were too many to keep.
+function Record.base_key(q, id)
+  return q.root .. ":build:base:" .. id
+end
+
+function Record.state_key(q, state)
+  return q.root .. ":state:" .. state
+end
+
+function Record.job_key(q, job)
+  return q.root .. ":builds:" .. job
+end
+
+-- Name, value, name, value as a table.
+function Record.by_name(fields)
+  local found = {}
+  for n = 1, #fields, 2 do
+    found[fields[n]] = fields[n + 1]
+  end
+  return found
+end
+
+-- Texts become what they mean, here and nowhere else: "0" would be true in Lua. A number that was
+-- not given is nil.
+local function typed(fields)
+  local build = { number = tonumber(fields.id) }
+  for _, name in ipairs(TEXTS) do
+    build[name] = fields[name] or ""
+  end
+  for _, name in ipairs(FLAGS) do
+    build[name] = fields[name] == "1"
+  end
+  for _, name in ipairs(NUMBERS) do
+    build[name] = tonumber(fields[name] or "")
+  end
+  build.attempt = build.attempt or 0
+  build.blocked_by = Queue.split(build.blocked_by)
+  return build
+end
+
+-- nil if there is none.
+function Record.load(q, id)
+  local values = redis.call("HMGET", Record.key(q, id), unpack(FIELDS))
+  if not values[1] then
+    return nil
+  end
+  local fields = {}
+  for n, name in ipairs(FIELDS) do
+    fields[name] = values[n] or nil
+  end
+  return typed(fields)
+end
+
+-- Every field as it is stored: name, value, name, value.
+function Record.raw(q, id)
+  return redis.call("HGETALL", Record.key(q, id))
+end
+
+-- Whether a record has these fields.
+function Record.matches(q, id, fields)
+  local there = Record.by_name(Record.raw(q, id))
+  for n = 1, #fields, 2 do
+    if there[fields[n]] ~= fields[n + 1] then
+      return false
+    end
+  end
+  return true
+end
+
+-- What was decided about a build, as its record tells: action, reason, state, the builds that it
+-- waits for, the jobs that block each other in a circle with its own.
+local ACTIONS = {
+  QUEUED = "DELAY", BLOCKED = "BLOCK", FROZEN = "FREEZE", READY = "START", RUNNING = "START",
+  SUCCESS = "START", FAILURE = "START", ABORTED = "ABORT", COLLAPSED = "COLLAPSE",
+}
+function Record.decision(q, id)
+  local state, reason, blockers, cycle =
+    unpack(redis.call("HMGET", Record.key(q, id), "state", "reason", "blockers", "cycle"))
+  return ACTIONS[state], reason or "", state, blockers or "", cycle or ""
+end
+
+-- Above the limit, the oldest event becomes part of the base: replay begins with that. Only
+-- attempts come again and again; all other changes go one way, so nobody else has to look.
+local function fold_oldest(q, build)
+  local events = Record.events_key(q, build.id)
+  if redis.call("XLEN", events) > build.keep_events then
+    local oldest = redis.call("XRANGE", events, "-", "+", "COUNT", 1)[1]
+    redis.call("HSET", Record.base_key(q, build.id), unpack(oldest[2]))
+    redis.call("XDEL", events, oldest[1])
+  end
+end
+
+local function write(q, build, event, from, to, fields)
+  for n = 1, #fields, 2 do
+    fields[n + 1] = tostring(fields[n + 1])
+  end
+  fields[#fields + 1], fields[#fields + 2] = "state", to
+  fields[#fields + 1], fields[#fields + 2] = "changed_at", q.now
+  redis.call("HSET", Record.key(q, build.id), unpack(fields))
+  redis.call("XADD", Record.events_key(q, build.id), "*", "event", event, unpack(fields))
+  if from ~= to then
+    if from ~= "NONE" then
+      redis.call("ZREM", Record.state_key(q, from), build.id)
+    end
+    redis.call("ZADD", Record.state_key(q, to), build.id, build.id)
+  else
+    fold_oldest(q, build)
+  end
+end
+
+-- A new record, QUEUED, from its fields as they are stored.
+function Record.create(q, id, fields)
+  fields[#fields + 1], fields[#fields + 2] = "id", id
+  local build = typed(Record.by_name(fields))
+  fields[#fields + 1], fields[#fields + 2] = "enqueued_at", q.now
+  write(q, build, StateValidator.event("NONE", "QUEUED"), "NONE", "QUEUED", fields)
+  build.state = "QUEUED"
+  redis.call("ZADD", Record.job_key(q, build.job), id, id)
+  return build
+end
+
+-- The one way to another state. False and why, with nothing changed, if that is not legal.
+function Record.change(q, build, to, fields)
+  local event, why = StateValidator.event(build.state, to)
+  if not event then
+    return false, why
+  elseif event ~= "" then
+    write(q, build, event, build.state, to, fields)
+    build.state = to
+  end
+  return true
+end
+
+function Record.forget(q, id)
+  local state, job = unpack(redis.call("HMGET", Record.key(q, id), "state", "job"))
+  if state then
+    redis.call("ZREM", Record.state_key(q, state), id)
+    redis.call("ZREM", Record.job_key(q, job), id)
+  end
+  redis.call("DEL", Record.key(q, id), Record.events_key(q, id), Record.base_key(q, id))
+end

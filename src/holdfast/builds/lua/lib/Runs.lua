@@ -1,0 +1,139 @@
+-- How a build is let go, begins, is given up for another attempt, and ends. Here the record and
+-- the indexes change together.
+-- @include TimeoutDecider
+-- @include Record
+-- @include Queue
+local Runs = {}
+
+local CONTROL_MS = 3600 * 1000
+local FORGET_AT_ONCE = 3
+
+local function tell_worker(q, build)
+  local key = q.root .. ":control:" .. build.worker
+  redis.call("RPUSH", key, build.id .. " " .. build.token)
+  redis.call("PEXPIRE", key, CONTROL_MS) -- it may be dead
+end
+
+-- Out of the index of the state that it was in; the name of that. Others may get their turn.
+function Runs.leave(q, build, was)
+  if was == "BLOCKED" then
+    Queue.remove_waiting(q, build)
+    Queue.touch(q, build.job)
+    return "waiting"
+  elseif was == "READY" then
+    Queue.withdraw(q, build)
+    Queue.unschedule(q, "offer:" .. build.id)
+    Queue.clear_job(q, build, "ready")
+    Queue.touch(q, build.job)
+    return "ready"
+  elseif was == "RUNNING" then
+    Queue.withdraw(q, build)
+    Queue.unschedule(q, "run:" .. build.id, "offer:" .. build.id)
+    return "run"
+  end
+  Queue.unschedule(q, "start:" .. build.id)
+  if was == "FROZEN" then
+    Queue.clear_job(q, build, "frozen")
+    return "frozen"
+  end
+  return "delayed"
+end
+
+local function remember_running(q, build)
+  local last = Queue.job(q, build.job).last_running
+  if not last or last < build.number then
+    Queue.set_job(q, build.job, "last_running", build.id)
+  end
+end
+
+-- Its job is its own from now on, and any worker may have it.
+function Runs.let_go(q, build)
+  local was = build.state
+  Record.change(q, build, "READY", { "reason", "READY", "blockers", "", "ready_at", q.now })
+  Runs.leave(q, build, was)
+  remember_running(q, build)
+  Queue.set_job(q, build.job, "ready", build.id)
+  Queue.add_running(q, build, "+inf")
+  Queue.offer(q, build)
+end
+
+-- An attempt begins; false and why if it may not. Without a lease only the time limit counts.
+function Runs.begin(q, build, worker, lease_ms)
+  local was = build.state
+  local is_first = was ~= "RUNNING"
+  local started_at = is_first and q.now or build.started_at
+  local limit_at = is_first and q.now + TimeoutDecider.limit_ms(build.timeout_ms) or build.limit_at
+  local token, attempt = Queue.ticket(q), build.attempt + 1
+  local ok, why = Record.change(q, build, "RUNNING", {
+    "reason", is_first and "READY" or "RETRY", "blockers", "", "token", token, "attempt", attempt,
+    "worker", worker, "started_at", started_at, "limit_at", limit_at,
+  })
+  if not ok then
+    return false, why
+  end
+  build.token, build.attempt, build.worker = token, attempt, worker
+  build.started_at, build.limit_at = started_at, limit_at
+  Runs.leave(q, build, was)
+  if is_first then
+    if was ~= "READY" then
+      remember_running(q, build)
+    end
+    Queue.set_job(q, build.job, "last_started_at", q.now)
+    Queue.add_running(q, build, q.now + TimeoutDecider.hold_ms(build.timeout_ms, build.hold_ms))
+  end
+  Queue.watch(q, build, lease_ms and math.min(q.now + lease_ms, limit_at) or limit_at)
+  return true
+end
+
+-- Nobody has it any more: it keeps its job, and is on offer again after a while. `tell` whoever
+-- had it.
+function Runs.give_up(q, build, reason, delay_ms, tell)
+  local ok, why =
+    Record.change(q, build, "RUNNING", { "reason", reason, "token", "", "worker", "" })
+  if not ok then
+    return false, why
+  end
+  if tell and build.worker ~= "" then
+    tell_worker(q, build)
+  end
+  Runs.leave(q, build, "RUNNING")
+  Queue.watch(q, build, build.limit_at)
+  if delay_ms > 0 then
+    Queue.schedule(q, "offer:" .. build.id, q.now + delay_ms)
+  else
+    Queue.offer(q, build)
+  end
+  return true
+end
+
+local function forget_old(q)
+  local key = q.root .. ":ended"
+  local old = redis.call("ZRANGEBYSCORE", key, "-inf", q.now, "LIMIT", 0, FORGET_AT_ONCE)
+  for _, id in ipairs(old) do
+    Record.forget(q, id)
+    redis.call("ZREM", key, id)
+  end
+end
+
+-- It is over, from whatever state: the names of the indexes that it is no longer in, or false
+-- and why not. `tell` whoever runs it.
+function Runs.finish(q, build, to, reason, tell)
+  local was = build.state
+  local ok, why =
+    Record.change(q, build, to, { "reason", reason, "blockers", "", "ended_at", q.now })
+  if not ok then
+    return false, why
+  end
+  local removed = { Runs.leave(q, build, was) }
+  if was == "READY" or was == "RUNNING" then
+    Queue.remove_running(q, build)
+    Queue.touch_dependents(q, build.job)
+    removed[#removed + 1] = "running"
+  end
+  if tell and build.worker ~= "" then
+    tell_worker(q, build)
+  end
+  redis.call("ZADD", q.root .. ":ended", q.now + build.keep_ms, build.id)
+  forget_old(q)
+  return removed
+end

@@ -1,0 +1,61 @@
+-- Which changes of state are legal, and which event tells of each. Pure: no Redis call.
+-- states.py has the same table; a test compares.
+local StateValidator = {}
+
+StateValidator.MOVES = {
+  NONE = { QUEUED = "BuildEnqueued" },
+  QUEUED = {
+    BLOCKED = "BuildBlocked",
+    FROZEN = "BuildFrozen",
+    READY = "BuildUnblocked",
+    RUNNING = "BuildStarted",
+    ABORTED = "BuildAborted",
+    COLLAPSED = "BuildCollapsed",
+  },
+  BLOCKED = {
+    READY = "BuildUnblocked",
+    RUNNING = "BuildStarted",
+    ABORTED = "BuildAborted",
+    COLLAPSED = "BuildCollapsed",
+  },
+  FROZEN = {
+    BLOCKED = "BuildBlocked",
+    READY = "BuildUnblocked",
+    RUNNING = "BuildStarted",
+    ABORTED = "BuildAborted",
+    COLLAPSED = "BuildCollapsed",
+  },
+  READY = { RUNNING = "BuildStarted", ABORTED = "BuildAborted" },
+  RUNNING = {
+    RUNNING = "BuildRetried",
+    SUCCESS = "BuildCompleted",
+    FAILURE = "BuildCompleted",
+    ABORTED = "BuildAborted",
+  },
+  SUCCESS = {},
+  FAILURE = {},
+  ABORTED = {},
+  COLLAPSED = {},
+}
+
+-- To wait again for the same thing is no change, and tells nobody anything.
+StateValidator.SAME = { BLOCKED = true, FROZEN = true }
+
+-- The event of a legal change, "" if nothing changes; or nil and why not.
+function StateValidator.event(from, to)
+  local moves = StateValidator.MOVES[from]
+  if not moves then
+    return nil, tostring(from) .. " is no state"
+  elseif from == to and StateValidator.SAME[from] then
+    return ""
+  elseif moves[to] then
+    return moves[to]
+  elseif next(moves) == nil then
+    return nil, from .. " is final"
+  end
+  return nil, from .. " to " .. tostring(to) .. " is not a legal change"
+end
+
+function StateValidator.is_final(state)
+  return next(StateValidator.MOVES[state]) == nil
+end

@@ -1,0 +1,180 @@
+-- Who may go: gathers what the deciders ask for, and does what they decide.
+-- @include CollapseDecider
+-- @include DependencyResolver
+-- @include CronDecider
+-- @include Runs
+local Turns = {}
+
+local MOST_ASKED = 200 -- in one call; what is left is due at once
+local YEAR = 366 * 24 * 3600 * 1000
+
+-- Builds that have kept a job for longer than they may have failed, whoever noticed first.
+local function running_builds(q, job)
+  for _, id in ipairs(Queue.overdue(q, job)) do
+    Runs.finish(q, Record.load(q, id), "FAILURE", TimeoutDecider.TIMED_OUT, true)
+  end
+  return Queue.running(q, job)
+end
+
+-- When freeze windows let it start: nil for now.
+local function thaw(q, build)
+  if build.freeze == "" or build.force then
+    return nil
+  end
+  local at = CronDecider.first(build.freeze, q.now, false) or q.now + YEAR
+  return at > q.now and at or nil
+end
+Turns.thaw = thaw
+
+-- What becomes of a build that asks to start: action, reason, the builds that it waits for, and
+-- when to ask again. Changes nothing but the builds that are overdue.
+local function decide(q, build, job)
+  local waiting = {
+    oldest = Queue.oldest_waiting(q, build.job),
+    newest = Queue.newest_waiting(q, build.job),
+  }
+  local facts = {
+    id = build.number,
+    job = build.job,
+    collapse = build.collapse,
+    last_running = job.last_running,
+    oldest_waiting = tonumber(waiting.oldest or ""),
+    newest_waiting = tonumber(waiting.newest or ""),
+    blocked_by = build.blocked_by,
+    blocked_by_self = build.blocked_by_self,
+    blocked_by_same_job = build.blocked_by_same_job,
+    same_job_wait_ms = build.same_job_wait_ms,
+    last_started_at = job.last_started_at,
+    ready = job.ready,
+  }
+  local pointless = CollapseDecider.reason(facts)
+  if pointless then
+    return "COLLAPSE", pointless, {}
+  end
+  local frozen_until = thaw(q, build)
+  if frozen_until then
+    -- Who waits already keeps its place; who comes is frozen.
+    return build.state == "BLOCKED" and "BLOCK" or "FREEZE", "FREEZE_WINDOW", {}, frozen_until
+  end
+  facts.has_turn = CollapseDecider.has_turn(facts)
+  local reason, blockers, again_at = DependencyResolver.reason(facts, q.now, function(other)
+    return running_builds(q, other)
+  end)
+  if reason then
+    return "BLOCK", reason, blockers, again_at
+  end
+  return "START", "READY", {}
+end
+
+-- A build that waits or goes makes the newest one that waits pointless, if that collapses.
+local function overtake(q, build)
+  local id = Queue.newest_waiting(q, build.job)
+  if not id or id == build.id then
+    return
+  end
+  local other = Record.load(q, id)
+  if CollapseDecider.is_overtaken(other.number, other.collapse, build.number) then
+    Runs.finish(q, other, "COLLAPSED", CollapseDecider.NEWER_EXISTS)
+  end
+end
+
+-- A job has one frozen build, the newest. False if that is another one.
+local function freeze(q, build, job, at)
+  if job.frozen and job.frozen ~= build.id then
+    local other = Record.load(q, job.frozen)
+    if not CollapseDecider.is_overtaken(other.number, true, build.number) then
+      Runs.finish(q, build, "COLLAPSED", CollapseDecider.NEWER_EXISTS)
+      return false
+    end
+    Runs.finish(q, other, "COLLAPSED", CollapseDecider.NEWER_EXISTS)
+  end
+  Record.change(q, build, "FROZEN", { "reason", "FREEZE_WINDOW", "frozen_until", at })
+  Queue.set_job(q, build.job, "frozen", build.id)
+  Queue.schedule(q, "start:" .. build.id, at)
+  return true
+end
+
+local function block(q, build, reason, blockers, again_at)
+  local was = build.state
+  if was ~= "BLOCKED" then
+    overtake(q, build)
+    local ids = table.concat(blockers, " ")
+    Record.change(q, build, "BLOCKED", { "reason", reason, "blockers", ids })
+    Runs.leave(q, build, was)
+    Queue.add_waiting(q, build)
+  end
+  if again_at then
+    Queue.schedule(q, "job:" .. build.job, again_at)
+  end
+end
+
+-- A QUEUED, BLOCKED or FROZEN build asks to start; what was decided is done. With `begin`, a
+-- build that may go begins at once, by that function; else it is on offer to workers.
+function Turns.ask(q, build, begin)
+  q.asked = q.asked + 1
+  local job = Queue.job(q, build.job)
+  local action, reason, blockers, again_at = decide(q, build, job)
+  if action == "COLLAPSE" then
+    Runs.finish(q, build, "COLLAPSED", reason)
+  elseif action == "FREEZE" then
+    if not freeze(q, build, job, again_at) then
+      action, reason = "COLLAPSE", CollapseDecider.NEWER_EXISTS
+    end
+  elseif action == "BLOCK" then
+    block(q, build, reason, blockers, again_at)
+  else
+    overtake(q, build)
+    if build.virtual then
+      Runs.begin(q, build, "")
+      Runs.finish(q, build, "SUCCESS", "VIRTUAL")
+    elseif begin then
+      begin(build)
+    else
+      Runs.let_go(q, build)
+    end
+  end
+  return action, reason, blockers
+end
+
+-- Among those of a job that wait, whoever has the turn asks.
+local function advance(q, job)
+  while q.asked < MOST_ASKED do
+    local oldest, newest = Queue.oldest_waiting(q, job), Queue.newest_waiting(q, job)
+    local build = oldest and Record.load(q, oldest)
+    if not build then
+      return
+    end
+    local action = Turns.ask(q, build)
+    if action == "BLOCK" and newest ~= oldest then
+      build = Record.load(q, newest)
+      if not build.collapse then
+        return
+      end
+      action = Turns.ask(q, build)
+    end
+    if action ~= "COLLAPSE" then
+      return -- a virtual build that has ended has touched its job again
+    end
+  end
+  Queue.schedule(q, "job:" .. job, q.now)
+end
+
+-- The end of every call that changed something: all who may go by now are let go, the oldest
+-- builds first.
+function Turns.settle(q)
+  while #q.touched > 0 do
+    local jobs, heads = q.touched, {}
+    q.touched = {}
+    for _, job in ipairs(jobs) do
+      heads[job] = tonumber(Queue.oldest_waiting(q, job) or "") or math.huge
+    end
+    table.sort(jobs, function(a, b)
+      return heads[a] < heads[b] or heads[a] == heads[b] and a < b
+    end)
+    for _, job in ipairs(jobs) do
+      if heads[job] < math.huge then
+        advance(q, job)
+      end
+    end
+  end
+end

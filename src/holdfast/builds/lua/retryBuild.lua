@@ -1,0 +1,35 @@
+-- Another attempt at a build: of one that runs, or of one that has ended, as a new build.
+-- KEYS[1] queue         the queue's own key, which begins the names of all its others
+-- ARGV[1] now           time in ms; empty: the server's
+-- ARGV[2] id            the build
+-- ARGV[3] token         of the attempt that failed; empty: whichever it is, and its worker is told
+-- ARGV[4] reason        why, in a word or a sentence
+-- ARGV[5] anyway        "1": at once, and however many attempts there have been
+-- Returns RETRIED, ENDED (no attempt is left), ENQUEUED, STALE or REFUSED; the build's state; its
+--   id; after how many ms it is on offer; what was wrong.
+-- @include Arrivals
+
+local q = Queue.open(KEYS[1], ARGV[1])
+local id, token, reason, anyway = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1"
+local build = Record.load(q, id)
+if not build then
+  return { "REFUSED", "", id, 0, "there is no build " .. id }
+elseif token ~= "" and token ~= build.token then
+  return { "STALE", build.state, id, 0, "the token is " .. build.token .. " by now" }
+end
+
+if StateValidator.is_final(build.state) then
+  local fields = Arrivals.copy(Record.raw(q, id))
+  local new = Arrivals.enqueue(q, Arrivals.next_id(q), fields)
+  Turns.settle(q)
+  return { "ENQUEUED", new.state, new.id, 0, "" }
+elseif build.state ~= "RUNNING" then
+  return { "REFUSED", build.state, id, 0, build.state .. ": it has not run yet" }
+elseif anyway or TimeoutDecider.may_retry(build.attempt, build.retries) then
+  local delay_ms = anyway and 0 or TimeoutDecider.backoff_ms(build.attempt, build.backoff_ms)
+  Runs.give_up(q, build, reason, delay_ms, token == "")
+  return { "RETRIED", build.state, id, delay_ms, "" }
+end
+Runs.finish(q, build, "FAILURE", reason)
+Turns.settle(q)
+return { "ENDED", build.state, id, 0, "" }

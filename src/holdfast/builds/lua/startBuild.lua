@@ -1,0 +1,78 @@
+-- A build asks to start; or a worker asks for whichever build is on offer.
+-- KEYS[1] queue         the queue's own key, which begins the names of all its others
+-- ARGV[1] now           time in ms; empty: the server's
+-- ARGV[2] id            the build; empty: the first on offer
+-- ARGV[3] worker        who runs it
+-- ARGV[4] lease_ms      how long without a sign of life; empty: up to the time limit
+-- ARGV[5] force         "1": freeze windows do not count
+-- Returns id, action, reason, state, blocking builds, jobs in a circle, what was wrong,
+--   how long until something is due in ms (-1: nothing is), the time; and if it begins, its record.
+-- @include Turns
+
+local q = Queue.open(KEYS[1], ARGV[1])
+local worker, lease_ms = ARGV[3], tonumber(ARGV[4])
+
+local function answer(id, action, reason, why, raw)
+  Turns.settle(q)
+  Queue.settle_wakes(q)
+  local _, known, state, blockers, cycle = Record.decision(q, id)
+  return {
+    id, action, reason or known, state or "", blockers, cycle, why or "",
+    Queue.next_due_ms(q), q.now, raw or {},
+  }
+end
+
+local function begin(build)
+  Runs.begin(q, build, worker, lease_ms)
+end
+
+-- Not in a freeze window: then it is on offer again when that has passed.
+local function is_held(build)
+  local at = build.state == "READY" and Turns.thaw(q, build)
+  if at then
+    Queue.withdraw(q, build)
+    Queue.schedule(q, "offer:" .. build.id, at)
+  end
+  return at
+end
+
+if ARGV[2] == "" then
+  local build
+  repeat
+    local id = Queue.first_ready(q)
+    if not id then
+      return answer("", "NONE", "NOTHING_ON_OFFER")
+    end
+    build = Record.load(q, id)
+  until not is_held(build)
+  begin(build)
+  return answer(build.id, "START", nil, nil, Record.raw(q, build.id))
+end
+
+local build = Record.load(q, ARGV[2])
+if not build then
+  return answer(ARGV[2], "ABORT", "BUILD_CONFIG_MISSING")
+elseif build.state == "ABORTED" then
+  return answer(build.id, "ABORT", "BUILD_ABORTED")
+end
+local event, why = StateValidator.event(build.state, "RUNNING")
+if not event then
+  return answer(build.id, "REFUSE", "ILLEGAL_CHANGE", why)
+end
+build.force = build.force or ARGV[5] == "1"
+if build.state == "RUNNING" then
+  begin(build)
+  return answer(build.id, "START", "RETRY", nil, Record.raw(q, build.id))
+elseif build.state == "READY" then
+  if is_held(build) then
+    return answer(build.id, "FREEZE", "FREEZE_WINDOW")
+  end
+  begin(build)
+  return answer(build.id, "START", "READY", nil, Record.raw(q, build.id))
+end
+local action, reason, blockers = Turns.ask(q, build, begin)
+local said = answer(
+  build.id, action, reason, nil, build.state == "RUNNING" and Record.raw(q, build.id) or nil
+)
+said[5] = table.concat(blockers, " ")
+return said

@@ -1,0 +1,35 @@
+-- Ends a build, frees its job, and lets go whoever may go by now.
+-- KEYS[1] queue         the queue's own key, which begins the names of all its others
+-- ARGV[1] now           time in ms; empty: the server's
+-- ARGV[2] id            the build
+-- ARGV[3] state         that it ends in: SUCCESS, FAILURE or ABORTED
+-- ARGV[4] reason        why, in a word or a sentence
+-- ARGV[5] token         of the attempt that ended; empty: whichever it is
+-- ARGV[6] mark_ms       how long an abort is remembered of a build that is not there yet
+-- Returns CLEANED, NOT_RUNNING, ALREADY_CLEAN, STALE or REFUSED; its state; the indexes that it
+--   was removed from; which build its job runs now; what was wrong.
+-- @include Turns
+
+local q = Queue.open(KEYS[1], ARGV[1])
+local id, to, token = ARGV[2], ARGV[3], ARGV[5]
+local build = Record.load(q, id)
+if not build then
+  if to == "ABORTED" then
+    redis.call("SET", q.root .. ":aborted:" .. id, "1", "PX", ARGV[6])
+  end
+  return { "ALREADY_CLEAN", "", {}, "", "there is no build " .. id }
+end
+
+local status, removed, why = "CLEANED", {}, nil
+if token ~= "" and token ~= build.token then
+  status, why = "STALE", "the token is " .. build.token .. " by now"
+elseif StateValidator.is_final(build.state) then
+  status = Queue.running(q, build.job)[1] and "NOT_RUNNING" or "ALREADY_CLEAN"
+else
+  removed, why = Runs.finish(q, build, to, ARGV[4], to == "ABORTED")
+  if not removed then
+    status, removed = "REFUSED", {}
+  end
+  Turns.settle(q)
+end
+return { status, build.state, removed, Queue.running(q, build.job)[1] or "", why or "" }

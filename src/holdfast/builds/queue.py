@@ -1,0 +1,268 @@
+"""`BuildQueue`: each method is one call of one script. Decisions are made there, not here."""
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from holdfast.builds.build import (
+    BadBuildError,
+    Build,
+    BuildRecord,
+    build_id,
+    job_name,
+    ms,
+    number,
+    whole,
+)
+from holdfast.builds.cron import BadCronError, compile_cron
+from holdfast.builds.events import Event, pairs, parse_events, record_of, replay
+from holdfast.builds.results import Checked, Decision, Retried, Stats, Stopped, due_s, state_of
+from holdfast.builds.states import State
+from holdfast.client.backends import Commands, commands_of
+from holdfast.client.lua import Values, load
+
+Events: TypeAlias = list[Event]  # the class has a method by the name of `list`
+FlatFields: TypeAlias = list[str]
+ABORT_MARK_MS = 30 * 60_000
+_ALL_DUE = 100  # in one call of check_timeouts; another follows while there is more
+
+
+class BuildQueue:
+    """A queue by its name, on any client that `holdfast.client.backends` knows.
+
+    All its keys begin with `{name}`, so that a cluster keeps them together. `hold_min` is how
+    long a build without a timeout of its own keeps others of its job waiting at most. Builds are
+    forgotten `keep_days` after they ended; at most `keep_events` events of a build are kept.
+    `now_ms` replaces the server's clock, for tests.
+    """
+
+    def __init__(
+        self,
+        client: object,
+        name: str = "builds",
+        *,
+        hash_tag: bool = True,
+        hold_min: float | None = None,
+        keep_days: float = 7,
+        keep_events: int = 1000,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.name = job_name(name)
+        if hash_tag and set(name) & set("{}"):
+            raise BadBuildError(f"a queue's name has no braces: {name!r}")
+        self.key = f"{{{name}}}" if hash_tag else name
+        self._commands: Commands = commands_of(client)
+        self._now_ms = now_ms
+        self._of_all = {
+            "hold_ms": "" if hold_min is None else ms(number("hold_min", hold_min), 60_000),
+            "keep_ms": ms(number("keep_days", keep_days), 86_400_000),
+            "keep_events": str(whole("keep_events", keep_events, 10, 1_000_000)),
+        }
+
+    # -- builds -------------------------------------------------------------------------------
+
+    async def enqueue(self, build: Build) -> Decision:
+        """Make its record and decide. Enqueueing the same build again changes nothing."""
+        once = uuid.uuid4().hex if build.id is None else ""
+        identity = "" if build.id is None else build.id
+        return Decision.of(
+            await self._run("enqueueBuild", id=identity, once=once, fields=self._fields(build))
+        )
+
+    async def start(
+        self,
+        build: int,
+        *,
+        worker: str = "",
+        lease_s: float | None = None,
+        force: bool = False,
+    ) -> Decision:
+        """This build wants to start. If it runs already, that is another attempt."""
+        return await self._start(build_id(build), worker, lease_s, force)
+
+    async def claim(self, worker: str, lease_s: float) -> Decision:
+        """Start whatever is on offer; NONE if nothing is."""
+        return await self._start("", worker, lease_s, False)
+
+    async def complete(
+        self, build: int, success: bool = True, *, token: int | None = None, reason: str = ""
+    ) -> Stopped:
+        """A running build has ended; with a token, only if that is its present attempt."""
+        state = State.SUCCESS if success else State.FAILURE
+        return await self._stop(build, state, token, reason or state.name)
+
+    async def stop(self, build: int, *, token: int | None = None) -> Stopped:
+        """End it now, in whatever state it is; it counts as aborted."""
+        return await self._stop(build, State.ABORTED, token, "STOPPED")
+
+    async def abort(self, build: int, reason: str = "BUILD_ABORTED") -> Stopped:
+        """End it now; its worker is told. One that is not there yet is aborted when it comes
+        within 30 minutes."""
+        return await self._stop(build, State.ABORTED, None, reason)
+
+    async def retry(
+        self,
+        build: int,
+        *,
+        token: int | None = None,
+        reason: str = "RETRY",
+        anyway: bool | None = None,
+    ) -> Retried:
+        """Another attempt. With a token, by the worker that failed, after a pause and if one is
+        left; without, by anybody, at once. What has ended comes again as a new build."""
+        is_anyway = token is None if anyway is None else anyway
+        status, state, new_id, delay_ms, message = await self._run(
+            "retryBuild",
+            id=build_id(build),
+            token="" if token is None else token,
+            reason=reason,
+            anyway="1" if is_anyway else "0",
+        )
+        return Retried(
+            status.decode(), state_of(state), int(new_id), int(delay_ms) / 1000, message.decode()
+        )
+
+    async def heartbeat(
+        self, runs: Iterable[tuple[int, int]], lease_s: float
+    ) -> tuple[set[int], float | None]:
+        """A sign of life for builds and tokens: those that are lost, and when something is due."""
+        flat = [item for run in runs for item in run]
+        due_ms, lost = await self._run("heartbeat", lease_ms=ms(lease_s, 1000), runs=flat)
+        return set(map(int, lost)), due_s(due_ms)
+
+    async def check_timeouts(self, *builds: int) -> list[Checked]:
+        """Do what time has brought, or look at these builds. Workers do this by themselves."""
+        checked: list[Checked] = []
+        while True:
+            due_ms, flat = await self._run(
+                "checkTimeout", count=_ALL_DUE, ids=[build_id(build) for build in builds]
+            )
+            words = [item.decode() for item in flat]
+            checked += [
+                Checked(words[n], int(words[n + 1]), words[n + 2], words[n + 3])
+                for n in range(0, len(words), 4)
+            ]
+            if builds or due_ms != 0:
+                return checked
+
+    # -- looking ------------------------------------------------------------------------------
+
+    async def get(self, build: int) -> BuildRecord | None:
+        return record_of(pairs((await self._read(build, "0"))[0]))
+
+    async def list(
+        self, *, state: State | str | None = None, job: str | None = None, limit: int = 100
+    ) -> list[BuildRecord]:
+        """The newest first."""
+        states = list(State) if state is None else [_named(state)]
+        replies = await self._run(
+            "listBuilds",
+            now=False,
+            count=whole("limit", limit, 1, 100_000),
+            job="" if job is None else job_name(job),
+            states=[each.name for each in states],
+        )
+        return [BuildRecord.of(pairs(flat)) for flat in replies]
+
+    async def stats(self) -> Stats:
+        states = list(State)
+        ready, due_ms, newest, counts = await self._run(
+            "readStats", states=[state.name for state in states]
+        )
+        by_state = dict(zip(states, counts, strict=True))
+        return Stats(by_state, int(ready), due_s(due_ms), int(newest))
+
+    async def events(self, build: int) -> Events:
+        """What happened to it, the oldest first."""
+        return parse_events((await self._read(build, "1"))[2])
+
+    async def replay(self, build: int) -> BuildRecord | None:
+        """Its record, from its events alone. It is the same as `get`, or something is broken."""
+        _, base, entries = await self._read(build, "1")
+        return record_of(replay(pairs(base), parse_events(entries)))
+
+    # -- periodic builds ----------------------------------------------------------------------
+
+    async def set_periodic(self, name: str, cron: str, build: Build) -> int:
+        """Enqueue such a build whenever cron says, in UTC; when first, in ms since 1970. `H` in
+        it follows from the name."""
+        if build.id is not None:
+            raise BadBuildError("a periodic build gets its ids by itself: give None")
+        fields = self._fields(build)
+        first_ms, message = await self._run(
+            "setPeriodic", name=job_name(name), cron=compile_cron(cron, name), fields=fields
+        )
+        if message:
+            raise BadBuildError(message.decode())
+        if first_ms < 0:
+            raise BadCronError(f"{cron!r} is never")
+        return int(first_ms)
+
+    async def remove_periodic(self, name: str) -> None:
+        await self._run("setPeriodic", name=job_name(name), cron="", fields=[])
+
+    # -- waiting, for workers -----------------------------------------------------------------
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Until something may be on offer or due. Ask then; it may be gone already."""
+        return await self._commands.pop(f"{self.key}:wake", timeout_s=timeout_s) is not None
+
+    async def told(self, worker: str, timeout_s: float) -> tuple[int, int] | None:
+        """Build and token that this worker has to let go of; None if nothing came in that time."""
+        found = await self._commands.pop(f"{self.key}:control:{worker}", timeout_s=timeout_s)
+        if found is None:
+            return None
+        build, token = found[1].split()
+        return int(build), int(token)
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def _fields(self, build: Build) -> FlatFields:
+        return [item for pair in (build.fields() | self._of_all).items() for item in pair]
+
+    async def _run(self, script: str, *, now: bool = True, **args: Values) -> Any:
+        if now:
+            args["now"] = "" if self._now_ms is None else self._now_ms()
+        return await self._commands.run(load("holdfast.builds", script), {"queue": self.key}, args)
+
+    async def _start(
+        self, build: int | str, worker: str, lease_s: float | None, force: bool
+    ) -> Decision:
+        lease_ms = "" if lease_s is None else ms(number("lease_s", lease_s, above=0), 1000)
+        reply = await self._run(
+            "startBuild",
+            id=build,
+            worker=job_name(worker) if worker else "",
+            lease_ms=lease_ms,
+            force="1" if force else "0",
+        )
+        return Decision.of(reply)
+
+    async def _stop(self, build: int, state: State, token: int | None, reason: str) -> Stopped:
+        status, now_in, removed, owner, message = await self._run(
+            "stopBuild",
+            id=build_id(build),
+            state=state.name,
+            reason=reason,
+            token="" if token is None else token,
+            mark_ms=ABORT_MARK_MS,
+        )
+        return Stopped(
+            status.decode(),
+            state_of(now_in),
+            tuple(item.decode() for item in removed),
+            int(owner) if owner else None,
+            message.decode(),
+        )
+
+    async def _read(self, build: int, history: str) -> Any:
+        return await self._run("readBuild", now=False, id=build_id(build), history=history)
+
+
+def _named(state: State | str) -> State:
+    if isinstance(state, State):
+        return state
+    if state.upper() not in State.__members__:
+        known = ", ".join(State.__members__)
+        raise BadBuildError(f"{state!r} is no state; there are {known}")
+    return State[state.upper()]

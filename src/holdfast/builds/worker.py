@@ -1,0 +1,292 @@
+"""`Worker`: takes builds from a queue, runs them, and answers for them until they have ended.
+
+It never asks the queue whether there is something to do: it waits in a blocking pop. All it
+decides is what becomes of its own handlers; the rest is decided in scripts.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from holdfast.builds.build import BadBuildError, BuildRecord, job_name, number, whole
+from holdfast.builds.queue import BuildQueue
+from holdfast.builds.results import Decision
+from holdfast.client.errors import ClientError, ClosedError, ServerError
+from holdfast.client.waiting import sleep
+from holdfast.clock import Clock, SystemClock
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+
+
+class BuildFailed(Exception):  # noqa: N818 - it is no error of the program
+    """Raised by a handler: the build has failed, and another attempt would change nothing."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """An attempt at a build, as its handler sees it.
+
+    `token` grows with every attempt of any build: whatever the handler writes elsewhere should
+    carry it, so that a worker that is cut off cannot undo what came after.
+    """
+
+    record: BuildRecord
+    token: int
+
+    @property
+    def build_id(self) -> int:
+        return self.record.id
+
+    @property
+    def job_id(self) -> str:
+        return self.record.job_id
+
+    @property
+    def attempt(self) -> int:
+        return self.record.attempt
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        return self.record.annotations
+
+
+Handler = Callable[[Run], Awaitable[bool | None]]
+
+
+class _Running:
+    """A handler under way, and why it was cancelled if it was."""
+
+    def __init__(self, run: Run, handling: asyncio.Task[bool | None]) -> None:
+        self.run = run
+        self.handling = handling
+        self.cancelled: str | None = None
+
+    def cancel(self, why: str) -> None:
+        if self.cancelled is None:
+            self.cancelled = why
+            self.handling.cancel()
+
+
+class Worker:
+    """Runs up to `concurrency` builds at once, with `await worker.run()` or `async with`.
+
+    A handler that returns has built it; one that returns False or raises BuildFailed has not;
+    any other exception means that it could not be run, and the queue may let another attempt
+    follow. The handler is cancelled when its build is aborted, times out or is somebody else's by
+    now. Without a sign of life for `lease_s`, another worker gets the build.
+    """
+
+    def __init__(
+        self,
+        queue: BuildQueue,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        name: str | None = None,
+        lease_s: float = 30,
+        clock: Clock | None = None,
+    ) -> None:
+        unique = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.name = job_name(unique if name is None else name)
+        if " " in self.name:
+            raise BadBuildError(f"a worker's name has no spaces: {self.name!r}")
+        self._queue = queue
+        self._handler = handler
+        self._slots = asyncio.Semaphore(whole("concurrency", concurrency, 1, 10_000))
+        self._lease_s = number("lease_s", lease_s, above=0)
+        self._clock = clock or SystemClock()
+        self._draining = asyncio.Event()
+        self._running: dict[int, _Running] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._main: asyncio.Task[None] | None = None
+        self._is_leaving = False
+        self._over = asyncio.Event()
+        self._over.set()
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until `stop`. Cancelled, it leaves at once."""
+        self._over.clear()
+        beside = [self._repeat(self._beat), self._repeat(self._listen)]
+        helpers = [asyncio.create_task(each) for each in beside]
+        try:
+            await self._repeat(self._take, until_drained=True)
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            self._leave()
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, *self._tasks, return_exceptions=True)
+            self._over.set()
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Take nothing more, and let what runs finish. After the grace period handlers are
+        cancelled, and their builds are on offer again at once."""
+        self._draining.set()
+        timer = None if grace_s is None else self._clock.call_later(grace_s, self._leave)
+        await self._over.wait()
+        if timer is not None:
+            timer.cancel()
+
+    async def __aenter__(self) -> Self:
+        self._main = asyncio.create_task(self.run())
+        self._over.clear()
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        assert self._main is not None
+        if not self._main.done():
+            await self.stop(None if kind is None else 0)
+        await self._main
+
+    def _leave(self) -> None:
+        self._is_leaving = True
+        for running in self._running.values():
+            running.cancel("LEFT")
+
+    # -- what it does all the time ------------------------------------------------------------
+
+    async def _repeat(
+        self, step: Callable[[], Awaitable[None]], until_drained: bool = False
+    ) -> None:
+        """A step again and again; the server may be away for a while."""
+        pause_s = _FIRST_PAUSE_S
+        while not (until_drained and self._draining.is_set()):
+            try:
+                await step()
+                pause_s = _FIRST_PAUSE_S
+            except ClosedError:
+                raise
+            except (ClientError, ServerError) as error:
+                log.warning("%s: %s; trying again in %s s", self.name, error, pause_s)
+                await sleep(self._clock, pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    async def _take(self) -> None:
+        """Take a build, or wait until there may be one."""
+        if not await self._unless_drained(self._slots.acquire()):
+            return
+        decision: Decision | None = None
+        try:
+            decision = await self._queue.claim(self.name, self._lease_s)
+        finally:
+            if decision is None or decision.record is None:
+                self._slots.release()
+        if decision.record is not None:
+            task = asyncio.create_task(self._execute(decision))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if decision.next_due_s == 0:
+            await self._queue.check_timeouts()
+        elif decision.record is None:
+            wait_s = min(self._lease_s, decision.next_due_s or self._lease_s)
+            await self._unless_drained(self._queue.wait(wait_s))
+
+    async def _unless_drained(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """None if the worker drains before that is done; then it is not done."""
+        task = asyncio.ensure_future(work)
+        drained = asyncio.ensure_future(self._draining.wait())
+        try:
+            await asyncio.wait([task, drained], return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            drained.cancel()
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _beat(self) -> None:
+        """A sign of life for all that runs; what is lost by now is cancelled."""
+        await sleep(self._clock, self._lease_s / 3)
+        runs = {running.run.build_id: running for running in self._running.values()}
+        if not runs:
+            return
+        pairs = [(build, running.run.token) for build, running in runs.items()]
+        lost, due_s = await self._queue.heartbeat(pairs, self._lease_s)
+        for build in lost:
+            runs[build].cancel("LOST")
+        if due_s == 0:
+            await self._queue.check_timeouts()
+
+    async def _listen(self) -> None:
+        """Aborts, and builds that others have taken back."""
+        told = await self._queue.told(self.name, self._lease_s)
+        running = self._running.get(told[0]) if told else None
+        if told and running and running.run.token == told[1]:
+            running.cancel("LOST")
+
+    # -- one build ----------------------------------------------------------------------------
+
+    async def _execute(self, decision: Decision) -> None:
+        record = decision.record
+        assert record is not None
+        assert record.token is not None
+        assert record.limit_at_ms is not None
+        run = Run(record, record.token)
+        running = _Running(run, asyncio.ensure_future(_call(self._handler, run)))
+        self._running[record.id] = running
+        if self._is_leaving:
+            running.cancel("LEFT")
+        left_s = (record.limit_at_ms - decision.now_ms) / 1000
+        timer = self._clock.call_later(left_s, lambda: running.cancel("TIMED_OUT"))
+        try:
+            await asyncio.wait([running.handling])
+            timer.cancel()
+            await self._finish(running)
+        except (ClientError, ServerError) as error:
+            log.warning("build %s: %s", run.build_id, error)
+        finally:
+            timer.cancel()
+            running.handling.cancel()
+            if self._running.get(record.id) is running:
+                del self._running[record.id]
+            self._slots.release()
+
+    async def _finish(self, running: _Running) -> None:
+        """Tell the queue how it ended."""
+        build, token, handling = running.run.build_id, running.run.token, running.handling
+        queue, why = self._queue, running.cancelled
+        error = None if handling.cancelled() else handling.exception()
+        if why == "LOST":
+            return
+        if why is None and error is None and not handling.cancelled():
+            is_built = handling.result() is not False
+            await self._tell(lambda: queue.complete(build, is_built, token=token))
+        elif why == "TIMED_OUT":
+            await self._tell(lambda: queue.complete(build, False, token=token, reason="TIMED_OUT"))
+        elif isinstance(error, BuildFailed):
+            reason = str(error) or "FAILURE"
+            await self._tell(lambda: queue.complete(build, False, token=token, reason=reason))
+        elif isinstance(error, Exception):
+            log.warning("build %s, attempt %s", build, running.run.attempt, exc_info=error)
+            reason = f"{type(error).__name__}: {error}"
+            await self._tell(lambda: queue.retry(build, token=token, reason=reason))
+        else:
+            await self._tell(lambda: queue.retry(build, token=token, reason="LEFT", anyway=True))
+
+    async def _tell(self, say: Callable[[], Awaitable[Any]]) -> None:
+        """Until the queue has answered; once only when leaving. Saying it twice does no harm: the
+        token is stale then."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await say()
+                return
+            except ClientError as error:
+                if self._is_leaving or isinstance(error, ClosedError):
+                    raise
+                log.warning("%s: %s; saying it again in %s s", self.name, error, pause_s)
+                await sleep(self._clock, pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+async def _call(handler: Handler, run: Run) -> bool | None:
+    return await handler(run)

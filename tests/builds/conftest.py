@@ -1,0 +1,58 @@
+"""A queue on each kind of server, with a clock that a test moves."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.builds import BuildQueue
+from tests.harness import HoldfastServer, RawClient, RedisServer
+
+NOON_MS = 1_700_049_600_000  # Wednesday, 15 November 2023, 12:00 UTC
+
+
+class Bench:
+    """A queue, its client, and the time as the queue knows it."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.now_ms = NOON_MS
+        self.queue = self.another()
+
+    def another(self, name: str = "builds", **options: Any) -> BuildQueue:
+        return BuildQueue(self.client, name, now_ms=lambda: self.now_ms, **options)
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+
+    def pass_min(self, minutes: float) -> None:
+        self.pass_s(60 * minutes)
+
+
+Scenario = Callable[[Bench], Coroutine[Any, Any, None]]
+Play = Callable[[Scenario], None]
+
+
+@pytest.fixture(params=["redis", "holdfast"])
+def url(request: pytest.FixtureRequest) -> str:
+    """An empty server of each kind."""
+    fixture = {"redis": "oracle", "holdfast": "server"}[request.param]
+    server: RedisServer | HoldfastServer = request.getfixturevalue(fixture)
+    with RawClient.connect(server.port) as raw:
+        assert raw.command("FLUSHALL") == b"+OK\r\n"
+    return f"redis://127.0.0.1:{server.port}"
+
+
+def run_scenario(url: str, scenario: Scenario) -> None:
+    async def main() -> None:
+        async with holdfast.connect(url) as client:
+            await scenario(Bench(client))
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def play(url: str) -> Play:
+    return lambda scenario: run_scenario(url, scenario)

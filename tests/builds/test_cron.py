@@ -1,0 +1,142 @@
+"""Cron: how it is read, and when its windows are open, minute by minute."""
+
+import itertools
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from holdfast.builds.cron import BadCronError, compile_cron, compile_windows
+from tests.builds.lua_alone import Alone
+
+
+@pytest.fixture(scope="module")
+def cron() -> Alone:
+    return Alone("CronDecider")
+
+
+@pytest.mark.parametrize(
+    ("text", "compiled"),
+    [
+        ("* * * * *", "* * * * *"),
+        ("* * ? * ?", "* * * * *"),
+        ("5 4 3 2 1", ",5, ,4, ,3, ,2, ,1,"),
+        ("*/20 1-3 1,15 jan-mar/2 MON-FRI", ",0,20,40, ,1,2,3, ,1,15, ,1,3, ,1,2,3,4,5,"),
+        ("0-59 0-23 1-31 1-12 0-7", "* * * * *"),
+        ("50/5 * * * 7", ",50,55, * * * ,0,"),
+        ("  1   2 * *  * ", ",1, ,2, * * *"),
+    ],
+)
+def test_what_it_means(text: str, compiled: str) -> None:
+    assert compile_cron(text) == compiled
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *"),
+        *("* * * * 8", "a * * * *", "5-1 * * * *", "*/0 * * * *", "1, * * * *", "-1 * * * *"),
+        *("H(5-1) * * * *", "H(0-60) * * * *", "H/0 * * * *", "1.5 * * * *", "** * * * *"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(text: str) -> None:
+    with pytest.raises(BadCronError) as error:
+        compile_cron(text)
+    assert "\n" not in str(error.value)
+
+
+def numbers(field: str) -> list[int]:
+    return [int(n) for n in field.strip(",").split(",")]
+
+
+def test_h_follows_from_the_name_and_spreads() -> None:
+    minutes = set()
+    for n in range(200):
+        text = compile_cron("H H * * *", f"job-{n}")
+        assert text == compile_cron("H H * * *", f"job-{n}")
+        (minute,), (hour,) = map(numbers, text.split()[:2])
+        assert 0 <= minute < 60
+        assert 0 <= hour < 24
+        minutes.add(minute)
+    assert len(minutes) > 40
+
+
+def test_h_with_a_range_and_with_a_step() -> None:
+    for n in range(100):
+        first, second, third, fourth, fifth = compile_cron(
+            "H/15 H(2-4) H H(6-8) H", f"job-{n}"
+        ).split()
+        quarters = numbers(first)
+        assert quarters[0] < 15
+        assert [b - a for a, b in itertools.pairwise(quarters)] == [15, 15, 15]
+        assert 2 <= numbers(second)[0] <= 4
+        assert 1 <= numbers(third)[0] <= 28
+        assert 6 <= numbers(fourth)[0] <= 8
+        assert 0 <= numbers(fifth)[0] <= 6
+        stepped = numbers(compile_cron("H(10-30)/10 * * * *", f"job-{n}").split()[0])
+        assert 10 <= stepped[0] < 20
+        assert stepped[-1] <= 30
+
+
+def ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
+
+
+def is_open(window: str, moment: datetime) -> bool:
+    """The same question to Python's calendar."""
+    minutes, hours, days, months, weekdays = (
+        None if field == "*" else numbers(field) for field in window.split()
+    )
+
+    def has(field: list[int] | None, number: int) -> bool:
+        return field is None or number in field
+
+    on_day, on_weekday = has(days, moment.day), has(weekdays, moment.isoweekday() % 7)
+    either = days is not None and weekdays is not None
+    return (
+        has(minutes, moment.minute)
+        and has(hours, moment.hour)
+        and has(months, moment.month)
+        and ((on_day or on_weekday) if either else (on_day and on_weekday))
+    )
+
+
+WORDS = ("*", "0", "*/7", "1-5", "H", "3,4", "10-12/2")
+
+
+def test_the_next_change_is_that_of_pythons_calendar(cron: Alone, rng: random.Random) -> None:
+    for _ in range(50):
+        fields = [rng.choice(WORDS) for _ in range(3)]
+        text = " ".join([*fields[:2], rng.choice(["*", "1-15", "28-31"]), "*", "*"])
+        if rng.random() < 0.5:
+            text = " ".join([*fields[:2], "?", rng.choice(["*", "2-3"]), rng.choice(["1-3", "*"])])
+        windows = compile_windows([text] if rng.random() < 0.5 else [text, "0 5 1-3 * *"], "x")
+        moment = datetime(2024, 2, 26, tzinfo=UTC) + timedelta(minutes=rng.randrange(9000))
+        wanted = rng.random() < 0.5
+        expected = moment
+        lines = windows.split("\n")
+        while any(is_open(line, expected) for line in lines) is not wanted:
+            expected += timedelta(minutes=1)
+            if expected - moment > timedelta(days=35):
+                break
+        else:
+            found = cron("first", windows, ms(moment), wanted)
+            assert found == ms(expected), (windows, moment, wanted)
+
+
+def test_seconds_do_not_matter_while_it_stays_as_it_is(cron: Alone) -> None:
+    moment = ms(datetime(2024, 5, 1, 12, 0, 30, tzinfo=UTC))
+    assert cron("first", compile_cron("* 12 * * *"), moment, True) == moment
+    one = ms(datetime(2024, 5, 1, 13, tzinfo=UTC))
+    assert cron("first", compile_cron("* 12 * * *"), moment, False) == one
+
+
+def test_the_29th_of_february_is_found_and_the_30th_is_not(cron: Alone) -> None:
+    start = ms(datetime(2025, 3, 1, tzinfo=UTC))
+    leap = ms(datetime(2028, 2, 29, tzinfo=UTC))
+    assert cron("first", compile_cron("0 0 29 2 *"), start, True) == leap
+    assert cron("first", compile_cron("0 0 30 2 *"), start, True) is None
+
+
+def test_what_is_always_frozen_never_thaws(cron: Alone) -> None:
+    assert cron("first", compile_cron("* * * * *"), 0, False) is None
