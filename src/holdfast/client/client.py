@@ -1,5 +1,6 @@
 """`Client`: what users hold. It sends nothing itself; see `single` and `cluster`."""
 
+import os
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from functools import partial
@@ -9,7 +10,7 @@ from holdfast.client.blocking import Blocking
 from holdfast.client.cache import Cache
 from holdfast.client.commands import Commands
 from holdfast.client.connection import Connection
-from holdfast.client.convert import Into, converter, slot_value
+from holdfast.client.convert import Converter, Into, converter, slot_value
 from holdfast.client.errors import ClientError, ConversionError, ServerError
 from holdfast.client.hooks import NO_HOOKS, Hooks
 from holdfast.client.into import Key
@@ -31,6 +32,19 @@ V = TypeVar("V", bound=str | bytes)
 
 Failure: TypeAlias = ServerError | ConversionError | ClientError
 Slot: TypeAlias = Into[T] | None
+
+
+def named(command: object, args: Command) -> Command:
+    """The arguments of `exec` as a command."""
+    if not isinstance(command, str | bytes):
+        raise TypeError(f"exec() takes a command's name or a Request, not {command!r}")
+    return (name_of(command), *args)
+
+
+def slots_of(request: Request, into: object) -> list[Converter]:
+    if not isinstance(into, tuple) or len(into) != len(request):
+        raise ValueError(f"into= names one type per command: a tuple of {len(request)}")
+    return [converter(slot) for slot in into]
 
 
 class View(Commands[V]):
@@ -60,6 +74,7 @@ class Client(Commands[str]):
         self._blocking = Blocking(caller)
         self._cache = cache
         self._observer = None if hooks is NO_HOOKS else Observer(hooks, caller.clock)
+        self._pid = os.getpid()
         self._plain = cache is None and self._observer is None
 
     # -- life ---------------------------------------------------------------------------------
@@ -72,17 +87,23 @@ class Client(Commands[str]):
         """Let what is in flight finish, for a grace period at most. Idempotent."""
         if grace_s is None:
             grace_s = self._caller.options.close_grace_s
+        self._caller.check_loop()
         try:
             await self._blocking.finish(grace_s)
         finally:
             await self._caller.close(grace_s)
 
+    def warn_if_unclosed(self) -> bool:
+        if self.state is State.INIT or self.state is State.CLOSED:
+            return False
+        text = f"unclosed client of {self._caller.options.address}: use with, or close()"
+        warnings.warn(text, ResourceWarning, source=self, stacklevel=3)
+        return True
+
     def __del__(self) -> None:
-        caller: Caller | None = getattr(self, "_caller", None)  # None if __init__ has failed
-        if caller is not None and caller.state not in (State.INIT, State.CLOSED):
-            text = f"unclosed client of {caller.options.address}: use async with, or close()"
-            warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
-            caller.abandon()
+        # It may be half made, or another process's copy, whose end is none.
+        if getattr(self, "_pid", None) == os.getpid() and self.warn_if_unclosed():
+            self._caller.abandon()
 
     async def __aenter__(self) -> Self:
         try:
@@ -170,12 +191,8 @@ class Client(Commands[str]):
         A single command raises its error. A request raises only if nothing of it was sent.
         """
         if not isinstance(command, Request):
-            if not isinstance(command, str | bytes):
-                raise TypeError(f"exec() takes a command's name or a Request, not {command!r}")
-            return await self.run((name_of(command), *args), converter(into), timeout_s)
-        if not isinstance(into, tuple) or len(into) != len(command):
-            raise ValueError(f"into= names one type per command: a tuple of {len(command)}")
-        converters = [converter(slot) for slot in into]
+            return await self.run(named(command, args), converter(into), timeout_s)
+        converters = slots_of(command, into)
         replies = await self.run_many("fixed", command.commands, timeout_s)
         return tuple(map(slot_value, converters, replies))
 

@@ -52,6 +52,7 @@ class Cluster:
     async def connect(self) -> None:
         if self.state is State.CLOSED:
             raise ClosedError("the client is closed")
+        self.check_loop()
         if self.state is State.INIT:
             self.state = State.CONNECTING
             try:
@@ -67,10 +68,18 @@ class Cluster:
         if self._learning is not None:
             self._learning.cancel()
         nodes, self._nodes = self._nodes, {}
-        await asyncio.gather(
-            *(node.close(grace_s) for node in nodes.values()),
-            *(connection.close(0) for connection in self._others),
-        )
+        for connection in self._others:
+            connection.abandon()
+        try:
+            await asyncio.gather(*(node.close(grace_s) for node in nodes.values()))
+        except asyncio.CancelledError:
+            for node in nodes.values():
+                node.abandon()
+            raise
+
+    def check_loop(self) -> None:
+        for node in self._nodes.values():
+            node.check_loop()
 
     def abandon(self) -> None:
         for node in self._nodes.values():

@@ -99,7 +99,7 @@ class Connection:
             self._first = self._loop.create_future()
             self._runner = self._loop.create_task(self._run())
         if self._first is not None:
-            self._check_loop()
+            self.check_loop()
             await asyncio.shield(self._first)
         if self.state is State.CLOSING or self.state is State.CLOSED:
             raise self._rejection()
@@ -109,7 +109,7 @@ class Connection:
         if self.state is not State.OPEN and ADMISSION[self.state] is Admission.REJECT:
             raise self._rejection()
         if get_running_loop() is not self._loop:
-            self._check_loop()
+            self.check_loop()
         self._pipeline.push(sink)
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -119,7 +119,7 @@ class Connection:
 
     async def close(self, grace_s: float | None = None) -> None:
         """Let what was accepted finish, for the grace period at most; then fail it. Idempotent."""
-        self._check_loop()
+        self.check_loop()
         wait_s = self.options.close_grace_s if grace_s is None else grace_s
         if self.state is State.CLOSING and wait_s <= 0:
             self._stop_draining()
@@ -136,6 +136,13 @@ class Connection:
             if self._runner is not None and not self._runner.done():
                 self._runner.cancel()
                 await asyncio.wait([self._runner])
+
+    def check_loop(self) -> None:
+        """One loop, one thread, one process: the structure above relies on it."""
+        if self._loop is not None and get_running_loop() is not self._loop:
+            raise RuntimeError(
+                "this client was connected in another event loop: make one client for each loop"
+            )
 
     def abandon(self) -> None:
         """Close at once, without waiting for anything."""
@@ -259,13 +266,6 @@ class Connection:
             self._lost.set_result(None)
 
     # -- inside -------------------------------------------------------------------------------
-
-    def _check_loop(self) -> None:
-        """One loop, one thread, one process: the structure above relies on it."""
-        if self._loop is not None and get_running_loop() is not self._loop:
-            raise RuntimeError(
-                "this client was connected in another event loop: make one client for each loop"
-            )
 
     def _flush(self) -> None:
         """Write all that was submitted in this loop turn, as one write if it is not huge."""

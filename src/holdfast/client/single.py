@@ -76,6 +76,10 @@ class Caller(Protocol):
         """Each that has keys of its own."""
         ...
 
+    def check_loop(self) -> None:
+        """Raises RuntimeError in another event loop than that of `connect`."""
+        ...
+
     def abandon(self) -> None:
         """Close at once, from any thread and without an event loop."""
         ...
@@ -146,8 +150,8 @@ class Single:
         return self.connection.last_error
 
     async def connect(self) -> None:
-        self._create_future = asyncio.get_running_loop().create_future
         await self.connection.connect()
+        self._create_future = asyncio.get_running_loop().create_future
 
     def call(self, args: Command, timeout_s: float | None = DEFAULT) -> asyncio.Future[Any]:
         if timeout_s is not DEFAULT:
@@ -212,15 +216,20 @@ class Single:
 
     async def close(self, grace_s: float | None) -> None:
         """Those that wait in blocking commands, or for messages, end at once; others finish."""
+        beside = [*self._leased, *self._idle, *self._others]
+        self._idle.clear()
+        for connection in beside:
+            connection.abandon()  # all of them, also if we are cancelled while we wait for them
         try:
-            beside = [*self._leased, *self._idle, *self._others]
-            self._idle.clear()
             await asyncio.gather(*(connection.close(0) for connection in beside))
         finally:
             try:
                 await self.connection.close(grace_s)
             finally:
                 await self._on_close()
+
+    def check_loop(self) -> None:
+        self.connection.check_loop()
 
     def abandon(self) -> None:
         for connection in [*self._leased, *self._idle, *self._others]:

@@ -1,16 +1,20 @@
 """The same client for code without coroutines: blocking, safe to share between threads.
 
 Each `SyncClient` has a thread that runs an event loop and the real client; calls are handed to
-it and waited for. Types are plain: what the asynchronous method returns when awaited.
+it and waited for. Types are plain: what the asynchronous method returns when awaited. Replies are
+converted in the caller's thread: whatever that takes, it costs nobody else.
 """
 
 import asyncio
+import concurrent.futures
+import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, Self, TypeVar, overload
 
-from holdfast.client.client import A, B, C, Client, Failure, Slot
-from holdfast.client.convert import Into
+from holdfast.client.client import A, B, C, Client, D, Failure, Slot, named, slots_of
+from holdfast.client.convert import Into, converter, slot_value
 from holdfast.client.errors import ClosedError
 from holdfast.client.into import Key
 from holdfast.client.pubsub import Message, PubSub
@@ -27,31 +31,86 @@ _END = object()
 
 
 class LoopThread:
-    """An event loop in a thread of its own."""
+    """An event loop in a thread of its own, which holds nothing but the loop."""
 
     def __init__(self) -> None:
         self._loop = _new_loop()
+        self._pid = os.getpid()
+        self._waiting: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(
-            target=self._loop.run_forever, name="holdfast client", daemon=True
+            target=_run, args=(self._loop, self._waiting), name="holdfast client", daemon=True
         )
         self._thread.start()
 
+    @property
+    def is_over(self) -> bool:
+        return self._loop.is_closed() or os.getpid() != self._pid
+
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
+        """What the coroutine returns, run in the loop."""
+        waiting, loop = self._waiting, self._loop
+        try:
+            if os.getpid() != self._pid:
+                raise RuntimeError("this client was made before a fork: make one in each process")
+            if threading.get_ident() == self._thread.ident:
+                raise RuntimeError("a hook that calls its own client would wait for itself")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:
             coroutine.close()
-            raise ClosedError("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            if self._loop.is_closed():
+                raise _closed() from None
+            raise
+        # The thread closes the loop and then cancels all who wait. So either it finds us, or we
+        # find the loop closed: no call is forgotten when another thread closes the client.
+        waiting.add(future)
+        if loop.is_closed():
+            future.cancel()
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            raise _closed() from None
         except BaseException:
             future.cancel()  # the wait was interrupted, by ^C perhaps
             raise
+        finally:
+            waiting.discard(future)
 
     def stop(self) -> None:
-        if not self._loop.is_closed():
+        if not self.is_over:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            self._loop.close()
+
+    def abandon(self, last: Coroutine[Any, Any, None]) -> None:
+        """Run this and stop; nobody waits for it."""
+
+        async def end() -> None:
+            try:
+                await last
+            finally:
+                asyncio.get_running_loop().stop()
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop)
+
+
+def _run(loop: asyncio.AbstractEventLoop, waiting: set[concurrent.futures.Future[Any]]) -> None:
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_cancel_others())
+    finally:
+        loop.close()
+        for future in tuple(waiting):
+            future.cancel()
+
+
+async def _cancel_others() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _closed() -> ClosedError:
+    return ClosedError("the client is closed")
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -92,11 +151,19 @@ class SyncClient(SyncCommands[str]):
 
     def close(self, grace_s: float | None = None) -> None:
         """Let what is in flight finish, for a grace period at most. Idempotent."""
-        try:
-            self._thread.wait(self._client.close(grace_s))
-        except ClosedError:
+        if not self._thread.is_over:
+            try:
+                self._thread.wait(self._client.close(grace_s))
+            except ClosedError:
+                pass  # another thread was first
+            self._thread.stop()
+
+    def __del__(self) -> None:
+        client: Client | None = getattr(self, "_client", None)  # None if __init__ has failed
+        if client is None or self._thread.is_over or sys.is_finalizing():
             return
-        self._thread.stop()
+        client.warn_if_unclosed()
+        self._thread.abandon(client.close(0))
 
     def __enter__(self) -> Self:
         try:
@@ -136,9 +203,12 @@ class SyncClient(SyncCommands[str]):
     def run(
         self, args: Command, convert: Callable[[Any], T], timeout_s: float | None = DEFAULT
     ) -> T:
-        # Conversion belongs to the caller, so it happens in the caller's thread.
         return convert(self._thread.wait(self._client.run(args, _as_it_is, timeout_s)))
 
+    @overload
+    def exec(
+        self, command: str, *args: Argument, into: None, timeout_s: float | None = DEFAULT
+    ) -> None: ...
     @overload
     def exec(
         self, command: str, *args: Argument, into: Into[T], timeout_s: float | None = DEFAULT
@@ -165,6 +235,14 @@ class SyncClient(SyncCommands[str]):
     ) -> tuple[A | Failure, B | Failure, C | Failure]: ...
     @overload
     def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Slot[A], Slot[B], Slot[C], Slot[D]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[A | Failure, B | Failure, C | Failure, D | Failure]: ...
+    @overload
+    def exec(
         self, command: Request, *, into: tuple[Any, ...], timeout_s: float | None = DEFAULT
     ) -> tuple[Any, ...]: ...
     def exec(
@@ -175,15 +253,19 @@ class SyncClient(SyncCommands[str]):
         timeout_s: float | None = DEFAULT,
     ) -> Any:
         """Run a command, and convert its reply; or a request, with a value or error per slot."""
-        call: Any = self._client.exec
-        return self._thread.wait(call(command, *args, into=into, timeout_s=timeout_s))
+        if not isinstance(command, Request):
+            return self.run(named(command, args), converter(into), timeout_s)
+        converters = slots_of(command, into)
+        calling = self._client.run_many("fixed", command.commands, timeout_s)
+        return tuple(map(slot_value, converters, self._thread.wait(calling)))
 
     def exec_dynamic(
         self, request: Request, *, into: Into[T], timeout_s: float | None = DEFAULT
     ) -> list[T | Failure]:
         """A request of any size, all of whose replies have one type."""
-        calling = self._client.exec_dynamic(request, into=into, timeout_s=timeout_s)
-        return self._thread.wait(calling)
+        make = converter(into)
+        calling = self._client.run_many("dynamic", request.commands, timeout_s)
+        return [slot_value(make, reply) for reply in self._thread.wait(calling)]
 
     def transaction(self, *watch: Key) -> "SyncTransaction":
         return SyncTransaction(self._thread, self._client.transaction(*watch))
@@ -216,14 +298,16 @@ class SyncTransaction:
         self._thread.wait(self._transaction.__aexit__())
 
     def exec(self, command: str, *args: Argument, into: Any = Any) -> Any:
-        return self._thread.wait(self._transaction.exec(command, *args, into=into))
+        make = converter(into)
+        return make(self._thread.wait(self._transaction.exec(command, *args)))
 
     def add(self, *args: Argument) -> Self:
         self._transaction.add(*args)
         return self
 
     def commit(self, into: Any = Any) -> list[Any]:
-        return self._thread.wait(self._transaction.commit(into))
+        converters = self._transaction.slots(into)
+        return list(map(slot_value, converters, self._thread.wait(self._transaction.commit())))
 
 
 class SyncScript:
@@ -243,7 +327,8 @@ class SyncScript:
     def __call__(
         self, keys: Iterable[Key] = (), args: Iterable[Argument] = (), *, into: Any = Any
     ) -> Any:
-        return self._thread.wait(self._script(keys, args, into=into))
+        make = converter(into)
+        return make(self._thread.wait(self._script(keys, args)))
 
 
 class SyncPubSub:
@@ -269,11 +354,21 @@ class SyncPubSub:
     def psubscribe(self, *patterns: str) -> None:
         self._thread.wait(self._pubsub.psubscribe(*patterns))
 
+    def ssubscribe(self, *channels: str) -> None:
+        self._thread.wait(self._pubsub.ssubscribe(*channels))
+
     def unsubscribe(self, *channels: str) -> None:
         self._thread.wait(self._pubsub.unsubscribe(*channels))
 
     def punsubscribe(self, *patterns: str) -> None:
         self._thread.wait(self._pubsub.punsubscribe(*patterns))
+
+    def sunsubscribe(self, *channels: str) -> None:
+        self._thread.wait(self._pubsub.sunsubscribe(*channels))
+
+    @property
+    def losses(self) -> int:
+        return self._pubsub.losses
 
     def __iter__(self) -> Self:
         return self

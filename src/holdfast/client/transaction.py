@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, Self
 
 from holdfast.client.connection import Connection
-from holdfast.client.convert import converter, slot_value
+from holdfast.client.convert import Converter, converter, slot_value
 from holdfast.client.errors import ClientError, ServerError, TransactionAbortedError
 from holdfast.client.into import Key
 from holdfast.client.request import Argument
@@ -89,11 +89,8 @@ class Transaction:
         """
         if self._watch and self._connection is None:
             raise ValueError("a transaction with watched keys is used with async with")
+        converters = self.slots(into)
         commands, self._commands = self._commands, []
-        slots = into if isinstance(into, tuple) else (into,) * len(commands)
-        if len(slots) != len(commands):
-            raise ValueError(f"into= names {len(slots)} types for {len(commands)} commands")
-        converters = [converter(slot) for slot in slots]
         request: list[Command] = [("MULTI",), *commands, ("EXEC",)]
         replies = await self._run_many("transaction", request, over=self._connection)
         result = replies[-1]
@@ -104,6 +101,13 @@ class Transaction:
         if result is None:
             raise TransactionAbortedError("a watched key changed; nothing ran")
         return list(map(slot_value, converters, result))
+
+    def slots(self, into: Any) -> list[Converter]:
+        count = len(self._commands)
+        types = into if isinstance(into, tuple) else (into,) * count
+        if len(types) != count:
+            raise ValueError(f"into= names {len(types)} types for {count} commands")
+        return [converter(each) for each in types]
 
     def _give(self) -> None:
         connection, self._connection = self._connection, None
