@@ -22,17 +22,31 @@ if TYPE_CHECKING:
     from holdfast.client.client import Client
     from holdfast.client.link import Factory
     from holdfast.client.options import ConnectOptions
+    from holdfast.semaphore import (
+        Acquisition,
+        LeaseLostError,
+        LimitMismatchError,
+        Lock,
+        Semaphore,
+        SemaphoreStats,
+    )
     from holdfast.server.local import LocalDatabase
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Acquisition",
     "Build",
     "BuildQueue",
     "CommandError",
     "ConfigError",
     "HoldfastError",
+    "LeaseLostError",
+    "LimitMismatchError",
+    "Lock",
     "ProtocolError",
+    "Semaphore",
+    "SemaphoreStats",
     "StorageError",
     "StoreInUseError",
     "Worker",
@@ -42,9 +56,9 @@ __all__ = [
 
 # Names whose modules are imported when somebody asks for them: a server needs none of them.
 _LATER = {
-    "Build": "holdfast.builds",
-    "BuildQueue": "holdfast.builds",
-    "Worker": "holdfast.builds",
+    **dict.fromkeys(["Build", "BuildQueue", "Worker"], "holdfast.builds"),
+    **dict.fromkeys(["Acquisition", "Lock", "Semaphore", "SemaphoreStats"], "holdfast.semaphore"),
+    **dict.fromkeys(["LeaseLostError", "LimitMismatchError"], "holdfast.semaphore"),
 }
 
 

@@ -41,6 +41,10 @@ class Commands(Protocol):
         """
         ...
 
+    async def settled(self) -> None:
+        """Wait until no cancelled call is on its way: what is sent then comes after all of them."""
+        ...
+
     async def time_s(self, key: Key) -> float:
         """The clock of the server that has the key: seconds since 1970."""
         ...
@@ -112,6 +116,9 @@ class OurCommands(Scripted):
         wait_s = 0 if timeout_s is None else max(timeout_s, 0.001)  # 0 would be for ever
         reply = await self._client.run(("BLPOP", *keys, wait_s), as_it_is)
         return None if reply is None else (reply[0], reply[1])
+
+    async def settled(self) -> None:
+        """One connection keeps the order by itself."""
 
     async def scan(self, match: str) -> AsyncIterator[bytes]:
         async for key in self._client.scan_iter(match, count=1000):

@@ -1,9 +1,9 @@
 """`Commands` by the asyncio clients of redis-py and valkey-py, which are alike.
 
-A blocking pop is never cancelled: those clients close the connection then, and whatever the
-server popped in that moment is gone. Instead it waits in slices, in a task of its own; when the
-caller is cancelled, the slice goes on to its end, a second at most, and what it pops is pushed
-back to the head of its list.
+No call of theirs is ever cancelled: they close the connection then, the server may run the
+command nevertheless and later, and what it popped is gone. So a call is a task of its own, which
+goes on to its end when the caller is cancelled. A pop waits in slices of a second at most, and
+what it pops for a caller that has left is pushed back to the head of its list.
 """
 
 import asyncio
@@ -36,8 +36,27 @@ class ForeignCommands(Scripted):
         self._failures = (*(getattr(self._errors, name) for name in names), OSError)
         self._slice_s = min(_SLICE_S, _socket_timeout_s(client) / 2)
         self._background: set[asyncio.Task[Any]] = set()
+        self._left: set[asyncio.Task[Any]] = set()  # calls whose callers did not stay
 
     async def call(self, command: str, *args: Value) -> Any:
+        task = self._start(self._call(command, *args))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._left.add(task)
+            task.add_done_callback(self._forget)
+            raise
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody else will look at it
+
+    async def settled(self) -> None:
+        while self._left:
+            await asyncio.wait(self._left)
+
+    async def _call(self, command: str, *args: Value) -> Any:
         errors = self._errors
         try:
             return _as_bytes(await self._client.execute_command(command, *args))
@@ -56,7 +75,7 @@ class ForeignCommands(Scripted):
         while True:
             left_s = deadline_s - now_s()
             wait_s = max(min(left_s, self._slice_s), 0.001)  # 0 would be for ever
-            task = self._start(self.call("BLPOP", *keys, wait_s))
+            task = self._start(self._call("BLPOP", *keys, wait_s))
             try:
                 reply = await asyncio.shield(task)
             except asyncio.CancelledError:
@@ -77,7 +96,7 @@ class ForeignCommands(Scripted):
         try:
             reply = await popping
             if reply is not None:
-                await self.call("LPUSH", *reply)
+                await self._call("LPUSH", *reply)
         except (ClientError, ServerError):
             log.exception("an element popped for a cancelled caller may be lost")
 

@@ -56,25 +56,25 @@ class LuaScript:
     def _in_order(
         self, what: str, names: tuple[str, ...], more: bool, given: Mapping[str, Any]
     ) -> list[Value]:
-        if len(given) != len(names) or any(name not in given for name in names):
+        try:
+            values = [given[name] for name in names]
+        except KeyError:
+            values = []
+        if len(values) != len(given) or len(values) != len(names):
             unknown = [name for name in given if name not in names]
             missing = [name for name in names if name not in given]
             raise TypeError(f"{self.name}.lua: {what}s missing: {missing}, unknown: {unknown}")
-        values = [given[name] for name in names]
         if more:
             values[-1:] = values[-1]
-        for value in values:
-            # A bool or None would arrive as some text, and in Lua every text is true.
-            if value.__class__ not in _SENT and not _is_sent(value):
-                raise TypeError(f"{self.name}.lua: {value!r} is no {what}")
+        if not _SENT.issuperset(map(type, values)):
+            for value in values:
+                # A bool or None would arrive as some text, and in Lua every text is true.
+                if isinstance(value, bool) or not isinstance(value, str | bytes | int | float):
+                    raise TypeError(f"{self.name}.lua: {value!r} is no {what}")
         return values
 
 
 _SENT = frozenset({str, bytes, int, float})
-
-
-def _is_sent(value: object) -> bool:
-    return isinstance(value, str | bytes | int | float) and not isinstance(value, bool)
 
 
 def _declared(name: str, source: str, array: str) -> tuple[tuple[str, ...], bool]:
@@ -89,7 +89,7 @@ def _declared(name: str, source: str, array: str) -> tuple[tuple[str, ...], bool
     more = bool(found) and found[-1][3] == "+"
     uses = [match[2] for match in _USED.finditer(_COMMENT.sub("", source)) if match[1] == array]
     numbers = {int(number) for number in uses if number}
-    as_a_whole = len(numbers) == 0 and bool(uses)
+    as_a_whole = "" in uses or None in uses
     if numbers and max(numbers) > len(names) and not more:
         raise LuaError(f"{name}.lua: {array}[{max(numbers)}] is not declared")
     unused = set(range(1, len(names) + 1 - more)) - numbers

@@ -1,0 +1,13 @@
+"""The fair semaphore: FIFO, leases, fencing, on Holdfast, Redis, Valkey and their clusters."""
+
+from holdfast.semaphore.acquisition import Acquisition, LeaseLostError, LimitMismatchError
+from holdfast.semaphore.semaphore import Lock, Semaphore, SemaphoreStats
+
+__all__ = [
+    "Acquisition",
+    "LeaseLostError",
+    "LimitMismatchError",
+    "Lock",
+    "Semaphore",
+    "SemaphoreStats",
+]

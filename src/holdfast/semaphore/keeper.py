@@ -1,0 +1,322 @@
+"""What one event loop does for one semaphore: its holders, its waiters, and their heartbeat.
+
+The server decides everything; this asks it. A waiter asks to enter, waits for a hint through the
+mailbox, and asks again, so a hint may be lost, late or wrong. Every fifth of the heartbeat
+interval (and every second while somebody waits) one call says that all holders and waiters of
+this loop live, lets others in where somebody died, and tells what became of each.
+"""
+
+import asyncio
+import logging
+import math
+import uuid
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any
+
+from holdfast.client.backends import Commands
+from holdfast.client.errors import ClientError, ClosedError, ServerError
+from holdfast.client.lua import LuaScript, load
+from holdfast.client.waiting import sleep
+from holdfast.clock import Clock, Timer
+from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError
+from holdfast.semaphore.names import Names
+
+log = logging.getLogger(__name__)
+
+ENTER, LEAVE, TEND, RESIZE, STATE, CARD = (
+    load("holdfast.semaphore", name)
+    for name in ("enter", "leave", "tend", "resize", "state", "card")
+)
+_POLL_S = 1.0  # for waiters: how long a lost hint, or a lost place, can go unnoticed
+_LISTEN_S = 5.0  # how long a mailbox is watched after the last waiter got in
+_CLEAN_UP_S = 0.25  # how long a cancelled caller is kept until its traces are gone
+_RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+@dataclass
+class Settings:
+    """What a semaphore was made with, for all its keepers."""
+
+    name: str
+    names: Names
+    limit: int
+    ttl_s: float | None
+    heartbeat_s: float
+    max_acquire_time_s: float | None
+    shared_mailbox: bool
+    now: Callable[[], float] | None
+    clock: Clock
+
+
+class Keeper:
+    def __init__(self, commands: Commands, settings: Settings) -> None:
+        self.commands = commands
+        self._settings = settings
+        self._clock = settings.clock
+        self._now_s = settings.clock.monotonic_s
+        self._keys = {
+            script: settings.names.of(script)
+            for script in (ENTER, LEAVE, TEND, RESIZE, STATE, CARD)
+        }
+        self._box = uuid.uuid4().hex
+        self._ids = count(1)
+        self._held: dict[str, Acquisition] = {}
+        self._waiting: dict[str, asyncio.Event] = {}
+        self._listeners: dict[str, asyncio.Task[None]] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+        self._expiring: dict[str, Timer] = {}
+        self._timer: Timer | None = None
+        self._due_s = 0.0
+        self._is_tending = False
+        self._unreachable = False
+
+    # -- scripts ------------------------------------------------------------------------------
+
+    async def run(self, script: LuaScript, keys: dict[str, str] | None = None, **args: Any) -> Any:
+        """A script with those of the settings that it wants."""
+        settings = self._settings
+        values = {
+            "limit": settings.limit,
+            "heartbeat_max_interval": settings.heartbeat_s,
+            "ttl": "" if settings.ttl_s is None else settings.ttl_s,
+            "now": "" if settings.now is None else settings.now(),
+            "acquisition_notification_key_pattern": settings.names.pattern,
+            **args,
+        }
+        wanted = {name: values[name] for name in script.args}
+        return await self.commands.run(script, keys or self._keys[script], wanted)
+
+    # -- in and out ---------------------------------------------------------------------------
+
+    async def acquire(self) -> Acquisition:
+        if self._settings.shared_mailbox:
+            id = f"{self._box}/{next(self._ids)}"
+        else:
+            id = uuid.uuid4().hex
+        self._waiting[id] = asyncio.Event()
+        try:
+            acquisition = await self._enter(id)
+        except LimitMismatchError:
+            raise
+        except BaseException:
+            await self._clean_up(id)
+            raise
+        finally:
+            del self._waiting[id]
+        self._hold(acquisition)
+        return acquisition
+
+    async def _enter(self, id: str) -> Acquisition:
+        told = self._waiting[id]
+        patient = self._settings.max_acquire_time_s is not None
+        failures = 0
+        while True:
+            told.clear()
+            sent_s = self._now_s()
+            try:
+                answer, number, *token = await self.run(ENTER, acquisition_id=id)
+            except (ClientError, ServerError) as error:
+                self._unreachable = True
+                if not (patient and is_passing(error)):
+                    raise
+                await self._pause(failures)
+                failures += 1
+                continue
+            self._unreachable = False
+            if answer == 1:
+                return Acquisition(id, number, token[0], renewed_s=sent_s)
+            if answer == -1:
+                raise LimitMismatchError(self._settings.name, self._settings.limit, number)
+            patient, failures = True, 0  # it has a place, which is worth waiting for the server
+            self._listen(self._box if self._settings.shared_mailbox else id)
+            self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
+            await told.wait()
+
+    async def release(self, id: str) -> bool:
+        """Whether it was held until now."""
+        self._let_go(id)
+        try:
+            removed, _ = await self.run(LEAVE, acquisition_id=id)
+        except asyncio.CancelledError:
+            await self._clean_up(id)
+            raise
+        except ClientError:
+            self._start(self._leave_surely(id))
+            raise
+        return bool(removed)
+
+    async def _clean_up(self, id: str) -> None:
+        """Leave, whatever happens; the caller waits only if that is likely to be short."""
+        leaving = self._start(self._leave_surely(id))
+        if not self._unreachable:
+            await asyncio.wait([leaving], timeout=_CLEAN_UP_S)
+
+    async def _leave_surely(self, id: str) -> None:
+        await self.commands.settled()  # or what was sent before could come after this
+        give_up_s = self._now_s() + self._settings.heartbeat_s  # nobody believes in it then
+        failures = 0
+        while True:
+            try:
+                await self.run(LEAVE, acquisition_id=id)
+                if not self._settings.shared_mailbox:
+                    await self.commands.call("DEL", self._settings.names.mailbox(id))
+                return
+            except (ClientError, ServerError) as error:
+                if not is_passing(error) or self._now_s() > give_up_s:
+                    log.warning("semaphore %s: %s not released: %s", self._settings.name, id, error)
+                    return
+            await self._pause(failures)
+            failures += 1
+
+    async def _pause(self, failures: int) -> None:
+        await sleep(self._clock, _RETRY_S[min(failures, len(_RETRY_S) - 1)])
+
+    # -- holders ------------------------------------------------------------------------------
+
+    def _hold(self, acquisition: Acquisition) -> None:
+        self._held[acquisition.id] = acquisition
+        self._tend_in(self._settings.heartbeat_s / 5)
+        ttl_s = self._settings.ttl_s
+        if ttl_s is not None:
+            left_s = max(0.0, acquisition.renewed_s + ttl_s - self._now_s())
+            lose = partial(self._lose, acquisition)
+            self._expiring[acquisition.id] = self._clock.call_later(left_s, lose)
+
+    def _let_go(self, id: str) -> None:
+        self._held.pop(id, None)
+        if (timer := self._expiring.pop(id, None)) is not None:
+            timer.cancel()
+
+    def _lose(self, acquisition: Acquisition) -> None:
+        if self._held.get(acquisition.id) is acquisition:
+            self._let_go(acquisition.id)
+            log.warning("semaphore %s: %s was lost", self._settings.name, acquisition.id)
+            acquisition.lose()
+
+    def _lose_overdue(self) -> float:
+        """Those of which the server has heard nothing for so long that it gave them up.
+
+        Returns how long it is until the next one.
+        """
+        left_s = math.inf
+        for acquisition in list(self._held.values()):
+            its_s = acquisition.renewed_s + self._settings.heartbeat_s - self._now_s()
+            if its_s <= 0:
+                self._lose(acquisition)
+            else:
+                left_s = min(left_s, its_s)
+        return left_s
+
+    # -- heartbeat ----------------------------------------------------------------------------
+
+    def _tend_in(self, delay_s: float) -> None:
+        due_s = self._now_s() + delay_s
+        if self._timer is not None:
+            if self._due_s <= due_s:
+                return
+            self._timer.cancel()
+        self._due_s = due_s
+        self._timer = self._clock.call_later(delay_s, self._start_tending)
+
+    def _start_tending(self) -> None:
+        self._timer = None
+        if (self._held or self._waiting) and not self._is_tending:
+            self._is_tending = True
+            self._start(self._tend())
+
+    async def _tend(self) -> None:
+        beat_s = self._settings.heartbeat_s / 5
+        held, waiting = dict(self._held), list(self._waiting)
+        sent_s = self._now_s()
+        oldest_s = min((each.renewed_s for each in held.values()), default=sent_s)
+        patience_s = max(oldest_s + self._settings.heartbeat_s - sent_s, beat_s)
+        delay_s = min(beat_s, _POLL_S) if waiting else beat_s
+        try:
+            async with asyncio.timeout(patience_s):
+                due_ms, *states = await self.run(TEND, acquisition_ids=[*held, *waiting])
+        except ClosedError:
+            self._give_up()
+        except (ClientError, ServerError, TimeoutError) as error:
+            log.warning("semaphore %s: heartbeat failed: %s", self._settings.name, error)
+            delay_s = min(beat_s / 2, _POLL_S, max(self._lose_overdue(), 0.001))
+        else:
+            for acquisition, state in zip(held.values(), states, strict=False):
+                if state == 2:
+                    acquisition.renewed_s = sent_s
+                else:
+                    self._lose(acquisition)
+            for id, state in zip(waiting, states[len(held) :], strict=True):
+                if state != 1 and (told := self._waiting.get(id)) is not None:
+                    told.set()
+            if waiting and due_ms >= 0:
+                delay_s = min(delay_s, due_ms / 1000 + 0.001)
+        finally:
+            self._is_tending = False
+        if self._held or self._waiting:
+            self._tend_in(delay_s)
+
+    def _give_up(self) -> None:
+        """The client is closed: holders are on their own, and waiters find out for themselves."""
+        for acquisition in list(self._held.values()):
+            self._lose(acquisition)
+        for told in self._waiting.values():
+            told.set()
+
+    # -- mailbox ------------------------------------------------------------------------------
+
+    def _listen(self, box: str) -> None:
+        if box not in self._listeners:
+            self._listeners[box] = self._start(self._read_mailbox(box))
+
+    async def _read_mailbox(self, box: str) -> None:
+        """Until nobody waits and nothing comes."""
+        key = self._settings.names.mailbox(box)
+        failures = 0
+        try:
+            while True:
+                try:
+                    popped = await self.commands.pop(key, timeout_s=_LISTEN_S)
+                    failures = 0
+                except ClosedError:
+                    self._give_up()
+                    return
+                except (ClientError, ServerError):
+                    popped = None
+                    await self._pause(failures)
+                    failures += 1
+                if popped is not None:
+                    id = popped[1].decode()
+                    told = self._waiting.get(id) or self._waiting.get(box)
+                    if told is not None:
+                        told.set()
+                elif not (self._waiting if self._settings.shared_mailbox else box in self._waiting):
+                    return
+        finally:
+            del self._listeners[box]
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def close(self) -> None:
+        """Stop listening and tending. What is being released is waited for."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for listener in self._listeners.values():
+            listener.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether asking again later may help."""
+    if isinstance(error, ServerError):
+        return error.is_retryable
+    return not isinstance(error, ClosedError)

@@ -1,0 +1,26 @@
+-- Confirms the slot that was given to an acquisition: from now on it holds it.
+-- KEYS[1] main                 ZSET: until when each holder is believed alive
+-- KEYS[2] ttl                  ZSET: until when each may hold
+-- KEYS[3] max                  STRING: the limit
+-- ARGV[1] acquisition_id
+-- ARGV[2] limit                slots
+-- ARGV[3] heartbeat_max_interval    seconds
+-- ARGV[4] ttl                  seconds; empty for none
+-- ARGV[5] now                  seconds; empty for the server's time
+-- Returns {changed, card}: 0 if the slot was taken away meanwhile, else 1; how many are taken.
+-- @include clock
+-- @include numbers
+-- @include hold
+local id = ARGV[1]
+local limit = whole('limit', ARGV[2])
+local heartbeat_s = positive('heartbeat_max_interval', ARGV[3])
+local ttl_s = optional('ttl', ARGV[4])
+local now = time_of(ARGV[5])
+local changed = refresh(KEYS[1], id, now + heartbeat_s)
+if changed == 1 then
+  start_ttl(KEYS[2], id, ttl_s, now)
+  keep(KEYS[1], need_of(heartbeat_s, ttl_s))
+end
+redis.call('SET', KEYS[3], limit, 'KEEPTTL')
+keep(KEYS[3], need_of(heartbeat_s, ttl_s))
+return {changed, redis.call('ZCARD', KEYS[1])}

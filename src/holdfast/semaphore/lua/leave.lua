@@ -1,0 +1,39 @@
+-- Gives a slot back, or a place in the queue, and lets the next ones in: release and
+-- wake_up_nexts in one call.
+-- KEYS[1] main                 ZSET: until when each holder is believed alive
+-- KEYS[2] ttl                  ZSET: until when each may hold
+-- KEYS[3] max                  STRING: the limit
+-- KEYS[4] waiting              ZSET: when each came
+-- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- ARGV[1] acquisition_id
+-- ARGV[2] limit                slots
+-- ARGV[3] heartbeat_max_interval    seconds
+-- ARGV[4] ttl                  seconds; empty for none
+-- ARGV[5] now                  seconds; empty for the server's time
+-- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
+-- Returns {removed, told}: 1 if it had a slot, else 0; how many were told.
+-- @include numbers
+local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local limit = whole('limit', ARGV[2])
+local heartbeat_s = positive('heartbeat_max_interval', ARGV[3])
+local ttl_s = optional('ttl', ARGV[4])
+local removed = redis.call('ZREM', main, ARGV[1])
+
+-- Nobody is left. What only the rest needs is defined below: that takes time, too.
+if removed == 1 and redis.call('EXISTS', main, waiting) == 0 then
+  redis.call('DEL', ttl, max, waiting_heartbeat)
+  return {1, 0}
+end
+
+-- @include clock
+-- @include limit
+-- @include remove
+-- @include wake
+forget(ttl, waiting, waiting_heartbeat, ARGV[1])
+local now = time_of(ARGV[5])
+limit = limit_of(max, limit)
+local told = wake_up_nexts(main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[6])
+if told == 0 then
+  forget_if_unused(main, max, waiting)
+end
+return {removed, told}

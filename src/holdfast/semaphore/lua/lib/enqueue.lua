@@ -1,0 +1,16 @@
+-- @include expiry
+
+-- Puts an id at the end of the queue; one that is there already keeps its place. Those who come
+-- in the same moment, or after the clock was set back, still come behind one another.
+local function enqueue(waiting, waiting_heartbeat, id, heartbeat_s, ttl_s, now)
+  local last = tonumber(redis.call('ZRANGE', waiting, -1, -1, 'WITHSCORES')[2])
+  local place = now
+  if last and last >= now then
+    place = last + 0.000001
+  end
+  redis.call('ZADD', waiting, 'NX', place, id)
+  redis.call('ZADD', waiting_heartbeat, now + heartbeat_s, id)
+  local need_s = need_of(heartbeat_s, ttl_s)
+  keep(waiting, need_s)
+  keep(waiting_heartbeat, need_s)
+end

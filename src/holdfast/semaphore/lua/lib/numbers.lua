@@ -1,0 +1,21 @@
+-- Arguments are checked before anything is written: a script that fails is not undone by Redis.
+local function positive(what, text)
+  local value = tonumber(text)
+  if not value or not (value > 0 and value < 1e10) then
+    error(what .. ' must be a number above 0: ' .. tostring(text))
+  end
+  return value
+end
+
+local function whole(what, text)
+  local value = positive(what, text)
+  if value % 1 ~= 0 then
+    error(what .. ' must be a whole number: ' .. text)
+  end
+  return value
+end
+
+-- A time limit in seconds; empty means none.
+local function optional(what, text)
+  return text ~= '' and positive(what, text) or nil
+end

@@ -1,0 +1,11 @@
+-- The next fencing token. It counts up from the time at which its key was made, in microseconds:
+-- grants take longer than that, so a key that is made anew starts above all tokens before it,
+-- unless the server's clock was set back by more than the hour for which the key is kept.
+local function next_token(token, now)
+  local value = redis.call('INCR', token)
+  if value == 1 then
+    value = math.floor(now * 1000000 + 0.5)
+    redis.call('SET', token, string.format('%.0f', value), 'PX', 3600000)
+  end
+  return value
+end

@@ -1,0 +1,20 @@
+-- Says that an acquisition is alive. Its place in the queue stays what it was.
+-- KEYS[1] waiting              ZSET: when each came
+-- KEYS[2] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[3] main                 ZSET: until when each holder is believed alive
+-- ARGV[1] acquisition_id
+-- ARGV[2] heartbeat_max_interval    seconds
+-- ARGV[3] ttl                  seconds; empty for none
+-- ARGV[4] now                  seconds; empty for the server's time
+-- Returns {changed_waiting, changed_semaphore}: which of the two has it; {0, 0} if it was given up.
+-- @include clock
+-- @include numbers
+-- @include hold
+local id = ARGV[1]
+local heartbeat_s = positive('heartbeat_max_interval', ARGV[2])
+local need_s = need_of(heartbeat_s, optional('ttl', ARGV[3]))
+local until_s = time_of(ARGV[4]) + heartbeat_s
+for _, key in ipairs(KEYS) do
+  keep(key, need_s)
+end
+return {refresh(KEYS[2], id, until_s), refresh(KEYS[3], id, until_s)}

@@ -1,0 +1,27 @@
+-- Changes the limit for everybody, and lets in those for whom there is room now. Holders beyond a
+-- smaller limit stay until they release.
+-- KEYS[1] main                 ZSET: until when each holder is believed alive
+-- KEYS[2] ttl                  ZSET: until when each may hold
+-- KEYS[3] max                  STRING: the limit
+-- KEYS[4] waiting              ZSET: when each came
+-- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- ARGV[1] limit                slots
+-- ARGV[2] heartbeat_max_interval    seconds
+-- ARGV[3] ttl                  seconds; empty for none
+-- ARGV[4] now                  seconds; empty for the server's time
+-- ARGV[5] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
+-- Returns how many were told.
+-- @include clock
+-- @include numbers
+-- @include limit
+-- @include wake
+local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local limit = whole('limit', ARGV[1])
+local heartbeat_s = positive('heartbeat_max_interval', ARGV[2])
+local ttl_s = optional('ttl', ARGV[3])
+local now = time_of(ARGV[4])
+redis.call('SET', max, limit, 'KEEPTTL')
+keep(max, need_of(heartbeat_s, ttl_s))
+local told = wake_up_nexts(main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5])
+forget_if_unused(main, max, waiting)
+return told

@@ -1,0 +1,203 @@
+"""`Semaphore` and `Lock`: what users hold. The work is done by a keeper in each event loop."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.semaphore.acquisition import Acquisition
+from holdfast.semaphore.keeper import CARD, RESIZE, STATE, Keeper, Settings
+from holdfast.semaphore.names import Names, match_all
+from holdfast.semaphore.scope import Scope
+from holdfast.semaphore.source import Source
+
+
+class SemaphoreStats(NamedTuple):
+    name: str
+    acquired: int
+    waiting: int
+    limit: int
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.acquired / self.limit
+
+
+class Semaphore:
+    """At most `limit` holders of a name at a time, on all machines, in the order they came.
+
+    `client` is ours, or an asyncio client of redis-py or valkey-py. Such a client belongs to one
+    event loop; a URL, or a function that makes a client, gives each loop that uses the semaphore
+    a client of its own.
+
+    ttl_s: how long a slot may be held at most. max_acquire_time_s: how long `acquire` may take
+    at most, then TimeoutError. heartbeat_max_interval_s: after how much silence a holder or
+    waiter counts as dead. cancel_on_loss: whether the body of `async with` is cancelled when the
+    slot is lost. hash_tag=False: the keys have their bare names, which a cluster cannot serve.
+    now: another clock than the server's, in seconds; for tests.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        name: str,
+        limit: int,
+        *,
+        ttl_s: float | None = None,
+        max_acquire_time_s: float | None = None,
+        heartbeat_max_interval_s: float = 180,
+        namespace: str = "adv-sem",
+        cancel_on_loss: bool = True,
+        hash_tag: bool = True,
+        now: Callable[[], float] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        _check_limit(limit)
+        for what, seconds in (
+            ("ttl_s", ttl_s),
+            ("heartbeat_max_interval_s", heartbeat_max_interval_s),
+        ):
+            if seconds is not None and not 0 < seconds < 1e9:
+                raise ValueError(f"{what} must be above 0: {seconds!r}")
+        self.name = name
+        self.cancel_on_loss = cancel_on_loss
+        self._namespace = namespace
+        self._hash_tag = hash_tag
+        self._settings = Settings(
+            name=name,
+            names=Names(namespace, name, hash_tag=hash_tag),
+            limit=limit,
+            ttl_s=ttl_s,
+            heartbeat_s=heartbeat_max_interval_s,
+            max_acquire_time_s=max_acquire_time_s,
+            shared_mailbox=hash_tag,
+            now=now,
+            clock=clock or SystemClock(),
+        )
+        self._source = Source(client)
+        self._keepers: dict[asyncio.AbstractEventLoop, Keeper] = {}
+        self._opening = threading.Lock()
+        self._scopes: dict[asyncio.Task[Any], list[Scope]] = {}
+
+    @property
+    def limit(self) -> int:
+        return self._settings.limit
+
+    # -- in and out ---------------------------------------------------------------------------
+
+    async def acquire(self) -> Acquisition:
+        """Wait for a slot. Raises TimeoutError, LimitMismatchError; cancelling leaves no trace."""
+        limit_s = self._settings.max_acquire_time_s
+        if limit_s is None:
+            return await self._keeper().acquire()
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._keeper().acquire()
+        except TimeoutError as error:
+            raise TimeoutError(f"semaphore {self.name!r}: no slot within {limit_s} s") from error
+
+    async def release(self, acquisition: Acquisition | str) -> bool:
+        """Give a slot back, by its id or as it is. Whether it was held until now.
+
+        It may be called twice. If it is cancelled, the slot is given back nevertheless; if the
+        server is away, it raises ClientError and goes on trying.
+        """
+        id = acquisition if isinstance(acquisition, str) else acquisition.id
+        return await self._keeper().release(id)
+
+    def cm(self, *, cancel_on_loss: bool | None = None) -> Scope:
+        """`async with semaphore.cm() as acquisition:`, once each."""
+        return Scope(self, self.cancel_on_loss if cancel_on_loss is None else cancel_on_loss)
+
+    async def __aenter__(self) -> Acquisition:
+        task = asyncio.current_task()
+        assert task is not None
+        scope = self.cm()
+        acquisition = await scope.__aenter__()
+        self._scopes.setdefault(task, []).append(scope)
+        return acquisition
+
+    async def __aexit__(self, *error: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        scopes = self._scopes[task]
+        scope = scopes.pop()
+        if not scopes:
+            del self._scopes[task]
+        await scope.__aexit__(*error)
+
+    # -- what it looks like -------------------------------------------------------------------
+
+    async def count(self) -> int:
+        """How many slots are taken."""
+        taken: int = await self._keeper().run(CARD)
+        return taken
+
+    async def locked(self) -> bool:
+        """Whether `acquire` would have to wait."""
+        taken, waiting, limit = await self._keeper().run(STATE)
+        return bool(waiting or taken >= (limit or self.limit))
+
+    async def resize(self, limit: int) -> None:
+        """Change the limit for everybody. Holders beyond a smaller one stay until they release."""
+        _check_limit(limit)
+        self._settings.limit = limit
+        await self._keeper().run(RESIZE)
+
+    async def stats(self, names: list[str] | None = None, limit: int = 100) -> list[SemaphoreStats]:
+        """Those semaphores of the namespace, or all that are in use; the most loaded come first."""
+        keeper = self._keeper()
+        if names is None:
+            match, prefix, suffix = match_all(self._namespace, hash_tag=self._hash_tag)
+            names = sorted(
+                {
+                    key.decode().removeprefix(prefix).removesuffix(suffix)
+                    async for key in keeper.commands.scan(match)
+                }
+            )
+        found = []
+        for name in names:
+            keys = Names(self._namespace, name, hash_tag=self._hash_tag).of(STATE)
+            taken, waiting, size = await keeper.run(STATE, keys)
+            if size:
+                found.append(SemaphoreStats(name, taken, waiting, size))
+        found.sort(key=lambda each: (-each.percent, -each.waiting, each.name))
+        return found[:limit]
+
+    # -- life ---------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End what this event loop does for the semaphore, and the client made for it.
+
+        Nothing is released. A semaphore on a client of yours needs no closing.
+        """
+        keeper = self._keepers.pop(asyncio.get_running_loop(), None)
+        if keeper is not None:
+            await keeper.close()
+            await self._source.close(keeper.commands)
+
+    def _keeper(self) -> Keeper:
+        loop = asyncio.get_running_loop()
+        keeper = self._keepers.get(loop)
+        return self._new_keeper(loop) if keeper is None else keeper
+
+    def _new_keeper(self, loop: asyncio.AbstractEventLoop) -> Keeper:
+        with self._opening:
+            for other in [other for other in self._keepers if other.is_closed()]:
+                del self._keepers[other]
+            commands = self._source.commands(is_first=not self._keepers)
+            keeper = self._keepers[loop] = Keeper(commands, self._settings)
+        return keeper
+
+
+class Lock(Semaphore):
+    """A semaphore of one."""
+
+    def __init__(self, client: Any, name: str, **options: Any) -> None:
+        super().__init__(client, name, 1, **options)
+
+
+def _check_limit(limit: int) -> None:
+    if type(limit) is not int or limit < 1:  # True is an int, too
+        raise ValueError(f"a limit is a whole number above 0: {limit!r}")
