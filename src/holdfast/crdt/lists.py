@@ -96,13 +96,15 @@ class List(Replicated):
 
     def pop_left(self, count: int = 1) -> Effect:
         """The values are `range(0, count - 1)`."""
-        if count == 1 and self._elements:
-            return (DELETE, (self._elements.first_key,))
+        if count == 1:
+            first = self._elements.first_key
+            return (DELETE, (first,) if first else ())
         return (DELETE, tuple(self._elements.keys(0, min(count, len(self)))))
 
     def pop_right(self, count: int = 1) -> Effect:
-        if count == 1 and self._elements:
-            return (DELETE, (self._elements.last_key,))
+        if count == 1:
+            last = self._elements.last_key
+            return (DELETE, (last,) if last else ())
         return (DELETE, tuple(self._elements.keys(max(len(self) - count, 0), len(self))))
 
     def remove(self, count: int, value: bytes) -> Effect:
@@ -126,11 +128,11 @@ class List(Replicated):
 
     def integrate(self, effect: Effect) -> list[Change]:
         kind = effect[0]
+        if kind == DELETE:
+            return self._delete(effect[1])
         if kind == INSERT:
             insert = self._elements.insert
             return [(at, (value, 0, 0), None) for at, value in effect[1] if insert(at, value)]
-        if kind == DELETE:
-            return self._delete(effect[1])
         if kind == SET:
             return self._set(*effect[1:])
         if kind == TRIM:
@@ -140,11 +142,13 @@ class List(Replicated):
         return self._delete_covered(effect[1], b"", b"")
 
     def _delete(self, keys: Iterable[bytes]) -> list[Change]:
+        delete, stamps = self._elements.delete, self._stamps
         changes: list[Change] = []
         for key in keys:
-            value = self._elements.delete(key)
+            value = delete(key)
             if value is not None:
-                changes.append((key, None, (value, *_unpack(self._stamps.pop(key, None)))))
+                stamp = stamps.pop(key, None) if stamps else None
+                changes.append((key, None, (value, *_unpack(stamp)) if stamp else (value, 0, 0)))
         return changes
 
     def _delete_covered(self, vector: Vector, first: bytes, last: bytes) -> list[Change]:

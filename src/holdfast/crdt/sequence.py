@@ -24,16 +24,14 @@ class Chunk(Generic[V]):
         self.values = values
 
 
-def _first(chunk: Chunk[V]) -> bytes:
-    return chunk.keys[0]
-
-
 class Sequence(Generic[V]):
-    """`_starts` has the running number of each chunk's first value, beginning anywhere, so that
-    coming and going at the ends changes none but the first. What happens in between makes them
-    wrong, and they are counted again when an index is next asked for."""
+    """`_bounds` has for each chunk but the first a key that is above all keys before the chunk, and
+    not above any in it; it stays when that key goes. `_starts` has the running number of each
+    chunk's first value, beginning anywhere, so that coming and going at the ends changes none but
+    the first. What happens in between makes them wrong, and they are counted again when an index
+    is next asked for."""
 
-    __slots__ = ("_chunks", "_is_counted", "_length", "_starts")
+    __slots__ = ("_bounds", "_chunks", "_is_counted", "_length", "_starts")
 
     def __init__(self, items: Iterable[tuple[bytes, V]] = ()) -> None:
         """The items are in order of their keys."""
@@ -43,6 +41,7 @@ class Sequence(Generic[V]):
         for at in range(0, len(pairs), CHUNK):
             part = pairs[at : at + CHUNK]
             self._chunks.append(Chunk([key for key, _ in part], [value for _, value in part]))
+        self._bounds = [chunk.keys[0] for chunk in self._chunks]
         self._starts = list(range(0, len(pairs), CHUNK))
         self._is_counted = True
 
@@ -79,6 +78,7 @@ class Sequence(Generic[V]):
         if not chunks or key > chunks[-1].keys[-1]:
             if not chunks or len(chunks[-1].keys) >= CHUNK:
                 self._starts.append(self._starts[0] + self._length if chunks else 0)
+                self._bounds.append(key)
                 chunks.append(Chunk([key], [value]))
             else:
                 chunks[-1].keys.append(key)
@@ -87,6 +87,8 @@ class Sequence(Generic[V]):
             self._starts[0] -= 1
             if len(chunks[0].keys) >= CHUNK:
                 self._starts.insert(1, self._starts[0] + 1)
+                self._bounds[0] = chunks[0].keys[0]
+                self._bounds.insert(0, b"")
                 chunks.insert(0, Chunk([key], [value]))
             else:
                 chunks[0].keys.insert(0, key)
@@ -108,6 +110,7 @@ class Sequence(Generic[V]):
         if len(keys) > CHUNK:
             half = len(keys) // 2
             self._chunks.insert(k + 1, Chunk(keys[half:], values[half:]))
+            self._bounds.insert(k + 1, keys[half])
             self._starts.insert(k + 1, 0)
             del keys[half:], values[half:]
         return True
@@ -131,7 +134,7 @@ class Sequence(Generic[V]):
         del chunk.keys[at]
         self._length -= 1
         if not chunk.keys:
-            del chunks[k], self._starts[k]
+            del chunks[k], self._bounds[k], self._starts[k]
         return value
 
     # -- by index -----------------------------------------------------------------------------
@@ -195,12 +198,12 @@ class Sequence(Generic[V]):
         return self._chunks[k], ordinal - self._starts[k]
 
     def _seek(self, key: bytes) -> tuple[int, int]:
-        """Where it is or belongs. There must be a chunk, and the key not be before it."""
-        k = bisect_right(self._chunks, key, key=_first) - 1
+        """Where it is or belongs. There must be a chunk."""
+        k = bisect_right(self._bounds, key, 1) - 1
         return k, bisect_left(self._chunks[k].keys, key)
 
     def _find(self, key: bytes) -> tuple[int, int] | None:
-        if not self._chunks or key < self._chunks[0].keys[0]:
+        if not self._chunks:
             return None
         k, at = self._seek(key)
         keys = self._chunks[k].keys
