@@ -6,9 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+import holdfast
 from holdfast.client.client import Client
-from holdfast.client.errors import RequestTimeoutError
-from tests.client.fakes import until
+from holdfast.client.errors import ClosedError, RequestTimeoutError
+from holdfast.client.factory import make_client
+from holdfast.client.options import parse_url
+from holdfast.clock import ManualClock
+from tests.client.fakes import FakeServer, turns, until
 
 Play = Callable[..., None]
 
@@ -129,3 +133,88 @@ def test_cancelled_callers_never_shift_replies(play: Play, rng: random.Random) -
         assert await client.ping() == "PONG"
 
     play(scenario)
+
+
+def test_closing_gives_back_what_was_popped_for_those_who_wait(
+    url: str, rng: random.Random
+) -> None:
+    """Elements are pushed while the client closes: each is returned to a reader, or still there."""
+    if url.startswith("memory"):
+        pytest.skip("its database ends with its client")
+
+    async def scenario() -> None:
+        async with holdfast.connect(url) as other:
+            for _ in range(25):
+                await one(other)
+
+    async def one(other: Client) -> None:
+        client = holdfast.connect(url)
+        await client.connect()
+        readers = [asyncio.create_task(client.blpop("q", timeout_s=0)) for _ in range(8)]
+        await jitter(rng)
+        pushes = [asyncio.create_task(other.rpush("q", n)) for n in range(8)]
+        await jitter(rng)
+        await client.close()
+        await asyncio.gather(*pushes)
+        got = []
+        for reply in await asyncio.gather(*readers, return_exceptions=True):
+            if isinstance(reply, tuple):
+                got.append(reply[1])
+            else:
+                assert isinstance(reply, ClosedError)
+        left = await other.lrange("q", 0, -1)
+        assert sorted(got + left) == [str(n) for n in range(8)]
+        await other.delete("q")
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_pop_ends_also_without_permission_to_unblock(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url) as admin:
+            rules = ("on", ">pw", "~*", "&*", "+@all", "-client|unblock")
+            await admin.exec("ACL", "SETUSER", "modest", *rules)
+            try:
+                async with holdfast.connect(redis_url.replace("://", "://modest:pw@")) as client:
+                    reader = asyncio.create_task(client.blpop("q", timeout_s=0))
+                    leased = client._caller._leased  # type: ignore[attr-defined]
+                    await until(lambda: any(c.pending[0] for c in leased))
+                    await client.ping()
+                    reader.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await reader
+                    assert not leased
+                    assert not client._caller._idle  # type: ignore[attr-defined]
+                    assert await client.ping() == "PONG"
+            finally:
+                await admin.exec("ACL", "DELUSER", "modest")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("hello", [b"+id\r\n:7", b"+proto\r\n:3"], ids=["id", "no id"])
+def test_a_cancelled_pop_waits_for_a_silent_server_only_so_long(
+    hello: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        server, clock = FakeServer(), ManualClock()
+        server.hello = b"%1\r\n" + hello + b"\r\n+OK\r\n+OK\r\n"
+        client = make_client(parse_url("redis://h"), dial=server.dial, clock=clock)
+        await client.connect()
+        reader = asyncio.create_task(client.blpop("q", timeout_s=0))
+        await turns(20)
+        assert server.link.commands() == [[b"BLPOP", b"q", b"0"]]
+        reader.cancel()
+        await turns()
+        if b"id" in hello:
+            assert server.links[0].commands() == [[b"CLIENT", b"UNBLOCK", b"7"]]
+            assert not reader.done()
+            clock.advance(5)  # the timeout of a request
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+        assert server.link.aborted
+        await client.close(0)
+        assert clock.pending_timers == 0
+
+    asyncio.run(scenario())
+    assert "could not be ended" in caplog.text

@@ -1,8 +1,7 @@
-"""Three real redis-servers as a cluster; and a sentinel that moves its master."""
+"""Three real redis-servers as a cluster."""
 
 import asyncio
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from holdfast.client.request import Request
 from holdfast.client.slots import slot_of
 from holdfast.client.state import State
 from tests.client.fakes import until
-from tests.harness import RedisServer, free_port, wait_until
+from tests.harness import wait_until
 from tests.harness.cluster import Nodes, meet, start_cluster, start_node
 
 
@@ -148,66 +147,5 @@ def test_a_server_that_is_no_cluster_says_so(redis_url: str) -> None:
     async def scenario() -> None:
         with pytest.raises(ConnectError, match="cluster support disabled"):
             await holdfast.connect(redis_url.replace("redis://", "redis+cluster://")).connect()
-
-    asyncio.run(scenario())
-
-
-# -- sentinel ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def sentinel(tmp_path: Path) -> Iterator[Callable[[RedisServer], RedisServer]]:
-    with ExitStack() as stack:
-
-        def start(master: RedisServer) -> RedisServer:
-            config = tmp_path / "sentinel.conf"
-            config.write_text(f"sentinel monitor main 127.0.0.1 {master.port} 1\n")
-            return stack.enter_context(Sentinel(tmp_path / "sentinel", config))
-
-        yield start
-
-
-class Sentinel(RedisServer):
-    _ready = re.compile(r"\+monitor master")
-
-    def __init__(self, folder: Path, config: Path) -> None:
-        super().__init__(folder)
-        self._config = config
-
-    def start(self) -> None:
-        self.port = free_port()
-        argv = ["redis-server", str(self._config), "--sentinel", "--port", str(self.port)]
-        assert self._spawn([*argv, "--bind", "127.0.0.1"])
-
-
-def test_sentinels_are_asked_again_after_a_failover(
-    tmp_path: Path, sentinel: Callable[[RedisServer], RedisServer]
-) -> None:
-    async def scenario(url: str, first: RedisServer, second: RedisServer, port: int) -> None:
-        async with holdfast.connect(url) as client:
-            await client.set("where", "first")
-            assert first.client().command("GET", "where") == b"$5\r\nfirst\r\n"
-            async with holdfast.connect(f"redis://127.0.0.1:{port}?protocol=2") as watcher:
-                await watcher.exec("SENTINEL", "REMOVE", "main")
-                await watcher.exec("SENTINEL", "MONITOR", "main", "127.0.0.1", second.port, 1)
-            first.kill()
-            await until(lambda: not client.is_connected)
-            await until(lambda: client.is_connected)
-            assert await client.get("where") == "second"
-
-    with RedisServer(tmp_path / "first") as first, RedisServer(tmp_path / "second") as second:
-        second.client().command("SET", "where", "second")
-        port = sentinel(first).port
-        url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{port}/main"
-        asyncio.run(scenario(url, first, second, port))
-
-
-def test_an_unknown_service(
-    tmp_path: Path, sentinel: Callable[[RedisServer], RedisServer], oracle: RedisServer
-) -> None:
-    async def scenario() -> None:
-        port = sentinel(oracle).port
-        with pytest.raises(ConnectError, match="does not know nobody"):
-            await holdfast.connect(f"redis+sentinel://127.0.0.1:{port}/nobody").connect()
 
     asyncio.run(scenario())

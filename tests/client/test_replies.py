@@ -118,6 +118,12 @@ def test_a_large_reply_in_many_pieces() -> None:
     "wire",
     [
         b"$%d\r\n" % (replies.MAX_BULK_BYTES + 1) + b"x" * (300 << 10),
+        b"=%d\r\n" % (replies.MAX_BULK_BYTES + 1),
+        b"$99999999999999999999\r\n",
+        b"*2\r\n:1\r\n$%d\r\n" % (replies.MAX_BULK_BYTES + 1),
+        b"+" + b"x" * (replies.MAX_LINE_BYTES + 1) + b"\r\n",
+        b"-" + b"x" * (replies.MAX_LINE_BYTES + 1) + b"\r\n",
+        b"*2\r\n:1\r\n+" + b"x" * (replies.MAX_LINE_BYTES + 1) + b"\r\n",
         b"*%d\r\n" % (replies.MAX_ELEMENTS + 1),
         b"~%d\r\n" % (replies.MAX_ELEMENTS + 1),
         b">%d\r\n" % (replies.MAX_ELEMENTS + 1),
@@ -145,6 +151,39 @@ def test_oversize_and_malformed_input_is_a_protocol_error(wire: bytes) -> None:
         parse(wire, b"+OK\r\n" * 20)
     with pytest.raises(ProtocolError):
         parse(b":1\r\n" + wire, b"+OK\r\n" * 20)
+
+
+def test_what_is_as_large_as_allowed_is_read() -> None:
+    line = b"x" * (replies.MAX_LINE_BYTES - 1)
+    assert parse(b"+" + line + b"\r\n:1\r\n") == [line, 1]
+    text = b"y" * (3 * replies.MAX_LINE_BYTES)  # a bulk string is no line
+    wire = b"$%d\r\n%b\r\n" % (len(text), text)
+    assert parse(b":1\r\n" + wire + wire + b":2\r\n") == [1, text, text, 2]
+    assert parse(*(wire[n : n + 5000] for n in range(0, len(wire), 5000)), b":3\r\n") == [text, 3]
+
+
+@pytest.mark.parametrize("step", [1000, 4096, 65536])
+@pytest.mark.parametrize("start", [b"+", b"-ERR ", b"*3\r\n:1\r\n+", b":1\r\n(", b"%1\r\n+"])
+def test_a_line_without_an_end_is_given_up_in_time(start: bytes, step: int) -> None:
+    parser = ReplyParser()
+    parser.feed(start)
+    fed = 0
+    with pytest.raises(ProtocolError):
+        while fed < 1 << 20:
+            parser.feed(b"1" * step)
+            fed += step
+    assert fed <= replies.MAX_LINE_BYTES + step
+
+
+@pytest.mark.parametrize("before", [b"", b":1\r\n", b"*2\r\n+a\r\n", b"%1\r\n+a\r\n"])
+def test_a_bulk_string_that_is_too_large_is_given_up_at_its_header(before: bytes) -> None:
+    header = b"$%d\r\n" % (replies.MAX_BULK_BYTES + 1)
+    with pytest.raises(ProtocolError, match="536870913 bytes"):
+        parse(before + header)
+    with pytest.raises(ProtocolError, match="536870913 bytes"):
+        parse(before + header[:5], header[5:])
+    parser = ReplyParser()
+    parser.feed(before + b"$%d\r\n" % replies.MAX_BULK_BYTES)  # just allowed
 
 
 def test_noise_raises_nothing_but_protocol_errors(rng: random.Random) -> None:

@@ -186,6 +186,7 @@ class Cluster:
                 address = self._slots[slot]
             if address is None:
                 raise ConnectError("no node of the cluster is known")
+            connection.reached = address
             return await dialer(self._at(address), self.clock)(factory)
 
         connection = self._connection(replace(self.options, cache_keys=0), dial)

@@ -61,6 +61,7 @@ class Connection:
         self.is_subscriber = False  # while what comes over it are messages, not replies
         self.generation = 0  # how often it has opened
         self.attempts = 0  # to reconnect, since it was last open
+        self.reached: object = None  # the node, where the dial decides which
         self.on_push: Callable[[Any], None] = _drop
         self.on_open: Callable[[], None] | None = None  # before queued requests are sent
         self.on_state: Callable[[State], None] | None = None

@@ -6,7 +6,6 @@ has its slot, and follows the slot when it moves.
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -37,7 +36,7 @@ class PubSub:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._feed = Feed(caller.new_connection(), self)
-        self._shards: dict[Hashable, Feed] = {}
+        self._shards: list[Feed] = []
         self._homes: dict[str, Feed] = {}  # of sharded channels
         self._moving: set[asyncio.Task[None]] = set()
         self._messages: deque[Message] = deque()
@@ -60,9 +59,12 @@ class PubSub:
     async def close(self) -> None:
         for task in self._moving:
             task.cancel()
-        for feed in (self._feed, *self._shards.values()):
-            await feed.connection.close(0)
+        feeds = [self._feed, *self._shards]
+        for feed in feeds:
+            feed.connection.abandon()
         self.on_closed()
+        for feed in feeds:
+            await feed.connection.close(0)
 
     async def subscribe(self, *channels: str) -> None:
         """Returns when the server has confirmed all of them."""
@@ -180,15 +182,18 @@ class PubSub:
         if shard is None:
             return self._feed
         node, slot = shard
-        feed = self._shards.get(node)
-        if feed is None:
-            feed = self._shards[node] = Feed(self._caller.new_connection(slot), self)
-            try:
-                await feed.connection.connect()
-            except BaseException:
-                del self._shards[node]
-                feed.connection.abandon()
-                raise
+        for feed in self._shards:
+            if feed.connection.reached == node:
+                return feed
+        feed = Feed(self._caller.new_connection(slot), self)
+        feed.connection.reached = node
+        self._shards.append(feed)
+        try:
+            await feed.connection.connect()
+        except BaseException:
+            self._shards.remove(feed)
+            feed.connection.abandon()
+            raise
         return feed
 
     async def _follow(self, channel: str) -> None:

@@ -2,10 +2,10 @@
 
 There are two readers. `_Exact` defines what a reply is: incremental, right at every byte, and
 bounded. hiredis is several times as quick, but it reserves memory for as many elements as it is
-told, takes an attribute for a reply, keeps the last of two equal keys of a map, and knows no bulk
-errors. So it gets the bytes that have none of these, and `_Exact` the rest. hiredis is laxer in
-two ways that do no harm: it does not look at the two bytes after a bulk string, and it takes a
-line of any length if it comes in one piece.
+told, takes an attribute for a reply, keeps the last of two equal keys of a map, knows no bulk
+errors and no limits. So it gets the bytes that have none of these, and `_Exact` the rest: what is
+too large is noticed when its header comes, or when a line is too long by one read. hiredis is
+laxer in one way that does no harm: it does not look at the two bytes after a bulk string.
 
 | on the wire | here |
 |---|---|
@@ -34,7 +34,7 @@ MAX_LINE_BYTES = 64 << 10
 MAX_DEPTH = 128
 
 # Bytes of an unfinished reply that hiredis may hold before `_Exact` takes over.
-_MAX_HELD_BYTES = 256 << 10
+_MAX_HELD_BYTES = MAX_LINE_BYTES
 
 Push = hiredis.PushNotification
 _MISSING: Final = object()
@@ -67,7 +67,7 @@ class ReplyParser:
             if len(data) > _MAX_HELD_BYTES or _is_risky(data[max(0, len(held) - 32) :]):
                 return self._hand_over(data)
             fed = data[len(held) :]
-        elif data[0] in _RISKY_FIRST or _is_risky(data):
+        elif data[0] in _RISKY_FIRST or _is_risky(data) or _has_long_line(data):
             replies = _read_map_first(data)
             return self._hand_over(data) if replies is None else replies
         else:
@@ -89,6 +89,8 @@ class ReplyParser:
                 self._replay(data)
         except (hiredis.HiredisError, TypeError) as error:  # TypeError: a map's key is a list
             raise ProtocolError(str(error)) from None
+        if _LONG_BULK(data) is not None:
+            return self._hand_over(data)
         self._held = data
         self._count += len(replies)
         return replies
@@ -154,6 +156,15 @@ def _is_risky(data: bytes) -> bool:
         or (0x7E in data and _MANY_TILDE(data) is not None)
         or (0x3E in data and _MANY_GREATER(data) is not None)
     )
+
+
+# A bulk string that must be looked at before it is there: it is always the last, unfinished one.
+_LONG_BULK = re.compile(rb"[$=][0-9]{9}").search
+
+
+def _has_long_line(data: bytes) -> bool:
+    """Whether a line might be too long; it might also be a part of a bulk string."""
+    return len(data) > MAX_LINE_BYTES and max(map(len, data.split(b"\r\n"))) > MAX_LINE_BYTES
 
 
 # Announced elements for which hiredis would reserve memory before it has seen one. Three

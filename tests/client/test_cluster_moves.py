@@ -1,0 +1,223 @@
+"""A cluster whose slots move while they are used: pops, transactions, messages, scans, caching."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+import holdfast
+from holdfast.client.client import Client
+from holdfast.client.cluster import Cluster
+from holdfast.client.errors import ServerError
+from holdfast.client.slots import slot_of
+from tests.client.fakes import turns, until
+from tests.harness.cluster import Nodes, start_cluster
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with ExitStack() as stack:
+        yield start_cluster(stack, tmp_path_factory.mktemp("cluster"))
+
+
+def cluster_of(client: Client) -> Cluster:
+    assert isinstance(client._caller, Cluster)
+    return client._caller
+
+
+def begin_move(nodes: Nodes, name: str) -> tuple[int, int]:
+    """A slot without keys is about to go to the next node."""
+    slot = slot_of(name)
+    source = nodes.owner(slot)
+    target = (source + 1) % 3
+    there, here = nodes.servers[target], nodes.servers[source]
+    nodes.ask(there, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodes.ids[source])
+    nodes.ask(here, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodes.ids[target])
+    return slot, target
+
+
+def move(nodes: Nodes, name: str) -> None:
+    slot, target = begin_move(nodes, name)
+    end_move(nodes, slot, target)
+
+
+def end_move(nodes: Nodes, slot: int, target: int) -> None:
+    for n in (target, (target + 2) % 3, (target + 1) % 3):
+        nodes.ask(nodes.servers[n], "CLUSTER", "SETSLOT", slot, "NODE", nodes.ids[target])
+
+
+def misdirect(client: Client, name: str) -> None:
+    """Let a client believe that another node has a slot."""
+    slots = cluster_of(client)._slots
+    right = slots[slot_of(name)]
+    slots[slot_of(name)] = next(address for address in slots if address != right)
+
+
+async def waiting_in_pop(client: Client, name: str) -> asyncio.Task[tuple[str, str] | None]:
+    task = asyncio.create_task(client.blpop(name, timeout_s=0))
+    owners = cluster_of(client)._owners
+    await until(lambda: any(connection.pending[0] for connection in owners))
+    await turns()
+    return task
+
+
+def test_a_pop_follows_to_where_its_key_is(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            misdirect(client, "pop:stale")
+            popping = await waiting_in_pop(client, "pop:stale")
+            await client.rpush("pop:stale", "x")
+            assert await popping == ("pop:stale", "x")
+
+    asyncio.run(scenario())
+
+
+def test_a_pop_follows_a_slot_that_moves_while_it_waits(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with (
+            holdfast.connect(nodes.url) as client,
+            holdfast.connect(nodes.url) as other,
+        ):
+            popping = await waiting_in_pop(client, "pop:moves")
+            await asyncio.to_thread(move, nodes, "pop:moves")
+            await other.rpush("pop:moves", "x")
+            assert await popping == ("pop:moves", "x")
+            # And a cancelled one is ended where it waits now.
+            popping = await waiting_in_pop(client, "pop:moves")
+            popping.cancel()
+            await asyncio.gather(popping, return_exceptions=True)
+            await other.rpush("pop:moves", "y")
+            assert await other.lrange("pop:moves", 0, -1) == ["y"]
+
+    asyncio.run(scenario())
+
+
+def test_a_pop_asks_where_a_slot_is_moving_to(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        slot, target = await asyncio.to_thread(begin_move, nodes, "pop:asks")
+        try:
+            async with holdfast.connect(nodes.url) as client:
+                await client.rpush("pop:asks", "x")
+                assert await client.blpop("pop:asks", timeout_s=0) == ("pop:asks", "x")
+        finally:
+            await asyncio.to_thread(end_move, nodes, slot, target)
+
+    asyncio.run(scenario())
+
+
+def test_transactions_follow(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            misdirect(client, "tx")
+            commit = client.transaction().add("SET", "tx", 1).add("INCR", "tx").commit((bool, int))
+            assert await commit == [True, 2]
+            misdirect(client, "tx")
+            async with client.transaction("tx") as tx:
+                value = await tx.exec("GET", "tx", into=int)
+                assert await tx.add("SET", "tx", value * 10).commit() == [b"OK"]
+            assert await client.get("tx") == "20"
+            with pytest.raises(ServerError, match="EXECABORT") as caught:
+                await client.transaction().add("SET", "tx", 1).add("SET", "elsewhere", 1).commit()
+            assert isinstance(caught.value.__cause__, ServerError)
+            assert not cluster_of(client)._owners
+
+    asyncio.run(scenario())
+
+
+def test_scan_iter_goes_through_all_masters(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            for n in range(60):
+                await client.set(f"scan:{n}", n)
+            found = [key async for key in client.scan_iter("scan:*", count=7)]
+            assert sorted(found) == sorted(f"scan:{n}" for n in range(60))
+
+    asyncio.run(scenario())
+
+
+def test_what_is_cached_is_forgotten_by_whichever_node_has_it(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with (
+            holdfast.connect(nodes.url, cache_keys=100) as client,
+            holdfast.connect(nodes.url) as other,
+        ):
+            cache = client._cache
+            assert cache is not None
+            names = [f"cache:{n}" for n in range(12)]
+            assert {nodes.owner(slot_of(name)) for name in names} == {0, 1, 2}
+            for name in names:
+                await other.set(name, "old")
+            for _ in range(2):  # nodes that are connected meanwhile forget the first ones
+                for name in names:
+                    await client.get(name)
+            hits = cache.hits
+            assert [await client.get(name) for name in names] == ["old"] * 12
+            assert cache.hits == hits + 12
+            for name in names:
+                await other.set(name, "new")
+                await until(lambda name=name: name.encode() not in cache._replies)  # type: ignore[misc]
+                assert await client.get(name) == "new"
+
+    asyncio.run(scenario())
+
+
+def test_sharded_channels_are_heard_at_their_nodes_and_followed(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        names = [f"shard:{n}" for n in range(6)]
+        assert {nodes.owner(slot_of(name)) for name in names} == {0, 1, 2}
+        async with (
+            holdfast.connect(nodes.url) as client,
+            client.pubsub() as pubsub,
+        ):
+            misdirect(client, names[0])
+            await pubsub.ssubscribe(*names)
+            for name in names:
+                assert await client.exec("SPUBLISH", name, "1", into=int) == 1
+                message = await anext(pubsub)
+                assert (message.channel, message.text) == (name, "1")
+            before = pubsub.losses
+            await asyncio.to_thread(move, nodes, names[1])
+            await until(lambda: pubsub.losses > before and not pubsub._moving)
+            assert await client.exec("SPUBLISH", names[1], "2", into=int) == 1
+            assert (await anext(pubsub)).text == "2"
+            await pubsub.sunsubscribe()
+            for name in names:
+                assert await client.exec("SPUBLISH", name, "3", into=int) == 0
+
+    asyncio.run(scenario())
+
+
+def test_messages_of_a_cluster_survive_a_lost_connection(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client, client.pubsub() as pubsub:
+            await pubsub.subscribe("news")
+            await pubsub.ssubscribe("lost:shard")
+            for server in nodes.servers:
+                await asyncio.to_thread(nodes.ask, server, "CLIENT", "KILL", "TYPE", "pubsub")
+            await until(lambda: pubsub.losses == 2)
+            await pubsub.subscribe("confirmed after the others")
+            await pubsub.ssubscribe("lost:shard")
+            await client.publish("news", "1")
+            assert (await anext(pubsub)).text == "1"
+            assert await client.exec("SPUBLISH", "lost:shard", "2", into=int) == 1
+            assert (await anext(pubsub)).text == "2"
+
+    asyncio.run(scenario())
+
+
+def test_a_closed_cluster_stays_closed_and_a_dropped_one_warns(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        client = holdfast.connect(nodes.url)
+        async with client:
+            assert await client.ping() == "PONG"
+        with pytest.raises(holdfast.HoldfastError, match="closed"):
+            await client.connect()
+        clients = [holdfast.connect(nodes.url)]
+        await clients[0].connect()
+        with pytest.warns(ResourceWarning, match=r"unclosed client of 127\.0\.0\.1:\d+,"):
+            clients.clear()
+        await turns()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())
