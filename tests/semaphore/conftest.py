@@ -11,6 +11,9 @@ import redis.asyncio
 import valkey.asyncio
 
 import holdfast
+from holdfast.client.backends import commands_of
+from holdfast.clock import ManualClock
+from holdfast.semaphore import Semaphore
 from tests.harness import RawClient
 from tests.harness.cluster import Nodes, start_cluster
 
@@ -98,3 +101,50 @@ def any_place(request: pytest.FixtureRequest) -> Place:
 @pytest.fixture
 def redis_place(request: pytest.FixtureRequest) -> Place:
     return place_of(request, "redis")
+
+
+class World:
+    """Time that only the test moves: the server's, as the scripts are told, and the process's."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+
+    def semaphore(self, client: Any, limit: int = 1, **options: Any) -> Semaphore:
+        now = options.pop("now", lambda: self.clock.now_us() / 1e6)
+        name = options.pop("name", "s")
+        return Semaphore(client, name, limit, now=now, clock=self.clock, **options)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def keys_of(client: Any) -> set[str]:
+    """What is there, but for the last fencing token, which is kept for an hour."""
+    keys = {key.decode() async for key in commands_of(client).scan("*")}
+    return {key for key in keys if ":semaphore_token:" not in key}
+
+
+async def eventually(look: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    """Until it is so at the server; pytest's timeout is the limit."""
+    while not await look():  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.001)
+
+
+async def waiting(semaphore: Semaphore, count: int = 1) -> None:
+    """Until that many wait."""
+
+    async def look() -> bool:
+        return (await semaphore.stats([semaphore.name]))[0].waiting == count
+
+    await eventually(look)
+
+
+async def taken(semaphore: Semaphore, count: int) -> None:
+    """Until that many hold."""
+
+    async def look() -> bool:
+        return await semaphore.count() == count
+
+    await eventually(look)

@@ -36,6 +36,8 @@ class ForeignCommands(Scripted):
         self._failures = (*(getattr(self._errors, name) for name in names), OSError)
         self._slice_s = min(_SLICE_S, _socket_timeout_s(client) / 2)
         self._background: set[asyncio.Task[Any]] = set()
+        self._is_initialized = False
+        self._initializing = asyncio.Lock()
         self._left: set[asyncio.Task[Any]] = set()  # calls whose callers did not stay
 
     async def call(self, command: str, *args: Value) -> Any:
@@ -59,6 +61,8 @@ class ForeignCommands(Scripted):
     async def _call(self, command: str, *args: Value) -> Any:
         errors = self._errors
         try:
+            if not self._is_initialized:
+                await self._initialize()
             return _as_bytes(await self._client.execute_command(command, *args))
         except errors.NoScriptError as error:
             raise ServerError(f"NOSCRIPT {error}") from error
@@ -68,6 +72,13 @@ class ForeignCommands(Scripted):
             raise RequestTimeoutError(str(error), may_have_executed=True) from error
         except self._failures as error:
             raise ConnectionLostError(str(error), may_have_executed=True) from error
+
+    async def _initialize(self) -> None:
+        """A cluster's client fails when its first calls come at the same time."""
+        async with self._initializing:
+            if not self._is_initialized:
+                await self._client.initialize()
+                self._is_initialized = True
 
     async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
         now_s = self._clock.monotonic_s

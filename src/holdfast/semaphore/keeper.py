@@ -306,13 +306,16 @@ class Keeper:
         return task
 
     async def close(self) -> None:
-        """Stop listening and tending. What is being released is waited for."""
+        """Stop listening and tending. What is being released is waited for, but not for long."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for listener in self._listeners.values():
             listener.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        if self._background:
+            _, pending = await asyncio.wait(self._background, timeout=_CLEAN_UP_S)
+            for task in pending:
+                task.cancel()
 
 
 def is_passing(error: Exception) -> bool:
