@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, final
 
 from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
@@ -75,6 +75,7 @@ class Limits(Protocol):
     zset_max_listpack_value: int
 
 
+@final
 @dataclass(slots=True)
 class Block:
     """Instead of a reply: wait until one of these keys holds a `value_type`, then ask again."""

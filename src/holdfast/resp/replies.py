@@ -113,9 +113,12 @@ def _error(error: CommandError) -> bytes:
     return b"-%b\r\n" % error.message.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
-def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
+Writers: TypeAlias = dict[type, Callable[[Any], bytes]]
+
+
+def _writers(resp3: bool) -> Writers:
     """Each type's way to the wire in one version of the protocol; types decide, not values."""
-    writers: dict[type, Callable[[Any], bytes]] = {}
+    writers: Writers = {}
 
     def array(mark: bytes) -> Callable[[list[Reply]], bytes]:
         header = mark + b"%d\r\n%b"
@@ -177,11 +180,19 @@ def _encoder(resp3: bool) -> Callable[[Reply], bytes]:
             Verbatim: _bulk,
             BigNumber: lambda number: _bulk(b"%d" % number),
         }
-    return lambda reply: writers[type(reply)](reply)
+    return writers
 
 
-encode2: Final = _encoder(resp3=False)
-encode3: Final = _encoder(resp3=True)
+WRITERS2: Final = _writers(resp3=False)
+WRITERS3: Final = _writers(resp3=True)
+
+
+def encode2(reply: Reply) -> bytes:
+    return WRITERS2[type(reply)](reply)
+
+
+def encode3(reply: Reply) -> bytes:
+    return WRITERS3[type(reply)](reply)
 
 
 def encode(reply: Reply, resp3: bool) -> bytes:

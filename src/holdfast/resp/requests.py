@@ -65,6 +65,7 @@ _MANY_ARGS = re.compile(rb"\*[0-9]{3}").search  # a class of bytes in front is t
 _ARG_COUNTS = re.compile(rb"\*([0-9]{1,10})").findall
 _SHORTEST_ARG = len(b"$0\r\n\r\n")
 _PLAIN_MAX_BYTES = 256 * 1024
+_SINGLE_MAX_BYTES = 256  # more is probably several commands
 _PLAIN_MAX_ARGS = _PLAIN_MAX_BYTES // _SHORTEST_ARG
 
 _PLUS, _EQUALS, _PAREN, _TILDE, _PIPE, _GREATER = b"+=(~|>"  # one int is found 5 times faster
@@ -103,7 +104,14 @@ class RequestParser:
         if self.error is not None:
             return []
         commands: list[list[bytes]] = []
-        if self._buffer or self._missing_args:
+        if not (self._buffer or self._missing_args):
+            # A client that waits for each reply sends one command, seldom with line ends in it.
+            # Whether this is one shows when it is written again; 0.8 µs instead of 1.3.
+            if len(data) <= _SINGLE_MAX_BYTES and self.authenticated:
+                argv = data.split(b"\r\n")[2::2]
+                if argv and _pack(tuple(argv)) == data:
+                    return [argv]
+        else:
             self._buffer += data
             if not self._parse(commands, once=True):
                 return commands

@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
             while parser.held and not session.closing:  # behind an AUTH
                 parser.authenticated = not session.gate & NEEDS_AUTH
                 engine.receive(session, parser.feed(b""))
-        if session.is_waiting:
+        if session.waiter is not None or session.parked:
             # Commands behind one that waits are kept; a client cannot pile them up for ever.
             self._waiting_bytes += len(data)
             if self._waiting_bytes > parser.max_buffered:
@@ -178,7 +178,6 @@ class Connection(asyncio.Protocol):
                 transport.writelines(replies)
             else:
                 transport.write(b"".join(replies))
-        self._engine.meter.output_bytes += nbytes
         session = self.session
         session.delivered(nbytes, transport.get_write_buffer_size())
         if session.closing and not session.out:

@@ -13,7 +13,7 @@ from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock
 from holdfast.commands.context import Block, Limits, Result
 from holdfast.commands.table import TABLE, Command
-from holdfast.errors import CommandError, ConfigError, StorageError
+from holdfast.errors import OUT_OF_MEMORY, CommandError, ConfigError, StorageError
 from holdfast.resp import QUEUED, Reply
 from holdfast.server import settings
 from holdfast.server.config import Config
@@ -49,7 +49,6 @@ log = logging.getLogger(__name__)
 NO_AUTH = CommandError("NOAUTH Authentication required.")
 INTERNAL = CommandError("ERR internal error, see the server's log")
 NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
-OUT_OF_MEMORY = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
 NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
 # What a client may say in RESP2 while it listens: a reply must not look like a message.
 WHILE_SUBSCRIBED = frozenset(
@@ -114,7 +113,7 @@ class Engine:
         self.meter = Meter(self.clock)
         self.saving = Saving(store, self.turn, self.clock)
         self.slowlog = SlowLog(self.config.slowlog_max_len)
-        self.slow_ns = 0  # see settings.py
+        self.slow_ns = self.slowlog_ns = 0  # see settings.py
         self.deletion: Deletion | None = None  # what keeps memory below maxmemory, likewise
         self.is_out_of_memory = False  # was, before the command that runs
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
@@ -184,17 +183,18 @@ class Engine:
 
     def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
         """Run commands in order; those behind one that waits, wait."""
-        if self.scripts.running is None:  # else time stands still, as in Redis
-            self.refresh_clock()
-        self.turn.schedule()
-        backlog = session.backlog
-        if backlog or session.is_waiting:
-            backlog.extend(argvs)
+        turn = self.turn
+        if len(argvs) > 1 or not turn.is_scheduled:  # one command is as quick as the clock
+            if self.scripts.running is None:  # else time stands still, as in Redis
+                self.refresh_clock()
+            turn.schedule()
+        if session.backlog or session.is_waiting:
+            session.backlog.extend(argvs)
             return
-        for number, argv in enumerate(argvs):
+        for number, argv in enumerate(argvs, 1):
             self.execute(session, argv)
             if session.waiter is not None or session.parked:
-                backlog.extend(argvs[number + 1 :])
+                session.backlog.extend(argvs[number:])
                 return
             if session.closing:
                 return
@@ -226,7 +226,7 @@ class Engine:
         result: Reply | Block
         try:
             result = command.handler(session, argv)
-            if isinstance(result, Block):
+            if type(result) is Block:
                 self._block(session, command, argv, result)
         except CommandError as error:
             result = error.with_traceback(None)  # see CommandError
@@ -239,9 +239,8 @@ class Engine:
         stats.calls += 1
         stats.ns += elapsed_ns
         if elapsed_ns >= self.slow_ns:
-            self._log_slow(session, command, argv, elapsed_ns)
-        session.total_commands += 1
-        if not isinstance(result, Block):
+            self._was_slow(session, command, argv, elapsed_ns)
+        if type(result) is not Block:
             if session.reply_mode == REPLIES_ON:
                 session.send(result)
             else:
@@ -296,7 +295,7 @@ class Engine:
         finally:
             elapsed_ns = perf_counter_ns() - started_ns
             stats.ns += elapsed_ns
-            if elapsed_ns >= self.slow_ns:
+            if elapsed_ns >= self.slowlog_ns:
                 self._log_slow(session, command, argv, elapsed_ns)
 
     def _broke(self, command: Command, error: Exception) -> CommandError:
@@ -311,6 +310,15 @@ class Engine:
         self.turn.fail(StorageError(f"cannot read the tables: {error}"))
         assert self.failure is not None
         return self.failure
+
+    def _was_slow(
+        self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int
+    ) -> None:
+        """So much time has passed that the rest of the turn must hear of it."""
+        if self.scripts.running is None:
+            self.refresh_clock()
+        if elapsed_ns >= self.slowlog_ns:
+            self._log_slow(session, command, argv, elapsed_ns)
 
     def _log_slow(
         self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int

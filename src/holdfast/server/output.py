@@ -7,7 +7,7 @@ asks for more than `client-output-buffer-limit` is cut off before the turn ends,
 import sys
 from typing import TYPE_CHECKING
 
-from holdfast.resp import Pairs, Push, Reply, SetReply, Several
+from holdfast.resp import WRITERS2, WRITERS3, Pairs, Push, Reply, SetReply, Several
 from holdfast.server.config_kinds import BufferLimit
 from holdfast.server.session import Session
 from holdfast.server.unasked import NOTHING
@@ -33,25 +33,30 @@ def weight(reply: Reply) -> int:
 
 
 class WireSession(Session):
-    __slots__ = ("_connection", "_hard_bytes", "_soft_since_s", "held_bytes", "room")
+    __slots__ = ("_connection", "_hard_bytes", "_soft_since_s", "held_bytes", "room", "writers")
 
     def __init__(
         self, engine: "Engine", connection: "Connection", address: str, local_address: str
     ) -> None:
         super().__init__(engine, connection, address, local_address)
         self._connection = connection
+        self.writers = WRITERS2
         self.held_bytes = 0  # produced, and not yet given to the socket
         self._soft_since_s: float | None = None
         self.limits_changed()
 
+    def use_protocol(self, version: int) -> None:
+        super().use_protocol(version)
+        self.writers = WRITERS3 if version == 3 else WRITERS2
+
     def send(self, value: Reply) -> None:
         kind = type(value)
-        if kind is not bytes and kind in _COMPOUND and self._is_too_much(value):
+        if kind in _COMPOUND and self._is_too_much(value):
             return
         out = self.out
         if not out:
             self.engine.turn.add(self)
-        data = self.encode(value)
+        data = self.writers[kind](value)
         out.append(data)
         self.held_bytes = held_bytes = self.held_bytes + len(data)
         if held_bytes > self.room:
@@ -86,9 +91,12 @@ class WireSession(Session):
     def delivered(self, nbytes: int, unsent_bytes: int) -> None:
         """So much was given to the socket, which has not sent so much."""
         self.held_bytes = self.held_bytes - nbytes if self.out else 0
-        self.last_active_s = self.engine.now_s
+        engine = self.engine
+        self.last_active_s = engine.now_s
+        engine.meter.output_bytes += nbytes
         self.room = self._hard_bytes - unsent_bytes
-        if self.room < 0 or (unsent_bytes and self._is_slow(unsent_bytes)):
+        # Only what was there before this can have been there for too long.
+        if self.room < 0 or (unsent_bytes > nbytes and self._is_slow(unsent_bytes)):
             self.abort()
 
     def _is_slow(self, unsent_bytes: int) -> bool:

@@ -65,7 +65,6 @@ class Session(Context):
         "parked",
         "reply_mode",
         "sink",
-        "total_commands",
         "user",
         "waiter",
         "watch_broken",
@@ -103,7 +102,6 @@ class Session(Context):
         self.is_local = True
         self.created_s = self.last_active_s = engine.clock.monotonic_s()
         self.last_command = ""
-        self.total_commands = 0
 
     @property
     def is_waiting(self) -> bool:

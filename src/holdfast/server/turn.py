@@ -78,7 +78,7 @@ class Turn:
         self._store = store
         self._always = appendfsync == "always"
         self._sessions: list[Session] = []  # with output since the last batch
-        self._scheduled = False
+        self.is_scheduled = False
         self._in_flight = False  # the flusher is busy
         self._holding = False  # … and nothing may be committed or leave until it is back
         self._unsynced = False
@@ -141,7 +141,7 @@ class Turn:
 
     def add(self, session: "Session") -> None:
         self._sessions.append(session)
-        if not self._scheduled:
+        if not self.is_scheduled:
             self.schedule()
 
     def end_early(self) -> Batch:
@@ -165,14 +165,14 @@ class Turn:
         return out
 
     def schedule(self) -> None:
-        if not self._scheduled and self._loop is not None:
-            self._scheduled = True
+        if not self.is_scheduled and self._loop is not None:
+            self.is_scheduled = True
             self._loop.call_soon(self.end)
 
     # -- its end ------------------------------------------------------------------------------
 
     def end(self) -> None:
-        self._scheduled = False
+        self.is_scheduled = False
         self.before_end()
         waits_for_disk = self._always or self.must_sync
         if not (self._holding or (waits_for_disk and self._in_flight)):  # else see `_synced`
