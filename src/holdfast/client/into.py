@@ -2,6 +2,7 @@
 
 from abc import ABC
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import chain
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -55,24 +56,39 @@ def flat_reversed(pairs: Scores) -> tuple[Value, ...]:
 class Converters(ABC, Generic[V]):
     """The converters that depend on what values are."""
 
+    _value: Made[V]
+    _value_or_none: Made[V | None]
+    _values: Made[list[V]]
+    _values_or_none: Made[list[V] | None]
+    _values_with_none: Made[list[V | None]]
+    _mapping: Made[dict[str, V]]
+    _set: Made[set[V]]
+    _key_value: Made[tuple[str, V] | None]
+    _key_value_score: Made[tuple[str, V, float] | None]
+    _entries: Made[list[tuple[str, dict[str, V]]]]
+    _scored: Made[list[tuple[V, float]]]
+
     def __init__(self, value: type[V]) -> None:
         of: Any = value  # a type that only exists at run time
-        self._value: Made[V] = converter(of)
-        self._value_or_none: Made[V | None] = converter(of | None)
-        self._values: Made[list[V]] = converter(list[of])
-        self._values_or_none: Made[list[V] | None] = converter(list[of] | None)
-        self._values_with_none: Made[list[V | None]] = converter(list[of | None])
-        self._mapping: Made[dict[str, V]] = converter(dict[str, of])
-        self._set: Made[set[V]] = converter(set[of])
-        self._key_value: Made[tuple[str, V] | None] = converter(tuple[str, of] | None)
-        self._key_value_score: Made[tuple[str, V, float] | None] = converter(
-            tuple[str, of, float] | None
-        )
-        self._entries: Made[list[tuple[str, dict[str, V]]]] = converter(
-            list[tuple[str, dict[str, of]]]
-        )
-        pairs: Made[list[tuple[V, float]]] = converter(list[tuple[of, float]])
-        self._scored: Made[list[tuple[V, float]]] = lambda reply: pairs(_in_pairs(reply))
+        vars(self).update(_made_for(of))
+
+
+@cache
+def _made_for(of: Any) -> dict[str, Made[Any]]:
+    pairs = converter(list[tuple[of, float]])
+    return {
+        "_value": converter(of),
+        "_value_or_none": converter(of | None),
+        "_values": converter(list[of]),
+        "_values_or_none": converter(list[of] | None),
+        "_values_with_none": converter(list[of | None]),
+        "_mapping": converter(dict[str, of]),
+        "_set": converter(set[of]),
+        "_key_value": converter(tuple[str, of] | None),
+        "_key_value_score": converter(tuple[str, of, float] | None),
+        "_entries": converter(list[tuple[str, dict[str, of]]]),
+        "_scored": lambda reply: pairs(_in_pairs(reply)),
+    }
 
 
 def _in_pairs(reply: Any) -> Any:
