@@ -6,12 +6,11 @@ How to read the table: docs/performance.md.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,80 +19,23 @@ from statistics import median
 from bench.common import (
     ROOT,
     Sample,
-    ask,
-    ask_int,
     fail,
     holdfast_server,
     machine,
     redis_server,
-    run_benchmark,
     say,
-    send_all,
     workplace,
 )
-from tests.harness import RawClient, encode_command
+from bench.workloads import CLIENTS, KEYS, VALUE, WORKLOADS, Workload
+from tests.harness import RawClient
 from tests.harness.processes import ServerProcess
 
-CLIENTS = 50
-KEYS = 100_000
-VALUE = "0123456789abcdef" * 2
 POLICIES = ("always", "everysec")
 PIPELINES = (1, 16)
 ROUNDS = 3
 AIMS = {1: 0.8, 16: 0.4}  # the ratio that is good enough, by pipeline
 MEASURE_S = 2.0
 WARM_UP_ROUNDS = 40  # of all clients
-RANGE_LENGTH = 1000
-
-
-@dataclass(frozen=True)
-class Workload:
-    """`grows` is a number that every request raises by one: the replies that redis-benchmark
-    counts could be nulls, or the change lost."""
-
-    name: str
-    argv: tuple[str, ...]
-    grows: Callable[[RawClient], int] | None = None
-    takes_from_queue: bool = False
-
-
-def counters(client: RawClient) -> int:
-    total = 0
-    for first in range(0, KEYS, 100):
-        names = [f"counter:{i:012d}" for i in range(first, first + 100)]
-        total += sum(map(int, ask(client, "MGET", *names).split(b"\r\n")[2::2]))
-    return total
-
-
-def queued(client: RawClient) -> int:
-    return ask_int(client, "LLEN", "queue")
-
-
-def taken(client: RawClient) -> int:
-    return -queued(client)
-
-
-# Scripts that are run by their SHA1: none, one and ten calls.
-CALL = "redis.call('INCR', KEYS[1])"
-EMPTY, ONE_CALL, TEN_CALLS = "return 1", f"return {CALL}", f"for i = 1, 10 do {CALL} end return 1"
-
-
-def evalsha(script: str) -> tuple[str, ...]:
-    return ("EVALSHA", hashlib.sha1(script.encode()).hexdigest(), "1", "counter:__rand_int__")
-
-
-WORKLOADS = (
-    Workload("SET", ("SET", "key:__rand_int__", VALUE)),
-    Workload("GET", ("GET", "key:__rand_int__")),
-    Workload("INCR", ("INCR", "counter:__rand_int__"), counters),
-    Workload("LPUSH", ("LPUSH", "queue", VALUE), queued),
-    Workload("LPOP", ("LPOP", "queue"), taken, takes_from_queue=True),
-    Workload("LRANGE_100", ("LRANGE", "range", "0", "99")),
-    Workload("MSET", ("MSET", *(("key:__rand_int__", VALUE) * 10))),
-    Workload("EVALSHA_0", evalsha(EMPTY)),
-    Workload("EVALSHA_1", evalsha(ONE_CALL), counters),
-    Workload("EVALSHA_10", evalsha(TEN_CALLS)),
-)
 
 
 @dataclass
@@ -120,57 +62,18 @@ def running_alone(side: Side, sides: list[Side]) -> Iterator[RawClient]:
             os.kill(pid, signal.SIGCONT)
 
 
-def kinds_of_keys(workloads: list[Workload]) -> set[str]:
-    """What the workloads' keys are called; a script's comes last."""
-    return {
-        workload.argv[-1 if workload.argv[0] == "EVALSHA" else 1].partition(":")[0]
-        for workload in workloads
-    }
-
-
 def fill(client: RawClient, workloads: list[Workload]) -> None:
-    kinds = kinds_of_keys(workloads)
-    if "key" in kinds:
-        send_all(client, (("SET", f"key:{i:012d}", VALUE) for i in range(KEYS)))
-    if "counter" in kinds:
-        send_all(client, (("SET", f"counter:{i:012d}", 0) for i in range(KEYS)))
-    for script in (EMPTY, ONE_CALL, TEN_CALLS):
-        ask(client, "SCRIPT", "LOAD", script)
-    if "range" in kinds:
-        send_all(client, (("LPUSH", "range", VALUE) for _ in range(RANGE_LENGTH)))
-
-
-def measure(
-    side: Side, client: RawClient, workload: Workload, pipeline: int, requests: int
-) -> Sample:
-    if workload.takes_from_queue:
-        missing = max(0, requests - queued(client))
-        send_all(client, (("LPUSH", "queue", *([VALUE] * 100)) for _ in range(0, missing, 100)))
-    grows = workload.grows
-    before = grows(client) if grows else 0
-    sample = run_benchmark(
-        side.server,
-        workload.argv,
-        requests=requests,
-        clients=CLIENTS,
-        pipeline=pipeline,
-        keys=KEYS,
-    )
-    if grows and (done := grows(client) - before) != requests:
-        fail(f"{side.name}: {workload.name} was answered {requests} times, but done {done} times")
-    return sample
+    """What several need is there once."""
+    for step in dict.fromkeys(workload.fill for workload in workloads):
+        if step is not None:
+            step(client)
 
 
 def check_data(side: Side, client: RawClient, workloads: list[Workload]) -> None:
-    """Nothing that GET, SET, MSET or LRANGE met was missing or wrong."""
-    kinds = kinds_of_keys(workloads)
-    hundred = encode_command(*([VALUE] * 100))
-    for first in range(0, KEYS if "key" in kinds else 0, 100):
-        names = [f"key:{i:012d}" for i in range(first, first + 100)]
-        if ask(client, "MGET", *names) != hundred:
-            fail(f"{side.name}: one of {names[0]} to {names[-1]} has lost its value")
-    if "range" in kinds and ask(client, "LRANGE", "range", 0, 99) != hundred:
-        fail(f"{side.name}: LRANGE does not return the 100 elements")
+    """Nothing that was read, or should have stayed, is missing or wrong."""
+    for check in dict.fromkeys(workload.check for workload in workloads):
+        if check is not None and (wrong := check(client)) is not None:
+            fail(f"{side.name}: {wrong}")
 
 
 def whole_rounds(rps: float, pipeline: int) -> int:
@@ -217,9 +120,9 @@ def next_sample(
             rps = samples[-1].rps
         else:
             warm_up = WARM_UP_ROUNDS * CLIENTS * pipeline
-            rps = measure(side, client, workload, pipeline, warm_up).rps
+            rps = workload.measure(side.name, side.server, client, pipeline, warm_up).rps
         requests = whole_rounds(rps, pipeline)
-    sample = measure(side, client, workload, pipeline, requests)
+    sample = workload.measure(side.name, side.server, client, pipeline, requests)
     samples.append(sample)
     return sample
 
@@ -251,8 +154,8 @@ def summarise(command: str, pipeline: int, ours: list[Sample], redis: list[Sampl
 
 def table(rows: list[Row]) -> str:
     lines = [
-        f"{'':16}{'requests/s':^20}{'us : redis':>19}{'p99 ms':>19}{'CPU µs per op':>18}",
-        f"{'command':16}{'ours':>9}{'redis':>9}  {'median':>8}{'min–max':>13}"
+        f"{'':18}{'requests/s':^20}{'us : redis':>19}{'p99 ms':>19}{'CPU µs per op':>18}",
+        f"{'command':18}{'ours':>9}{'redis':>9}  {'median':>8}{'min–max':>13}"
         + 2 * f"{'ours':>9}{'redis':>8}",
     ]
     for row in rows:
@@ -264,7 +167,7 @@ def table(rows: list[Row]) -> str:
         spread = f"{row.ratio_min:.2f}–{row.ratio_max:.2f}"
         mark = "  < aim" if row.falls_short else ""
         lines.append(
-            f"{name:16}{rps[0]:>9,.0f}{rps[1]:>9,.0f}  {row.ratio:>8.2f}{spread:>13}"
+            f"{name:18}{rps[0]:>9,.0f}{rps[1]:>9,.0f}  {row.ratio:>8.2f}{spread:>13}"
             f"{p99[0]:>9.2f}{p99[1]:>8.2f}{cpu[0]:>9.1f}{cpu[1]:>8.1f}{mark}"
         )
     return "\n".join(lines)

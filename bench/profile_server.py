@@ -17,7 +17,8 @@ from collections import Counter
 from pathlib import Path
 
 from bench.common import say, workplace
-from bench.compare import CLIENTS, WORKLOADS, Side, fill, measure, whole_rounds
+from bench.compare import fill, whole_rounds
+from bench.workloads import CLIENTS, WORKLOADS
 from tests.harness import HoldfastServer
 
 SAMPLES_PER_S = 500
@@ -65,13 +66,13 @@ def main() -> None:
     sampler = shutil.which("py-spy", path=os.pathsep.join([beside_python, os.environ["PATH"]]))
     kind = HoldfastServer if sampler else ProfiledServer
     with workplace() as folder, kind(folder, "--appendfsync", args.policy) as server:
-        side, client = Side("ours", server), server.client(timeout_s=120)
+        client = server.client(timeout_s=120)
         fill(client, [workload])
         warm_up = WARM_UP_REQUESTS * CLIENTS * args.pipeline
-        rps = measure(side, client, workload, args.pipeline, warm_up).rps
+        rps = workload.measure("ours", server, client, args.pipeline, warm_up).rps
         requests = whole_rounds(rps, args.pipeline)
         if not sampler:
-            sample = measure(side, client, workload, args.pipeline, requests)
+            sample = workload.measure("ours", server, client, args.pipeline, requests)
             server.terminate()
             pstats.Stats(str(folder / "profile")).sort_stats("tottime").print_stats(args.top)
         else:
@@ -81,7 +82,7 @@ def main() -> None:
             with subprocess.Popen(
                 [sampler, "record", *options, "--output", str(stacks)], stdout=subprocess.DEVNULL
             ) as recording:
-                sample = measure(side, client, workload, args.pipeline, requests)
+                sample = workload.measure("ours", server, client, args.pipeline, requests)
                 recording.send_signal(signal.SIGINT)
             show_shares(stacks.read_text(), args.top)
     say(f"{sample.rps:,.0f}/s, {sample.cpu_us_per_op:.1f} µs of CPU each, while being profiled")

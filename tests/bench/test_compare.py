@@ -3,7 +3,8 @@
 import pytest
 
 from bench.common import Sample, parse_csv
-from bench.compare import CLIENTS, names, summarise, table, whole_rounds
+from bench.compare import names, summarise, table, whole_rounds
+from bench.workloads import CLIENTS
 
 HEADER = '"test","rps","avg_latency_ms","p99_latency_ms","max_latency_ms"\n'
 

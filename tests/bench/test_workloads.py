@@ -1,0 +1,49 @@
+"""Every workload of `make bench` does what it says, and somebody notices when it does not."""
+
+import pytest
+
+from bench.load import Listeners, run_load
+from bench.workloads import CLIENTS, WORKLOADS, Workload
+from tests.harness import HoldfastServer, RawClient, RedisServer, encode_command
+
+SMALL = [
+    *("LPOP", "HGETALL", "SADD", "ZPOPMIN", "XADD", "XREADGROUP", "PUBLISH_100", "MULTI_5"),
+]
+
+
+def by_name(name: str) -> Workload:
+    return next(workload for workload in WORKLOADS if workload.name == name)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_each_request_is_done_once(
+    name: str, server: HoldfastServer, client: RawClient, oracle: RedisServer
+) -> None:
+    """The oracle is here because redis-benchmark comes with it."""
+    workload = by_name(name)
+    if name == "PUBLISH_100" and workload.fill is not None:
+        workload.fill(client)
+    sample = workload.measure("ours", server, client, 2, 4 * CLIENTS)
+    assert sample.requests == 4 * CLIENTS
+    assert sample.rps > 0
+
+
+def test_what_is_not_done_is_noticed(server: HoldfastServer, client: RawClient) -> None:
+    lazy = Workload("PING", ("PING",), grows=lambda client: 0)
+    object.__setattr__(lazy, "run", lambda *args: None)
+    with pytest.raises(SystemExit, match="answered 7 times, but done 0 times"):
+        lazy.measure("ours", server, client, 1, 7)
+
+
+def test_an_answer_that_is_another_ends_the_run(server: HoldfastServer, client: RawClient) -> None:
+    argv = encode_command("ECHO", "x")
+    with pytest.raises(SystemExit, match="the server answered"):
+        run_load(server, [argv], b"$1\r\ny\r\n", requests=1, clients=1, pipeline=1)
+    sample = run_load(server, [argv], b"$1\r\nx\r\n", requests=60, clients=3, pipeline=4)
+    assert sample.requests == 60
+
+
+def test_listeners_count_what_they_hear(server: HoldfastServer, client: RawClient) -> None:
+    with Listeners(server.port, 3, "news") as listeners:
+        assert client.command("PUBLISH", "news", "hello") == b":3\r\n"
+        listeners.wait_for(len(encode_command("message", "news", "hello")))
