@@ -31,6 +31,12 @@ class Bench:
         self.pass_s(60 * minutes)
 
 
+async def all_ended(queue: BuildQueue) -> None:
+    """Wait for workers; pytest's timeout is the limit."""
+    while (await queue.stats()).unfinished:  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(0.001)
+
+
 Scenario = Callable[[Bench], Coroutine[Any, Any, None]]
 Play = Callable[[Scenario], None]
 

@@ -82,6 +82,18 @@ def test_4_older_than_the_last_one_that_ran(play: Play) -> None:
     play(scenario)
 
 
+def test_4_the_last_one_that_ran_is_the_newest_that_ever_did(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        for build in (9, 5):
+            await b.queue.enqueue(Build(build, "a"))
+            await b.queue.start(build)
+            await b.queue.complete(build)
+        said = await b.queue.enqueue(Build(7, "a", collapse=True))
+        assert (said.action, said.reason) == ("COLLAPSE", "OLDER_THAN_LAST_RUNNING")
+
+    play(scenario)
+
+
 def test_4_older_than_the_newest_that_waits(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         for build in (1, 9, 20, 12):  # the newest is the maximum, not the last that came

@@ -96,6 +96,10 @@ class Stats:
     next_due_s: float | None
     newest_id: int
 
+    @property
+    def unfinished(self) -> int:
+        return sum(count for state, count in self.by_state.items() if not state.is_final)
+
 
 def state_of(reply: bytes) -> State | None:
     return State[reply.decode()] if reply else None

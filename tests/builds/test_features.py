@@ -1,0 +1,323 @@
+"""Delays, freeze windows, forced starts, periodic and virtual builds, priorities, circles."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast.builds import BadBuildError, Build, BuildQueue, BuildRecord, State
+from holdfast.builds.cron import BadCronError
+from tests.builds.conftest import NOON_MS, Bench, Play
+
+NOON = "* 12 * * *"  # the hour that the tests begin in
+HOUR_MS = 3_600_000
+
+
+async def known(queue: BuildQueue, build: int) -> BuildRecord:
+    record = await queue.get(build)
+    assert record is not None
+    assert await queue.replay(build) == record
+    return record
+
+
+async def states(queue: BuildQueue) -> dict[int, State]:
+    return {record.id: record.state for record in await queue.list()}
+
+
+# -- delays -----------------------------------------------------------------------------------
+
+
+def test_a_delayed_build_asks_when_its_time_has_come(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        said = await b.queue.enqueue(Build(1, "a", delay_s=60))
+        assert (said.action, said.state) == ("DELAY", State.QUEUED)
+        assert (await known(b.queue, 1)).start_at_ms == NOON_MS + 60_000
+        assert (await b.queue.stats()).next_due_s == 60
+        b.pass_s(59)
+        assert await b.queue.check_timeouts() == []
+        b.pass_s(1)
+        assert [said.action for said in await b.queue.check_timeouts()] == ["START"]
+        assert (await known(b.queue, 1)).state is State.READY
+        assert (await b.queue.stats()).next_due_s is None
+
+    play(scenario)
+
+
+def test_a_delayed_build_can_be_started_and_aborted_before(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a", delay_s=60))
+        await b.queue.enqueue(Build(2, "b", delay_s=60))
+        assert (await b.queue.start(1)).action == "START"
+        assert (await b.queue.abort(2)).removed == ("delayed",)
+        b.pass_s(60)
+        assert await b.queue.check_timeouts() == []
+        assert await states(b.queue) == {1: State.RUNNING, 2: State.ABORTED}
+
+    play(scenario)
+
+
+# -- freeze windows ---------------------------------------------------------------------------
+
+
+def test_in_a_freeze_window_a_build_is_frozen_and_thaws(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        said = await b.queue.enqueue(Build(1, "a", freeze=["0 0 ? 1 ?", NOON]))
+        assert (said.action, said.reason) == ("FREEZE", "FREEZE_WINDOW")
+        assert (await known(b.queue, 1)).frozen_until_ms == NOON_MS + HOUR_MS
+        b.pass_min(59)
+        assert await b.queue.check_timeouts() == []
+        assert (await b.queue.start(1)).action == "FREEZE"
+        b.pass_min(1)
+        assert [said.action for said in await b.queue.check_timeouts()] == ["START"]
+        assert (await known(b.queue, 1)).state is State.READY
+
+    play(scenario)
+
+
+def test_a_job_has_one_frozen_build_the_latest(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        for build in (5, 7, 6):
+            await b.queue.enqueue(Build(build, "a", freeze=[NOON]))
+        await b.queue.enqueue(Build(1, "b", freeze=[NOON]))
+        assert await states(b.queue) == {
+            5: State.COLLAPSED,
+            7: State.FROZEN,
+            6: State.COLLAPSED,
+            1: State.FROZEN,
+        }
+
+    play(scenario)
+
+
+def test_a_forced_start_bypasses_the_window(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a", freeze=[NOON]))
+        assert (await b.queue.enqueue(Build(2, "a", freeze=[NOON], force=True))).action == "START"
+        await b.queue.start(2)
+        assert (await b.queue.start(1, force=True)).reason == "BLOCKED_BY_SAME_JOB"
+        await b.queue.enqueue(Build(3, "b", freeze=[NOON]))
+        assert (await b.queue.start(3, force=True)).action == "START"
+
+    play(scenario)
+
+
+def test_who_waits_when_a_window_opens_keeps_its_place(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        freeze = ["* 13 * * *"]
+        for build in (1, 2, 3):
+            await b.queue.enqueue(Build(build, "a", freeze=freeze))
+        await b.queue.start(1)
+        b.pass_min(60)
+        await b.queue.complete(1)
+        assert (await states(b.queue))[2] is State.BLOCKED
+        assert (await b.queue.start(2)).reason == "FREEZE_WINDOW"
+        b.pass_min(60)
+        await b.queue.check_timeouts()
+        assert await states(b.queue) == {1: State.SUCCESS, 2: State.READY, 3: State.BLOCKED}
+
+    play(scenario)
+
+
+def test_what_is_ready_is_not_given_to_workers_in_a_window(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a", freeze=["* 13 * * *"]))
+        b.pass_min(60)
+        assert (await b.queue.claim("w", 30)).action == "NONE"
+        assert (await b.queue.start(1)).action == "FREEZE"
+        b.pass_min(60)
+        await b.queue.check_timeouts()
+        assert (await b.queue.claim("w", 30)).build_id == 1
+
+    play(scenario)
+
+
+# -- periodic builds --------------------------------------------------------------------------
+
+
+def test_periodic_builds_come_when_cron_says(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        first = await b.queue.set_periodic("nightly", "30 2 * * *", Build(None, "a", retries=7))
+        assert first == datetime(2023, 11, 16, 2, 30, tzinfo=UTC).timestamp() * 1000
+        b.now_ms = first - 1
+        assert await b.queue.check_timeouts() == []
+        b.now_ms = first
+        (said,) = await b.queue.check_timeouts()
+        assert (said.kind, said.build_id, said.reason) == ("cron", 1, "nightly")
+        assert ((await known(b.queue, 1)).job_id, (await known(b.queue, 1)).retries) == ("a", 7)
+        assert (await b.queue.stats()).next_due_s == 24 * 3600
+        b.pass_min(3 * 24 * 60)  # nobody looked: one build, not three
+        assert [said.build_id for said in await b.queue.check_timeouts()] == [2]
+        await b.queue.remove_periodic("nightly")
+        b.pass_min(3 * 24 * 60)
+        assert await b.queue.check_timeouts() == []
+
+    play(scenario)
+
+
+def test_a_plan_is_replaced_by_its_name_and_never_is_an_error(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.set_periodic("p", "0 * * * *", Build(None, "a"))
+        first = await b.queue.set_periodic("p", "H/10 * * * *", Build(None, "b"))
+        assert first - b.now_ms <= 10 * 60_000
+        with pytest.raises(BadCronError, match="never"):
+            await b.queue.set_periodic("p", "0 0 30 2 *", Build(None, "c"))
+        with pytest.raises(BadBuildError, match="ids by itself"):
+            await b.queue.set_periodic("p", "0 * * * *", Build(7, "a"))
+        b.now_ms = first
+        await b.queue.check_timeouts()
+        assert [record.job_id for record in await b.queue.list()] == ["b"]
+
+    play(scenario)
+
+
+# -- virtual jobs -----------------------------------------------------------------------------
+
+
+def test_a_virtual_build_waits_as_others_do_and_then_succeeds(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a"))
+        assert (await b.queue.enqueue(Build(2, "v", blocked_by=["a"], virtual=True))).state is (
+            State.BLOCKED
+        )
+        await b.queue.enqueue(Build(3, "v", virtual=True))
+        await b.queue.enqueue(Build(4, "c", blocked_by=["a", "v"]))
+        await b.queue.stop(1)
+        assert await states(b.queue) == {
+            1: State.ABORTED,
+            2: State.SUCCESS,
+            3: State.SUCCESS,
+            4: State.READY,
+        }
+        record = await known(b.queue, 2)
+        assert (record.reason, record.worker) == ("VIRTUAL", "")
+        events = [event.name for event in await b.queue.events(2)]
+        assert events == ["BuildEnqueued", "BuildBlocked", "BuildStarted", "BuildCompleted"]
+
+    play(scenario)
+
+
+def test_more_virtual_builds_than_one_call_will_take_are_due_at_once(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a"))
+        for build in range(2, 302):
+            await b.queue.enqueue(Build(build, "v", blocked_by=["a"], virtual=True))
+        await b.queue.stop(1)
+        stats = await b.queue.stats()
+        assert 0 < stats.by_state[State.BLOCKED] < 300
+        assert stats.next_due_s == 0
+        await b.queue.check_timeouts()
+        assert (await b.queue.stats()).by_state[State.SUCCESS] == 300
+
+    play(scenario)
+
+
+# -- priorities, circles, ids -----------------------------------------------------------------
+
+
+def test_the_most_urgent_goes_first_and_else_the_first(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        for build, priority in ((1, 0), (2, 5), (3, -5), (4, 5), (5, 1000), (6, 0)):
+            await b.queue.enqueue(Build(build, f"job-{build}", priority=priority))
+        order = [(await b.queue.claim("w", 30)).build_id for _ in range(7)]
+        assert order == [5, 2, 4, 1, 6, 3, None]
+
+    play(scenario)
+
+
+def test_jobs_that_block_each_other_are_reported_and_run(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        assert (await b.queue.enqueue(Build(1, "a", blocked_by=["b"]))).cycle == ()
+        assert (await b.queue.enqueue(Build(2, "b", blocked_by=["c"]))).cycle == ()
+        said = await b.queue.enqueue(Build(3, "c", blocked_by=["a"]))
+        assert said.cycle == ("c", "a", "b", "c")
+        assert (await known(b.queue, 3)).cycle == said.cycle
+        for _ in range(3):
+            done = await b.queue.claim("w", 30)
+            assert done.build_id is not None
+            await b.queue.complete(done.build_id)
+        assert set((await states(b.queue)).values()) == {State.SUCCESS}
+        assert (await b.queue.enqueue(Build(4, "c"))).cycle == ()  # no longer
+
+    play(scenario)
+
+
+def test_without_an_id_builds_get_the_next(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(10, "a"))
+        ids = [(await b.queue.enqueue(Build(None, "b"))).build_id for _ in range(3)]
+        assert ids == [11, 12, 13]
+
+    play(scenario)
+
+
+def test_enqueueing_twice_is_once_and_another_build_needs_another_id(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        build = Build(1, "a", blocked_by=["x"], annotations={"n": 1})
+        first = await b.queue.enqueue(build)
+        assert await b.queue.enqueue(build) == first
+        assert len(await b.queue.events(1)) == 2
+        said = await b.queue.enqueue(Build(1, "b"))
+        assert (said.action, said.reason) == ("REFUSE", "ID_TAKEN")
+        assert said.message == "build 1 is another one"
+
+    play(scenario)
+
+
+def test_the_largest_id_is_kept_exactly(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        largest = 2**53 - 1
+        await b.queue.enqueue(Build(largest - 1, "a"))
+        await b.queue.enqueue(Build(largest, "a"))
+        assert [record.id for record in await b.queue.list()] == [largest, largest - 1]
+        assert (await b.queue.stop(largest - 1)).owner == largest
+
+    play(scenario)
+
+
+# -- another attempt --------------------------------------------------------------------------
+
+
+def test_attempts_that_fail_come_again_later_each_time_until_none_is_left(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a", retries=2, backoff_s=5))
+        for attempt, pause_s in ((1, 5), (2, 10)):
+            claimed = await b.queue.claim("w", 30)
+            assert claimed.record is not None
+            assert claimed.record.attempt == attempt
+            said = await b.queue.retry(1, token=claimed.token, reason="no machine")
+            assert (said.status, said.delay_s) == ("RETRIED", pause_s)
+            assert (await b.queue.claim("w", 30)).action == "NONE"
+            assert (await b.queue.enqueue(Build(2, "a"))).action == "BLOCK"  # it keeps its job
+            b.pass_s(pause_s)
+            await b.queue.check_timeouts()
+        claimed = await b.queue.claim("w", 30)
+        assert (await b.queue.retry(1, token=claimed.token, reason="no machine")).status == "ENDED"
+        record = await known(b.queue, 1)
+        assert (record.state, record.reason, record.attempt) == (State.FAILURE, "no machine", 3)
+        assert (await known(b.queue, 2)).state is State.READY
+
+    play(scenario)
+
+
+def test_a_build_that_has_ended_comes_again_as_a_new_one(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(3, "a", annotations={"x": 1}, delay_s=5))
+        await b.queue.start(3)
+        await b.queue.complete(3, success=False)
+        said = await b.queue.retry(3)
+        assert (said.status, said.build_id, said.state) == ("ENQUEUED", 4, State.READY)
+        new = await known(b.queue, 4)
+        assert (new.retry_of, new.annotations, new.attempt) == (3, {"x": 1}, 0)
+
+    play(scenario)
+
+
+def test_a_retry_that_makes_no_sense_says_why(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        said = await b.queue.retry(9)
+        assert (said.status, said.message) == ("REFUSED", "there is no build 9")
+        await b.queue.enqueue(Build(1, "a"))
+        assert (await b.queue.retry(1)).message == "READY: it has not run yet"
+        await b.queue.start(1)
+        assert (await b.queue.retry(1, token=99)).status == "STALE"
+
+    play(scenario)
