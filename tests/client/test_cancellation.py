@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -77,21 +78,41 @@ async def jitter(rng: random.Random) -> None:
         await asyncio.sleep(rng.random() * 0.002)
 
 
-def test_an_element_given_back_is_the_first_again(play: Play) -> None:
+POPS: dict[str, tuple[tuple[Any, ...], bool]] = {  # command, whether from a sorted set
+    "BLPOP": (("BLPOP", "q", 0), False),
+    "BRPOP": (("BRPOP", "q", 0), False),
+    "BLMPOP LEFT": (("BLMPOP", 0, 1, "q", "LEFT", "COUNT", 2), False),
+    "BLMPOP RIGHT": (("BLMPOP", 0, 1, "q", "RIGHT", "COUNT", 2), False),
+    "BZPOPMIN": (("BZPOPMIN", "q", 0), True),
+    "BZPOPMAX": (("BZPOPMAX", "q", 0), True),
+    "BZMPOP": (("BZMPOP", 0, 1, "q", "MAX", "COUNT", 2), True),
+}
+
+
+@pytest.mark.parametrize("name", POPS)
+def test_what_is_given_back_is_where_it_was(play: Play, name: str) -> None:
+    """Cancelled in the worst moment: the server popped, and the caller has not run yet."""
+    command, is_sorted = POPS[name]
+
     async def scenario(client: Client) -> None:
-        reader = asyncio.create_task(client.blpop("q", timeout_s=0))
+        reader = asyncio.create_task(client.exec(*command))
         leased = client._caller._leased  # type: ignore[attr-defined]
         await until(lambda: any(c.pending[0] for c in leased))
         await client.ping()
         future = next(iter(leased))._pipeline._inflight[0].future
-        # The server popped, and the reader has not run yet.
         future.add_done_callback(lambda _: reader.cancel())
-        await client.rpush("q", "a", "b", "c")
+        if is_sorted:
+            await client.zadd("q", {"a": 1, "b": 2.5, "c": 3})
+        else:
+            await client.rpush("q", "a", "b", "c")
         with pytest.raises(asyncio.CancelledError):
             await reader
-        assert await client.lrange("q", 0, -1) == ["a", "b", "c"]
+        if is_sorted:
+            assert await client.zrange_withscores("q", 0, -1) == [("a", 1), ("b", 2.5), ("c", 3)]
+        else:
+            assert await client.lrange("q", 0, -1) == ["a", "b", "c"]
 
-    play(scenario, "client|unblock")
+    play(scenario)
 
 
 def test_a_timed_out_pop_keeps_what_came_at_the_last_moment(play: Play, rng: random.Random) -> None:

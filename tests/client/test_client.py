@@ -173,6 +173,85 @@ def test_transactions(play: Play) -> None:
     play(scenario)
 
 
+def test_a_slot_of_a_transaction_is_a_value_or_an_error(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        transaction = client.transaction().add("SET", "a", "x").add("GET", "a").add("GET", "a")
+        _, error, value = await transaction.commit((None, int, str))
+        assert isinstance(error, ConversionError)
+        assert value == "x"
+        with pytest.raises(ValueError, match="names 1 types for 2 commands"):
+            await client.transaction().add("PING").add("PING").commit((str,))
+
+    play(scenario)
+
+
+def test_a_watched_transaction_has_a_timeout_and_leaves_no_watch_behind(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        async with client.transaction("a"):
+            pass
+        assert len(single(client)._idle) == 1
+        await client.set("a", "changed")
+        async with client.transaction("b") as tx:  # over the same connection
+            assert len(single(client)._leased) == 1
+            assert not single(client)._idle
+            await client.set("a", "changed again")
+            assert await tx.add("SET", "b", 1).commit() == [b"OK"]
+        with pytest.raises(ServerError):
+            async with client.transaction("a", ""):
+                await client.exec("NOSUCH")
+        assert not single(client)._leased
+
+    play(scenario)
+
+
+def test_blocking_reads_of_streams_do_not_block_others(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        read = client.exec("XREAD", "BLOCK", 0, "STREAMS", "x", "$")
+        waiting = asyncio.create_task(read)
+        await until(lambda: any(c.pending[0] for c in single(client)._leased))
+        while not waiting.done():  # until the server has read what it is asked
+            await client.xadd("x", {"f": "v"})
+        assert await waiting is not None
+        not_blocking = await client.exec("XREAD", "COUNT", 1, "STREAMS", "x", "0")
+        assert not_blocking is not None
+        assert not single(client)._leased
+
+    play(scenario)
+
+
+def test_as_many_callers_may_block_as_want_to(play: Play) -> None:
+    """There is no pool that could be exhausted."""
+
+    async def scenario(client: Client) -> None:
+        waiting = [asyncio.create_task(client.blpop(f"q{n}", timeout_s=0)) for n in range(100)]
+        await client.ping()
+        for n in range(100):
+            await client.rpush(f"q{n}", n)
+        assert await asyncio.gather(*waiting) == [(f"q{n}", str(n)) for n in range(100)]
+
+    play(scenario)
+
+
+def test_a_command_runs_once_however_long_the_server_stalls(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with (
+            holdfast.connect(redis_url) as client,
+            holdfast.connect(redis_url) as other,
+        ):
+            await other.exec("CLIENT", "PAUSE", 60_000, "WRITE")
+            try:
+                calls = [client.within(0.01).incr("n") for _ in range(5)]
+                for error in await asyncio.gather(*calls, return_exceptions=True):
+                    assert isinstance(error, RequestTimeoutError)
+                    assert error.may_have_executed
+                assert client.is_connected
+            finally:
+                await other.exec("CLIENT", "UNPAUSE")
+            assert await client.incr("n") == 6
+
+    asyncio.run(scenario())
+
+
 def test_scan_iter_finds_all_keys(play: Play) -> None:
     async def scenario(client: Client) -> None:
         await client.mset({f"key:{n}": n for n in range(200)})

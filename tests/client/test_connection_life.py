@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ClientError, ClosedError, ConnectError, ConnectTimeoutError
+from holdfast.client.errors import (
+    ClientError,
+    ClosedError,
+    ConnectError,
+    ConnectionLostError,
+    ConnectTimeoutError,
+    NotConnectedError,
+    QueueFullError,
+)
 from holdfast.client.hooks import ConnectionEvent, GuardedHooks, Hooks
 from holdfast.client.options import Backoff, Options
 from holdfast.client.state import State
@@ -81,6 +89,82 @@ def test_close_works_in_every_state(moment: str) -> None:
             with pytest.raises(ClosedError):
                 await connecting
         assert rig.clock.pending_timers == 0
+
+    run(scenario())
+
+
+# -- reconnecting -----------------------------------------------------------------------------
+
+
+def test_reconnecting_queues_up_to_the_limits_and_no_further() -> None:
+    async def scenario() -> None:
+        rig = await Rig(max_requests=3, max_bytes=200).open()
+        rig.server.hello = None
+        rig.server.link.cut()
+        await turns()
+        assert rig.is_in(State.RECONNECTING)
+        queued = [rig.submit("PING") for _ in range(3)]
+        with pytest.raises(QueueFullError, match="3 requests are pending"):
+            rig.submit("PING")
+        queued.pop().cancel()
+        with pytest.raises(QueueFullError, match="bytes are pending"):
+            rig.submit("SET", "k", "v" * 200)
+        queued.append(rig.submit("ECHO", "late"))
+        rig.server.link.say(b"%0\r\n+OK\r\n+OK\r\n")
+        await turns()
+        rig.server.link.writes.pop(0)  # the handshake
+        assert rig.server.link.commands() == [[b"PING"], [b"PING"], [b"ECHO", b"late"]]
+        rig.server.link.say(b"+PONG\r\n+PONG\r\n$4\r\nlate\r\n")
+        assert await asyncio.gather(*queued) == [b"PONG", b"PONG", b"late"]
+        assert rig.connection.pending == (0, 0)
+        await rig.connection.close()
+
+    run(scenario())
+
+
+def test_a_reconnection_that_hangs_times_out_and_is_tried_again() -> None:
+    async def scenario() -> None:
+        rig = await Rig(backoff=Backoff(immediate=1, jitter=0), connect_timeout_s=5).open()
+        rig.server.hello = None
+        rig.server.link.cut()
+        await turns()
+        assert rig.is_in(State.RECONNECTING)
+        hanging = rig.server.link
+        rig.clock.advance(5)
+        await turns()
+        assert rig.is_in(State.FAILED)
+        assert hanging.aborted
+        assert isinstance(rig.connection.last_error, ConnectTimeoutError)
+        rig.server.hello = FakeServer().hello
+        rig.clock.advance(0.1)
+        await turns(20)
+        assert rig.is_in(State.OPEN)
+        await rig.connection.close()
+
+    run(scenario())
+
+
+def test_a_failed_connection_sends_nothing_more() -> None:
+    """The fake transport refuses writes after its end; here nothing even tries."""
+
+    async def scenario() -> None:
+        rig = await Rig(backoff=Backoff(immediate=0)).open()
+        link = rig.server.link
+        in_flight = rig.submit("PING")
+        await turns()
+        link.writes.clear()
+        unsent = rig.submit("INCR", "n")
+        link.protocol.eof_received()  # in the same turn, before the flush
+        await turns()
+        assert rig.is_in(State.FAILED)
+        assert link.writes == []
+        with pytest.raises(ConnectionLostError) as lost:
+            await in_flight
+        assert lost.value.may_have_executed
+        with pytest.raises(NotConnectedError) as rejected:
+            await unsent
+        assert not rejected.value.may_have_executed
+        await rig.connection.close()
 
     run(scenario())
 

@@ -22,6 +22,20 @@ def test_backoff_rejects() -> None:
     assert ADMISSION[State.FAILED] is Admission.REJECT
 
 
+def test_the_transitions_are_those_of_the_design_and_no_others() -> None:
+    named = {(a.name, b.name) for a, b in TRANSITIONS}
+    assert named == {
+        ("INIT", "CONNECTING"),
+        *(("CONNECTING", to) for to in ("OPEN", "FAILED")),
+        *(("OPEN", to) for to in ("FAILED", "CLOSING")),
+        ("FAILED", "RECONNECTING"),
+        *(("RECONNECTING", to) for to in ("OPEN", "FAILED")),
+        # Cancelled by close(); FAILED also when reconnection is off.
+        *((state, "CLOSED") for state in ("INIT", "CONNECTING", "FAILED", "RECONNECTING")),
+        ("CLOSING", "CLOSED"),
+    }
+
+
 def test_every_state_is_reachable_and_only_closed_is_final() -> None:
     assert {b for _, b in TRANSITIONS} == set(State) - {State.INIT}
     assert {a for a, _ in TRANSITIONS} == set(State) - {State.CLOSED}

@@ -1,6 +1,8 @@
 """The blocking facade: the same results, plain types, many threads."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,42 @@ def test_threads_share_a_client(url: str) -> None:
         assert all(pool.map(work, range(8)))
 
 
+def test_conversion_runs_in_the_callers_thread() -> None:
+    def convert(reply: Any) -> int:
+        return threading.get_ident()
+
+    mine = threading.get_ident()
+    with holdfast.sync.connect("memory://") as client:
+        client.set("k", "v")
+        assert client.exec("GET", "k", into=convert) == mine
+        assert client.exec(Request().add("GET", "k"), into=(convert,)) == (mine,)
+        assert client.exec_dynamic(Request().add("GET", "k"), into=convert) == [mine]
+        assert client.script("return 1")(into=convert) == mine
+        assert client.transaction().add("GET", "k").commit(convert) == [mine]
+        with client.transaction("k") as tx:
+            assert tx.exec("GET", "k", into=convert) == mine
+
+
+def test_a_client_closed_by_another_thread_forgets_no_call(url: str) -> None:
+    for _ in range(5):
+        client = holdfast.sync.connect(url)
+        client.connect()
+
+        def work(client: holdfast.sync.SyncClient = client) -> str:
+            while True:
+                try:
+                    client.ping()
+                    client.blpop("q", timeout_s=0.001)
+                except ClosedError:
+                    return "closed"
+
+        with ThreadPoolExecutor(4) as pool:
+            ends = [pool.submit(work) for _ in range(4)]
+            client.ping()
+            client.close()
+            assert [end.result() for end in ends] == ["closed"] * 4
+
+
 def test_messages_by_iteration(redis_url: str) -> None:
     with holdfast.sync.connect(redis_url) as client, client.pubsub() as pubsub:
         pubsub.subscribe("a")
@@ -72,8 +110,6 @@ def test_scripts(redis_url: str) -> None:
 
 
 def test_a_failed_connect_leaves_nothing_running() -> None:
-    import threading
-
     before = threading.active_count()
     with pytest.raises(ConnectError), holdfast.sync.connect("redis://127.0.0.1:1"):
         pass
