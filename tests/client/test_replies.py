@@ -167,12 +167,12 @@ def test_what_is_as_large_as_allowed_is_read() -> None:
 def test_a_line_without_an_end_is_given_up_in_time(start: bytes, step: int) -> None:
     parser = ReplyParser()
     parser.feed(start)
-    for fed in range(0, 1 << 20, step):
+    for fed in range(step, 1 << 20, step):
         try:
             parser.feed(b"1" * step)
         except ProtocolError:
             break
-    assert fed <= replies.MAX_LINE_BYTES
+        assert fed <= replies.MAX_LINE_BYTES
 
 
 @pytest.mark.parametrize("before", [b"", b":1\r\n", b"*2\r\n+a\r\n", b"%1\r\n+a\r\n"])
