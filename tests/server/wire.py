@@ -93,7 +93,9 @@ class WireClient:
         self.connection.connection_made(cast(asyncio.Transport, self.transport))
 
     def send(self, data: bytes) -> None:
+        """It is read at once; the replies leave at the end of the turn."""
         self.connection.data_received(data)
+        self._server.engine.read_inbox()
 
     def send_command(self, *args: Argument) -> None:
         self.send(encode_command(*args))

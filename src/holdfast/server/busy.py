@@ -107,10 +107,10 @@ class BusyDesk:
         poll = select.poll()
         for fd in self._listening:
             poll.register(fd, select.POLLIN)
-        clients = {}
-        for connection in self._clients():
-            clients[connection.session.fd] = connection
-            poll.register(connection.session.fd, select.POLLIN)
+        clients = {connection.session.fd: connection for connection in self._clients()}
+        self._empty_inbox(list(clients.values()))
+        for fd in clients:
+            poll.register(fd, select.POLLIN)
         for fd, events in poll.poll(0):
             if not events & select.POLLIN:
                 continue
@@ -145,6 +145,21 @@ class BusyDesk:
         ]
         return [connection for connection in connections if connection.has_plain_socket]
 
+    def _empty_inbox(self, clients: list[Connection]) -> None:
+        """Who came in the turn in which the script began, and is not read yet, is answered first.
+        Others stay, in order."""
+        inbox = self._engine.inbox
+        for _ in range(len(inbox)):
+            reader, data = inbox.popleft()
+            if isinstance(reader, Connection) and reader in clients:
+                self._answer(reader, data)
+            else:
+                inbox.append((reader, data))
+
+    def _answer(self, connection: Connection, data: bytes) -> None:
+        connection.read(data)
+        self._send(connection, self._engine.turn.take(connection.session))
+
     def _read(self, connection: Connection) -> None:
         session = connection.session
         sock = socket.socket(fileno=session.fd)
@@ -152,12 +167,11 @@ class BusyDesk:
             data = sock.recv(READ_BYTES, socket.MSG_DONTWAIT)
             if not data:
                 return  # that it left is for the loop to hear
-            connection.data_received(data)
         except OSError:
             return  # the loop will see it, too
         finally:
             sock.detach()
-        self._send(connection, self._engine.turn.take(session))
+        self._answer(connection, data)
 
     def _send(self, connection: Connection, replies: list[bytes]) -> None:
         """Past the loop, if that is possible; the rest goes the usual way."""

@@ -8,6 +8,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable
 from time import perf_counter_ns
+from typing import Protocol
 
 from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock
@@ -81,6 +82,12 @@ class Stats:
         self.calls = self.ns = self.rejected = self.failed = 0
 
 
+class Reader(Protocol):
+    """Makes commands of what a client has sent, and has the engine run them."""
+
+    def read(self, data: bytes) -> None: ...
+
+
 class Engine:
     def __init__(
         self,
@@ -97,7 +104,7 @@ class Engine:
         self.limits: Limits = self.config
         self.users = Users(self)
         self.turn = Turn(store, self.config.appendfsync)
-        self.turn.before_end = self._run_backlogs
+        self.turn.before_end = self._before_end
         self.turn.on_failure = self._storage_failed
         self.waiters = Waiters()
         self.sessions: dict[int, Session] = {}
@@ -120,6 +127,8 @@ class Engine:
         self.pause = Pause(self)
         self.scripts = Scripts(self)
         self._gated = False  # `_admit` looks at every command, not only at gated sessions'
+        self.inbox: deque[tuple[Reader, bytes]] = deque()  # what has come in since the last turn
+        self._is_reading = False
         self._runnable: deque[Session] = deque()  # unblocked, with a backlog to work off
         self._session_ids = 0
         self.now_s = self.clock.monotonic_s()  # as of the last tick: good enough for idleness
@@ -180,6 +189,20 @@ class Engine:
         now_ms = self.clock.now_ms()
         self.keyspace.now_ms = now_ms
         self.keyspace.now_s = now_ms // 1000
+
+    def read_inbox(self) -> None:
+        """All that has come in, in order: at the end of a turn, or before somebody leaves."""
+        inbox = self.inbox
+        if self._is_reading or not inbox:
+            return
+        self._is_reading = True
+        try:
+            self.refresh_clock()
+            while inbox:
+                reader, data = inbox.popleft()
+                reader.read(data)
+        finally:
+            self._is_reading = False
 
     def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
         """Run commands in order; those behind one that waits, wait."""
@@ -479,8 +502,9 @@ class Engine:
         if not session.user.is_unrestricted:
             self.users.check_in_script(session, command, argv)
 
-    def _run_backlogs(self) -> None:
-        """At the end of a turn: commands that arrived behind one that has now been answered."""
+    def _before_end(self) -> None:
+        """Then also commands run that arrived behind one that has now been answered."""
+        self.read_inbox()
         while self._runnable:
             session = self._runnable.popleft()
             while session.backlog and not session.is_waiting and not session.closing:

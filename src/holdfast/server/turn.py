@@ -172,8 +172,10 @@ class Turn:
     # -- its end ------------------------------------------------------------------------------
 
     def end(self) -> None:
-        self.is_scheduled = False
-        self.before_end()
+        try:
+            self.before_end()
+        finally:
+            self.is_scheduled = False  # whatever this brought is part of this turn
         waits_for_disk = self._always or self.must_sync
         if not (self._holding or (waits_for_disk and self._in_flight)):  # else see `_synced`
             self._commit()
