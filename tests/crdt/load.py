@@ -10,6 +10,7 @@ from holdfast.clock import ManualClock
 from holdfast.crdt.log import Confirmations
 from tests.crdt.network import Replica, sync
 
+FAMILIES = "list text set zset stream sketch any"
 VALUES = [b"a", b"b", b"c", b"10", b"-3"]
 SKEWS_MS = [0, 0, -40, 3_000, 3_600_000]  # the last one is beyond what is followed
 
@@ -17,7 +18,7 @@ SKEWS_MS = [0, 0, -40, 3_000, 3_600_000]  # the last one is beyond what is follo
 class Load:
     """Commands on few keys, so that they meet."""
 
-    def __init__(self, rng: random.Random, families: str = "list text set zset sketch any") -> None:
+    def __init__(self, rng: random.Random, families: str = FAMILIES) -> None:
         self.rng = rng
         self.count = 0
         self.families = families.split()
@@ -32,8 +33,8 @@ class Load:
             self._command(family, replica)
 
     def _command(self, family: str, replica: Replica) -> None:
-        names = {"list": [b"l1", b"l2"], "text": [b"s", b"n"], "set": [b"m"], "zset": [b"z"]}
-        name = self.rng.choice(names.get(family, [b"any"] if family == "any" else [b"p"]))
+        names = {"list": [b"l1", b"l2"], "text": [b"s", b"n"], "set": [b"m", b"h"]}
+        name = self.rng.choice(names.get(family, [family.encode()]))
         key = replica.key(name)
         if self.rng.random() < 0.06:
             replica.delete(name)
@@ -41,14 +42,13 @@ class Load:
         kind = family
         if family == "any":  # one name for all types: clashes
             kind = {"string": "text", "hash": "set"}.get(key.type or "", key.type or "")
-            kind = kind if kind in ("list", "text", "set", "zset") else ""
             kind = kind or self.rng.choice(["list", "text", "set", "zset"])
             if self.rng.random() < 0.2:
                 replica.set(name, b"1")
                 return
-        if family == "set" or (family == "any" and kind == "set"):
-            kind = "hash" if name == b"m" or key.type == "hash" else "set"
-        wanted = {"text": "string", "sketch": "hyperloglog"}.get(kind, kind)
+        if name == b"h":
+            kind = "hash"
+        wanted = {"text": "string", "sketch": "hyperloglog", "order": "list"}.get(kind, kind)
         if key.type not in (None, wanted):
             return
         getattr(self, f"_{kind}")(replica, name)
@@ -75,6 +75,24 @@ class Load:
             replica.ltrim(name, 1, -2)
         else:
             rng.choice(commands)()
+
+    def _order(self, replica: Replica, name: bytes) -> None:
+        """A list again, but every value is new and stays what it is."""
+        rng, values = self.rng, replica.lrange(name)
+        pivot = rng.choice(values) if values else b"?"
+        self.count += 1
+        new = [b"%d.%d" % (self.count, i) for i in range(rng.randint(1, 3))]
+        commands: list[Callable[[], object]] = [
+            lambda: replica.rpush(name, *new),
+            lambda: replica.lpush(name, *new),
+            lambda: replica.linsert(name, "BEFORE", pivot, new[0]),
+            lambda: replica.linsert(name, "AFTER", pivot, new[0]),
+            lambda: replica.linsert(name, "AFTER", pivot, new[0]),
+            lambda: replica.lpop(name),
+            lambda: replica.rpop(name),
+            lambda: replica.lrem(name, 1, pivot),
+        ]
+        rng.choice(commands)()
 
     def _text(self, replica: Replica, name: bytes) -> None:
         roll = self.rng.random()
@@ -116,6 +134,25 @@ class Load:
 
     def _sketch(self, replica: Replica, name: bytes) -> None:
         replica.pfadd(name, (self.rng.randrange(16384), self.rng.randint(1, 50)))
+
+    def _stream(self, replica: Replica, name: bytes) -> None:
+        rng, group, consumer = self.rng, b"g", self.rng.choice([b"c1", b"c2"])
+        roll = rng.random()
+        ids = [entry_id for entry_id, _ in replica.key(name).part("stream").view()]
+        if roll < 0.4:
+            replica.xadd(name, b"f", self._value())
+        elif roll < 0.5:
+            replica.xdel(name, *ids[: rng.randint(0, 2)])
+        elif group not in replica.groups(name):
+            replica.xgroup_create(name, group)
+        elif roll < 0.8:
+            replica.xreadgroup(name, group, consumer)
+        elif roll < 0.9:
+            replica.xack(name, group, *list(replica.groups(name)[group].pending)[:2])
+        elif roll < 0.95:
+            replica.xgroup_delconsumer(name, group, consumer)
+        else:
+            replica.xgroup_destroy(name, group)
 
 
 def network(rng: random.Random, count: int, of: type[Replica] = Replica) -> list[Replica]:

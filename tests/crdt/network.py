@@ -12,10 +12,11 @@ import msgspec
 
 from holdfast.clock import ManualClock
 from holdfast.crdt.dots import Author, Vector, join
-from holdfast.crdt.effects import Effect
+from holdfast.crdt.effects import Change, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY, Key
 from holdfast.crdt.log import Confirmations, Log, Record, decode, encode, frozen, is_news
+from holdfast.crdt.streams import Group
 
 WRONG_TYPE = "WRONGTYPE"
 
@@ -62,8 +63,11 @@ class Replica:
             self.log.append(record)
 
     def emit(self, name: bytes, kind: str, effect: Effect) -> None:
-        self.key(name).integrate(kind, effect)
+        self.apply(name, kind, effect)
         self._changes.append((name, kind, effect))
+
+    def apply(self, name: bytes, kind: str, effect: Effect) -> list[Change]:
+        return self.key(name).integrate(kind, effect)
 
     def key(self, name: bytes) -> Key:
         return self.keys.setdefault(name, Key())
@@ -194,6 +198,53 @@ class Replica:
         with self._changing(name, "hyperloglog") as (value, author):
             self.emit(name, "hyperloglog", value.add(ranks, author))
 
+    def xadd(self, name: bytes, *fields: bytes, entry_id: int | None = None) -> int:
+        with self._changing(name, "stream") as (value, author):
+            new = entry_id or value.next_id(self.clock.now_ms(), self.number)
+            self.emit(name, "stream", value.enter(new, fields, author))
+        return new
+
+    def xdel(self, name: bytes, *ids: int) -> None:
+        with self._changing(name, "stream") as (value, author):
+            self.emit(name, "stream", value.leave(ids, author))
+
+    def groups(self, name: bytes) -> dict[bytes, Group]:
+        return self.key(name).part("stream").groups()  # type: ignore[no-any-return]
+
+    def xgroup_create(self, name: bytes, group: bytes) -> None:
+        with self._changing(name, "stream") as (value, author):
+            self.emit(name, "stream", value.create_group(group, 0, 0, author))
+
+    def xgroup_destroy(self, name: bytes, group: bytes) -> None:
+        with self._changing(name, "stream") as (value, author):
+            self.emit(name, "stream", value.destroy_group(group, author))
+
+    def xreadgroup(self, name: bytes, group: bytes, consumer: bytes) -> list[int]:
+        """All that is new to the group."""
+        with self._changing(name, "stream") as (value, author):
+            dot, last_id = self.groups(name)[group].dots[0], self.groups(name)[group].last_id
+            now_ms = self.clock.now_ms()
+            ids = [entry_id for entry_id, _ in value.view() if entry_id > last_id]
+            self.emit(name, "stream", value.see_consumer(dot, consumer, now_ms, author))
+            for entry_id in ids:
+                row = (consumer, now_ms, 1)
+                self.emit(name, "stream", value.assign(dot, entry_id, row, author))
+            if ids:
+                self.emit(name, "stream", value.pass_to(dot, ids[-1], None, author))
+        return ids
+
+    def xack(self, name: bytes, group: bytes, *ids: int) -> None:
+        with self._changing(name, "stream") as (value, author):
+            dots = self.groups(name)[group].dots
+            self.emit(name, "stream", value.release(dots, ids, author))
+
+    def xgroup_delconsumer(self, name: bytes, group: bytes, consumer: bytes) -> None:
+        with self._changing(name, "stream") as (value, author):
+            found = self.groups(name)[group]
+            ids = [entry_id for entry_id, row in found.pending.items() if row[0] == consumer]
+            effect = value.delete_consumer(found.dots, consumer, ids, author)
+            self.emit(name, "stream", effect)
+
     # -- replication --------------------------------------------------------------------------
 
     def receive(self, records: Iterable[Record]) -> None:
@@ -201,7 +252,7 @@ class Replica:
             if type(self).is_news(self.seen, record):
                 self.alarms += [ahead] if (ahead := self.hlc.observe(record.hlc)) else []
                 for name, kind, effect in record.changes:
-                    self.key(name).integrate(kind, effect)
+                    self.apply(name, kind, effect)
                 self.seen[record.origin] = max(record.seq, self.seen.get(record.origin, 0))
                 self.log.append(record)
 

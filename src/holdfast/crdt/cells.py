@@ -14,10 +14,11 @@ that is wholly reset is residue: it has to stay until everybody knows of the res
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.crdt.dots import MAX_REPLICA, Author, Dot, Vector, covers, replica_of, seq_of
-from holdfast.crdt.effects import ADD, CLEAR, REMOVE, WRITE, Change, Effect
+from holdfast.crdt.effects import ADD, CLEAR, MANY, REMOVE, WRITE, Change, Effect
 from holdfast.crdt.numbers import Number, negative, total
 from holdfast.crdt.replicated import Replicated, Rows
 
@@ -58,8 +59,7 @@ class Cells(Replicated):
     def __bool__(self) -> bool:
         return bool(self._writes) or any(map(self._is_added, self._totals))
 
-    @staticmethod
-    def precedence(write: Write) -> Any:
+    def precedence(self, name: Name, write: Write) -> Any:
         """Of the writes to a cell that have not seen each other, the greatest is shown."""
         dot, hlc, _ = write
         return hlc, -replica_of(dot), dot
@@ -148,6 +148,8 @@ class Cells(Replicated):
             return self._replace(name, seen, None) + self._reset(name, resets, by)
         if kind == ADD:
             return self._add(*effect[1:])
+        if kind == MANY:
+            return [change for part in effect[1] for change in self.integrate(part)]
         assert kind == CLEAR
         _, vector, all_resets, by = effect
         changes = []
@@ -179,7 +181,9 @@ class Cells(Replicated):
 
     def _keep(self, name: Name, writes: list[Write]) -> None:
         if writes:
-            self._writes[name] = tuple(sorted(writes, key=self.precedence))
+            if len(writes) > 1:
+                writes.sort(key=partial(self.precedence, name))
+            self._writes[name] = tuple(writes)
         else:
             self._writes.pop(name, None)
 

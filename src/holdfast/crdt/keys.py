@@ -13,6 +13,7 @@ from holdfast.crdt.effects import Change, Effect
 from holdfast.crdt.lists import List
 from holdfast.crdt.replicated import Replicated
 from holdfast.crdt.sketches import Sketch
+from holdfast.crdt.streams import Stream
 from holdfast.crdt.types import Expiry, Hash, Set, SortedSet, String
 
 EXPIRY = "expiry"  # not a type, but replicated like one
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Replicated]] = {
     "hash": Hash,
     "set": Set,
     "zset": SortedSet,
+    "stream": Stream,
     "hyperloglog": Sketch,
     EXPIRY: Expiry,
 }
@@ -81,16 +83,22 @@ class Key:
         """The rows are the part's."""
         return self.part(kind).integrate(effect)  # type: ignore[no-any-return]
 
-    def merge(self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector) -> None:
+    def merge(
+        self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector
+    ) -> list[tuple[str, Change]]:
         by_kind: dict[str, list[tuple[Any, Any]]] = {kind: [] for kind in self.parts}
         for kind, sub, row in rows:
             by_kind.setdefault(kind, []).append((sub, row))
-        for kind, part_rows in by_kind.items():
-            self.part(kind).merge(part_rows, seen, other_seen)
+        return [
+            (kind, change)
+            for kind, part_rows in by_kind.items()
+            for change in self.part(kind).merge(part_rows, seen, other_seen)
+        ]
 
-    def settle(self, stable: Vector) -> None:
-        for part in self.parts.values():
-            part.settle(stable)
+    def settle(self, stable: Vector) -> list[tuple[str, Change]]:
+        return [
+            (kind, change) for kind, part in self.parts.items() for change in part.settle(stable)
+        ]
 
     def rows(self) -> Iterator[tuple[str, Any, Any]]:
         for kind, part in self.parts.items():

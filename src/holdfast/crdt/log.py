@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.crdt.dots import Vector, covers, dot_of, includes, join, meet
-from holdfast.crdt.effects import REMOVALS
+from holdfast.crdt.effects import is_removal
 from holdfast.errors import HoldfastError
 
 
@@ -32,7 +32,7 @@ class Record(NamedTuple):
 
     @property
     def removals(self) -> int:
-        return sum(change[-1][0] in REMOVALS for change in self.changes)
+        return sum(is_removal(change[-1]) for change in self.changes)
 
 
 def is_news(seen: Vector, record: Record) -> bool:
@@ -99,7 +99,12 @@ class Confirmations:
         if member in self._counted:
             self._waiting[member] = vector
 
+    def admit(self, member: int) -> None:
+        """From now on nothing is stable that this one has not got."""
+        self._counted.setdefault(member, {})
+
     def forget(self, member: int) -> None:
+        """It was removed: nobody waits for it any more."""
         self._counted.pop(member, None)
         self._waiting.pop(member, None)
 

@@ -83,8 +83,7 @@ class Expiry(Cells):
 
     __slots__ = ()
 
-    @staticmethod
-    def precedence(write: Write) -> Any:
+    def precedence(self, name: Name, write: Write) -> Any:
         dot, _, expires_at_ms = write
         return expires_at_ms is None, expires_at_ms or 0, dot
 
