@@ -22,6 +22,7 @@ $(STAMP): pyproject.toml
 	  || { echo "$(PYTHON) -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@echo "building .venv, once: this takes a minute"
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@scripts/install-valkey $(BIN)/pip
 	@touch $@
 
 serve: install
@@ -30,6 +31,7 @@ serve: install
 # Arguments for pytest: make test ARGS="tests/store -k journal"
 test: install
 	@scripts/install-oracle
+	@scripts/install-libraries
 	@$(PYTEST) $(ARGS)
 
 lint: install
@@ -63,9 +65,9 @@ bench-client: install
 	  --editable . redis hiredis coredis valkey-glide
 	@$(BIN)/python bench/client.py --python build/bench-client/bin/python $(ARGS)
 
-# The long version of the crash tests.
+# The long version of the crash tests, and the client's minutes in chaos.
 faults: install
-	@$(PYTEST) tests/faults tests/model -m slow $(ARGS)
+	@$(PYTEST) tests/faults tests/model tests/client -m slow $(ARGS)
 
 # Minutes of mixed load, and then the books must balance: make soak ARGS="--minutes 30 --kills"
 soak: install

@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from tests.harness import HoldfastServer, RawClient, RedisServer
 from tests.harness.processes import NO_ORACLE
+from tests.wire.libraries.crew import NO_LIBRARY
 
 # No deadline: how long an example takes says more about the machine than about the code.
 settings.register_profile("holdfast", deadline=None, print_blob=True)
@@ -82,7 +83,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum(NO_ORACLE in str(report.longrepr) for report in skipped)
-    if count:
-        terminalreporter.section("ORACLE TESTS DID NOT RUN", red=True, bold=True)
-        terminalreporter.line(f"{NO_ORACLE}. {count} tests skipped.", red=True)
+    for what, reason in (("ORACLE", NO_ORACLE), ("LIBRARY", NO_LIBRARY)):
+        count = sum(reason in str(report.longrepr) for report in skipped)
+        if count:
+            terminalreporter.section(f"{what} TESTS DID NOT RUN", red=True, bold=True)
+            terminalreporter.line(f"{reason}. {count} tests skipped.", red=True)

@@ -1,0 +1,40 @@
+"""arq: its worker's settings, and its producer."""
+
+import asyncio
+
+import arq
+import redis
+from arq.connections import RedisSettings
+
+from tests.wire.libraries import book
+
+SETTINGS = RedisSettings.from_dsn(book.URL)
+
+
+async def work(ctx: object, number: int) -> int:
+    try:
+        return book.work(number)
+    except RuntimeError as error:
+        raise arq.Retry(defer=0.1) from error
+
+
+class WorkerSettings:
+    functions = (work,)
+    redis_settings = SETTINGS
+    poll_delay = 0.05
+
+
+async def main() -> None:
+    loop = asyncio.get_running_loop()
+    pool = await arq.create_pool(SETTINGS)
+
+    def enqueue(number: int) -> object:
+        delay_s = book.delay_s(number) or None
+        job = pool.enqueue_job("work", number, _job_id=str(number), _defer_by=delay_s)
+        return asyncio.run_coroutine_threadsafe(job, loop).result()
+
+    await asyncio.to_thread(book.produce, enqueue, redis.ConnectionError, redis.TimeoutError)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

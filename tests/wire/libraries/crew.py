@@ -1,0 +1,267 @@
+"""A server, and the workers and producers of one library, each a process of its own.
+
+The library comes from build/libraries and is what these processes import; the test itself
+never does. Workers are looked after: one that ends is started again, as a supervisor would.
+"""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import hiredis
+import pytest
+
+from tests.harness import HoldfastServer, wait_until
+from tests.wire.libraries import book
+
+ROOT = Path(__file__).parents[3]
+NO_LIBRARY = "a library is not installed: see scripts/install-libraries"
+TIMEOUT_S = 120.0
+COUNT = 24  # of jobs, when the server is killed
+
+
+def steady_port() -> int:
+    """A free port that a server can come back to.
+
+    It lies below those that the kernel gives to outgoing connections: while the server is away,
+    one of those could be taken by anybody, even by a client that connects to itself.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+class SteadyServer(HoldfastServer):
+    """Comes back on the same port, as servers do."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "--port", str(steady_port()))
+
+
+class Crew:
+    """Use as a context manager: all of them are stopped at its end."""
+
+    rounding_s = 0.01  # of the times that a library writes down
+    patience_s = 60  # with silent workers; short only where a job may be done twice
+
+    def __init__(self, library: str, folder: Path, *worker: str) -> None:
+        """`worker` is the command of a worker, `-m` and its module first."""
+        self._packages = ROOT / "build" / "libraries" / library
+        if not (self._packages / ".installed").exists():
+            pytest.skip(f"{NO_LIBRARY} ({library})")
+        self._module = f"tests.wire.libraries.{library}_jobs"
+        self._folder = folder
+        self._worker_argv = worker
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._book = folder / "book"
+        self.server = SteadyServer(folder / "server")
+
+    def __enter__(self) -> Self:
+        self.server.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            _end(process)
+        self.server.kill()
+        print(self._said())  # noqa: T201 - pytest shows it if the test has failed
+
+    # -- processes ----------------------------------------------------------------------------
+
+    def start_worker(self) -> None:
+        self._workers.append(self._spawn(*self._worker_argv))
+
+    def stop_workers(self) -> None:
+        """SIGTERM, and they end by themselves."""
+        for process in self._workers:
+            process.terminate()
+        for process in self._workers:
+            process.wait(TIMEOUT_S)
+        self._workers.clear()
+
+    def renew_workers(self) -> None:
+        count = len(self._workers)
+        self.stop_workers()
+        for _ in range(count):
+            self.start_worker()
+
+    def produce(self, count: int) -> subprocess.Popen[bytes]:
+        return self._spawn("-m", self._module, str(count))
+
+    def run(self, *args: str) -> str:
+        """What the library's module prints when it is called with these arguments."""
+        process = self._spawn("-m", self._module, *args)
+        assert process.wait(TIMEOUT_S) == 0
+        return self._output(process).read_text()
+
+    def _spawn(self, *argv: str) -> subprocess.Popen[bytes]:
+        output = self._folder / f"output-{len(self._processes)}"
+        environment = os.environ | {
+            "PYTHONPATH": f"{self._packages}:{ROOT}",
+            "REDIS_URL": f"redis://127.0.0.1:{self.server.port}/0",
+            "BOOK": str(self._book),
+            "PATIENCE_S": str(self.patience_s),
+        }
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", *argv],
+                cwd=self._folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that its children can be ended with it
+            )
+        self._processes.append(process)
+        return process
+
+    def _output(self, process: subprocess.Popen[bytes]) -> Path:
+        return self._folder / f"output-{self._processes.index(process)}"
+
+    def _said(self) -> str:
+        parts = [
+            f"{process.args!r}:\n{self._output(process).read_text(errors='replace')[-4000:]}"
+            for process in self._processes
+        ]
+        return "\n".join([*parts, f"the server: {self.server.stderr}"])
+
+    # -- what happens -------------------------------------------------------------------------
+
+    def entries(self, what: str) -> list[book.Entry]:
+        return [entry for entry in book.read(self._book) if entry.what == what]
+
+    def numbers(self, what: str) -> list[int]:
+        return [entry.number for entry in self.entries(what)]
+
+    def wait_until(self, predicate: Callable[[], bool], what: str) -> None:
+        """And meanwhile start again whoever has gone."""
+
+        def tend() -> bool:
+            for process in [process for process in self._workers if process.poll() is not None]:
+                self._workers.remove(process)
+                self.start_worker()
+            return predicate()
+
+        wait_until(tend, what, TIMEOUT_S)
+
+    def wait_for(self, what: str, count: int) -> None:
+        """Until so many different jobs are begun, or done, or …"""
+        self.wait_until(lambda: len(set(self.numbers(what))) >= count, f"{count} jobs are {what}")
+
+    def wait_for_begun(self, number: int) -> None:
+        self.wait_until(lambda: number in self.numbers("begun"), f"job {number} is begun")
+
+    def hold(self, number: int) -> None:
+        """This job does not go on once it has begun, until it is released."""
+        book.hold_of(self._book, number).touch()
+
+    def release(self, number: int) -> None:
+        book.hold_of(self._book, number).unlink()
+
+    def crash(self) -> None:
+        """SIGKILL the server, and start it again."""
+        self.server.kill()
+        self.server.start()
+
+    def script_calls(self) -> int:
+        """How many scripts this server has run since it was started."""
+        calls = re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", self.info("commandstats"))
+        return sum(map(int, calls))
+
+    def info(self, section: str) -> str:
+        return self.ask("INFO", section)[0]
+
+    def ask(self, *args: str) -> list[str]:
+        """The strings in the server's reply to a command."""
+        with self.server.client() as client:
+            reply = hiredis.Reader(encoding="utf-8")
+            reply.feed(client.command(*args))
+            answer = reply.gets()
+        return answer if isinstance(answer, list) else [str(answer)]
+
+    # -- what must be true --------------------------------------------------------------------
+
+    def check_delays(self) -> None:
+        """No job was done before its time."""
+        asked = {entry.number: entry.at_s for entry in self.entries("asked")}
+        for entry in self.entries("begun"):
+            waited_s = entry.at_s - asked[entry.number]
+            assert waited_s >= book.delay_s(entry.number) - self.rounding_s, entry
+
+    def check_once(self, count: int) -> None:
+        """Every job was done exactly once, after as many tries as it needs."""
+        assert sorted(self.numbers("done")) == list(range(count))
+        tries = [number for number in range(count) for _ in range(1 + book.fails_first(number))]
+        assert sorted(self.numbers("begun")) == tries
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """A process and its children, which are in its group."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def work_calmly(crew: Crew, is_ready: Callable[[], bool] = lambda: True, count: int = 12) -> None:
+    """Jobs are enqueued and worked, and nothing happens."""
+    crew.start_worker()
+    crew.wait_until(is_ready, "the worker is ready")
+    producer = crew.produce(count)
+    crew.wait_for("done", count)
+    assert producer.wait(TIMEOUT_S) == 0
+    crew.check_once(count)
+    crew.check_delays()
+
+
+def work_through_crashes(
+    crew: Crew,
+    is_between_steps: Callable[[], bool] | None = None,
+    afterwards: Callable[[], object] = bool,
+    kept: Callable[[], set[int]] = set,
+) -> None:
+    """The server is killed while jobs are enqueued and worked: each is done at least once.
+
+    A library that has steps between which a crash of any server loses a job is only met between
+    them: while it works on a certain job and `is_between_steps`. When no more crash is to come,
+    `afterwards` does what makes the library look for jobs whose worker it has lost sight of.
+    Those that it keeps aside for long are in `kept`.
+    """
+    milestones = [6, 15]  # these jobs need neither delay nor retry
+    for number in milestones if is_between_steps else []:
+        crew.hold(number)
+    crew.start_worker()
+    producer = crew.produce(COUNT)
+    for number in milestones:
+        if is_between_steps:
+            crew.wait_for_begun(number)
+            crew.wait_until(is_between_steps, "nothing is on its way")
+            crew.crash()
+            crew.release(number)
+        else:
+            crew.wait_for("done", number)
+            crew.crash()
+    crew.wait_until(lambda: producer.poll() is not None, "the producer is done")
+    assert producer.returncode == 0
+    afterwards()
+    jobs = set(range(COUNT))
+    crew.wait_until(lambda: jobs <= set(crew.numbers("done")) | kept(), "all jobs are done")
+    assert len(jobs - set(crew.numbers("done"))) <= len(milestones)
+    crew.check_delays()
