@@ -1,0 +1,135 @@
+"""What may be said about a build; and that what may not is one sentence."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.builds import BadBuildError, Build, BuildQueue, Worker
+from holdfast.builds.cron import BadCronError
+from holdfast.client import ServerError
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": 0},
+        {"id": -1},
+        {"id": 2**53},
+        {"id": True},
+        {"id": "1"},
+        {"id": 1.5},
+        {"job_id": ""},
+        {"job_id": "a\nb"},
+        {"job_id": None},
+        {"job_id": b"a"},
+        {"blocked_by": "a"},
+        {"blocked_by": [""]},
+        {"blocked_by": [str(n) for n in range(101)]},
+        {"collapse": "maybe"},
+        {"virtual": 1},
+        {"timeout_min": 0},
+        {"timeout_min": -1},
+        {"timeout_min": "soon"},
+        {"timeout_min": float("nan")},
+        {"timeout_min": True},
+        {"same_job_wait_min": -1},
+        {"delay_s": float("inf")},
+        {"backoff_s": None},
+        {"retries": -1},
+        {"retries": 1.5},
+        {"priority": 1001},
+        {"priority": "high"},
+        {"freeze": "* * * * *"},
+        {"annotations": {"x/timeout": "long"}},
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
+    said: dict[str, Any] = {"id": 1, "job_id": "a", **wrong}
+    with pytest.raises(BadBuildError) as error:
+        Build(**said)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_only_found_when_it_is_written() -> None:
+    with pytest.raises(BadCronError):
+        Build(1, "a", freeze=["often"]).fields()
+    with pytest.raises(BadBuildError, match="JSON"):
+        Build(1, "a", annotations={"x": object()}).fields()
+
+
+def test_a_keyword_counts_more_than_an_annotation() -> None:
+    annotations = {"ci/timeout": 5, "ci/blockedBySameJobWaitTime": "2", "collapseBuilds": True}
+    build = Build(1, "a", annotations=annotations, timeout_min=7)
+    assert (build.timeout_min, build.same_job_wait_min, build.collapse) == (7, 2, True)
+
+
+def test_a_job_may_be_a_number() -> None:
+    assert Build(1, 77, blocked_by=[88]).fields()["blocked_by"] == "88"  # type: ignore[arg-type,list-item]
+
+
+@pytest.mark.parametrize("name", ["", "a{b", "a}b", "a\nb"])
+def test_queues_need_a_name(name: str) -> None:
+    with pytest.raises(BadBuildError):
+        BuildQueue(holdfast.connect("memory://"), name)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"concurrency": 0}, {"name": "a b"}, {"lease_s": 0}, {"name": ""}], ids=str
+)
+def test_workers_need_sense(wrong: dict[str, Any]) -> None:
+    async def handler(run: object) -> None: ...
+
+    with pytest.raises(BadBuildError):
+        Worker(BuildQueue(holdfast.connect("memory://")), handler, **wrong)
+
+
+def test_a_queue_needs_a_client() -> None:
+    with pytest.raises(TypeError, match="no client"):
+        BuildQueue("redis://localhost")
+
+
+def test_questions_that_make_no_sense() -> None:
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            queue = BuildQueue(client)
+            with pytest.raises(BadBuildError, match="no state; there are QUEUED"):
+                await queue.list(state="DONE")
+            with pytest.raises(BadBuildError, match="limit"):
+                await queue.list(limit=0)
+            asks: list[Any] = [queue.get, queue.start, queue.abort, queue.retry, queue.events]
+            for ask in asks:
+                with pytest.raises(BadBuildError, match="a build's id"):
+                    await ask("one")
+
+    asyncio.run(scenario())
+
+
+def test_scripts_check_before_they_write() -> None:
+    """Also what does not come from our Python."""
+
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            queue = BuildQueue(client)
+            for fields in (["job"], ["retries", "1"], ["job", "a", "retries", "many"]):
+                reply = await queue._run("enqueueBuild", id=1, once="", fields=fields)
+                assert reply[1:3] == [b"REFUSE", b"BAD_BUILD"]
+            await client.set("{builds}:waiting:a", "not ours")
+            with pytest.raises(ServerError, match="WRONGTYPE"):
+                await queue.enqueue(Build(1, "a"))
+            assert await client.exec("KEYS", "{builds}*", into=list[str]) == ["{builds}:waiting:a"]
+
+    asyncio.run(scenario())
+
+
+def test_without_a_hash_tag_keys_have_the_bare_name() -> None:
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            await BuildQueue(client, "q", hash_tag=False).enqueue(Build(1, "a"))
+            assert await client.exists("q:build:1")
+            await BuildQueue(client, "q").enqueue(Build(1, "a"))
+            assert await client.exists("{q}:build:1", "{q}:build:events:1") == 2
+
+    asyncio.run(scenario())
