@@ -76,6 +76,7 @@ soak: install
 # The references that are generated from the code.
 docs: install
 	@$(BIN)/python scripts/generate_docs.py
+	@$(BIN)/python scripts/generate_client.py
 
 # Never touches a database file.
 clean:

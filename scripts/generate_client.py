@@ -1,4 +1,5 @@
-"""Writes the client's typed methods, asynchronous and blocking, from client_commands.txt.
+"""Writes the client's typed methods, asynchronous and blocking, from client_commands.txt, and the
+diagram of its states in the guide, from the tables in client/state.py.
 
 python scripts/generate_client.py          writes the files
 python scripts/generate_client.py --check  exits with 1 if they are not up to date
@@ -9,8 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from holdfast.client.state import diagram
+
 HERE = Path(__file__).parent
 CLIENT = HERE.parent / "src/holdfast/client"
+GUIDE = HERE.parent / "docs/guide-client.md"
 
 PARAMETERS = {
     **dict.fromkeys(["key", "newkey", "source", "destination", "keys"], "Key"),
@@ -168,15 +172,23 @@ def formatted(code: str) -> str:
     return done.stdout
 
 
+def guide() -> str:
+    drawn = f"```mermaid\n{diagram()}```"
+    return re.sub(r"```mermaid\n.*?```", lambda _: drawn, GUIDE.read_text(), flags=re.DOTALL)
+
+
 def main() -> int:
-    stale = []
-    for name, asynchronous in (("commands.py", True), ("sync_commands.py", False)):
-        path, code = CLIENT / name, generate(asynchronous)
-        if not path.exists() or path.read_text() != code:
-            stale.append(name)
-            if "--check" not in sys.argv:
-                path.write_text(code)
-    return 1 if stale and "--check" in sys.argv else 0
+    files = {
+        CLIENT / "commands.py": generate(asynchronous=True),
+        CLIENT / "sync_commands.py": generate(asynchronous=False),
+        GUIDE: guide(),
+    }
+    stale = [path for path, text in files.items() if path.read_text() != text]
+    if "--check" in sys.argv:
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(files[path])
+    return 0
 
 
 if __name__ == "__main__":

@@ -160,8 +160,8 @@ def test_closing_gives_back_what_was_popped_for_those_who_wait(
     url: str, rng: random.Random
 ) -> None:
     """Elements are pushed while the client closes: each is returned to a reader, or still there."""
-    if url.startswith("memory"):
-        pytest.skip("its database ends with its client")
+    if not url.startswith("redis"):
+        pytest.skip("a database in this process has one client, and ends with it")
 
     async def scenario() -> None:
         async with holdfast.connect(url) as other:

@@ -37,7 +37,7 @@ def test_the_examples_run(redis_url: str) -> None:
 
 
 def test_the_diagram_is_the_table() -> None:
-    assert f"```mermaid\n{diagram()}```" in TEXT, "paste state.diagram() into the guide"
+    assert f"```mermaid\n{diagram()}```" in TEXT, "run scripts/generate_client.py"
 
 
 def test_every_option_and_error_is_explained() -> None:
