@@ -327,8 +327,49 @@ def test_numbers_are_our_own(pair: Pair) -> None:
     pair.same("SET", "k", "v")
     ours, theirs = both(pair, "MEMORY", "USAGE", "k")
     assert ours != theirs
-    assert len(pair.ours.command("MEMORY", "STATS")) < len(pair.oracle.command("MEMORY", "STATS"))
-    assert pair.ours.command("LATENCY", "HISTOGRAM")[1:] == b"0\r\n"
+    ours, theirs = both(pair, "LATENCY", "DOCTOR")
+    assert ours != theirs
+
+
+@shows("info-fields")
+def test_every_field_of_info_is_here_or_is_listed(pair: Pair) -> None:
+    text = (DOCS / "compatibility.md").read_text()
+    entry = text.partition("### info-fields\n")[2].partition("\n### ")[0]
+    listed = set(re.findall(r"`(\w+)`", entry))
+    for client in (pair.ours, pair.oracle):
+        client.command("SET", "k", "v")
+        client.command("NOSUCH")
+    sections = [
+        _sections(client.command("INFO", "everything")) for client in (pair.ours, pair.oracle)
+    ]
+    ours, theirs = sections
+    assert ours.keys() >= theirs.keys()
+    own = {"Commandstats", "Latencystats", "Errorstats"}  # a field for each command, or error
+    missing = {name for title in theirs.keys() - own for name in theirs[title] - ours[title]}
+    assert missing <= listed
+    assert not listed & {name for names in ours.values() for name in names}
+
+
+def _sections(reply: bytes) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for line in reply.decode().split("\r\n"):
+        if line.startswith("# "):
+            title = line[2:]
+            found[title] = set()
+        elif ":" in line and found:
+            found[title].add(line.partition(":")[0])
+    return found
+
+
+@shows("info-fields")
+def test_every_field_of_memory_stats_is_here_but_the_allocators(pair: Pair) -> None:
+    pair.same("SET", "k", "v")
+    ours, theirs = (
+        set(re.findall(rb"\$\d+\r\n([a-z][a-z.0-9-]*)\r\n", reply))
+        for reply in both(pair, "MEMORY", "STATS")
+    )
+    assert all(name.startswith((b"allocator", b"rss-overhead")) for name in theirs - ours)
+    assert ours <= theirs
 
 
 @shows("help-text")

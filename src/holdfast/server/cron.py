@@ -82,11 +82,16 @@ class Cron:
         may_expire = engine.expires_actively and not engine.pause.is_on
         if not may_expire or engine.failure is not None:
             return
+        started_ns = time.perf_counter_ns()
         count = expire_due(keyspace, EXPIRE_SLICE)
+        elapsed_ns = time.perf_counter_ns() - started_ns
+        engine.meter.expiry_ns += elapsed_ns
+        engine.spikes.add(b"expire-cycle", keyspace.now_s, elapsed_ns // 1_000_000)
         if count:
             engine.serve_ready()  # readers of a group whose stream is gone
             engine.turn.schedule()
         if count >= EXPIRE_SLICE or keyspace.expiry_cursor != FROM_THE_START:
+            engine.meter.expiry_slices_put_off += 1
             self._expiry = engine.clock.call_later(EXPIRE_BREAK_S, lambda: self._try(self._expire))
 
     def _make_room(self) -> None:
@@ -96,7 +101,10 @@ class Cron:
         if engine.deletion is not None and not engine.pause.is_on:
             engine.deletion.load_some()
             if engine.deletion.is_above_limit:
+                started_ns = time.perf_counter_ns()
                 engine.deletion.make_room()
+                took_ms = (time.perf_counter_ns() - started_ns) // 1_000_000
+                engine.spikes.add(b"eviction-cycle", engine.keyspace.now_s, took_ms)
                 engine.serve_ready()  # readers of a group whose stream is gone
                 turn.schedule()
         deadline_s = time.monotonic() + IDLE_FOLD_BUDGET_S

@@ -18,6 +18,7 @@ from holdfast.errors import OUT_OF_MEMORY, CommandError, ConfigError, StorageErr
 from holdfast.resp import QUEUED, Reply
 from holdfast.server import settings
 from holdfast.server.config import Config
+from holdfast.server.latency import FAST_NS, SHIFT, Spikes, Stats
 from holdfast.server.meter import Meter
 from holdfast.server.monitors import Monitors
 from holdfast.server.notifications import Notifications
@@ -47,6 +48,8 @@ from holdfast.store.store import Store
 
 log = logging.getLogger(__name__)
 
+STALE_NS = 5_000_000  # a command that took longer has made the cached time wrong
+
 NO_AUTH = CommandError("NOAUTH Authentication required.")
 INTERNAL = CommandError("ERR internal error, see the server's log")
 NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
@@ -71,15 +74,6 @@ def renamed_table(config: Config) -> dict[str, Command]:
         if new_name:
             table[new_name] = entry
     return table
-
-
-class Stats:
-    """What INFO commandstats says about one command."""
-
-    __slots__ = ("calls", "failed", "ns", "rejected")
-
-    def __init__(self) -> None:
-        self.calls = self.ns = self.rejected = self.failed = 0
 
 
 class Reader(Protocol):
@@ -120,7 +114,8 @@ class Engine:
         self.meter = Meter(self.clock)
         self.saving = Saving(store, self.turn, self.clock)
         self.slowlog = SlowLog(self.config.slowlog_max_len)
-        self.slow_ns = self.slowlog_ns = 0  # see settings.py
+        self.fast_ns = self.slowlog_ns = 0  # see settings.py
+        self.spikes = Spikes()
         self.deletion: Deletion | None = None  # what keeps memory below maxmemory, likewise
         self.is_out_of_memory = False  # was, before the command that runs
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
@@ -167,7 +162,10 @@ class Engine:
         return entry, self.stats_of(entry)
 
     def stats_of(self, command: Command) -> Stats:
-        return self.command_stats.setdefault(command.name, Stats())
+        stats = self.command_stats.get(command.name)
+        if stats is None:
+            stats = self.command_stats[command.name] = Stats()
+        return stats
 
     @property
     def commands_processed(self) -> int:
@@ -176,7 +174,7 @@ class Engine:
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""
         for stats in self.command_stats.values():
-            stats.calls = stats.ns = stats.rejected = stats.failed = 0
+            stats.reset()
         self.error_stats.clear()
         self.meter.reset()
         keyspace = self.keyspace
@@ -259,10 +257,11 @@ class Engine:
             result = self._broke(command, error)
             stats.failed += 1
         elapsed_ns = perf_counter_ns() - started_ns
-        stats.calls += 1
         stats.ns += elapsed_ns
-        if elapsed_ns >= self.slow_ns:
-            self._was_slow(session, command, argv, elapsed_ns)
+        if elapsed_ns < self.fast_ns:
+            stats.fast[elapsed_ns >> SHIFT] += 1
+        else:
+            self._was_slow(session, command, argv, stats, elapsed_ns)
         if type(result) is not Block:
             if session.reply_mode == REPLIES_ON:
                 session.send(result)
@@ -291,7 +290,6 @@ class Engine:
             except CommandError as error:
                 self.error_stats[error.code] += 1
                 return error.with_traceback(None)
-        self.stats_of(command).calls += 1
         result = self._run(session, command, argv)
         if session.gate & TRACKING:
             self.tracking.remember(session, command, argv)
@@ -299,7 +297,9 @@ class Engine:
             self.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result
 
-    def _run(self, session: Session, command: Command, argv: list[bytes]) -> Result:
+    def _run(
+        self, session: Session, command: Command, argv: list[bytes], *, again: bool = False
+    ) -> Result:
         """What `execute` does inline: whatever the handler raises is its reply. But a file that
         cannot be read concerns all of EXEC, not one command in it."""
         stats = self.stats_of(command)
@@ -317,7 +317,10 @@ class Engine:
             return self._broke(command, error)
         finally:
             elapsed_ns = perf_counter_ns() - started_ns
-            stats.ns += elapsed_ns
+            if again:
+                stats.ns += elapsed_ns
+            else:
+                stats.record(elapsed_ns)
             if elapsed_ns >= self.slowlog_ns:
                 self._log_slow(session, command, argv, elapsed_ns)
 
@@ -335,13 +338,19 @@ class Engine:
         return self.failure
 
     def _was_slow(
-        self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int
+        self, session: Session, command: Command, argv: list[bytes], stats: Stats, elapsed_ns: int
     ) -> None:
-        """So much time has passed that the rest of the turn must hear of it."""
-        if self.scripts.running is None:
-            self.refresh_clock()
+        """Or not so quick: these are few, and somebody may want to hear of them."""
+        if elapsed_ns < FAST_NS:
+            stats.fast[elapsed_ns >> SHIFT] += 1
+        else:
+            stats.record_slow(elapsed_ns)
+        if elapsed_ns >= STALE_NS and self.scripts.running is None:
+            self.refresh_clock()  # so much time has passed that the rest of the turn must know
         if elapsed_ns >= self.slowlog_ns:
             self._log_slow(session, command, argv, elapsed_ns)
+        event = b"fast-command" if "fast" in command.flags else b"command"
+        self.spikes.add(event, self.keyspace.now_s, elapsed_ns // 1_000_000)
 
     def _log_slow(
         self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int
@@ -495,7 +504,7 @@ class Engine:
                 self.users.check(session, command, argv)
             except CommandError as error:
                 return error.with_traceback(None)
-        return self._run(session, command, argv)
+        return self._run(session, command, argv, again=True)
 
     def check_permission(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """For what a script calls in the name of `session`, its caller. Raises CommandError."""

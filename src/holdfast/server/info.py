@@ -22,6 +22,31 @@ if TYPE_CHECKING:
 
 Facts = Iterable[tuple[str, object]]
 
+SYSTEM_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+# What never happens here, so that whoever adds things up finds a nought.
+NO_BUFFERS = (
+    *("mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers"),
+    *("mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer"),
+)
+NO_FORKS = (
+    *("current_cow_peak", "current_cow_size", "current_cow_size_age", "current_fork_perc"),
+    *("current_save_keys_processed", "current_save_keys_total"),
+    *("rdb_last_cow_size", "aof_last_cow_size"),
+    *("module_fork_in_progress", "module_fork_last_cow_size"),
+)
+NO_REPLICAS = (
+    *("total_net_repl_input_bytes", "total_net_repl_output_bytes"),
+    *("instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"),
+    *("sync_full", "sync_partial_ok", "sync_partial_err"),
+    *("migrate_cached_sockets", "slave_expires_tracked_keys"),
+)
+NO_DEFRAGMENTATION = (
+    *("active_defrag_hits", "active_defrag_misses"),
+    *("active_defrag_key_hits", "active_defrag_key_misses"),
+    *("total_active_defrag_time", "current_active_defrag_time"),
+)
+
 # Counting keys that expire looks at each of them; from here on it is an estimate.
 MAX_COUNTED = 50_000
 
@@ -37,6 +62,7 @@ def _server(engine: "Engine") -> Facts:
     yield "python_version", platform.python_version()
     yield "os", f"{platform.system()} {platform.release()} {platform.machine()}"
     yield "arch_bits", 64 if sys.maxsize > 1 << 32 else 32
+    yield "monotonic_clock", "POSIX clock_gettime"
     yield "multiplexing_api", "epoll" if platform.system() == "Linux" else "kqueue"
     yield "process_id", os.getpid()
     yield "process_supervised", "no"
@@ -77,14 +103,22 @@ def _memory(engine: "Engine") -> Facts:
         yield name, nbytes
         yield f"{name}_human", human(nbytes)
     yield "used_memory_peak_perc", f"{100 * used / peak if peak else 100:.2f}%"
+    yield "used_memory_overhead", 0  # what a key takes beside its value is counted with it
+    yield "used_memory_startup", 0
     yield "used_memory_dataset", used
+    yield "used_memory_dataset_perc", "100.00%"
+    yield "total_system_memory", SYSTEM_BYTES
+    yield "total_system_memory_human", human(SYSTEM_BYTES)
     yield from _lua(engine.scripts)
     yield "maxmemory_policy", config.maxmemory_policy
     yield "mem_fragmentation_ratio", f"{resident / used if used else 0:.2f}"
     yield "mem_fragmentation_bytes", max(0, resident - used)
+    yield from dict.fromkeys(NO_BUFFERS, 0).items()
+    yield "mem_clients_normal", sum(each.sink.output_bytes for each in engine.sessions.values())
     yield "mem_allocator", "python"
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", 0
+    yield "lazyfreed_objects", 0
 
 
 def _lua(scripts: Scripts) -> Facts:
@@ -112,6 +146,7 @@ def _persistence(engine: "Engine") -> Facts:
     saves, rewrites = saving.running is Kind.SAVE, saving.running is Kind.REWRITE
     yield "loading", 0
     yield "async_loading", 0
+    yield from dict.fromkeys(NO_FORKS, 0).items()
     yield "rdb_changes_since_last_save", engine.keyspace.dirty
     yield "rdb_bgsave_in_progress", int(saves)
     yield "rdb_last_save_time", saving.last_s
@@ -119,12 +154,16 @@ def _persistence(engine: "Engine") -> Facts:
     yield "rdb_last_bgsave_time_sec", saving.last_took_s
     yield "rdb_current_bgsave_time_sec", saving.running_for_s if saves else -1
     yield "rdb_saves", saving.count
+    yield "rdb_last_load_keys_expired", 0
+    yield "rdb_last_load_keys_loaded", 0  # a start loads none, see holdfast_recovered_ops
     yield "aof_enabled", int(store.is_durable)
     yield "aof_rewrite_in_progress", int(rewrites)
     yield "aof_rewrite_scheduled", 0
     yield "aof_last_rewrite_time_sec", saving.last_took_s
     yield "aof_current_rewrite_time_sec", saving.running_for_s if rewrites else -1
     yield "aof_last_bgrewrite_status", status
+    yield "aof_rewrites", saving.count
+    yield "aof_rewrites_consecutive_failures", int(not saving.last_worked)
     yield "aof_last_write_status", "ok" if engine.failure is None else "err"
     yield "holdfast_appendfsync", engine.config.appendfsync
     yield "holdfast_last_error", engine.last_storage_error
@@ -153,11 +192,14 @@ def _stats(engine: "Engine") -> Facts:
     yield "instantaneous_input_kbps", f"{meter.input.per_s / 1024:.2f}"
     yield "instantaneous_output_kbps", f"{meter.output.per_s / 1024:.2f}"
     yield "rejected_connections", meter.rejected_connections
-    yield "sync_full", 0
-    yield "sync_partial_ok", 0
-    yield "sync_partial_err", 0
+    yield from dict.fromkeys(NO_REPLICAS, 0).items()
     yield "expired_keys", keyspace.expired
+    yield "expired_stale_perc", "0.00"
+    yield "expired_time_cap_reached_count", meter.expiry_slices_put_off
+    yield "expire_cycle_cpu_milliseconds", meter.expiry_ns // 1_000_000
     yield "evicted_keys", keyspace.evicted
+    yield "evicted_clients", 0
+    yield "holdfast_forgotten_keys", keyspace.forgotten
     yield "keyspace_hits", keyspace.hits
     yield "keyspace_misses", keyspace.misses
     yield "pubsub_channels", len(engine.pubsub.channels)
@@ -165,11 +207,15 @@ def _stats(engine: "Engine") -> Facts:
     yield "pubsubshard_channels", len(engine.pubsub.shards)
     yield "latest_fork_usec", 0
     yield "total_forks", 0
+    yield from dict.fromkeys(NO_DEFRAGMENTATION, 0).items()
     yield "tracking_total_keys", engine.tracking.total_keys
     yield "tracking_total_items", engine.tracking.total_items
     yield "tracking_total_prefixes", engine.tracking.total_prefixes
     yield "unexpected_error_replies", 0
     yield "total_error_replies", engine.error_stats.total()
+    yield "dump_payload_sanitizations", 0
+    yield "io_threaded_reads_processed", 0
+    yield "io_threaded_writes_processed", 0
 
 
 def _replication(engine: "Engine") -> Facts:
@@ -193,6 +239,8 @@ def _cpu(_: "Engine") -> Facts:
     yield "used_cpu_user", f"{own.ru_utime:.6f}"
     yield "used_cpu_sys_children", f"{children.ru_stime:.6f}"
     yield "used_cpu_user_children", f"{children.ru_utime:.6f}"
+    yield "used_cpu_sys_main_thread", f"{own.ru_stime:.6f}"  # the others wait for the disk
+    yield "used_cpu_user_main_thread", f"{own.ru_utime:.6f}"
 
 
 def _nothing(_: "Engine") -> Facts:
@@ -206,6 +254,17 @@ def _commandstats(engine: "Engine") -> Facts:
             counts = f"calls={stats.calls},usec={us},usec_per_call={us / (stats.calls or 1):.2f}"
             refused = f"rejected_calls={stats.rejected},failed_calls={stats.failed}"
             yield f"cmdstat_{name}", f"{counts},{refused}"
+
+
+def _latencystats(engine: "Engine") -> Facts:
+    if not engine.config.latency_tracking:
+        return
+    percents = engine.config.latency_tracking_info_percentiles
+    for name, stats in engine.command_stats.items():
+        if stats.calls:
+            values = zip(percents, stats.percentiles_us(percents), strict=True)
+            shown = ",".join([f"p{percent:g}={us:.3f}" for percent, us in values])
+            yield f"latency_percentiles_usec_{name}", shown
 
 
 def _errorstats(engine: "Engine") -> Facts:
@@ -258,7 +317,7 @@ SECTIONS: dict[str, Section] = {
     "Modules": _nothing,
     "Commandstats": _commandstats,
     "Errorstats": _errorstats,
-    "Latencystats": _nothing,  # nothing is measured there yet
+    "Latencystats": _latencystats,
     "Cluster": _cluster,
     "Keyspace": _keyspace,
 }

@@ -44,6 +44,7 @@ class Meter:
         """CONFIG RESETSTAT."""
         self.connections = self.rejected_connections = 0
         self.input_bytes = self.output_bytes = 0
+        self.expiry_ns = self.expiry_slices_put_off = 0
         self.ops, self.input, self.output = Rate(), Rate(), Rate()
 
     @property

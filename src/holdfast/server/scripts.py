@@ -16,13 +16,14 @@ from holdfast.errors import OUT_OF_MEMORY, CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.server.functions import Functions, Script, line_of_last_return
+from holdfast.server.latency import Stats
 from holdfast.server.session import Session
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.ops import SCRIPT
 from holdfast.store.savepoint import Savepoint
 
 if TYPE_CHECKING:
-    from holdfast.server.engine import Engine, Stats
+    from holdfast.server.engine import Engine
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ MOST_EVALUATED = 500  # scripts that were never loaded; those used last stay, as
 
 
 # A command that a script calls, and whether it writes; None: scripts may not call it.
-Found = tuple[Command, "Stats", bool | None]
+Found = tuple[Command, Stats, bool | None]
 
 
 class NoSink:
@@ -285,14 +286,14 @@ class Scripts:
         started_ns = perf_counter_ns()
         if started_ns > self._next_tick_ns and (reason := self.tick()) is not None:
             raise Killed(Failure(reason, None, None))
-        stats.calls += 1
         try:
             result = command.handler(session, argv)
         except CommandError as error:
             stats.failed += 1
             engine.error_stats[error.code] += 1
+            stats.record(perf_counter_ns() - started_ns)
             raise
-        stats.ns += perf_counter_ns() - started_ns
+        stats.record(perf_counter_ns() - started_ns)
         if engine.monitors.sessions:
             engine.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result

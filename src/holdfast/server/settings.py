@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import ConfigError
+from holdfast.server.latency import FAST_NS
 from holdfast.store.eviction import Deletion
 from holdfast.store.frequencies import Frequencies
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
-
-STALE_NS = 5_000_000  # a command that took longer has made the cached time wrong
 
 LOG_LEVELS = {
     "debug": logging.DEBUG,
@@ -40,7 +39,7 @@ def follow(engine: "Engine") -> None:
     def slowlog() -> None:
         threshold_us = config.slowlog_log_slower_than
         engine.slowlog_ns = threshold_us * 1000 if threshold_us >= 0 else 1 << 63
-        engine.slow_ns = min(engine.slowlog_ns, STALE_NS)
+        engine.fast_ns = min(engine.slowlog_ns, FAST_NS)
         engine.slowlog.max_len = config.slowlog_max_len
         engine.slowlog.trim()
 
@@ -71,6 +70,9 @@ def follow(engine: "Engine") -> None:
     def loglevel() -> None:
         logging.getLogger("holdfast").setLevel(LOG_LEVELS[config.loglevel])
 
+    def spikes() -> None:
+        engine.spikes.threshold_ms = config.latency_monitor_threshold
+
     def client_limits() -> None:
         for session in list(engine.sessions.values()):
             session.limits_changed()
@@ -87,6 +89,7 @@ def follow(engine: "Engine") -> None:
         "maxmemory-samples": maxmemory,
         "lfu-decay-time": frequencies,
         "lfu-log-factor": frequencies,
+        "latency-monitor-threshold": spikes,
         "loglevel": loglevel,
         "requirepass": engine.users.use_requirepass,
         "proto-max-bulk-len": client_limits,
@@ -103,6 +106,7 @@ def follow(engine: "Engine") -> None:
     for name, effect in effects.items():
         config.subscribe(name, effect)
     slowlog()
+    spikes()
     policy()
     notify_keyspace_events()
 

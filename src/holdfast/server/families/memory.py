@@ -10,6 +10,9 @@ from holdfast.errors import SYNTAX
 from holdfast.resp import OK, Reply, Verbatim
 from holdfast.server.meter import resident_bytes
 from holdfast.server.session import Session
+from holdfast.store.keys import KEY_OVERHEAD
+
+FEW_BYTES = 5 << 20  # less is no matter
 
 EVERY_SHARD = ("request_policy:all_shards", "response_policy:special")
 
@@ -42,23 +45,39 @@ def stats(session: Session, argv: list[bytes]) -> Reply:
     MEMORY STATS
     """
     engine = session.engine
-    keyspace = engine.keyspace
+    keyspace, scripts = engine.keyspace, engine.scripts
     used, resident = keyspace.used_bytes, resident_bytes()
+    peak = max(engine.meter.peak_bytes, used)
     hot = sum(len(database.space.keys) for database in keyspace.databases)
     reply: dict[bytes, Reply] = {
-        b"peak.allocated": max(engine.meter.peak_bytes, used),
+        b"peak.allocated": peak,
         b"total.allocated": used,
         b"startup.allocated": 0,
         b"replication.backlog": 0,
+        b"clients.slaves": 0,
         b"clients.normal": sum(each.sink.output_bytes for each in engine.sessions.values()),
+        b"cluster.links": 0,
+        b"aof.buffer": 0,
+        b"lua.caches": scripts.text_bytes,
+        b"functions.caches": scripts.functions.used_bytes,
+    }
+    for database in keyspace.databases:
+        if len(database):
+            reply[b"db.%d" % database.index] = {
+                b"overhead.hashtable.main": len(database.space.keys) * KEY_OVERHEAD,
+                b"overhead.hashtable.expires": 0,
+                b"overhead.hashtable.slot-to-keys": 0,
+            }
+    return reply | {
+        b"overhead.total": hot * KEY_OVERHEAD,
         b"keys.count": sum(map(len, keyspace.databases)),
         b"keys.bytes-per-key": used // hot if hot else 0,
-        b"dataset.bytes": used,
-        b"dataset.percentage": 100.0 * used / resident if resident else 0.0,
+        b"dataset.bytes": used - hot * KEY_OVERHEAD,
+        b"dataset.percentage": 100.0 * (used - hot * KEY_OVERHEAD) / used if used else 0.0,
+        b"peak.percentage": 100.0 * used / peak if peak else 100.0,
         b"fragmentation": resident / used if used else 0.0,
         b"fragmentation.bytes": max(0, resident - used),
     }
-    return reply
 
 
 @question("memory|doctor", 2, "")
@@ -67,13 +86,31 @@ def doctor(session: Session, argv: list[bytes]) -> Reply:
 
     MEMORY DOCTOR
     """
-    used, limit = session.engine.keyspace.used_bytes, session.engine.config.maxmemory
+    engine = session.engine
+    used, limit = engine.keyspace.used_bytes, engine.config.maxmemory
+    resident, peak = resident_bytes(), engine.meter.peak_bytes
+    findings = []
     if limit and used > limit:
-        return Verbatim(
-            b"Values take %d bytes, more than maxmemory allows (%d). What the file has already is"
-            b" dropped from memory first; what it does not have yet cannot be." % (used, limit)
+        findings.append(
+            f"Values take more than maxmemory allows ({limit})."
+            + (
+                " Keys are deleted as fast as the policy finds them."
+                if engine.deletion is not None
+                else " What the file has already is dropped from memory first; what it does not"
+                " have yet cannot be."
+            )
         )
-    return Verbatim(b"Values take %d bytes. Nothing looks wrong." % used)
+    if peak > 1.5 * used and peak > FEW_BYTES:
+        findings.append(f"They took {peak} once; Python may not have given all of that back.")
+    if resident > 4 * used and used > FEW_BYTES:
+        findings.append(f"The process takes {resident}: many small values cost more than counted.")
+    findings += [
+        f"Client {each.id} does not read what it is sent."
+        for each in engine.sessions.values()
+        if each.sink.output_bytes > FEW_BYTES
+    ]
+    text = [f"Values take {used} bytes.", *(findings or ["Nothing looks wrong."])]
+    return Verbatim("\n".join(text).encode())
 
 
 @subcommand(
