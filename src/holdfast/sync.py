@@ -5,8 +5,11 @@ from typing import Unpack
 import holdfast
 from holdfast.client.options import ConnectOptions
 from holdfast.client.sync import SyncClient
+from holdfast.semaphore.sync import SyncAcquisition as Acquisition
+from holdfast.semaphore.sync import SyncLock as Lock
+from holdfast.semaphore.sync import SyncSemaphore as Semaphore
 
-__all__ = ["SyncClient", "connect"]
+__all__ = ["Acquisition", "Lock", "Semaphore", "SyncClient", "connect"]
 
 
 def connect(url: str = "redis://localhost:6379", **options: Unpack[ConnectOptions]) -> SyncClient:

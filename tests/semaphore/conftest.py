@@ -18,7 +18,7 @@ from tests.harness import RawClient
 from tests.harness.cluster import Nodes, start_cluster
 
 SERVERS = ["redis", "holdfast", "memory", "cluster"]
-OTHERS = ["redis-py", "redis-py-cluster", "valkey-py"]
+KINDS = [*SERVERS, "redis-py", "redis-py-cluster", "valkey-py"]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 
@@ -92,7 +92,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     return place_of(request, request.param)
 
 
-@pytest.fixture(params=SERVERS + OTHERS)
+@pytest.fixture(params=KINDS)
 def any_place(request: pytest.FixtureRequest) -> Place:
     """Each kind of server, and each kind of client."""
     return place_of(request, request.param)

@@ -267,6 +267,10 @@ class SyncClient(SyncCommands[str]):
         calling = self._client.run_many("dynamic", request.commands, timeout_s)
         return [slot_value(make, reply) for reply in self._thread.wait(calling)]
 
+    def wait_for(self, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine of the asyncio client, in its event loop, and wait for the result."""
+        return self._thread.wait(work(self._client))
+
     def transaction(self, *watch: Key) -> "SyncTransaction":
         return SyncTransaction(self._thread, self._client.transaction(*watch))
 

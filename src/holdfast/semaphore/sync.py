@@ -1,0 +1,153 @@
+"""The same without coroutines: blocking, safe to share between threads.
+
+The client's thread runs the real semaphore, so heartbeats go on whatever the caller's thread does.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from holdfast.client.client import Client
+from holdfast.client.errors import ClientError, ServerError
+from holdfast.client.sync import SyncClient
+from holdfast.semaphore.acquisition import LeaseLostError
+from holdfast.semaphore.scope import log
+from holdfast.semaphore.semaphore import Semaphore, SemaphoreStats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SyncAcquisition:
+    """A slot that is held until it is released or lost; see `Acquisition`."""
+
+    id: str
+    slot_number: int
+    fencing_token: int
+    lost: threading.Event = field(default_factory=threading.Event, repr=False)
+
+
+class SyncSemaphore:
+    """`Semaphore` on a client of holdfast.sync. Use it with `with`, in as many threads as you like.
+
+    A thread cannot be cancelled: look at `acquisition.lost`. A body that ends without error
+    though its slot was lost ends with LeaseLostError.
+    """
+
+    def __init__(
+        self,
+        client: SyncClient,
+        name: str,
+        limit: int,
+        *,
+        ttl_s: float | None = None,
+        max_acquire_time_s: float | None = None,
+        heartbeat_max_interval_s: float = 180,
+        namespace: str = "adv-sem",
+        hash_tag: bool = True,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        async def make(client: Client) -> Semaphore:
+            return Semaphore(
+                client,
+                name,
+                limit,
+                ttl_s=ttl_s,
+                max_acquire_time_s=max_acquire_time_s,
+                heartbeat_max_interval_s=heartbeat_max_interval_s,
+                namespace=namespace,
+                hash_tag=hash_tag,
+                now=now,
+            )
+
+        self.name = name
+        self._client = client
+        self._semaphore = client.wait_for(make)
+        self._mine = threading.local()
+
+    @property
+    def limit(self) -> int:
+        return self._semaphore.limit
+
+    def acquire(self) -> SyncAcquisition:
+        """Wait for a slot. Raises TimeoutError, LimitMismatchError."""
+
+        async def acquire(_: Client) -> SyncAcquisition:
+            inner = await self._semaphore.acquire()
+            acquisition = SyncAcquisition(inner.id, inner.slot_number, inner.fencing_token)
+            inner.on_lost(acquisition.lost.set)
+            return acquisition
+
+        return self._client.wait_for(acquire)
+
+    def release(self, acquisition: SyncAcquisition | str) -> bool:
+        """Give a slot back, by its id or as it is. Whether it was held until now."""
+        id = acquisition if isinstance(acquisition, str) else acquisition.id
+        return self._client.wait_for(lambda _: self._semaphore.release(id))
+
+    def cm(self) -> "SyncScope":
+        """`with semaphore.cm() as acquisition:`, once each."""
+        return SyncScope(self)
+
+    def __enter__(self) -> SyncAcquisition:
+        scope = self.cm()
+        acquisition = scope.__enter__()
+        if not hasattr(self._mine, "scopes"):
+            self._mine.scopes = []
+        self._mine.scopes.append(scope)
+        return acquisition
+
+    def __exit__(self, *error: Any) -> None:
+        self._mine.scopes.pop().__exit__(*error)
+
+    def count(self) -> int:
+        """How many slots are taken."""
+        return self._client.wait_for(lambda _: self._semaphore.count())
+
+    def locked(self) -> bool:
+        """Whether `acquire` would have to wait."""
+        return self._client.wait_for(lambda _: self._semaphore.locked())
+
+    def resize(self, limit: int) -> None:
+        """Change the limit for everybody. Holders beyond a smaller one stay until they release."""
+        self._client.wait_for(lambda _: self._semaphore.resize(limit))
+
+    def stats(self, names: list[str] | None = None, limit: int = 100) -> list[SemaphoreStats]:
+        """Those semaphores of the namespace, or all that are in use; the most loaded come first."""
+        return self._client.wait_for(lambda _: self._semaphore.stats(names, limit))
+
+
+class SyncLock(SyncSemaphore):
+    """A semaphore of one."""
+
+    def __init__(self, client: SyncClient, name: str, **options: Any) -> None:
+        super().__init__(client, name, 1, **options)
+
+
+class SyncScope:
+    """To be used once."""
+
+    def __init__(self, semaphore: SyncSemaphore) -> None:
+        self._semaphore = semaphore
+        self._acquisition: SyncAcquisition | None = None
+
+    def __enter__(self) -> SyncAcquisition:
+        if self._acquisition is not None:
+            raise RuntimeError("a context manager of a semaphore is used once: call cm() again")
+        self._acquisition = self._semaphore.acquire()
+        return self._acquisition
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._acquisition is not None
+        was_lost = self._acquisition.lost.is_set()
+        try:
+            self._semaphore.release(self._acquisition)
+        except (ClientError, ServerError) as failure:
+            log.warning("semaphore %s: %s", self._semaphore.name, failure)
+        if was_lost and error is None:
+            raise LeaseLostError(f"semaphore {self._semaphore.name!r}: slot lost")

@@ -1,0 +1,233 @@
+"""Thousands of interleavings of clients that come, go, pause and die, against a model of them.
+
+The scripts run on our engine in-process; the time they are told is the model's. The model knows
+only what the clients know: what each was answered, and when.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.client.backends import Commands, commands_of
+from holdfast.client.lua import load
+from holdfast.semaphore.names import Names
+
+HEARTBEAT_S = 10.0
+NAMES = Names("model", "s")
+
+
+@dataclass
+class Client:
+    """One acquisition, from its first call to its end."""
+
+    id: str
+    ttl_s: float | None
+    renewed_s: float
+    came: int = 0  # in which order it was queued
+    held_since_s: float | None = None
+
+    def is_alive(self, now_s: float) -> bool:
+        """What a server may conclude: its lease has not run out."""
+        overdue = (
+            self.held_since_s is not None
+            and self.ttl_s is not None
+            and now_s >= self.held_since_s + self.ttl_s
+        )
+        return now_s < self.renewed_s + HEARTBEAT_S and not overdue
+
+
+class Simulation:
+    def __init__(self, commands: Commands, rng: random.Random, limit: int) -> None:
+        self.commands = commands
+        self.rng = rng
+        self.limit = limit
+        self.now_s = 1_800_000_000.0
+        self.count = 0
+        self.waiting: dict[str, Client] = {}
+        self.holding: dict[str, Client] = {}
+        self.last_token = 0
+        self.grants = 0
+
+    async def run(self, name: str, **args: Any) -> Any:
+        script = load("holdfast.semaphore", name)
+        values = {
+            "limit": self.limit,
+            "heartbeat_max_interval": HEARTBEAT_S,
+            "ttl": "",
+            "now": self.now_s,
+            "acquisition_notification_key_pattern": NAMES.pattern,
+            **args,
+        }
+        wanted = {name: values[name] for name in script.args}
+        return await self.commands.run(script, NAMES.of(script), wanted)
+
+    # -- what clients do ----------------------------------------------------------------------
+
+    async def step(self) -> None:
+        action = self.rng.choices(
+            [self.come, self.ask, self.leave, self.tend, self.die, self.pause, self.wake],
+            [5, 12, 6, 4, 1, 3, 2],
+        )[0]
+        await action()
+        await self.check()
+
+    async def come(self) -> None:
+        self.count += 1
+        id = (
+            f"{self.rng.choice('pqr')}/{self.count}" if self.rng.random() < 0.7 else f"{self.count}"
+        )
+        client = Client(id, self.rng.choice([None, None, 4.0, 15.0]), self.now_s, self.count)
+        self.waiting[id] = client
+        if self.rng.random() < 0.2:  # as the seed does it
+            await self.run("queue", acquisition_id=id)
+        else:
+            await self.enter(client)
+
+    async def ask(self) -> None:
+        """A waiter asks again: because it was told, most likely, or just so."""
+        told = [id for id in await self.members("main") if id in self.waiting]
+        asking = told if told and self.rng.random() < 0.7 else list(self.waiting)
+        if asking:
+            await self.enter(self.waiting[self.rng.choice(asking)])
+
+    async def enter(self, client: Client) -> None:
+        place = await self.place(client.id)
+        ttl = "" if client.ttl_s is None else client.ttl_s
+        answer, number, *token = await self.run("enter", acquisition_id=client.id, ttl=ttl)
+        if answer == 1:
+            self.grant(client, number, token[0])
+        else:
+            assert (answer, number) == (0, self.limit)
+            if await self.place(client.id) != place:
+                assert place is None or not client.is_alive(self.now_s), "a place was lost"
+                self.count += 1
+                client.came = self.count
+        client.renewed_s = self.now_s
+
+    def grant(self, client: Client, number: int, token: int) -> None:
+        del self.waiting[client.id]
+        client.held_since_s = self.now_s
+        self.holding[client.id] = client
+        assert 1 <= number <= self.limit
+        assert token > self.last_token
+        self.last_token = token
+        self.grants += 1
+
+    async def leave(self) -> None:
+        leaving = self.holding if self.rng.random() < 0.7 else self.waiting
+        if leaving:
+            client = self.rng.choice(list(leaving.values()))
+            held = self.holding.pop(client.id, None)
+            self.waiting.pop(client.id, None)
+            if self.rng.random() < 0.2:  # as the seed does it: nobody is told
+                removed = await self.run("release", acquisition_id=client.id)
+                await self.run("wake_up_nexts")
+            else:
+                removed, _ = await self.run("leave", acquisition_id=client.id)
+            if held is not None and held.is_alive(self.now_s):
+                assert removed == 1, "a live holder had lost its slot"
+
+    async def tend(self) -> None:
+        """One process speaks for some of the clients."""
+        everybody = list({**self.waiting, **self.holding}.values())
+        some = [client for client in everybody if self.rng.random() < 0.7]
+        if some and self.rng.random() < 0.2:  # as the seed does it
+            await self.learn(some[0], *await self.run("ping", acquisition_id=some[0].id))
+            await self.run("wake_up_nexts")
+            return
+        _, *states = await self.run("tend", acquisition_ids=[client.id for client in some])
+        for client, state in zip(some, states, strict=True):
+            await self.learn(client, int(state == 1), int(state == 2))
+
+    async def learn(self, client: Client, waits: int, holds: int) -> None:
+        alive = client.is_alive(self.now_s)
+        if client.id in self.holding:
+            assert holds or not alive, "a live holder had lost its slot"
+            if holds:
+                client.renewed_s = self.now_s
+            else:
+                del self.holding[client.id]
+        elif waits or holds:
+            client.renewed_s = self.now_s
+        # else its place is gone, and it asks again some time
+
+    async def wake(self) -> None:
+        await self.run("wake_up_nexts")
+
+    async def die(self) -> None:
+        """Without a word."""
+        everybody = [*self.waiting, *self.holding]
+        if everybody:
+            id = self.rng.choice(everybody)
+            self.waiting.pop(id, None)
+            self.holding.pop(id, None)
+
+    async def pause(self) -> None:
+        """Time passes: mostly little, sometimes more than anybody's lease."""
+        self.now_s += self.rng.choice([0.0, 0.001, 1.0, 3.0, 9.0, 11.0])
+
+    # -- what must be so ----------------------------------------------------------------------
+
+    async def place(self, id: str) -> float | None:
+        score = await self.commands.call("ZSCORE", NAMES.keys["waiting"], id)
+        return None if score is None else float(score)
+
+    async def members(self, key: str) -> dict[str, float]:
+        pairs = await self.commands.call("ZRANGE", NAMES.keys[key], 0, -1, "WITHSCORES")
+        return {member.decode(): float(score) for member, score in pairs}
+
+    async def check(self) -> None:
+        for id in [id for id, client in self.holding.items() if not client.is_alive(self.now_s)]:
+            del self.holding[id]  # it knows by its own clock
+        assert len(self.holding) <= self.limit
+        main, queue, beats = await asyncio.gather(
+            *(self.members(key) for key in ("main", "waiting", "waiting_heartbeat"))
+        )
+        assert len(main) <= self.limit
+        assert set(self.holding) <= set(main), "a live holder has no slot"
+        assert set(beats) == set(queue)
+        order = [id for id in queue if id in self.waiting and beats[id] > self.now_s]
+        assert order == sorted(order, key=lambda id: self.waiting[id].came), (
+            "not first come, first served"
+        )
+        for id in order:  # nobody that came later was let in before
+            came = self.waiting[id].came
+            for other in main:
+                given = self.waiting.get(other)
+                assert given is None or given.came < came or main[other] <= self.now_s
+
+    async def check_no_slot_is_idle(self) -> None:
+        """One call, by anybody, and no slot is free while somebody waits."""
+        await self.run("wake_up_nexts")
+        if await self.members("waiting"):
+            assert len(await self.members("main")) == self.limit
+
+
+async def simulate(rng: random.Random, limit: int, runs: int) -> None:
+    async with holdfast.connect("memory://") as client:
+        grants = 0
+        for _ in range(runs):
+            await client.flushdb()
+            simulation = Simulation(commands_of(client), rng, limit)
+            for n in range(150):
+                await simulation.step()
+                if n % 10 == 0:
+                    await simulation.check_no_slot_is_idle()
+            grants += simulation.grants
+        assert grants > runs * 5  # else it shows nothing
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_clients_in_every_order(rng: random.Random, limit: int) -> None:
+    asyncio.run(simulate(rng, limit, 8))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_clients_in_every_order_for_minutes(rng: random.Random) -> None:
+    for limit in (1, 2, 3, 4, 5, 8):
+        asyncio.run(simulate(rng, limit, 100))

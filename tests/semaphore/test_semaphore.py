@@ -1,0 +1,511 @@
+"""What users of Semaphore and Lock see."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.client.backends import Commands, commands_of
+from holdfast.client.errors import ClientError, ClosedError
+from holdfast.client.lua import load
+from holdfast.semaphore import LeaseLostError, Lock, Semaphore
+from tests.client.fakes import turns
+from tests.semaphore.conftest import KINDS, Place, World, eventually, keys_of, taken, waiting
+
+
+def test_slots_are_taken_counted_and_given_back(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = holdfast.Semaphore(client, "gpu", 2)
+        assert (await semaphore.count(), await semaphore.locked()) == (0, False)
+        first = await semaphore.acquire()
+        assert (await semaphore.count(), await semaphore.locked()) == (1, False)
+        second = await semaphore.acquire()
+        assert (await semaphore.count(), await semaphore.locked()) == (2, True)
+        assert (first.slot_number, second.slot_number) == (1, 2)
+        assert 0 < first.fencing_token < second.fencing_token
+        assert await semaphore.release(first)
+        assert not await semaphore.release(first.id)
+        assert await semaphore.release(second.id)
+        assert not await semaphore.release("nobody")
+        assert not first.lost.is_set()
+        assert await keys_of(client) == set()
+
+    any_place.play(scenario)
+
+
+def test_with_and_as_and_inside_each_other(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 3)
+        async with semaphore as outer, semaphore, semaphore.cm() as inner:
+            assert outer.id != inner.id
+            assert await semaphore.count() == 3
+        with pytest.raises(ZeroDivisionError):
+            async with semaphore:
+                raise ZeroDivisionError
+        cm = semaphore.cm()
+        async with cm:
+            pass
+        with pytest.raises(RuntimeError, match="used once"):
+            async with cm:
+                pass
+        assert await keys_of(client) == set()
+
+    place.play(scenario)
+
+
+def test_a_lock_is_a_semaphore_of_one(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        inside = 0
+
+        async def work() -> None:
+            nonlocal inside
+            async with Lock(client, "deploy", ttl_s=60):
+                inside += 1
+                assert inside == 1
+                await turns(2)
+                inside -= 1
+
+        await asyncio.gather(*(work() for _ in range(10)))
+
+    place.play(scenario)
+
+
+def test_many_tasks_share_the_slots(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 4)
+        inside, most, tokens = 0, 0, []
+
+        async def work() -> None:
+            nonlocal inside, most
+            for _ in range(3):
+                async with semaphore as acquisition:
+                    tokens.append(acquisition.fencing_token)
+                    inside += 1
+                    most = max(most, inside)
+                    await turns(3)
+                    inside -= 1
+
+        await asyncio.gather(*(work() for _ in range(25)))
+        assert most <= 4
+        assert len(set(tokens)) == 75
+        assert await keys_of(client) == set()
+
+    any_place.play(scenario)
+
+
+def test_stats_of_all_that_are_in_use(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        names = {"a": (4, 1), "b": (2, 2), "odd*[name]": (3, 1), "idle": (9, 0)}
+        held = []
+        for name, (limit, count) in names.items():
+            semaphore = Semaphore(client, name, limit)
+            held += [await semaphore.acquire() for _ in range(count)]
+        await Semaphore(client, "other", 1, namespace="adv-sem-2").acquire()
+        rows = await semaphore.stats()
+        if any_place.kind != "cluster":  # whose scan sees one node only, for now
+            assert [row.name for row in rows] == ["b", "odd*[name]", "a"]
+            assert [row.name for row in await semaphore.stats(limit=1)] == ["b"]
+        (row,) = await semaphore.stats(["b", "idle"])
+        assert row == ("b", 2, 0, 2)
+        assert row.percent == 100
+
+    any_place.play(scenario)
+
+
+def test_arguments_that_make_no_sense() -> None:
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            for limit in (0, -1, 1.5, True, "2"):
+                with pytest.raises(ValueError, match="a limit"):
+                    Semaphore(client, "s", limit)  # type: ignore[arg-type]
+            for options in ({"ttl_s": 0}, {"heartbeat_max_interval_s": -1}):
+                with pytest.raises(ValueError, match="above 0"):
+                    Semaphore(client, "s", 1, **options)  # type: ignore[arg-type]
+            for name in ("", "}"):
+                with pytest.raises(ValueError, match="name"):
+                    Semaphore(client, name, 1)
+            with pytest.raises(TypeError, match="no client"):
+                Semaphore(object(), "s", 1)
+            with pytest.raises(ValueError, match="give a client"):
+                Semaphore("memory://", "s", 1)
+
+    asyncio.run(scenario())
+
+
+# -- giving up --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_a_cancelled_acquire_leaves_no_trace(any_place: Place, free: int) -> None:
+    """Cancelled at every turn of the loop from its first to its last."""
+
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1 + free)
+        holder = await semaphore.acquire()
+        for count in range(1, 40):
+            task = asyncio.create_task(semaphore.acquire())
+            await turns(count)
+            if task.cancel():
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert (await semaphore.stats(["s"]))[0][1:3] == (1, 0)
+            else:
+                await semaphore.release(task.result())
+        assert await semaphore.release(holder)
+        assert await keys_of(client) == set()
+
+    any_place.play(scenario)
+
+
+def test_a_waiter_that_is_cancelled_when_it_is_told_passes_the_slot_on(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1)
+        for count in range(0, 24, 2):
+            first = await semaphore.acquire()
+            cancelled = asyncio.create_task(semaphore.acquire())
+            await waiting(semaphore)
+            second = asyncio.create_task(semaphore.acquire())
+            await waiting(semaphore, 2)
+            releasing = asyncio.create_task(semaphore.release(first))
+            await turns(count)
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+            await releasing
+            if not cancelled.cancelled():
+                await semaphore.release(cancelled.result())
+            await semaphore.release(await second)
+        assert await keys_of(client) == set()
+
+    any_place.play(scenario)
+
+
+def test_a_time_limit_for_the_wait(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        holder = await Semaphore(client, "s", 1).acquire()
+        semaphore = Semaphore(client, "s", 1, max_acquire_time_s=0.02)
+        with pytest.raises(TimeoutError, match=r"'s': no slot within 0\.02 s"):
+            async with semaphore:
+                pass
+        assert (await semaphore.stats(["s"]))[0][1:3] == (1, 0)
+        await semaphore.release(holder)
+        async with semaphore:
+            pass
+
+    any_place.play(scenario)
+
+
+# -- leases -----------------------------------------------------------------------------------
+
+
+def test_heartbeats_keep_a_slot_and_a_place(place: Place, world: World) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = world.semaphore(client, heartbeat_max_interval_s=10)
+        holder = await semaphore.acquire()
+        waiter = asyncio.create_task(semaphore.acquire())
+        await waiting(semaphore)
+        commands = commands_of(client)
+        keys = semaphore._settings.names.keys
+        (waiting_id,) = await commands.call("ZRANGE", keys["waiting"], 0, -1)
+
+        async def both_renewed() -> bool:
+            until_s = world.clock.now_us() / 1e6 + 10
+            return all(
+                [
+                    float(await commands.call("ZSCORE", keys[key], id)) >= until_s - 1
+                    for key, id in (("main", holder.id), ("waiting_heartbeat", waiting_id))
+                ]
+            )
+
+        for _ in range(30):  # three times as long as either would live
+            world.clock.advance(1)
+            await eventually(both_renewed)
+        assert not holder.lost.is_set()
+        assert await semaphore.release(holder)
+        assert await semaphore.release(await waiter)
+
+    place.play(scenario)
+
+
+def test_a_time_limit_for_holding(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1, ttl_s=0.05)
+        started = asyncio.Event()
+
+        async def overrun() -> None:
+            async with semaphore:
+                started.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(overrun())
+        await started.wait()
+        with pytest.raises(LeaseLostError):
+            await task
+        async with semaphore.cm(cancel_on_loss=False) as acquisition:
+            await acquisition.lost.wait()
+        await taken(semaphore, 0)
+
+    place.play(scenario)
+
+
+def test_the_slot_of_a_dead_holder_goes_to_the_next(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        dead = Semaphore(client, "s", 1, heartbeat_max_interval_s=0.2)
+        await dead._keeper().run(load("holdfast.semaphore", "enter"), acquisition_id="dead")
+        alive = Semaphore(client, "s", 1, heartbeat_max_interval_s=5)
+        async with alive:
+            assert await alive.count() == 1
+
+    place.play(scenario)
+
+
+def test_a_holder_that_cannot_reach_the_server_counts_as_lost(world: World) -> None:
+    """Before the server gives its slot to others."""
+
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            cut = Cut(commands_of(client))
+            semaphore = world.semaphore(client, heartbeat_max_interval_s=10)
+            semaphore._keeper().commands = cut
+            acquisition = await semaphore.acquire()
+            world.clock.advance(2)
+            await turns(50)
+            assert not acquisition.lost.is_set()
+            cut.is_cut = True
+            for _ in range(9):
+                world.clock.advance(1)
+                await turns(50)
+                assert not acquisition.lost.is_set()
+            world.clock.advance(1)
+            await acquisition.lost.wait()
+
+    asyncio.run(scenario())
+
+
+class Cut:
+    """Commands over a connection that may break."""
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+        self.is_cut = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._commands, name)
+
+    async def run(self, *args: Any) -> Any:
+        if self.is_cut:
+            raise ClientError("cut")
+        return await self._commands.run(*args)
+
+
+def test_only_the_body_that_was_lost_is_cancelled(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 2, ttl_s=0.03)
+        with pytest.raises(LeaseLostError):
+            async with semaphore:
+                await asyncio.Event().wait()
+        await turns(5)  # no cancellation is left over
+        with pytest.raises(ZeroDivisionError):
+            await failing(semaphore)
+        long = Semaphore(client, "long", 1)
+        task = asyncio.create_task(body(long))
+        await taken(long, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def failing(semaphore: Semaphore) -> None:
+        async with semaphore as acquisition:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                assert acquisition.lost.is_set()
+                raise ZeroDivisionError from None
+
+    async def body(semaphore: Semaphore) -> None:
+        async with semaphore:
+            await asyncio.Event().wait()
+
+    place.play(scenario)
+
+
+def test_tokens_grow_across_lost_and_new_keys(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1)
+        tokens = []
+        for _ in range(20):
+            acquisition = await semaphore.acquire()
+            tokens.append(acquisition.fencing_token)
+            for key in semaphore._settings.names.keys.values():  # FLUSHDB
+                await commands_of(client).call("DEL", key)
+        assert tokens == sorted(set(tokens))
+
+    place.play(scenario)
+
+
+def test_tokens_grow_when_the_clock_goes_back(place: Place, world: World) -> None:
+    async def scenario(client: Any) -> None:
+        now_s = 1_800_000_000.0
+        semaphore = world.semaphore(client, now=lambda: now_s)
+        tokens = []
+        for _ in range(5):
+            acquisition = await semaphore.acquire()
+            tokens.append(acquisition.fencing_token)
+            await semaphore.release(acquisition)
+            now_s -= 1000
+        assert tokens == sorted(set(tokens))
+
+    place.play(scenario)
+
+
+def test_resize_lets_waiters_in(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1)
+        other = Semaphore(client, "s", 1)
+        first = await semaphore.acquire()
+        waiters = [asyncio.create_task(other.acquire()) for _ in range(3)]
+        await waiting(semaphore, 3)
+        await semaphore.resize(3)
+        await taken(semaphore, 3)
+        assert semaphore.limit == 3
+        await semaphore.resize(1)
+        await semaphore.release(first)
+        assert (await semaphore.stats(["s"]))[0][1:] == (2, 1, 1)
+        for waiter in asyncio.as_completed(waiters):
+            await other.release(await waiter)
+        assert await keys_of(client) == set()
+
+    any_place.play(scenario)
+
+
+# -- loops, clients, names --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("any_place", [kind for kind in KINDS if kind != "memory"], indirect=True)
+def test_threads_with_their_own_loops_share_a_semaphore(any_place: Place) -> None:
+    semaphore = Semaphore(any_place.client, "s", 2)
+    inside, most, lock = 0, 0, threading.Lock()
+
+    async def work() -> None:
+        nonlocal inside, most
+        for _ in range(5):
+            async with semaphore:
+                with lock:
+                    inside += 1
+                    most = max(most, inside)
+                await turns(3)
+                with lock:
+                    inside -= 1
+
+    async def main() -> None:
+        await asyncio.gather(*(work() for _ in range(3)))
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(asyncio.run, main()) for _ in range(4)]:
+            future.result()
+    assert 1 <= most <= 2
+
+
+def test_a_url_gives_each_loop_a_client_of_its_own(redis_place: Place) -> None:
+    semaphore = Semaphore(redis_place.url, "s", 1)
+
+    async def main() -> None:
+        async with semaphore:
+            assert await semaphore.count() == 1
+
+    for _ in range(2):
+        asyncio.run(main())
+
+    async def closing() -> None:
+        await main()
+        await semaphore.close()
+        await semaphore.close()
+        await main()
+
+    asyncio.run(closing())
+
+
+def test_a_client_belongs_to_one_loop(redis_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1)
+        await semaphore.release(await semaphore.acquire())
+        with pytest.raises(RuntimeError, match="give the semaphore a URL"):
+            await asyncio.to_thread(asyncio.run, semaphore.count())
+
+    redis_place.play(scenario)
+
+
+def test_waiters_of_a_closed_client_are_told(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        async with place.opened() as other:
+            if place.kind == "memory":
+                other = client
+            first = Semaphore(client, "s", 1, cancel_on_loss=False)
+            await first.acquire()
+            semaphore = Semaphore(other, "s", 1, heartbeat_max_interval_s=5)
+            waiter = asyncio.create_task(semaphore.acquire())
+            await waiting(first)
+            await other.close()
+            with pytest.raises(ClosedError):
+                await waiter
+
+    place.play(scenario)
+
+
+def test_bare_names_share_slots_with_the_library_of_the_seed(redis_place: Place) -> None:
+    """Which runs the six scripts with names of its own, here by hand."""
+
+    async def scenario(client: Any) -> None:
+        commands = commands_of(client)
+        prefix = "adv-sem:semaphore_"
+        main, ttl, waiting_key, beats = (
+            f"{prefix}{kind}:s" for kind in ("main", "ttl", "waiting", "waiting_heartbeat")
+        )
+        pattern = "adv-sem:acquisition_notification:@@@ACQUISITION_ID@@@"
+
+        async def run(name: str, *args: Any) -> Any:
+            source = load("holdfast.semaphore", name).source
+            return await commands.call("EVAL", source, *args)
+
+        async def wake() -> Any:
+            return await run(
+                "wake_up_nexts", 4, main, ttl, waiting_key, beats, 1, 60, "", "", pattern
+            )
+
+        await run("queue", 2, waiting_key, beats, "theirs", 60, "", "")
+        assert await wake() == 1
+        assert await commands.pop("adv-sem:acquisition_notification:theirs", timeout_s=None)
+
+        semaphore = Semaphore(client, "s", 1, hash_tag=False)
+        ours = asyncio.create_task(semaphore.acquire())
+        while not await commands.call("EXISTS", waiting_key):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.001)
+        await run("queue", 2, waiting_key, beats, "theirs again", 60, "", "")
+        assert await run("release", 4, main, ttl, waiting_key, beats, "theirs") == 1
+        assert await wake() == 1
+        acquisition = await ours
+        assert await semaphore.release(acquisition)
+        assert await commands.pop("adv-sem:acquisition_notification:theirs again", timeout_s=None)
+        assert await run("release", 4, main, ttl, waiting_key, beats, "theirs again") == 1
+
+    redis_place.play(scenario)
+
+
+def test_bare_names_leave_no_trace_either(redis_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1, hash_tag=False)
+        first = await semaphore.acquire()
+        waiter = asyncio.create_task(semaphore.acquire())
+        await waiting(semaphore)
+        assert [row.name for row in await semaphore.stats()] == ["s"]
+        await semaphore.release(first)
+        await turns(3)
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+        if not waiter.cancelled():
+            await semaphore.release(waiter.result())
+        assert await keys_of(client) == set()
+
+    redis_place.play(scenario)
