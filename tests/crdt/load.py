@@ -10,7 +10,7 @@ from holdfast.clock import ManualClock
 from holdfast.crdt.log import Confirmations
 from tests.crdt.network import Replica, sync
 
-FAMILIES = "list text set zset stream sketch any"
+FAMILIES = "list lset text set zset stream sketch any"
 VALUES = [b"a", b"b", b"c", b"10", b"-3"]
 SKEWS_MS = [0, 0, -40, 3_000, 3_600_000]  # the last one is beyond what is followed
 
@@ -48,7 +48,9 @@ class Load:
                 return
         if name == b"h":
             kind = "hash"
-        wanted = {"text": "string", "sketch": "hyperloglog", "order": "list"}.get(kind, kind)
+        wanted = {"text": "string", "sketch": "hyperloglog", "order": "list", "lset": "list"}.get(
+            kind, kind
+        )
         if key.type not in (None, wanted):
             return
         getattr(self, f"_{kind}")(replica, name)
@@ -75,6 +77,15 @@ class Load:
             replica.ltrim(name, 1, -2)
         else:
             rng.choice(commands)()
+
+    def _lset(self, replica: Replica, name: bytes) -> None:
+        """Few elements that are set again and again."""
+        if len(replica.lrange(name)) < 2:
+            replica.rpush(name, self._value())
+        elif self.rng.random() < 0.1:
+            replica.lpop(name)
+        else:
+            replica.lset(name, self.rng.randint(0, 1), self._value())
 
     def _order(self, replica: Replica, name: bytes) -> None:
         """A list again, but every value is new and stays what it is."""

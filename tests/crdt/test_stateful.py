@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -66,6 +66,10 @@ class Network(RuleBasedStateMachine):
 
 
 Network.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, derandomize=True
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),  # they time things, and this machine may be busy
 )
 TestNetwork = Network.TestCase
