@@ -1,0 +1,82 @@
+"""Processes that contend for slots and write down what they hold, until they are killed."""
+
+import asyncio
+import os
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import holdfast
+from holdfast.semaphore import Semaphore
+
+LIMIT = 4
+
+
+def work(url: str, ledger: str, heartbeat_s: float, seed: int) -> None:
+    """The life of a worker: it ends by being killed."""
+    asyncio.run(contend(url, ledger, heartbeat_s, random.Random(seed)))
+
+
+async def contend(url: str, ledger: str, heartbeat_s: float, rng: random.Random) -> None:
+    file = os.open(ledger, os.O_WRONLY | os.O_APPEND)
+    async with holdfast.connect(url) as client:
+        semaphore = Semaphore(client, "s", LIMIT, heartbeat_max_interval_s=heartbeat_s)
+
+        async def hold() -> None:
+            while True:
+                acquisition = await semaphore.acquire()
+                token, sure_s = acquisition.fencing_token, acquisition.renewed_s + heartbeat_s
+                line = f"start {token} {time.monotonic()} {sure_s} {os.getpid()}\n"
+                os.write(file, line.encode())
+                await asyncio.sleep(rng.random() * 0.02)
+                end_s = time.monotonic()
+                kept = await semaphore.release(acquisition)
+                os.write(file, f"end {token} {end_s} {int(kept)}\n".encode())
+
+        await asyncio.gather(hold(), hold())
+
+
+@dataclass
+class Hold:
+    """Times are those of the machine, which all its processes share."""
+
+    token: int
+    start_s: float
+    sure_s: float  # until when the server cannot have given the slot to another
+    pid: int
+    end_s: float | None = None
+    kept: bool = True
+
+
+def read_ledger(ledger: Path) -> list[Hold]:
+    holds: dict[int, Hold] = {}
+    for line in ledger.read_text().splitlines():
+        kind, number, at_s, *more = line.split()
+        token = int(number)
+        if kind == "start":
+            assert token not in holds, "a token was given twice"
+            holds[token] = Hold(token, float(at_s), float(more[0]), int(more[1]))
+        else:
+            holds[token].end_s = float(at_s)
+            holds[token].kept = more == ["1"]
+    return list(holds.values())
+
+
+def most_at_once(holds: list[Hold], killed_s: dict[int, float]) -> int:
+    """How many held a slot at the same time, at most.
+
+    Who was told in the end that it held no more had been stopped for too long: it does not count.
+    """
+    moments: list[tuple[float, int]] = []
+    for hold in holds:
+        end_s = hold.end_s
+        if end_s is None:
+            end_s = min(killed_s[hold.pid], hold.sure_s)
+        if hold.kept and end_s > hold.start_s:
+            moments += [(hold.start_s, 1), (end_s, -1)]
+    now = most = 0
+    for _, change in sorted(moments):
+        now += change
+        most = max(most, now)
+    return most
