@@ -186,6 +186,11 @@ class Replica:
             if member in value:
                 self.emit(name, kind, value.remove(member, author))
 
+    def increment(self, name: bytes, amount: bytes, result: bytes) -> None:
+        """INCRBYFLOAT, with the result that the client is told."""
+        with self._changing(name, "string") as (value, author):
+            self.emit(name, "string", value.increment(None, amount, result, author))
+
     def hincrby(self, name: bytes, field: bytes, amount: int | str) -> None:
         with self._changing(name, "hash") as (value, author):
             self.emit(name, "hash", value.add(field, amount, author))

@@ -121,3 +121,13 @@ def test_a_queue_leaves_nothing_behind() -> None:
         for replica in (one, two):
             replica.settle()
             assert (len(replica.log), replica.digest()) == (0, {})
+
+
+def test_a_sender_goes_on_where_it_was() -> None:
+    one = Replica(1)
+    for value in (b"a", b"b", b"c"):
+        one.rpush(b"l", value)
+    assert [record.seq for record in one.log.since(1)] == [2, 3]
+    one.log.cut({1: 2})
+    assert one.log.start == 2
+    assert [record.seq for record in one.log.since(2)] == [3]

@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from holdfast.crdt.numbers import Number, negative, parse, text_of, total
-from tests.crdt.network import Replica
+from tests.crdt.network import Replica, cluster, sync
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,8 @@ from tests.crdt.network import Replica
         (["0.1", "0.2"], b"0.3"),
         (["1.50", 2, "-3.5"], b"0"),
         (["100", "0.0"], b"100"),
+        (["1e3", 1], b"1001"),
+        ([1 << 63, 1 << 63, 1], b"18446744073709551617"),
     ],
 )
 def test_decimals_and_integers(terms: list[Number], expected: bytes) -> None:
@@ -30,12 +32,12 @@ def test_scores_add_up_the_same_in_every_order() -> None:
     assert len({total(order) for order in permutations(huge)}) == 1
 
 
-@pytest.mark.parametrize("text", [b"", b"1e5", b"abc", b"1 ", b"--1", b"0x10", b"inf", b"."])
+@pytest.mark.parametrize("text", [b"", b"abc", b"1 ", b"--1", b"0x10", b"inf", b"."])
 def test_what_is_no_number(text: bytes) -> None:
     assert parse(text) is None
 
 
-@pytest.mark.parametrize(("text", "number"), [(b"-7", -7), (b"007", "007"), (b"1.5", "1.5")])
+@pytest.mark.parametrize(("text", "number"), [(b"-7", -7), (b"007", "007"), (b"1e5", "1e5")])
 def test_what_is_one(text: bytes, number: Number) -> None:
     assert parse(text) == number
 
@@ -69,3 +71,28 @@ def test_infinite_scores() -> None:
     replica.write("zset", b"z", b"m", 2.0)
     replica.zincrby(b"z", b"m", 1.0)
     assert replica.view(b"z") == [(3.0, b"m")]
+
+
+def test_what_the_client_is_told_is_what_is_shown() -> None:
+    replica = Replica(1)
+    replica.increment(b"n", b"0.1", b"0.1")
+    replica.increment(b"n", b"0.2", b"0.3")
+    assert replica.view(b"n") == b"0.3"
+    assert len(list(replica.key(b"n").rows())) == 1  # a total
+    replica.increment(b"n", b"1", b"1.29999999999999999")  # as rounded elsewhere
+    assert replica.view(b"n") == b"1.29999999999999999"
+    replica.increment(b"n", b"0x10", b"17.3")
+    assert replica.view(b"n") == b"17.3"
+
+
+def test_totals_too_large_for_an_integer_still_travel() -> None:
+    one, two = cluster(2)
+    for _ in range(2):
+        one.incrby(b"n", 2**62)
+        two.pull(one)
+        two.incrby(b"n", -(2**62))
+        one.pull(two)
+    one.incrby(b"n", 2**62)
+    one.incrby(b"n", 2**62)
+    sync(one, two)
+    assert one.view(b"n") == two.view(b"n") == b"%d" % 2**63

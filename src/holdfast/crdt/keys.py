@@ -6,7 +6,10 @@ what he saw of the others, so that it does not come back when the visible one ha
 """
 
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from typing import Any
+
+import msgspec
 
 from holdfast.crdt.dots import Author, Vector
 from holdfast.crdt.effects import Change, Effect
@@ -28,6 +31,8 @@ KINDS: dict[str, type[Replicated]] = {
     "hyperloglog": Sketch,
     EXPIRY: Expiry,
 }
+
+_encode = msgspec.msgpack.Encoder().encode
 
 Aimed = tuple[str, Effect]  # what kind of value the effect is for
 
@@ -104,6 +109,14 @@ class Key:
         for kind, part in self.parts.items():
             for sub, row in part.rows():
                 yield kind, sub, row
+
+    def digest(self, name: bytes) -> int:
+        """A number for what the key is, whatever the order of its rows. Those of all keys, added,
+        stand for a database: replicas that have seen the same have the same."""
+        return sum(
+            int.from_bytes(blake2b(_encode((name, *fact)), digest_size=16).digest(), "big")
+            for fact in self.facts()
+        )
 
     def facts(self) -> Iterator[tuple[str, Any, Any]]:
         for kind, part in self.parts.items():

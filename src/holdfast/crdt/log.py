@@ -8,6 +8,7 @@ it in every log that has it. Nothing here sends or stores anything.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -46,10 +47,12 @@ def is_news(seen: Vector, record: Record) -> bool:
 
 
 class Log:
-    """Records since the last cut; `base` is everything that was cut away."""
+    """Records since the last cut; `base` is everything that was cut away. `start` is the number of
+    the first that is left, by which a sender knows how far it got."""
 
-    def __init__(self, base: Vector | None = None) -> None:
+    def __init__(self, base: Vector | None = None, start: int = 0) -> None:
         self.base: Vector = base or {}
+        self.start = start
         self.removals = 0  # that not everybody has confirmed
         self._records: deque[Record] = deque()
 
@@ -63,6 +66,10 @@ class Log:
     def can_serve(self, seen: Vector) -> bool:
         """Whether one who has seen that can catch up from here; if not he needs a snapshot."""
         return includes(seen, self.base)
+
+    def since(self, number: int) -> Iterator[Record]:
+        """From that one on; it must not have been cut. Nothing may be appended meanwhile."""
+        return islice(self._records, number - self.start, None)
 
     def unseen(self, seen: Vector) -> Iterator[Record]:
         return (
@@ -80,6 +87,7 @@ class Log:
             self.base = join(self.base, {record.origin: record.seq})
             self.removals -= record.removals
             count += 1
+        self.start += count
         return count
 
 

@@ -12,12 +12,15 @@ from decimal import Context, Decimal
 Number = int | float | str
 
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
-_DECIMAL = re.compile(rb"[+-]?(?:[0-9]{1,5000}(?:\.[0-9]{0,5000})?|\.[0-9]{1,5000})").fullmatch
-_exact = Context(prec=10_000)
+_DECIMAL = re.compile(
+    rb"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,3})?"
+).fullmatch
+_exact = Context(prec=5_000)  # enough for any sum of such numbers
+_INT64 = range(-(1 << 63), 1 << 63)
 
 
 def parse(text: bytes) -> Number | None:
-    """What a client wrote; None when it is no number."""
+    """What a client wrote; None when it is no number, or not one that is worth summing."""
     if _INTEGER(text):
         return int(text)
     return text.decode() if _DECIMAL(text) else None
@@ -27,7 +30,8 @@ def total(numbers: Iterable[Number]) -> Number:
     """All scores, or none of them."""
     terms = list(numbers)
     if all(isinstance(term, int) for term in terms):
-        return sum(terms)  # type: ignore[arg-type]
+        whole = sum(terms)  # type: ignore[arg-type]
+        return whole if whole in _INT64 else str(whole)  # msgpack has no larger integers
     if any(isinstance(term, float) for term in terms):
         try:
             return math.fsum(terms)  # type: ignore[arg-type]

@@ -28,6 +28,14 @@ class Texts(Cells):
         # Somebody wrote what is no number while somebody else was counting.
         return base if number is None else text_of(total([number, added]))
 
+    def increment(self, name: Name, amount: bytes, result: bytes, author: Author) -> Effect:
+        """INCRBY, INCRBYFLOAT and those of hashes; `result` is what the client is told. Where a
+        sum would show something else (long doubles round), that is written instead."""
+        number, shown = parse(amount), parse(self.get(name) or b"0")
+        if number is None or shown is None or text_of(total([shown, number])) != result:
+            return self.write(name, result, author)
+        return self.add(name, number, author)
+
 
 class String(Texts):
     """One cell, which has no name."""
@@ -70,11 +78,15 @@ class SortedSet(Cells):
         return sorted((self.score(name), name) for name in self.names())
 
     def increment(self, member: Name, amount: float, author: Author) -> Effect:
-        """ZINCRBY. What is or becomes infinite is written, because no sum would find back."""
+        """ZINCRBY. What is or becomes infinite is written, because no sum would find back; so is
+        what a sum would round differently than this addition does."""
         score = (self.score(member) or 0.0) + amount
-        if math.isinf(score):
-            return self.write(member, score, author)
-        return self.add(member, amount, author)
+        if not math.isinf(score):
+            *_, until_now, now = effect = self.add(member, amount, author)
+            terms = [self.written(member) or 0.0, self.added(member) or 0.0, now, -until_now]
+            if total(terms) == score:
+                return effect
+        return self.write(member, score, author)
 
 
 class Expiry(Cells):
