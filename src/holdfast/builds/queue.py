@@ -65,7 +65,7 @@ class BuildQueue:
         """Make its record and decide. Enqueueing the same build again changes nothing."""
         once = uuid.uuid4().hex if build.id is None else ""
         identity = "" if build.id is None else build.id
-        return Decision.of(
+        return Decision.enqueued(
             await self._run("enqueueBuild", id=identity, once=once, fields=self._fields(build))
         )
 
@@ -236,7 +236,7 @@ class BuildQueue:
             lease_ms=lease_ms,
             force="1" if force else "0",
         )
-        return Decision.of(reply)
+        return Decision.started(reply)
 
     async def _stop(self, build: int, state: State, token: int | None, reason: str) -> Stopped:
         status, now_in, removed, owner, message = await self._run(

@@ -31,23 +31,29 @@ class Decision:
     now_ms: int = 0
 
     @classmethod
-    def of(cls, reply: list[Any]) -> "Decision":
-        """From what enqueueBuild.lua or startBuild.lua answers."""
-        identity, action, reason, state, blockers, cycle = (item.decode() for item in reply[:6])
-        unsaid: list[Any] = [b"", -1, 0, []]
-        message, due_ms, now_ms, raw = reply[6:] + unsaid[len(reply) - 6 :]
-        return cls(
-            build_id=int(identity) if identity else None,
-            action=action,
-            reason=reason,
-            state=State[state] if state else None,
-            blockers=tuple(map(int, blockers.split())),
-            cycle=tuple(cycle.split("\n")) if cycle else (),
-            message=message.decode(),
-            record=BuildRecord.of(pairs(raw)) if raw else None,
-            next_due_s=due_s(due_ms),
-            now_ms=now_ms,
-        )
+    def enqueued(cls, reply: list[bytes]) -> "Decision":
+        """From what enqueueBuild.lua answers."""
+        cycle = reply[6].decode()
+        return cls(**cls._common(reply), cycle=tuple(cycle.split("\n")) if cycle else ())
+
+    @classmethod
+    def started(cls, reply: list[Any]) -> "Decision":
+        """From what startBuild.lua answers."""
+        due_ms, now_ms, raw = reply[6:]
+        record = BuildRecord.of(pairs(raw)) if raw else None
+        return cls(**cls._common(reply), next_due_s=due_s(due_ms), now_ms=now_ms, record=record)
+
+    @staticmethod
+    def _common(reply: list[bytes]) -> dict[str, Any]:
+        identity, action, reason, state, blockers, message = (item.decode() for item in reply[:6])
+        return {
+            "build_id": int(identity) if identity else None,
+            "action": action,
+            "reason": reason,
+            "state": State[state] if state else None,
+            "blockers": tuple(map(int, blockers.split())),
+            "message": message,
+        }
 
     @property
     def token(self) -> int | None:

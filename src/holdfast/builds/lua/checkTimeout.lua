@@ -23,7 +23,7 @@ function handle.run(id)
   local build = Record.load(q, id) or { id = id, state = "NONE", is_final = true }
   local watched = Queue.watched(q, build)
   build.is_final = build.is_final or StateValidator.is_final(build.state)
-  build.owner = build.job and Queue.running(q, build.job)[1]
+  build.owner = build.job and Queue.owner(q, build.job)
   build.lease_until = watched and build.limit_at and watched < build.limit_at and watched or nil
   local action, reason = TimeoutDecider.decide(build, q.now)
   if action == "TIMEOUT" then

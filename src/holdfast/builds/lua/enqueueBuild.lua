@@ -4,7 +4,7 @@
 -- ARGV[2] id            a whole number; empty: the next one
 -- ARGV[3] once          without an id: a name for this call, so that sending it twice is once
 -- ARGV[4+] fields       of the record: name, value, name, value
--- Returns id, action, reason, state, blocking builds, jobs in a circle, what was wrong.
+-- Returns id, action, reason, state, blocking builds, what was wrong, jobs in a circle.
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])
@@ -12,15 +12,16 @@ local id, once = ARGV[2], q.root .. ":once:" .. ARGV[3]
 local fields = { unpack(ARGV, 4) }
 local problem = Arrivals.problem(fields)
 if problem then
-  return { id, "REFUSE", "BAD_BUILD", "", "", "", problem }
+  return { id, "REFUSE", "BAD_BUILD", "", "", problem, "" }
 end
 if id == "" then
   id = redis.call("GET", once) or Arrivals.next_id(q)
 end
-local there = Record.load(q, id)
-if there and not Record.matches(q, id, fields) then
-  return { id, "REFUSE", "ID_TAKEN", there.state, "", "", "build " .. id .. " is another one" }
-elseif not there then
+if Record.exists(q, id) then
+  if not Record.matches(q, id, fields) then
+    return { id, "REFUSE", "ID_TAKEN", "", "", "build " .. id .. " is another one", "" }
+  end
+else
   if ARGV[2] == "" then
     redis.call("SET", once, id, "PX", 60000)
   end

@@ -5,25 +5,25 @@
 -- ARGV[3] worker        who runs it
 -- ARGV[4] lease_ms      how long without a sign of life; empty: up to the time limit
 -- ARGV[5] force         "1": freeze windows do not count
--- Returns id, action, reason, state, blocking builds, jobs in a circle, what was wrong,
---   how long until something is due in ms (-1: nothing is), the time; and if it begins, its record.
+-- Returns id, action, reason, state, blocking builds, what was wrong, how long until something is
+--   due in ms (-1: nothing is), the time; and its record, if it begins.
 -- @include Turns
 
 local q = Queue.open(KEYS[1], ARGV[1])
 local worker, lease_ms = ARGV[3], tonumber(ARGV[4])
 
-local function answer(id, action, reason, why, raw)
+local function answer(id, action, reason, build, blockers, why)
   Turns.settle(q)
   Queue.settle_wakes(q)
-  local _, known, state, blockers, cycle = Record.decision(q, id)
+  local has_begun = action == "START" and build.state == "RUNNING"
   return {
-    id, action, reason or known, state or "", blockers, cycle, why or "",
-    Queue.next_due_ms(q), q.now, raw or {},
+    id, action, reason, build and build.state or "", table.concat(blockers or {}, " "), why or "",
+    Queue.next_due_ms(q), q.now, has_begun and Record.raw(q, id) or {},
   }
 end
 
-local function begin(build)
-  Runs.begin(q, build, worker, lease_ms)
+local function begin(build, job)
+  Runs.begin(q, build, job, worker, lease_ms)
 end
 
 -- Not in a freeze window: then it is on offer again when that has passed.
@@ -45,34 +45,31 @@ if ARGV[2] == "" then
     end
     build = Record.load(q, id)
   until not is_held(build)
+  local reason = build.state == "READY" and "READY" or "RETRY"
   begin(build)
-  return answer(build.id, "START", nil, nil, Record.raw(q, build.id))
+  return answer(build.id, "START", reason, build)
 end
 
 local build = Record.load(q, ARGV[2])
 if not build then
   return answer(ARGV[2], "ABORT", "BUILD_CONFIG_MISSING")
 elseif build.state == "ABORTED" then
-  return answer(build.id, "ABORT", "BUILD_ABORTED")
+  return answer(build.id, "ABORT", "BUILD_ABORTED", build)
 end
 local event, why = StateValidator.event(build.state, "RUNNING")
 if not event then
-  return answer(build.id, "REFUSE", "ILLEGAL_CHANGE", why)
+  return answer(build.id, "REFUSE", "ILLEGAL_CHANGE", build, {}, why)
 end
 build.force = build.force or ARGV[5] == "1"
 if build.state == "RUNNING" then
   begin(build)
-  return answer(build.id, "START", "RETRY", nil, Record.raw(q, build.id))
+  return answer(build.id, "START", "RETRY", build)
 elseif build.state == "READY" then
   if is_held(build) then
-    return answer(build.id, "FREEZE", "FREEZE_WINDOW")
+    return answer(build.id, "FREEZE", "FREEZE_WINDOW", build)
   end
   begin(build)
-  return answer(build.id, "START", "READY", nil, Record.raw(q, build.id))
+  return answer(build.id, "START", "READY", build)
 end
 local action, reason, blockers = Turns.ask(q, build, begin)
-local said = answer(
-  build.id, action, reason, nil, build.state == "RUNNING" and Record.raw(q, build.id) or nil
-)
-said[5] = table.concat(blockers, " ")
-return said
+return answer(build.id, action, reason, build, blockers)

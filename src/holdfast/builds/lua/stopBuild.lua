@@ -24,7 +24,7 @@ local status, removed, why = "CLEANED", {}, nil
 if token ~= "" and token ~= build.token then
   status, why = "STALE", "the token is " .. build.token .. " by now"
 elseif StateValidator.is_final(build.state) then
-  status = Queue.running(q, build.job)[1] and "NOT_RUNNING" or "ALREADY_CLEAN"
+  status = Queue.owner(q, build.job) and "NOT_RUNNING" or "ALREADY_CLEAN"
 else
   removed, why = Runs.finish(q, build, to, ARGV[4], to == "ABORTED")
   if not removed then
@@ -32,4 +32,4 @@ else
   end
   Turns.settle(q)
 end
-return { status, build.state, removed, Queue.running(q, build.job)[1] or "", why or "" }
+return { status, build.state, removed, Queue.owner(q, build.job) or "", why or "" }

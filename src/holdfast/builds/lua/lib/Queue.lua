@@ -40,10 +40,6 @@ function Queue.oldest_waiting(q, job)
   return redis.call("ZRANGE", waiting_key(q, job), 0, 0)[1]
 end
 
-function Queue.newest_waiting(q, job)
-  return redis.call("ZRANGE", waiting_key(q, job), -1, -1)[1]
-end
-
 function Queue.add_waiting(q, build)
   redis.call("ZADD", waiting_key(q, build.job), build.id, build.id)
   for _, other in ipairs(build.blocked_by) do
@@ -74,13 +70,20 @@ function Queue.remove_running(q, build)
   redis.call("ZREM", running_key(q, build.job), build.id)
 end
 
+-- Their ids, and apart from them those that have kept the job for too long.
 function Queue.running(q, job)
-  return redis.call("ZRANGE", running_key(q, job), 0, -1)
+  local found = redis.call("ZRANGE", running_key(q, job), 0, -1, "WITHSCORES")
+  local running, overdue = {}, {}
+  for n = 1, #found, 2 do
+    local into = tonumber(found[n + 1]) <= q.now and overdue or running
+    into[#into + 1] = found[n]
+  end
+  return running, overdue
 end
 
--- Builds that have kept their job for too long.
-function Queue.overdue(q, job)
-  return redis.call("ZRANGEBYSCORE", running_key(q, job), "-inf", q.now)
+-- The build that has a job, if one has.
+function Queue.owner(q, job)
+  return redis.call("ZRANGE", running_key(q, job), 0, 0)[1]
 end
 
 -- -- jobs: what is remembered of them between their builds ---------------------------------------
@@ -90,16 +93,20 @@ local function job_key(q, job)
 end
 
 -- `last_running` is the newest build that was let go, `last_started_at` when one began last,
--- `ready` the one that was let go and has not begun, `frozen` the one that waits for a thaw.
+-- `ready` the one that was let go and has not begun, `frozen` the one that waits for a thaw,
+-- `oldest` and `newest` those that wait.
 function Queue.job(q, job)
   local values = redis.call(
     "HMGET", job_key(q, job), "last_running", "last_started_at", "ready", "frozen"
   )
+  local oldest = Queue.oldest_waiting(q, job)
   return {
     last_running = tonumber(values[1] or ""),
     last_started_at = tonumber(values[2] or ""),
     ready = values[3] or nil,
     frozen = values[4] or nil,
+    oldest = oldest,
+    newest = oldest and redis.call("ZRANGE", waiting_key(q, job), -1, -1)[1],
   }
 end
 
@@ -107,11 +114,8 @@ function Queue.set_job(q, job, ...)
   redis.call("HSET", job_key(q, job), ...)
 end
 
--- Empties a field of a job if that build is in it.
-function Queue.clear_job(q, build, field)
-  if redis.call("HGET", job_key(q, build.job), field) == build.id then
-    redis.call("HDEL", job_key(q, build.job), field)
-  end
+function Queue.clear_job(q, job, field)
+  redis.call("HDEL", job_key(q, job), field)
 end
 
 -- What a job was blocked by when a build of it came last, one job a line, and the circle that

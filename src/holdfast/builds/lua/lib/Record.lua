@@ -65,6 +65,10 @@ local function typed(fields)
   return build
 end
 
+function Record.exists(q, id)
+  return redis.call("EXISTS", Record.key(q, id)) == 1
+end
+
 -- nil if there is none.
 function Record.load(q, id)
   local values = redis.call("HMGET", Record.key(q, id), unpack(FIELDS))
@@ -95,7 +99,7 @@ function Record.matches(q, id, fields)
 end
 
 -- What was decided about a build, as its record tells: action, reason, state, the builds that it
--- waits for, the jobs that block each other in a circle with its own.
+-- waits for, nothing that was wrong, the jobs that block each other in a circle with its own.
 local ACTIONS = {
   QUEUED = "DELAY", BLOCKED = "BLOCK", FROZEN = "FREEZE", READY = "START", RUNNING = "START",
   SUCCESS = "START", FAILURE = "START", ABORTED = "ABORT", COLLAPSED = "COLLAPSE",
@@ -103,7 +107,7 @@ local ACTIONS = {
 function Record.decision(q, id)
   local state, reason, blockers, cycle =
     unpack(redis.call("HMGET", Record.key(q, id), "state", "reason", "blockers", "cycle"))
-  return ACTIONS[state], reason or "", state, blockers or "", cycle or ""
+  return ACTIONS[state], reason or "", state, blockers or "", "", cycle or ""
 end
 
 -- Above the limit, the oldest event becomes part of the base: replay begins with that. Only

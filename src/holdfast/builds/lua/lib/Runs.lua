@@ -23,7 +23,7 @@ function Runs.leave(q, build, was)
   elseif was == "READY" then
     Queue.withdraw(q, build)
     Queue.unschedule(q, "offer:" .. build.id)
-    Queue.clear_job(q, build, "ready")
+    Queue.clear_job(q, build.job, "ready")
     Queue.touch(q, build.job)
     return "ready"
   elseif was == "RUNNING" then
@@ -31,58 +31,52 @@ function Runs.leave(q, build, was)
     Queue.unschedule(q, "run:" .. build.id, "offer:" .. build.id)
     return "run"
   end
-  Queue.unschedule(q, "start:" .. build.id)
   if was == "FROZEN" then
-    Queue.clear_job(q, build, "frozen")
-    return "frozen"
+    Queue.clear_job(q, build.job, "frozen")
+  elseif not build.start_at then
+    return "queue" -- it has only just come
   end
-  return "delayed"
+  Queue.unschedule(q, "start:" .. build.id)
+  return was == "FROZEN" and "frozen" or "delayed"
 end
 
-local function remember_running(q, build)
-  local last = Queue.job(q, build.job).last_running
-  if not last or last < build.number then
-    Queue.set_job(q, build.job, "last_running", build.id)
-  end
+local function newest_running(build, job)
+  return math.max(job.last_running or 0, build.number)
 end
 
--- Its job is its own from now on, and any worker may have it.
-function Runs.let_go(q, build)
+-- Its job is its own from now on, and any worker may have it. `job` is what is known of its job.
+function Runs.let_go(q, build, job)
   local was = build.state
   Record.change(q, build, "READY", { "reason", "READY", "blockers", "", "ready_at", q.now })
   Runs.leave(q, build, was)
-  remember_running(q, build)
-  Queue.set_job(q, build.job, "ready", build.id)
+  Queue.set_job(q, build.job, "last_running", newest_running(build, job), "ready", build.id)
   Queue.add_running(q, build, "+inf")
   Queue.offer(q, build)
 end
 
--- An attempt begins; false and why if it may not. Without a lease only the time limit counts.
-function Runs.begin(q, build, worker, lease_ms)
+-- An attempt begins. Without a lease only the time limit counts. `job` is needed unless the build
+-- was let go before.
+function Runs.begin(q, build, job, worker, lease_ms)
   local was = build.state
   local is_first = was ~= "RUNNING"
   local started_at = is_first and q.now or build.started_at
   local limit_at = is_first and q.now + TimeoutDecider.limit_ms(build.timeout_ms) or build.limit_at
   local token, attempt = Queue.ticket(q), build.attempt + 1
-  local ok, why = Record.change(q, build, "RUNNING", {
+  Record.change(q, build, "RUNNING", {
     "reason", is_first and "READY" or "RETRY", "blockers", "", "token", token, "attempt", attempt,
     "worker", worker, "started_at", started_at, "limit_at", limit_at,
   })
-  if not ok then
-    return false, why
-  end
   build.token, build.attempt, build.worker = token, attempt, worker
   build.started_at, build.limit_at = started_at, limit_at
   Runs.leave(q, build, was)
   if is_first then
-    if was ~= "READY" then
-      remember_running(q, build)
-    end
     Queue.set_job(q, build.job, "last_started_at", q.now)
+    if was ~= "READY" then
+      Queue.set_job(q, build.job, "last_running", newest_running(build, job))
+    end
     Queue.add_running(q, build, q.now + TimeoutDecider.hold_ms(build.timeout_ms, build.hold_ms))
   end
   Queue.watch(q, build, lease_ms and math.min(q.now + lease_ms, limit_at) or limit_at)
-  return true
 end
 
 -- Nobody has it any more: it keeps its job, and is on offer again after a while. `tell` whoever

@@ -10,10 +10,11 @@ local YEAR = 366 * 24 * 3600 * 1000
 
 -- Builds that have kept a job for longer than they may have failed, whoever noticed first.
 local function running_builds(q, job)
-  for _, id in ipairs(Queue.overdue(q, job)) do
+  local running, overdue = Queue.running(q, job)
+  for _, id in ipairs(overdue) do
     Runs.finish(q, Record.load(q, id), "FAILURE", TimeoutDecider.TIMED_OUT, true)
   end
-  return Queue.running(q, job)
+  return running
 end
 
 -- When freeze windows let it start: nil for now.
@@ -29,17 +30,13 @@ Turns.thaw = thaw
 -- What becomes of a build that asks to start: action, reason, the builds that it waits for, and
 -- when to ask again. Changes nothing but the builds that are overdue.
 local function decide(q, build, job)
-  local waiting = {
-    oldest = Queue.oldest_waiting(q, build.job),
-    newest = Queue.newest_waiting(q, build.job),
-  }
   local facts = {
     id = build.number,
     job = build.job,
     collapse = build.collapse,
     last_running = job.last_running,
-    oldest_waiting = tonumber(waiting.oldest or ""),
-    newest_waiting = tonumber(waiting.newest or ""),
+    oldest_waiting = tonumber(job.oldest),
+    newest_waiting = tonumber(job.newest),
     blocked_by = build.blocked_by,
     blocked_by_self = build.blocked_by_self,
     blocked_by_same_job = build.blocked_by_same_job,
@@ -67,12 +64,11 @@ local function decide(q, build, job)
 end
 
 -- A build that waits or goes makes the newest one that waits pointless, if that collapses.
-local function overtake(q, build)
-  local id = Queue.newest_waiting(q, build.job)
-  if not id or id == build.id then
+local function overtake(q, build, job)
+  if not job.newest or job.newest == build.id then
     return
   end
-  local other = Record.load(q, id)
+  local other = Record.load(q, job.newest)
   if CollapseDecider.is_overtaken(other.number, other.collapse, build.number) then
     Runs.finish(q, other, "COLLAPSED", CollapseDecider.NEWER_EXISTS)
   end
@@ -94,10 +90,10 @@ local function freeze(q, build, job, at)
   return true
 end
 
-local function block(q, build, reason, blockers, again_at)
+local function block(q, build, job, reason, blockers, again_at)
   local was = build.state
   if was ~= "BLOCKED" then
-    overtake(q, build)
+    overtake(q, build, job)
     local ids = table.concat(blockers, " ")
     Record.change(q, build, "BLOCKED", { "reason", reason, "blockers", ids })
     Runs.leave(q, build, was)
@@ -121,32 +117,32 @@ function Turns.ask(q, build, begin)
       action, reason = "COLLAPSE", CollapseDecider.NEWER_EXISTS
     end
   elseif action == "BLOCK" then
-    block(q, build, reason, blockers, again_at)
+    block(q, build, job, reason, blockers, again_at)
   else
-    overtake(q, build)
+    overtake(q, build, job)
     if build.virtual then
-      Runs.begin(q, build, "")
+      Runs.begin(q, build, job, "")
       Runs.finish(q, build, "SUCCESS", "VIRTUAL")
     elseif begin then
-      begin(build)
+      begin(build, job)
     else
-      Runs.let_go(q, build)
+      Runs.let_go(q, build, job)
     end
   end
-  return action, reason, blockers
+  return action, reason, blockers, job.newest
 end
 
--- Among those of a job that wait, whoever has the turn asks.
+-- Among those of a job that wait, whoever has the turn asks: the oldest, or the newest if that
+-- collapses.
 local function advance(q, job)
   while q.asked < MOST_ASKED do
-    local oldest, newest = Queue.oldest_waiting(q, job), Queue.newest_waiting(q, job)
-    local build = oldest and Record.load(q, oldest)
-    if not build then
+    local oldest = Queue.oldest_waiting(q, job)
+    if not oldest then
       return
     end
-    local action = Turns.ask(q, build)
+    local action, _, _, newest = Turns.ask(q, Record.load(q, oldest))
     if action == "BLOCK" and newest ~= oldest then
-      build = Record.load(q, newest)
+      local build = Record.load(q, newest)
       if not build.collapse then
         return
       end
@@ -159,22 +155,27 @@ local function advance(q, job)
   Queue.schedule(q, "job:" .. job, q.now)
 end
 
+local function by_oldest(q, jobs)
+  local heads = {}
+  for _, job in ipairs(jobs) do
+    heads[job] = tonumber(Queue.oldest_waiting(q, job)) or math.huge
+  end
+  table.sort(jobs, function(a, b)
+    return heads[a] < heads[b] or heads[a] == heads[b] and a < b
+  end)
+end
+
 -- The end of every call that changed something: all who may go by now are let go, the oldest
 -- builds first.
 function Turns.settle(q)
   while #q.touched > 0 do
-    local jobs, heads = q.touched, {}
+    local jobs = q.touched
     q.touched = {}
-    for _, job in ipairs(jobs) do
-      heads[job] = tonumber(Queue.oldest_waiting(q, job) or "") or math.huge
+    if #jobs > 1 then
+      by_oldest(q, jobs)
     end
-    table.sort(jobs, function(a, b)
-      return heads[a] < heads[b] or heads[a] == heads[b] and a < b
-    end)
     for _, job in ipairs(jobs) do
-      if heads[job] < math.huge then
-        advance(q, job)
-      end
+      advance(q, job)
     end
   end
 end
