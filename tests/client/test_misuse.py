@@ -288,13 +288,14 @@ def test_an_impatient_close_ends_a_patient_one() -> None:
 def test_arguments_that_cannot_be_sent_harm_nobody(play: Play) -> None:
     async def scenario(client: Client) -> None:
         bad: Any = None
-        for call in (
+        calls: list[Callable[[], Any]] = [
             lambda: client.exec("SET", "k", bad),
             lambda: client.set("k", bad),
             lambda: client.exec("BLPOP", bad, 0),
             lambda: client.exec(Request().add("SET", "k", bad), into=(None,)),
             lambda: client.transaction().add("SET", "k", bad).commit(),
-        ):
+        ]
+        for call in calls:
             with pytest.raises(TypeError, match="str, int, float or bytes"):
                 await call()
         with pytest.raises(TypeError, match="a command's name or a Request"):

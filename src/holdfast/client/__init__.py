@@ -3,8 +3,8 @@
 `holdfast.connect` makes one. What else users name is here; the rest is nobody's business.
 """
 
-from holdfast.client.client import Client, Failure
-from holdfast.client.convert import optional
+from holdfast.client.client import Client
+from holdfast.client.convert import Failure, optional
 from holdfast.client.errors import (
     BadReplyError,
     ClientError,

@@ -10,8 +10,8 @@ from holdfast.client.blocking import Blocking
 from holdfast.client.cache import Cache
 from holdfast.client.commands import Commands
 from holdfast.client.connection import Connection
-from holdfast.client.convert import Converter, Into, converter, slot_value
-from holdfast.client.errors import ClientError, ConversionError, ServerError
+from holdfast.client.convert import Converter, Failure, Got, Into, Maybe, converter, slot_value
+from holdfast.client.errors import ServerError
 from holdfast.client.hooks import NO_HOOKS, Hooks
 from holdfast.client.into import Key
 from holdfast.client.observed import Observer
@@ -30,7 +30,6 @@ C = TypeVar("C")
 D = TypeVar("D")
 V = TypeVar("V", bound=str | bytes)
 
-Failure: TypeAlias = ServerError | ConversionError | ClientError
 Slot: TypeAlias = Into[T] | None
 
 
@@ -153,12 +152,28 @@ class Client(Commands[str]):
     ) -> Any: ...
     @overload
     async def exec(
+        self, command: Request, *, into: tuple[Into[A]], timeout_s: float | None = DEFAULT
+    ) -> tuple[Got[A]]: ...
+    @overload
+    async def exec(
         self, command: Request, *, into: tuple[Slot[A]], timeout_s: float | None = DEFAULT
-    ) -> tuple[A | Failure]: ...
+    ) -> tuple[Maybe[A]]: ...
+    @overload
+    async def exec(
+        self, command: Request, *, into: tuple[Into[A], Into[B]], timeout_s: float | None = DEFAULT
+    ) -> tuple[Got[A], Got[B]]: ...
     @overload
     async def exec(
         self, command: Request, *, into: tuple[Slot[A], Slot[B]], timeout_s: float | None = DEFAULT
-    ) -> tuple[A | Failure, B | Failure]: ...
+    ) -> tuple[Maybe[A], Maybe[B]]: ...
+    @overload
+    async def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Into[A], Into[B], Into[C]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[Got[A], Got[B], Got[C]]: ...
     @overload
     async def exec(
         self,
@@ -166,7 +181,15 @@ class Client(Commands[str]):
         *,
         into: tuple[Slot[A], Slot[B], Slot[C]],
         timeout_s: float | None = DEFAULT,
-    ) -> tuple[A | Failure, B | Failure, C | Failure]: ...
+    ) -> tuple[Maybe[A], Maybe[B], Maybe[C]]: ...
+    @overload
+    async def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Into[A], Into[B], Into[C], Into[D]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[Got[A], Got[B], Got[C], Got[D]]: ...
     @overload
     async def exec(
         self,
@@ -174,7 +197,7 @@ class Client(Commands[str]):
         *,
         into: tuple[Slot[A], Slot[B], Slot[C], Slot[D]],
         timeout_s: float | None = DEFAULT,
-    ) -> tuple[A | Failure, B | Failure, C | Failure, D | Failure]: ...
+    ) -> tuple[Maybe[A], Maybe[B], Maybe[C], Maybe[D]]: ...
     @overload
     async def exec(
         self, command: Request, *, into: tuple[Any, ...], timeout_s: float | None = DEFAULT
@@ -196,9 +219,21 @@ class Client(Commands[str]):
         replies = await self.run_many("fixed", command.commands, timeout_s)
         return tuple(map(slot_value, converters, replies))
 
+    @overload
+    async def exec_dynamic(
+        self, request: Request, *, into: None, timeout_s: float | None = DEFAULT
+    ) -> list[Failure | None]: ...
+    @overload
     async def exec_dynamic(
         self, request: Request, *, into: Into[T], timeout_s: float | None = DEFAULT
-    ) -> list[T | Failure]:
+    ) -> list[Got[T]]: ...
+    @overload
+    async def exec_dynamic(
+        self, request: Request, *, into: Any = Any, timeout_s: float | None = DEFAULT
+    ) -> list[Any]: ...
+    async def exec_dynamic(
+        self, request: Request, *, into: Any = Any, timeout_s: float | None = DEFAULT
+    ) -> list[Any]:
         """A request of any size, all of whose replies have one type: a value or error per slot."""
         convert = converter(into)
         replies = await self.run_many("dynamic", request.commands, timeout_s)

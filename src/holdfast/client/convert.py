@@ -28,6 +28,10 @@ from holdfast.client.errors import ClientError, ConversionError, ServerError
 T = TypeVar("T")
 Converter: TypeAlias = Callable[[Any], Any]
 Into: TypeAlias = type[T] | Callable[[Any], T]
+# A slot of a request: its value, or why there is none.
+Failure: TypeAlias = ServerError | ConversionError | ClientError
+Got: TypeAlias = T | Failure
+Maybe: TypeAlias = T | Failure | None
 
 
 @overload

@@ -5,16 +5,12 @@ it and waited for. Types are plain: what the asynchronous method returns when aw
 converted in the caller's thread: whatever that takes, it costs nobody else.
 """
 
-import asyncio
-import concurrent.futures
-import os
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, Self, TypeVar, overload
 
-from holdfast.client.client import A, B, C, Client, D, Failure, Slot, named, slots_of
-from holdfast.client.convert import Into, converter, slot_value
+from holdfast.client.client import A, B, C, Client, D, Slot, named, slots_of
+from holdfast.client.convert import Failure, Got, Into, Maybe, converter, slot_value
 from holdfast.client.errors import ClosedError
 from holdfast.client.into import Key
 from holdfast.client.pubsub import Message, PubSub
@@ -23,102 +19,12 @@ from holdfast.client.script import Script
 from holdfast.client.single import DEFAULT, Command
 from holdfast.client.state import State
 from holdfast.client.sync_commands import SyncCommands
+from holdfast.client.thread import LoopThread
 from holdfast.client.transaction import Transaction
 
 T = TypeVar("T")
 V = TypeVar("V", bound=str | bytes)
 _END = object()
-
-
-class LoopThread:
-    """An event loop in a thread of its own, which holds nothing but the loop."""
-
-    def __init__(self) -> None:
-        self._loop = _new_loop()
-        self._pid = os.getpid()
-        self._waiting: set[concurrent.futures.Future[Any]] = set()
-        self._thread = threading.Thread(
-            target=_run, args=(self._loop, self._waiting), name="holdfast client", daemon=True
-        )
-        self._thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        return self._loop.is_closed() or os.getpid() != self._pid
-
-    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine returns, run in the loop."""
-        waiting, loop = self._waiting, self._loop
-        try:
-            if os.getpid() != self._pid:
-                raise RuntimeError("this client was made before a fork: make one in each process")
-            if threading.get_ident() == self._thread.ident:
-                raise RuntimeError("a hook that calls its own client would wait for itself")
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError:
-            coroutine.close()
-            if self._loop.is_closed():
-                raise _closed() from None
-            raise
-        # The thread closes the loop and then cancels all who wait. So either it finds us, or we
-        # find the loop closed: no call is forgotten when another thread closes the client.
-        waiting.add(future)
-        if loop.is_closed():
-            future.cancel()
-        try:
-            return future.result()
-        except concurrent.futures.CancelledError:
-            raise _closed() from None
-        except BaseException:
-            future.cancel()  # the wait was interrupted, by ^C perhaps
-            raise
-        finally:
-            waiting.discard(future)
-
-    def stop(self) -> None:
-        if not self.is_over:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-
-    def abandon(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run this and stop; nobody waits for it."""
-
-        async def end() -> None:
-            try:
-                await last
-            finally:
-                asyncio.get_running_loop().stop()
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop)
-
-
-def _run(loop: asyncio.AbstractEventLoop, waiting: set[concurrent.futures.Future[Any]]) -> None:
-    try:
-        loop.run_forever()
-        loop.run_until_complete(_cancel_others())
-    finally:
-        loop.close()
-        for future in tuple(waiting):
-            future.cancel()
-
-
-async def _cancel_others() -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _closed() -> ClosedError:
-    return ClosedError("the client is closed")
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 class SyncView(SyncCommands[V]):
@@ -219,12 +125,28 @@ class SyncClient(SyncCommands[str]):
     ) -> Any: ...
     @overload
     def exec(
+        self, command: Request, *, into: tuple[Into[A]], timeout_s: float | None = DEFAULT
+    ) -> tuple[Got[A]]: ...
+    @overload
+    def exec(
         self, command: Request, *, into: tuple[Slot[A]], timeout_s: float | None = DEFAULT
-    ) -> tuple[A | Failure]: ...
+    ) -> tuple[Maybe[A]]: ...
+    @overload
+    def exec(
+        self, command: Request, *, into: tuple[Into[A], Into[B]], timeout_s: float | None = DEFAULT
+    ) -> tuple[Got[A], Got[B]]: ...
     @overload
     def exec(
         self, command: Request, *, into: tuple[Slot[A], Slot[B]], timeout_s: float | None = DEFAULT
-    ) -> tuple[A | Failure, B | Failure]: ...
+    ) -> tuple[Maybe[A], Maybe[B]]: ...
+    @overload
+    def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Into[A], Into[B], Into[C]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[Got[A], Got[B], Got[C]]: ...
     @overload
     def exec(
         self,
@@ -232,7 +154,15 @@ class SyncClient(SyncCommands[str]):
         *,
         into: tuple[Slot[A], Slot[B], Slot[C]],
         timeout_s: float | None = DEFAULT,
-    ) -> tuple[A | Failure, B | Failure, C | Failure]: ...
+    ) -> tuple[Maybe[A], Maybe[B], Maybe[C]]: ...
+    @overload
+    def exec(
+        self,
+        command: Request,
+        *,
+        into: tuple[Into[A], Into[B], Into[C], Into[D]],
+        timeout_s: float | None = DEFAULT,
+    ) -> tuple[Got[A], Got[B], Got[C], Got[D]]: ...
     @overload
     def exec(
         self,
@@ -240,7 +170,7 @@ class SyncClient(SyncCommands[str]):
         *,
         into: tuple[Slot[A], Slot[B], Slot[C], Slot[D]],
         timeout_s: float | None = DEFAULT,
-    ) -> tuple[A | Failure, B | Failure, C | Failure, D | Failure]: ...
+    ) -> tuple[Maybe[A], Maybe[B], Maybe[C], Maybe[D]]: ...
     @overload
     def exec(
         self, command: Request, *, into: tuple[Any, ...], timeout_s: float | None = DEFAULT
@@ -259,9 +189,21 @@ class SyncClient(SyncCommands[str]):
         calling = self._client.run_many("fixed", command.commands, timeout_s)
         return tuple(map(slot_value, converters, self._thread.wait(calling)))
 
+    @overload
+    def exec_dynamic(
+        self, request: Request, *, into: None, timeout_s: float | None = DEFAULT
+    ) -> list[Failure | None]: ...
+    @overload
     def exec_dynamic(
         self, request: Request, *, into: Into[T], timeout_s: float | None = DEFAULT
-    ) -> list[T | Failure]:
+    ) -> list[Got[T]]: ...
+    @overload
+    def exec_dynamic(
+        self, request: Request, *, into: Any = Any, timeout_s: float | None = DEFAULT
+    ) -> list[Any]: ...
+    def exec_dynamic(
+        self, request: Request, *, into: Any = Any, timeout_s: float | None = DEFAULT
+    ) -> list[Any]:
         """A request of any size, all of whose replies have one type."""
         make = converter(into)
         calling = self._client.run_many("dynamic", request.commands, timeout_s)
@@ -301,6 +243,12 @@ class SyncTransaction:
     def __exit__(self, *_: object) -> None:
         self._thread.wait(self._transaction.__aexit__())
 
+    @overload
+    def exec(self, command: str, *args: Argument, into: None) -> None: ...
+    @overload
+    def exec(self, command: str, *args: Argument, into: Into[T]) -> T: ...
+    @overload
+    def exec(self, command: str, *args: Argument, into: Any = Any) -> Any: ...
     def exec(self, command: str, *args: Argument, into: Any = Any) -> Any:
         make = converter(into)
         return make(self._thread.wait(self._transaction.exec(command, *args)))
@@ -309,6 +257,10 @@ class SyncTransaction:
         self._transaction.add(*args)
         return self
 
+    @overload
+    def commit(self, into: Into[T]) -> list[Got[T]]: ...
+    @overload
+    def commit(self, into: Any = Any) -> list[Any]: ...
     def commit(self, into: Any = Any) -> list[Any]:
         converters = self._transaction.slots(into)
         return list(map(slot_value, converters, self._thread.wait(self._transaction.commit())))

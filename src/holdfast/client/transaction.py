@@ -1,16 +1,17 @@
 """MULTI and EXEC: one request that nothing can come between; with WATCH, on a leased connection."""
 
 from collections.abc import Awaitable
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar, overload
 
 from holdfast.client.connection import Connection
-from holdfast.client.convert import Converter, converter, slot_value
+from holdfast.client.convert import Converter, Failure, Into, converter, slot_value
 from holdfast.client.errors import ClientError, ServerError, TransactionAbortedError
 from holdfast.client.into import Key
 from holdfast.client.request import Argument
 from holdfast.client.single import Caller, Command, send_one
 from holdfast.client.special import check_all
 
+T = TypeVar("T")
 _MAX_MOVES = 8
 
 
@@ -61,6 +62,12 @@ class Transaction:
         finally:
             self._give()
 
+    @overload
+    async def exec(self, command: str, *args: Argument, into: None) -> None: ...
+    @overload
+    async def exec(self, command: str, *args: Argument, into: Into[T]) -> T: ...
+    @overload
+    async def exec(self, command: str, *args: Argument, into: Any = Any) -> Any: ...
     async def exec(self, command: str, *args: Argument, into: Any = Any) -> Any:
         """Run a command now, seeing what is watched."""
         if self._connection is None:
@@ -81,6 +88,10 @@ class Transaction:
         self._commands.append(args)
         return self
 
+    @overload
+    async def commit(self, into: Into[T]) -> list[T | Failure]: ...
+    @overload
+    async def commit(self, into: Any = Any) -> list[Any]: ...
     async def commit(self, into: Any = Any) -> list[Any]:
         """Run all that was added, at once; a value or error per command.
 
