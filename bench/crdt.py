@@ -35,7 +35,10 @@ class Contender(Protocol):
     def __init__(self, replica: int) -> None: ...
     def push(self, value: bytes) -> None: ...
     def pop(self) -> None: ...
-    def edit(self, edit: Edit) -> None: ...
+    def __len__(self) -> int: ...
+    def insert(self, at: int, value: bytes) -> None: ...
+    def delete(self, at: int) -> None: ...
+    def set(self, at: int, value: bytes) -> None: ...
     def news(self) -> Any:
         """What the other does not have yet."""
         ...
@@ -60,17 +63,19 @@ class Holdfast:
     def pop(self) -> None:
         self._do(self.list.pop_left())
 
-    def edit(self, edit: Edit) -> None:
-        what, where, value = edit
-        at = int(where * len(self.list))
-        if what == "insert":
-            self._do(self.list.insert(at, value, self.author))
-        elif what == "delete":
-            self._do(self.list.delete([at]))
-        else:
-            effect = self.list.set(at, value, self.author)
-            assert effect is not None
-            self._do(effect)
+    def __len__(self) -> int:
+        return len(self.list)
+
+    def insert(self, at: int, value: bytes) -> None:
+        self._do(self.list.insert(at, value, self.author))
+
+    def delete(self, at: int) -> None:
+        self._do(self.list.delete([at]))
+
+    def set(self, at: int, value: bytes) -> None:
+        effect = self.list.set(at, value, self.author)
+        assert effect is not None
+        self._do(effect)
 
     def news(self) -> list[Effect]:
         news, self.unsent = self.unsent, []
@@ -97,16 +102,18 @@ class Loro:
     def pop(self) -> None:
         self.list.delete(0, 1)
 
-    def edit(self, edit: Edit) -> None:
-        what, where, value = edit
-        at = int(where * len(self.list))
-        if what == "insert":
-            self.list.insert(at, value)
-        elif what == "delete":
-            self.list.delete(at, 1)
-        else:
-            self.list.delete(at, 1)
-            self.list.insert(at, value)
+    def __len__(self) -> int:
+        return len(self.list)
+
+    def insert(self, at: int, value: bytes) -> None:
+        self.list.insert(at, value)
+
+    def delete(self, at: int) -> None:
+        self.list.delete(at, 1)
+
+    def set(self, at: int, value: bytes) -> None:
+        self.list.delete(at, 1)
+        self.list.insert(at, value)
 
     def news(self) -> bytes:
         self.doc.commit()
@@ -134,15 +141,17 @@ class Pycrdt:
     def pop(self) -> None:
         del self.list[0]
 
-    def edit(self, edit: Edit) -> None:
-        what, where, value = edit
-        at = int(where * len(self.list))
-        if what == "insert":
-            self.list.insert(at, value)
-        elif what == "delete":
-            del self.list[at]
-        else:
-            self.list[at] = value
+    def __len__(self) -> int:
+        return len(self.list)
+
+    def insert(self, at: int, value: bytes) -> None:
+        self.list.insert(at, value)
+
+    def delete(self, at: int) -> None:
+        del self.list[at]
+
+    def set(self, at: int, value: bytes) -> None:
+        self.list[at] = value
 
     def news(self) -> bytes:
         news = self.doc.get_update(self.sent)
@@ -191,8 +200,14 @@ def merge(contender: type[Contender], start: list[bytes], edits: list[list[Edit]
     two.merge(one.news())
     two.news()
     for replica, own in zip((one, two), edits, strict=True):
-        for edit in own:
-            replica.edit(edit)
+        for what, where, value in own:
+            at = int(where * len(replica))
+            if what == "insert":
+                replica.insert(at, value)
+            elif what == "delete":
+                replica.delete(at)
+            else:
+                replica.set(at, value)
     ours, theirs = one.news(), two.news()
 
     def exchange() -> None:

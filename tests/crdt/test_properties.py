@@ -7,6 +7,7 @@ from itertools import combinations
 
 import pytest
 
+from holdfast.crdt import positions
 from holdfast.crdt.effects import Change, Effect
 from tests.crdt.load import FAMILIES, Load, disturb, heal, network
 from tests.crdt.network import Replica, Snapshot
@@ -63,9 +64,11 @@ def test_each_type_alone(family: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_two_elements_ever_swap(seed: int) -> None:
+@pytest.mark.parametrize("depth", [positions.MAX_DEPTH, 1])
+def test_no_two_elements_ever_swap(seed: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever sees two elements sees them in the same order, at any time, everywhere. Elements
     are told apart by their values, which are unique and never set."""
+    monkeypatch.setattr(positions, "MAX_DEPTH", depth)
     rng = random.Random(seed)
     replicas = network(rng, 4)
     load = Load(rng, "order")

@@ -82,17 +82,19 @@ class Cells(Replicated):
 
     def added(self, name: Name) -> Number | None:
         """The sum of what counts; None when nothing was added since the last reset."""
-        if name not in self._totals or not self._is_added(name):
-            return None
-        return total(self._terms(name))
+        terms = self.terms(name)
+        return total(terms) if terms else None
+
+    def terms(self, name: Name) -> list[Number]:
+        """What counts, to be summed."""
+        if name not in self._totals:
+            return []
+        live = [entry for entry in self._totals[name].values() if entry.is_live]
+        amounts = [entry.amount for entry in live]
+        return amounts + [negative(entry.reset_amount) for entry in live if entry.reset_amount]
 
     def _is_added(self, name: Name) -> bool:
         return any(entry.is_live for entry in self._totals[name].values())
-
-    def _terms(self, name: Name) -> list[Number]:
-        live = [entry for entry in self._totals.get(name, {}).values() if entry.is_live]
-        amounts = [entry.amount for entry in live]
-        return amounts + [negative(entry.reset_amount) for entry in live if entry.reset_amount]
 
     # -- changes, as effects ------------------------------------------------------------------
 
@@ -111,7 +113,7 @@ class Cells(Replicated):
         mine = self._totals.get(name, {}).get(author.replica)
         last, until_now = (mine.seq, mine.amount) if mine and mine.is_live else (0, 0)
         if isinstance(amount, float):
-            terms: list[Any] = [self.written(name) or 0.0, *self._terms(name)]
+            terms: list[Any] = [self.written(name) or 0.0, *self.terms(name)]
             now = total([total(terms) + amount, until_now, *map(negative, terms)])  # type: ignore[operator]
         else:
             now = total([until_now, amount])

@@ -6,7 +6,7 @@ a deletion removes what it has seen, LSET goes to the later stamp, and to the lo
 the stamps are equal; deleted elements stay deleted whatever LSET says.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.crdt import positions
 from holdfast.crdt.dots import Author, Dot, Vector, covers
@@ -57,20 +57,23 @@ class List(Replicated):
     # -- changes, as effects ------------------------------------------------------------------
 
     def push_right(self, values: Iterable[bytes], author: Author) -> Effect:
-        last = self._elements.last_key
-        rows = []
-        for value in values:
-            last = positions.after(last, author)
-            rows.append((last, value))
-        return (INSERT, tuple(rows))
+        return self._push(values, positions.after, self._elements.last_key, author)
 
     def push_left(self, values: Iterable[bytes], author: Author) -> Effect:
         """Each in turn, so the last one ends up first."""
-        first = self._elements.first_key
+        return self._push(values, positions.before, self._elements.first_key, author)
+
+    def _push(
+        self,
+        values: Iterable[bytes],
+        place: Callable[[bytes, Author], bytes],
+        end: bytes,
+        author: Author,
+    ) -> Effect:
         rows = []
         for value in values:
-            first = positions.before(first, author)
-            rows.append((first, value))
+            end = place(end, author)
+            rows.append((end, value))
         return (INSERT, tuple(rows))
 
     def insert(self, i: int, value: bytes, author: Author) -> Effect:

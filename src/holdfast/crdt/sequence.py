@@ -151,18 +151,14 @@ class Sequence(Generic[V]):
     def values(self, start: int, stop: int) -> list[V]:
         """Of a range within the list."""
         found: list[V] = []
-        while start < stop:
-            chunk, at = self._at(start)
-            found += chunk.values[at : at + stop - start]
-            start += len(chunk.values) - at
+        for chunk, part in self._parts(start, stop):
+            found += chunk.values[part]
         return found
 
     def keys(self, start: int, stop: int) -> list[bytes]:
         found: list[bytes] = []
-        while start < stop:
-            chunk, at = self._at(start)
-            found += chunk.keys[at : at + stop - start]
-            start += len(chunk.keys) - at
+        for chunk, part in self._parts(start, stop):
+            found += chunk.keys[part]
         return found
 
     def items(self) -> Iterator[tuple[bytes, V]]:
@@ -196,6 +192,12 @@ class Sequence(Generic[V]):
         ordinal = self._starts[0] + i
         k = bisect_right(self._starts, ordinal) - 1
         return self._chunks[k], ordinal - self._starts[k]
+
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[Chunk[V], slice]]:
+        while start < stop:
+            chunk, at = self._at(start)
+            yield chunk, slice(at, at + stop - start)
+            start += len(chunk.keys) - at
 
     def _seek(self, key: bytes) -> tuple[int, int]:
         """Where it is or belongs. There must be a chunk."""

@@ -68,10 +68,8 @@ class SortedSet(Cells):
     __slots__ = ()
 
     def score(self, member: Name) -> float | None:
-        if member not in self:
-            return None
-        base, added = self.written(member), self.added(member)
-        return base if added is None else float(total([0.0 if base is None else base, added]))
+        base, terms = self.written(member), self.terms(member)
+        return float(total([base or 0.0, *terms])) if terms else base
 
     def view(self) -> list[tuple[Any, Name]]:
         """Lowest first, equal scores in order of their members."""
@@ -83,8 +81,8 @@ class SortedSet(Cells):
         score = (self.score(member) or 0.0) + amount
         if not math.isinf(score):
             *_, until_now, now = effect = self.add(member, amount, author)
-            terms = [self.written(member) or 0.0, self.added(member) or 0.0, now, -until_now]
-            if total(terms) == score:
+            base = self.written(member) or 0.0
+            if total([base, *self.terms(member), now, -until_now]) == score:
                 return effect
         return self.write(member, score, author)
 
