@@ -1,10 +1,13 @@
-"""Scripts that mean harm. After each one the server answers, and nothing of it is left."""
+"""Scripts that mean harm, as scripts, as functions, and as code of a library that is loaded. After
+each one the server answers, and nothing of it is left."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.harness import HoldfastServer, RawClient
+
+PATIENCE_S = 60.0  # some fill all the memory they are given
 
 LOOPS = {
     "plain": "while true do end",
@@ -55,26 +58,59 @@ LOOPS = {
 
 @pytest.fixture(scope="module")
 def harmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastServer]:
-    args = ("--lua-time-limit", "50", "--lua-max-memory", "128mb")
+    args = ("--lua-time-limit", "50", "--lua-max-memory", "64mb")
     with HoldfastServer(tmp_path_factory.mktemp("harmed"), *args) as server:
         yield server
 
 
+class Way:
+    """How a script gets to the server."""
+
+    def __init__(self, name: str, kill: str) -> None:
+        self.name, self.kill = name, kill
+
+    def send(self, client: RawClient, script: str) -> None:
+        if self.name == "EVAL":
+            client.send_command("EVAL", script, 0)
+            return
+        code = (
+            f"#!lua name=harm\nredis.register_function('harm', function(KEYS, ARGV) {script} end)"
+        )
+        assert client.command("FUNCTION", "LOAD", "REPLACE", code) == b"$4\r\nharm\r\n"
+        client.send_command("FCALL", "harm", 0)
+
+    def run(self, client: RawClient, script: str) -> bytes:
+        self.send(client, script)
+        return client.read_reply()
+
+
+WAYS = [Way("EVAL", "SCRIPT"), Way("FCALL", "FUNCTION")]
+
+
+@pytest.fixture(params=WAYS, ids=[way.name for way in WAYS])
+def way(request: pytest.FixtureRequest) -> Way:
+    found: Way = request.param
+    return found
+
+
 @pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
-def test_a_loop_can_be_killed(harmed: HoldfastServer, loop: str) -> None:
-    with RawClient.connect(harmed.port) as victim, RawClient.connect(harmed.port) as client:
+def test_a_loop_can_be_killed(harmed: HoldfastServer, way: Way, loop: str) -> None:
+    with (
+        RawClient.connect(harmed.port, PATIENCE_S) as victim,
+        RawClient.connect(harmed.port, PATIENCE_S) as client,
+    ):
         client.command("SET", "k", "before")
-        victim.send_command("EVAL", "redis.call('set', 'k', 'after') " + loop, 0)
+        way.send(victim, "redis.call('set', 'k', 'after') " + loop)
         while client.command("PING") == b"+PONG\r\n":
             pass
         assert client.command("GET", "k")[:5] == b"-BUSY"
-        with RawClient.connect(harmed.port) as late:
+        with RawClient.connect(harmed.port, PATIENCE_S) as late:
             assert late.command("PING")[:5] == b"-BUSY", "also who comes just now is answered"
-            assert client.command("SCRIPT", "KILL") == b"+OK\r\n"
+            assert client.command(way.kill, "KILL") == b"+OK\r\n"
             assert victim.read_reply().startswith(b"-ERR Script killed by user with SCRIPT KILL...")
             assert late.command("PING") == b"+PONG\r\n"
         assert client.command("GET", "k") == b"$6\r\nbefore\r\n"
-        assert victim.command("EVAL", "return 'alive'", 0) == b"$5\r\nalive\r\n"
+        assert way.run(victim, "return 'alive'") == b"$5\r\nalive\r\n"
 
 
 BOMBS = {
@@ -130,13 +166,15 @@ BOMBS = {
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
-def test_a_bomb_does_no_harm(harmed: HoldfastServer, bomb: str) -> None:
-    with RawClient.connect(harmed.port) as victim, RawClient.connect(harmed.port) as client:
+def test_a_bomb_does_no_harm(harmed: HoldfastServer, way: Way, bomb: str) -> None:
+    with (
+        RawClient.connect(harmed.port, PATIENCE_S) as victim,
+        RawClient.connect(harmed.port, PATIENCE_S) as client,
+    ):
         client.command("FLUSHALL")
-        victim.send_command("EVAL", bomb, 0)
-        victim.read_reply()
-        assert victim.command("EVAL", "return 'alive'", 0) == b"$5\r\nalive\r\n"
-        assert victim.command("EVAL", "return #('x'):rep(1e7)", 0) == b":10000000\r\n"
+        way.run(victim, bomb)
+        assert way.run(victim, "return 'alive'") == b"$5\r\nalive\r\n"
+        assert way.run(victim, "return #('x'):rep(1e7)") == b":10000000\r\n"
 
 
 # Each returns "safe", or raises.
@@ -205,29 +243,98 @@ BURGLARIES = {
     "jit": "return rawget(_G, 'jit') == nil and rawget(_G, 'package') == nil and 'safe'",
     "the collector": "collectgarbage('stop') collectgarbage('setpause', 1e9) return 'safe'",
     "KEYS of others": "return #KEYS == 0 and #ARGV == 0 and 'safe'",
-    "the error handler": "return type(__redis__err__handler('x')) == 'table' and 'safe'",
+    "the error handler": (
+        "local handle = rawget(_G, '__redis__err__handler') return (not handle or "
+        "type(handle('x')) == 'table') and 'safe'"
+    ),
     "wrong levels": "error('x', 99)",
     "wrong levels below": "error('x', -99)",
 }
 
 
 @pytest.mark.parametrize("burglary", BURGLARIES.values(), ids=BURGLARIES)
-def test_nothing_can_be_broken_into(harmed: HoldfastServer, burglary: str) -> None:
-    with RawClient.connect(harmed.port) as client:
-        reply = client.command("EVAL", burglary, 0)
+def test_nothing_can_be_broken_into(harmed: HoldfastServer, way: Way, burglary: str) -> None:
+    with RawClient.connect(harmed.port, PATIENCE_S) as client:
+        reply = way.run(client, burglary)
         assert reply == b"$4\r\nsafe\r\n" or reply[:4] == b"-ERR", reply
         assert b"holdfast" not in reply
         assert b"python" not in reply
         check = "return {type(redis.call), ('x'):upper(), #string, redis.call('echo', 'y')}"
-        assert client.command("EVAL", check, 0) == (
-            b"*4\r\n$8\r\nfunction\r\n$1\r\nX\r\n:0\r\n$1\r\ny\r\n"
-        )
+        for each in WAYS:
+            assert each.run(client, check) == (
+                b"*4\r\n$8\r\nfunction\r\n$1\r\nX\r\n:0\r\n$1\r\ny\r\n"
+            )
+
+
+# Where a library's code runs there is hardly anything; texts have methods, though.
+WHILE_LOADING = {
+    "loop": "while true do end",
+    "tail calls": "local function f() return f() end f()",
+    "loop in a string callback": "('a'):gsub('a', function() while true do end end)",
+    "patterns": "local s = ('a'):rep(30000) while true do s:find('.-.-.-.-b') end",
+    "one pattern": "('a'):rep(30000):find('.-.-.-.-b')",
+    "balanced": "local s = ('('):rep(100000) while true do s:find('%b()') end",
+    "big strings": "while true do local s = ('x'):rep(2e7) end",
+    "registering": "for i = 1, 1e9 do redis.register_function('f' .. i, function() end) end",
+    "failing": "redis.register_function('f', function() end) redis.register_function('f')",
+    "string.rep": "local s = ('x'):rep(1e12)",
+    "string.rep, doubled": "local s = 'x' while true do s = s .. s end",
+    "a table that grows": "local t = {} for i = 1, 1e10 do t[i] = i end",
+    "closures": "local t = {} while true do t[#t + 1] = function() return t end end",
+    "recursion": "local function f() return 1 + f() end f()",
+    "recursion in gsub": "local function f() return (('x'):gsub('x', f)) end f()",
+    "deep patterns": "('x'):rep(300000):find(('(.)'):rep(20000))",
+    "string.byte": "local t = {('x'):rep(1e7):byte(1, -1)}",
+    "format": "local s = ('%99999d'):format(1)",
+    "bytecode": "local s = ('').dump(function() end) s()",
+    "a long name": "redis.register_function(('x'):rep(1e8), function() end)",
+    "string metatable": "('').foo = 1",
+    "globals": "redis = nil",
+    "globals in a function": "local function f() x = 1 end f()",
+    "redis": "redis.register_function = nil",
+    "calls": "redis.call('set', 'k', 'v')",
+    "python": "redis.log.__class__ = 1",
+    "python in errors": "redis.log(1, redis.register_function)",
+    "ffi": "local x = 1LL .. ffi",
+    "getfenv": "setfenv(1, {})",
+    "newproxy": "newproxy(true)",
+    "__gc": "local t = {__gc = function() while true do end end} setmetatable({}, t)",
+    "unpack": "unpack({}, 1, 1e8)",
+    "debug": "debug.sethook()",
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("code", WHILE_LOADING.values(), ids=WHILE_LOADING)
+def test_loading_does_no_harm(harmed: HoldfastServer, code: str) -> None:
+    with RawClient.connect(harmed.port, PATIENCE_S) as client:
+        client.command("FUNCTION", "FLUSH")
+        kept = "#!lua name=kept\nredis.register_function('kept', function() return 'safe' end)"
+        assert client.command("FUNCTION", "LOAD", kept) == b"$4\r\nkept\r\n"
+        reply = client.command("FUNCTION", "LOAD", f"#!lua name=harm\n{code}")
+        assert reply[:4] == b"-ERR", reply
+        assert b"holdfast" not in reply
+        assert client.command("FCALL", "kept", 0) == b"$4\r\nsafe\r\n"
+        assert client.command("FCALL", "f", 0) == b"-ERR Function not found\r\n"
+        for way in WAYS:
+            assert way.run(client, "return #('x'):rep(1e7)") == b":10000000\r\n"
 
 
 def test_a_script_leaves_nothing_to_the_next_one(client: RawClient) -> None:
     client.command("EVAL", "local x = 1 redis.setresp(3) return x", 1, "secret", "secret")
     assert client.command("EVAL", "return {#KEYS, #ARGV}", 0) == b"*2\r\n:0\r\n:0\r\n"
     assert client.command("EVAL", "return {false}", 0) == b"*1\r\n$-1\r\n"
+
+
+def test_scripts_and_functions_leave_nothing_to_each_other(client: RawClient) -> None:
+    head = "#!lua name=lib\nlocal kept = 0\nredis.register_function('f', function() "
+    body = "redis.setresp(3) kept = kept + 1 return {kept, rawget(_G, 'KEYS') == nil, false}"
+    client.command("FUNCTION", "LOAD", head + body + " end)")
+    client.command("EVAL", "return KEYS", 1, "secret", "secret")
+    assert client.command("FCALL", "f", 1, "other") == b"*3\r\n:1\r\n:1\r\n:0\r\n"
+    script = "return {#KEYS, #ARGV, redis.call('get', 'none') == false}"
+    assert client.command("EVAL", script, 0) == b"*3\r\n:0\r\n:0\r\n:1\r\n"
+    assert client.command("FCALL", "f", 0)[:8] == b"*3\r\n:2\r\n"
 
 
 def test_shutdown_nosave_ends_a_script(start_server: Callable[..., HoldfastServer]) -> None:

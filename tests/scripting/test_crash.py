@@ -1,4 +1,4 @@
-"""Killed in the middle of scripts under load: of each script all is there, or nothing."""
+"""Killed in the middle of scripts and functions under load: of each all is there, or nothing."""
 
 import random
 import threading
@@ -14,6 +14,7 @@ SCRIPT = """
     redis.call('incr', 'twin')
     return n
 """
+LIBRARY = f"#!lua name=lib\nredis.register_function('f', function(KEYS, ARGV) {SCRIPT} end)"
 CLIENTS, KILLS = 8, 3
 
 
@@ -21,7 +22,8 @@ def run_scripts(port: int, acknowledged: list[bytes], may_go_on: threading.Event
     try:
         with RawClient.connect(port) as client:
             for number in range(100_000):
-                reply = client.command("EVAL", SCRIPT, 0, number)
+                command = ("FCALL", "f") if number % 2 else ("EVAL", SCRIPT)
+                reply = client.command(*command, 0, number)
                 if reply[:1] == b":":
                     acknowledged.append(reply)
                 if len(acknowledged) >= 50:
@@ -39,6 +41,7 @@ def test_all_of_a_script_or_nothing(
     start_server: Callable[..., HoldfastServer], rng: random.Random
 ) -> None:
     server = start_server()
+    server.client().command("FUNCTION", "LOAD", LIBRARY)  # and it outlives every kill
     for _ in range(KILLS):
         with RawClient.connect(server.port) as client:
             client.command("FLUSHALL")

@@ -42,18 +42,32 @@ def state(client: RawClient) -> list[bytes]:
     return [client.command(*command) for command in commands]  # type: ignore[arg-type]
 
 
+def load(client: RawClient, name: str, body: str, *options: str) -> None:
+    """A library with one function, both of this name."""
+    code = f"#!lua name={name}\nredis.register_function('{name}', function(keys, args) {body} end)"
+    reply = client.command("FUNCTION", "LOAD", *options, code)
+    assert reply == b"$%d\r\n%s\r\n" % (len(name), name.encode())
+
+
 def fill(client: RawClient) -> None:
     client.command("MSET", "old", "1", "gone", "2", "moved", "3")
     client.command("RPUSH", "list", "a", "b")
 
 
+@pytest.mark.parametrize("as_function", [False, True], ids=["EVAL", "FCALL"])
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_a_script_that_fails_has_written_nothing(limited: HoldfastServer, failure: str) -> None:
+def test_a_script_that_fails_has_written_nothing(
+    limited: HoldfastServer, failure: str, as_function: bool
+) -> None:
     with RawClient.connect(limited.port) as client, RawClient.connect(limited.port) as watcher:
         fill(client)
         before = state(client)
         watcher.command("WATCH", "old", "list")
-        assert client.command("EVAL", WRITES + failure, 0)[:1] == b"-"
+        if as_function:
+            load(client, "failing", WRITES + failure)
+            assert client.command("FCALL", "failing", 0)[:1] == b"-"
+        else:
+            assert client.command("EVAL", WRITES + failure, 0)[:1] == b"-"
         assert state(client) == before
         watcher.command("MULTI")
         assert watcher.command("EXEC") == b"*0\r\n", "nothing that was watched has changed"
@@ -133,3 +147,50 @@ def test_loaded_scripts_survive_a_kill(start_server: Callable[..., HoldfastServe
     server.start()
     with RawClient.connect(server.port) as client:
         assert client.command("EVALSHA", sha, 0, "x")[:9] == b"-NOSCRIPT"
+
+
+def test_libraries_survive_a_kill(start_server: Callable[..., HoldfastServer]) -> None:
+    server = start_server()
+
+    def again() -> RawClient:
+        server.kill()
+        server.start()
+        return server.client()
+
+    client = server.client()
+    load(client, "kept", "return args")
+    load(client, "changed", "return 'old'")
+    load(client, "deleted", "return 1")
+    client = again()
+    assert client.command("FCALL", "kept", 0, "x") == b"*1\r\n$1\r\nx\r\n"
+    load(client, "changed", "return 'new'", "REPLACE")
+    client.command("FUNCTION", "DELETE", "deleted")
+    client.command("SAVE")
+    client = again()
+    assert client.command("FCALL", "KEPT", 0, "x") == b"*1\r\n$1\r\nx\r\n", "from the tables"
+    assert client.command("FCALL", "changed", 0) == b"$3\r\nnew\r\n"
+    assert client.command("FCALL", "deleted", 0) == b"-ERR Function not found\r\n"
+    payload = client.command("FUNCTION", "DUMP").partition(b"\r\n")[2][:-2]
+    client.command("FUNCTION", "FLUSH")
+    client = again()
+    assert client.command("FUNCTION", "LIST") == b"*0\r\n"
+    assert client.command("FUNCTION", "RESTORE", payload) == b"+OK\r\n"
+    client = again()
+    assert client.command("FCALL", "changed", 0) == b"$3\r\nnew\r\n"
+    client.command("DEBUG", "RELOAD")
+    assert client.command("FCALL", "changed", 0) == b"$3\r\nnew\r\n"
+
+
+def test_what_a_function_writes_wakes_others_when_it_has_succeeded(
+    server: HoldfastServer, client: RawClient
+) -> None:
+    with RawClient.connect(server.port) as waiter:
+        push = "redis.call('rpush', 'q', args[1]) redis.call('publish', 'c', args[1]) "
+        load(
+            client, "push", push + "if args[2] then error('no') end return redis.call('llen', 'q')"
+        )
+        waiter.send_command("BLPOP", "q", 0)
+        assert client.command("FCALL", "push", 0, "lost", "fail")[:1] == b"-"
+        assert client.command("FCALL", "push", 0, "first") == b":1\r\n"
+        assert waiter.read_reply() == b"*2\r\n$1\r\nq\r\n$5\r\nfirst\r\n"
+        assert client.command("LLEN", "q") == b":0\r\n"

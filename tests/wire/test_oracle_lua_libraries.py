@@ -121,7 +121,7 @@ UNPACKED = """
     for i = 1, table.maxn(r) do
         local v = r[i]
         o[i] = type(v) == 'table' and cmsgpack.pack(v)
-            or type(v) == 'number' and v == v and string.format('%.17g', v) or tostring(v)
+            or v ~= v and 'nan' or type(v) == 'number' and string.format('%.17g', v) or tostring(v)
     end
     return o
 """

@@ -127,14 +127,14 @@ local function new()
     return size + 1
   end
 
-  local function one_argument(name, ...)
-    if select("#", ...) ~= 1 then bad_argument(1, name, "expected 1 argument") end
+  local function one_argument(...)
+    if select("#", ...) ~= 1 then bad_argument(1, "expected 1 argument") end
     return (...)
   end
 
   local function encode(...)
     local out = {}
-    local size = encode_value(one_argument("encode", ...), 0, out, 0)
+    local size = encode_value(one_argument(...), 0, out, 0)
     return concat(out, "", 1, size)
   end
 
@@ -365,10 +365,10 @@ local function new()
   end
 
   local function decode(...)
-    local input = one_argument("decode", ...)
+    local input = one_argument(...)
     if type(input) == "number" then input = tostring(input) end
     if type(input) ~= "string" then
-      bad_argument(1, "decode", "string expected, got " .. type(input))
+      bad_argument(1, "string expected, got " .. type(input))
     end
     if #input >= 2 and (byte(input, 1) == 0 or byte(input, 2) == 0) then
       fail("JSON parser does not support UTF-16 or UTF-32")
@@ -383,56 +383,56 @@ local function new()
 
   -- -- settings ------------------------------------------------------------------------------
 
-  local function integer(name, number, value, low, high, old)
+  local function integer(number, value, low, high, old)
     if value == nil then return old end
     local new_value = tonumber(value)
-    if not new_value then bad_argument(number, name, "number expected, got " .. type(value)) end
+    if not new_value then bad_argument(number, "number expected, got " .. type(value)) end
     if new_value < low or new_value > high then
-      bad_argument(number, name, format("expected integer between %d and %d", low, high))
+      bad_argument(number, format("expected integer between %d and %d", low, high))
     end
     return floor(new_value)
   end
 
-  local function one_of(name, number, value, old, extra)
+  local function one_of(number, value, old, extra)
     if value == nil then return old end
     if type(value) == "boolean" then return value end
     if value == "on" then return true end
     if value == "off" then return false end
     if extra and value == extra then return extra end
-    bad_argument(number, name, "invalid option '" .. tostring(value) .. "'")
+    bad_argument(number, "invalid option '" .. tostring(value) .. "'")
   end
 
   return {
     _NAME = "cjson", _VERSION = "2.1.0", null = null, encode = encode, decode = decode,
     encode_sparse_array = function(convert, ratio, safe)
-      convert_sparse = one_of("encode_sparse_array", 1, convert, convert_sparse)
-      sparse_ratio = integer("encode_sparse_array", 2, ratio, 0, 2147483647, sparse_ratio)
-      sparse_safe = integer("encode_sparse_array", 3, safe, 0, 2147483647, sparse_safe)
+      convert_sparse = one_of(1, convert, convert_sparse)
+      sparse_ratio = integer(2, ratio, 0, 2147483647, sparse_ratio)
+      sparse_safe = integer(3, safe, 0, 2147483647, sparse_safe)
       return convert_sparse, sparse_ratio, sparse_safe
     end,
     encode_max_depth = function(depth)
-      encode_depth = integer("encode_max_depth", 1, depth, 1, 2147483647, encode_depth)
+      encode_depth = integer(1, depth, 1, 2147483647, encode_depth)
       return encode_depth
     end,
     decode_max_depth = function(depth)
-      decode_depth = integer("decode_max_depth", 1, depth, 1, 2147483647, decode_depth)
+      decode_depth = integer(1, depth, 1, 2147483647, decode_depth)
       return decode_depth
     end,
     encode_number_precision = function(digits)
-      precision = integer("encode_number_precision", 1, digits, 1, 14, precision)
+      precision = integer(1, digits, 1, 14, precision)
       number_format = "%." .. precision .. "g"
       return precision
     end,
     encode_keep_buffer = function(keep)
-      keep_buffer = one_of("encode_keep_buffer", 1, keep, keep_buffer)
+      keep_buffer = one_of(1, keep, keep_buffer)
       return keep_buffer
     end,
     encode_invalid_numbers = function(mode)
-      encode_invalid = one_of("encode_invalid_numbers", 1, mode, encode_invalid, "null")
+      encode_invalid = one_of(1, mode, encode_invalid, "null")
       return encode_invalid
     end,
     decode_invalid_numbers = function(mode)
-      decode_invalid = one_of("decode_invalid_numbers", 1, mode, decode_invalid)
+      decode_invalid = one_of(1, mode, decode_invalid)
       return decode_invalid
     end,
   }

@@ -102,7 +102,7 @@ end
 
 local function pack(...)
   local count = select("#", ...)
-  if count == 0 then bad_argument(0, "pack", "MessagePack pack needs input.") end
+  if count == 0 then bad_argument(0, "MessagePack pack needs input.") end
   local out, size = {}, 0
   for index = 1, count do size = pack_value((select(index, ...)), 0, out, size) end
   return concat(out, "", 1, size)
@@ -195,22 +195,28 @@ function read()
   return reader()
 end
 
-local function checked_string(value, name)
+local function checked_string(...)
+  local value = ...
   if type(value) == "number" then value = tostring(value) end
   if type(value) ~= "string" then
-    local got = value == nil and "no value" or type(value)
-    bad_argument(1, name, "string expected, got " .. got)
+    bad_argument(1, "string expected, got " .. (select("#", ...) == 0 and "no value" or type(value)))
   end
   return value
 end
 
-local function checked_integer(value, name, number)
+-- The argument of this number.
+local function checked_integer(number, ...)
+  local value = select(number, ...)
   local integer = tonumber(value)
   if not integer then
-    local got = value == nil and "no value" or type(value)
-    bad_argument(number, name, "number expected, got " .. got)
+    local got = select("#", ...) < number and "no value" or type(value)
+    bad_argument(number, "number expected, got " .. got)
   end
   return integer >= 0 and floor(integer) or -floor(-integer)
+end
+
+local function offset_of(number, ...)
+  return select("#", ...) < number and 0 or checked_integer(number, ...)
 end
 
 local function unpack_full(input, limit, offset)
@@ -240,14 +246,10 @@ return {
   _COPYRIGHT = "Copyright (C) 2012, Salvatore Sanfilippo",
   _DESCRIPTION = "MessagePack C implementation for Lua",
   pack = pack,
-  unpack = function(input) return unpack_full(checked_string(input, "unpack"), 0, 0) end,
-  unpack_one = function(input, offset)
-    input = checked_string(input, "unpack_one")
-    return unpack_full(input, 1, offset == nil and 0 or checked_integer(offset, "unpack_one", 2))
-  end,
-  unpack_limit = function(input, limit, offset)
-    input = checked_string(input, "unpack_limit")
-    limit = checked_integer(limit, "unpack_limit", 2)
-    return unpack_full(input, limit, offset == nil and 0 or checked_integer(offset, "unpack_limit", 3))
+  unpack = function(...) return unpack_full(checked_string(...), 0, 0) end,
+  unpack_one = function(...) return unpack_full(checked_string(...), 1, offset_of(2, ...)) end,
+  unpack_limit = function(...)
+    local input = checked_string(...)
+    return unpack_full(input, checked_integer(2, ...), offset_of(3, ...))
   end,
 }

@@ -141,6 +141,11 @@ def integer(number: float) -> int:
     return int(number) if -(2.0**63) <= number < 2.0**63 else INT64_MIN
 
 
+def c_string(text: bytes) -> bytes:
+    """As much of an error or status as C sees: Redis ends them at a NUL."""
+    return text.partition(b"\0")[0]
+
+
 _NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 
 # As sandbox.lua flattens what a script returns.
@@ -163,9 +168,9 @@ def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
         truth = next(values) == 1
         return truth if resp3 else 1 if truth else None
     if code == _ERROR:
-        return CommandError(next(values).rstrip(b"\r\n").translate(_NEWLINES))
+        return CommandError(c_string(next(values)).rstrip(b"\r\n").translate(_NEWLINES))
     if code == _STATUS:
-        return Simple(next(values).translate(_NEWLINES))
+        return Simple(c_string(next(values)).translate(_NEWLINES))
     if code == _DOUBLE:
         return float(next(values))
     if code == _MAP:

@@ -24,16 +24,7 @@ local DEAD = {}
 local dead, dead_source, dead_line -- why, and where
 local soft_limit_kb = 0 -- above it no call into Python begins: there, an allocation must not fail
 
--- The innermost frame that is not ours, nor (if they do not count) a C function's.
-local function frame(c_counts)
-  local level = 3
-  while true do
-    local info = getinfo(level, "Sl")
-    if not info then return nil end
-    if info.source ~= "=holdfast" and (c_counts or info.what ~= "C") then return info end
-    level = level + 1
-  end
-end
+local fail, bad_argument, repaired, frame = libraries.errors(debug, string)
 
 local function die(why)
   local info = frame()
@@ -44,15 +35,17 @@ local function die(why)
   error(DEAD, 0)
 end
 
--- The hook: called every so many instructions, of which some can take long where much memory is
--- in use. It asks Python no more than once a millisecond.
+-- The hook: called every so many instructions, of fewer of them where they take long (as on large
+-- texts, or where much memory is in use). It asks Python no more than once a millisecond.
+local STEP, SHORT_STEP = 250, 20
 local last_look = 0
 local function watch()
   local now = clock()
-  if now - last_look < 0.001 then return end
+  local took = now - last_look
+  if took < 0.001 then return end
   last_look = now
   if tick() then die(true) end -- Python knows why: a text would need memory
-  sethook(watch, "", count("count") > 65536 and 50 or 1000)
+  sethook(watch, "", took > 0.01 and SHORT_STEP or STEP)
 end
 
 local function check_memory()
@@ -128,27 +121,17 @@ local function caught(ok, ...)
   return false, presentable(problem)
 end
 
-local function resumed(ok, ...)
+local function resumed(routine, ok, ...)
   if dead then error(DEAD, 0) end
   if ok then return ok, ... end
-  return false, presentable((...))
+  return false, repaired(presentable((...)), routine)
 end
 
--- As luaL_error: says where the caller of a library function was, unless that is a C function.
-local function fail(message)
-  local info = frame(true)
-  if info and info.what ~= "C" then
-    message = info.short_src .. ":" .. info.currentline .. ": " .. message
-  end
-  error(message, 0)
+local function catch(problem)
+  if problem == DEAD then return problem end
+  return repaired(problem)
 end
-
--- As luaL_argerror, which knows the name of a function by how it is called.
-local function bad_argument(number, name, message)
-  local info = frame(true)
-  if info and info.what == "C" then name = "?" end
-  fail("bad argument #" .. number .. " to '" .. name .. "' (" .. message .. ")")
-end
+local function caught_here(body, ...) return raw.xpcall(body, catch, ...) end
 
 local function unwrapped(ok, ...)
   if ok then return ... end
@@ -160,7 +143,7 @@ end
 local function err_handler(problem)
   if problem == DEAD then return problem end
   if type(problem) ~= "table" then
-    problem = { err = "ERR " .. tostring(presentable(problem)) }
+    problem = { err = "ERR " .. tostring(repaired(presentable(problem))) }
   elseif type(rawget(problem, "err")) ~= "string" then
     problem = { err = "ERR " .. tostring(problem) } -- redis-server 7.0 crashes
   end
@@ -199,17 +182,44 @@ local function answered_or_raised(value, kind, ...)
   return built(value, kind, ...)
 end
 
+-- On the way to Python the sign of a zero gets lost.
+local function with_signs(...)
+  local count = select("#", ...)
+  for index = 2, count do
+    local value = select(index, ...)
+    if value == 0 and 1 / value < 0 then
+      local all = { ... }
+      for at = index, count do
+        if all[at] == 0 and 1 / all[at] < 0 then all[at] = "-0" end
+      end
+      return unpack(all, 1, count)
+    end
+  end
+  return ...
+end
+
 function redis.call(...)
   if count("count") > soft_limit_kb then check_memory() end
-  if select("#", ...) > MOST_VALUES then return answered_or_raised(python.call_many({ ... })) end
+  local n, _, a, b, c = select("#", ...), ...
+  if a == 0 or b == 0 or c == 0 or n > 4 then
+    if n > MOST_VALUES then return answered_or_raised(python.call_many({ with_signs(...) })) end
+    return answered_or_raised(call_engine(with_signs(...)))
+  end
   return answered_or_raised(call_engine(...))
 end
 
 function redis.pcall(...)
   if count("count") > soft_limit_kb then check_memory() end
-  if select("#", ...) > MOST_VALUES then return answered(python.call_many({ ... })) end
+  local n, _, a, b, c = select("#", ...), ...
+  if a == 0 or b == 0 or c == 0 or n > 4 then
+    if n > MOST_VALUES then return answered(python.call_many({ with_signs(...) })) end
+    return answered(call_engine(with_signs(...)))
+  end
   return answered(call_engine(...))
 end
+
+-- What C takes for an end, when it copies a text.
+local function c_string(text) return (tostring(text):match("^[^%z]*")) end
 
 local function reply_table(field, ...)
   local text = ...
@@ -224,10 +234,10 @@ function redis.status_reply(...) return reply_table("ok", ...) end
 function redis.error_reply(...)
   local reply = reply_table("err", ...)
   if type((...)) == "string" and select("#", ...) == 1 then
-    local text = reply.err
-    if text:sub(1, 1) == "-" then text = text:sub(2) end
-    if not text:find(" ", 1, true) then text = "ERR " .. text end
-    reply.err = text:match("^(.-)[\r\n]*$")
+    local whole = c_string(reply.err)
+    local code, text = whole:match("^%-?([^ ]*) (.*)$")
+    if not code then code, text = "ERR", whole:match("^%-?(.*)$") end
+    reply.err = code .. " " .. text:match("^[\r\n]*(.-)[\r\n]*$")
   end
   return reply
 end
@@ -293,46 +303,73 @@ local function only(library, names)
   return kept
 end
 
-local G = only(_G, "_VERSION assert error gcinfo getmetatable ipairs rawequal select tonumber tostring type unpack")
+local G = only(_G, "_VERSION error gcinfo getmetatable rawequal select tonumber tostring type unpack")
 local env_meta = { __index = G, __newindex = refuse, __metatable = nothing }
 local ENV = setmetatable({}, env_meta)
 behind[ENV] = G
+local function keep(...) return ... end -- see tails.py
 local strict = {
   __index = function(_, name)
+    if name == "__keep" then return keep end
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
   end,
 }
 setmetatable(G, strict)
 
+function G.assert(...)
+  local holds, message = ...
+  if holds then return ... end
+  local count = select("#", ...)
+  if count == 0 then bad_argument(1, "value expected") end
+  if count == 1 or message == nil then message = "assertion failed!" end
+  if type(message) ~= "string" and type(message) ~= "number" then
+    bad_argument(2, "string expected, got " .. type(message))
+  end
+  fail(c_string(message))
+end
+
 function G.pcall(...)
-  if select("#", ...) == 0 then error("bad argument #1 to 'pcall' (value expected)", 2) end
-  return caught(unnested(depth, raw.pcall(...)))
+  if select("#", ...) == 0 then return false, "attempt to call a boolean value" end
+  return caught(unnested(depth, caught_here(...)))
 end
 -- The handler runs where the error was raised, and no hook would run in one that was raised in a
 -- hook.
-function G.xpcall(body, handler)
-  return resumed(unnested(depth, raw.xpcall(body, function(problem)
+function G.xpcall(...)
+  if select("#", ...) < 2 then bad_argument(2, "value expected") end
+  local body, handler = ...
+  return resumed(nil, unnested(depth, raw.xpcall(body, function(problem)
     if dead then return DEAD end
-    return handler(presentable(problem))
+    return handler(repaired(presentable(problem)))
   end)))
 end
 
-function G.pairs(subject)
-  if behind[subject] then return iterate(subject) end
-  return raw.pairs(subject)
+-- So that a missing argument is not taken for a nil.
+local function present(kind, ...)
+  if select("#", ...) == 0 then bad_argument(1, kind .. " expected, got no value") end
+  return ...
 end
-function G.next(subject, key) return raw.next(behind[subject] or subject, key) end
-function G.rawget(subject, key)
+
+function G.pairs(...)
+  if behind[(...)] then return iterate((...)) end
+  return raw.pairs(present("table", ...))
+end
+function G.ipairs(...) return ipairs(present("table", ...)) end
+function G.next(...)
+  local subject, key = present("table", ...)
+  return raw.next(behind[subject] or subject, key)
+end
+function G.rawget(...)
+  local subject, key = present("table", ...)
   if behind[subject] then subject = behind[subject] end
   return rawget(subject, key)
 end
-function G.rawset(subject, key, value)
-  if behind[subject] then error(READ_ONLY, 0) end
-  return raw.rawset(subject, key, value)
+function G.rawset(...)
+  if behind[(...)] then error(READ_ONLY, 0) end
+  return raw.rawset(...)
 end
-function G.setmetatable(subject, meta)
-  if behind[subject] then error(READ_ONLY, 0) end
-  return raw.setmetatable(subject, meta)
+function G.setmetatable(...)
+  if behind[(...)] then error(READ_ONLY, 0) end
+  return raw.setmetatable(present("table", ...))
 end
 
 -- Scripts must not be able to stop the collector.
@@ -343,29 +380,53 @@ function G.collectgarbage(what, argument)
 end
 
 -- Text only: there is no check of bytecode that could be relied upon.
-function G.loadstring(text, name) return raw.load(text, name or text, "t", ENV) end
-G.load = nested(function(pieces, name) return raw.load(pieces, name or "=(load)", "t", ENV) end)
+function G.loadstring(...)
+  local text, name = present("string", ...)
+  if type(text) ~= "string" and type(text) ~= "number" then
+    bad_argument(1, "string expected, got " .. type(text))
+  end
+  return raw.load(tostring(text), name or text, "t", ENV)
+end
+G.load = nested(function(...)
+  local pieces, name = present("function", ...)
+  if type(pieces) ~= "function" then bad_argument(1, "function expected, got " .. type(pieces)) end
+  return raw.load(pieces, name or "=(load)", "t", ENV)
+end)
 
 local routines = only(coroutine, "status running yield")
-routines.create = raw.create
 local resume = nested(raw.resume)
-function routines.resume(...) return resumed(resume(...)) end
+function routines.create(body)
+  if type(body) ~= "function" then bad_argument(1, "Lua function expected") end
+  return raw.create(body)
+end
+function routines.resume(...)
+  local routine = ...
+  if type(routine) ~= "thread" then bad_argument(1, "coroutine expected") end
+  return resumed(routine, resume(...))
+end
 function routines.wrap(body)
+  if type(body) ~= "function" then bad_argument(1, "Lua function expected") end
   local routine = raw.create(body)
-  return function(...) return unwrapped(resumed(resume(routine, ...))) end
+  return function(...) return unwrapped(resumed(routine, resume(routine, ...))) end
 end
 
-local tables = only(table, "concat getn maxn remove")
+local tables = only(table, "concat maxn")
 local sort = nested(table.sort)
-function tables.sort(list, ...)
+function tables.sort(...)
+  local list = present("table", ...)
   if type(list) == "table" and #list > 10000 then watch() end
-  return sort(list, ...)
+  return sort(...)
 end
-tables.foreach, tables.foreachi = nested(table.foreach), nested(table.foreachi)
-function tables.insert(list, ...)
-  if behind[list] then error(READ_ONLY, 0) end
-  return raw.insert(list, ...)
+local foreach, foreachi = nested(table.foreach), nested(table.foreachi)
+function tables.foreach(...) return foreach(present("table", ...)) end
+function tables.foreachi(...) return foreachi(present("table", ...)) end
+function tables.insert(...)
+  if behind[present("table", ...)] then error(READ_ONLY, 0) end
+  return raw.insert(...)
 end
+local remove, getn = table.remove, table.getn
+function tables.remove(...) return remove(present("table", ...)) end
+function tables.getn(...) return getn(present("table", ...)) end
 function tables.setn() error("'setn' is obsolete", 2) end
 
 local maths = only(math, [[abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp
@@ -385,19 +446,25 @@ local function random31()
   random_low = product % 65536
   return math.floor(random_high / 2)
 end
-function maths.random(low, high)
+local function whole(number, value)
+  local found = tonumber(value)
+  if not found then bad_argument(number, "number expected, got " .. type(value)) end
+  return found < 0 and math.ceil(found) or math.floor(found)
+end
+function maths.random(...)
   local r = (random31() % 2147483647) / 2147483647
-  if low == nil then return r end
-  if high == nil then low, high = 1, low end
-  if low > high then
-    fail("bad argument #" .. (low == 1 and 1 or 2) .. " to 'random' (interval is empty)")
-  end
+  local count, low, high = select("#", ...), ...
+  if count == 0 then return r end
+  if count > 2 then fail("wrong number of arguments") end
+  low, high = whole(1, low), count == 2 and whole(2, high)
+  if not high then low, high = 1, low end
+  if low > high then bad_argument(count, "interval is empty") end
   return math.floor(r * (high - low + 1)) + low
 end
-function maths.randomseed(number) seed(math.floor(number)) end
+function maths.randomseed(...) seed(whole(1, present("number", ...))) end
 
 python.fail, python.watch, python.null = fail, watch, newproxy(false)
-python.bad_argument, python.nested = bad_argument, nested
+python.bad_argument, python.nested, python.getinfo = bad_argument, nested, getinfo
 local strings = libraries.strings(string, python)
 local text_meta = raw.getmetatable("")
 text_meta.__index = strings
@@ -455,7 +522,7 @@ local function flatten(value, into, size, depth)
   end
   special = rawget(value, "double")
   if type(special) == "number" then
-    into[size + 2], into[size + 3] = DOUBLE, special
+    into[size + 2], into[size + 3] = DOUBLE, special == 0 and 1 / special < 0 and "-0" or special
     return size + 3
   end
   special = rawget(value, "map")
@@ -512,7 +579,7 @@ end
 -- First whether it went well, then whether the rest is flat values or a table of them.
 local function finished(ok, value)
   depth = 0
-  sethook(watch, "", 1000)
+  sethook(watch, "", STEP)
   if ok then
     local kind = type(value)
     if kind ~= "table" and kind ~= "boolean" then
@@ -535,7 +602,7 @@ end
 
 local function finished_safely(ok, ...)
   if ok then return ... end
-  sethook(watch, "", 1000)
+  sethook(watch, "", STEP)
   dead = nil
   local problem = ...
   return 3, "ERR " .. tostring(presentable(problem)), nil, nil
@@ -572,7 +639,7 @@ local function loaded(ending, ...)
   return ending, ...
 end
 
-sethook(watch, "", 1000)
+sethook(watch, "", STEP)
 raw.collect("setpause", 150)
 
 return {

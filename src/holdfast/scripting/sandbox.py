@@ -130,7 +130,7 @@ class Sandbox:
             b"strtod": _strtod,
             b"for_functions": for_functions,
         }
-        names = ("strings", "cjson", "cmsgpack", "struct", "functions")
+        names = ("errors", "strings", "cjson", "cmsgpack", "struct", "functions")
         libraries = {name.encode(): self._load(name) for name in names}
         world = self._load("sandbox")(table(functions), table(libraries))
         self._run = world[b"run"]

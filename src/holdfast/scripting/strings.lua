@@ -13,10 +13,89 @@ local MUCH = 1e8 -- steps that C may do at once: up to half a second
 local WORTH_A_LOOK = 1e5 -- steps after which somebody should look at the clock
 
 local strings = {}
-for name in raw_gmatch("byte char dump format len lower reverse sub upper", "%S+") do
+for name in raw_gmatch("byte char lower reverse sub upper", "%S+") do
   strings[name] = string[name]
 end
-strings.format = python.nested(string.format) -- calls __tostring
+
+function strings.len(...)
+  if select("#", ...) == 0 then python.bad_argument(1, "string expected, got no value") end
+  return string.len(...)
+end
+
+function strings.dump(...)
+  if type((...)) == "function" and python.getinfo((...), "S").source == "=holdfast" then
+    python.fail("unable to dump given function")
+  end
+  return string.dump(...)
+end
+
+-- -- format -----------------------------------------------------------------------------------------
+
+-- LuaJIT's takes more than Lua 5.1's: what it would not take is refused before.
+local TOO_LONG = "invalid format (width or precision too long)"
+
+local function specifications(form)
+  local found, at = {}, 1
+  while true do
+    at = raw_find(form, "%", at, true)
+    if not at then return found end
+    if sub(form, at + 1, at + 1) == "%" then
+      at = at + 2
+    else
+      local _, last, flags, width, precision = raw_find(form, "^([-+ #0]*)(%d?%d?)(%.?%d?%d?)", at + 1)
+      local kind = sub(form, last + 1, last + 1)
+      local problem
+      if #flags > 5 then
+        problem = "invalid format (repeated flags)"
+      elseif raw_find(kind, "^%d") then
+        problem = TOO_LONG
+      elseif not raw_find(kind, "^[cdiouxXeEfgGqs]") then
+        problem = "invalid option '%" .. (kind == "\0" and "" or kind) .. "' to 'format'"
+      end
+      found[#found + 1] = { kind = kind, problem = problem }
+      at = last + 2
+    end
+  end
+end
+
+local known_formats, known_count = {}, 0
+
+local function specifications_of(form)
+  local found = known_formats[form]
+  if not found then
+    found = specifications(form)
+    if known_count > 1000 then known_formats, known_count = {}, 0 end
+    known_formats[form], known_count = found, known_count + 1
+  end
+  return found
+end
+
+function strings.format(...)
+  local count, form = select("#", ...), ...
+  if type(form) == "number" then form = tostring(form) end
+  if type(form) ~= "string" then return string.format(...) end
+  local values
+  for index, one in ipairs(specifications_of(form)) do
+    if index >= count then python.bad_argument(index + 1, "no value") end
+    if one.problem then python.fail(one.problem) end
+    local value = select(index + 1, ...)
+    local kind = type(value)
+    if one.kind == "s" or one.kind == "q" then
+      if kind ~= "string" and kind ~= "number" then
+        python.bad_argument(index + 1, "string expected, got " .. kind)
+      end
+      -- C's own printf ends at a NUL.
+      if one.kind == "s" and kind == "string" and #value < 100 and raw_find(value, "%z") then
+        values = values or { select(2, ...) }
+        values[index] = raw_match(value, "^[^%z]*")
+      end
+    elseif kind ~= "number" and not tonumber(value) then
+      python.bad_argument(index + 1, "number expected, got " .. kind)
+    end
+  end
+  if values then return string.format(form, unpack(values, 1, count - 1)) end
+  return string.format(...)
+end
 
 function strings.rep(...)
   local text, count = ...

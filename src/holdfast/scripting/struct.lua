@@ -16,8 +16,8 @@ local function got(value, is_there)
   return type(value)
 end
 
--- Walks over a format: `each(letter, size, padding)` for every item. `name`: for errors.
-local function walk(format, name, at, each)
+-- Walks over a format: `each(letter, size, padding)` for every item.
+local function walk(format, at, each)
   local little, alignment = true, 1
   local position = 1
 
@@ -55,7 +55,7 @@ local function walk(format, name, at, each)
       elseif letter == "s" then
         size = 0
       elseif not size then
-        argument(1, name, "invalid format option '" .. letter .. "'")
+        argument(1, "invalid format option '" .. letter .. "'")
       end
       local padding = 0
       if size > 1 and letter ~= "c" and alignment > 1 then
@@ -79,12 +79,19 @@ local function integer_bytes(number, size, little)
   return little and text or reverse(text)
 end
 
-local function pack(format, ...)
-  if type(format) ~= "string" then
-    argument(1, "pack", "string expected, got " .. got(format))
+local function format_of(...)
+  local value = ...
+  if type(value) == "number" then return tostring(value) end
+  if type(value) ~= "string" then
+    argument(1, "string expected, got " .. got(value, select("#", ...) > 0))
   end
+  return value
+end
+
+local function pack(...)
+  local format = format_of(...)
   local out, next_argument = {}, 1
-  local values = { ... }
+  local values = { select(2, ...) }
   local function value(kind)
     local number = next_argument
     next_argument = number + 1
@@ -98,11 +105,11 @@ local function pack(format, ...)
       converted = nil
     end
     if converted == nil then
-      argument(number + 1, "pack", kind .. " expected, got " .. type(item))
+      argument(number + 1, kind .. " expected, got " .. type(item))
     end
     return converted, number + 1
   end
-  walk(format, "pack", 0, function(letter, size, padding, little, at)
+  walk(format, 0, function(letter, size, padding, little, at)
     out[#out + 1] = rep("\0", padding)
     if letter == "x" then
       out[#out + 1] = "\0"
@@ -117,7 +124,7 @@ local function pack(format, ...)
         return at + #text + 1
       end
       if size == 0 then size = #text end
-      if #text < size then argument(number + 1, "pack", "string too short") end
+      if #text < size then argument(number + 1, "string too short") end
       out[#out + 1] = sub(text, 1, size)
       return at + size
     end
@@ -129,19 +136,19 @@ end
 
 local function unpack_(...)
   local format, data, position = ...
-  if type(format) ~= "string" then argument(1, "unpack", "string expected, got " .. got(format)) end
+  format = format_of(...)
   if type(data) == "number" then data = tostring(data) end
-  if type(data) ~= "string" then argument(2, "unpack", "string expected, got " .. got(data, select("#", ...) > 1)) end
+  if type(data) ~= "string" then argument(2, "string expected, got " .. got(data, select("#", ...) > 1)) end
   local start = position == nil and 1 or tonumber(position)
-  if not start then argument(3, "unpack", "number expected, got " .. got(position)) end
+  if not start then argument(3, "number expected, got " .. got(position)) end
   start = floor(start)
-  if start == 0 then argument(3, "unpack", "offset must be 1 or greater") end
-  if start < 0 then argument(2, "unpack", "data string too short") end
+  if start == 0 then argument(3, "offset must be 1 or greater") end
+  if start < 0 then argument(2, "data string too short") end
   local values, count, length = {}, 0, #data
   local function need(size, at)
-    if not (size <= length and at <= length - size) then argument(2, "unpack", "data string too short") end
+    if not (size <= length and at <= length - size) then argument(2, "data string too short") end
   end
-  local stop = walk(format, "unpack", start - 1, function(letter, size, padding, little, at)
+  local stop = walk(format, start - 1, function(letter, size, padding, little, at)
     need(size, at)
     if letter == "x" then
       return at + 1
@@ -181,11 +188,10 @@ local function unpack_(...)
   return unpack(values, 1, count + 1)
 end
 
-local function size(format)
-  if type(format) ~= "string" then argument(1, "size", "string expected, got " .. got(format)) end
-  return walk(format, "size", 0, function(letter, size, _, _, at)
-    if letter == "s" then argument(1, "size", "option 's' has no fixed size") end
-    if letter == "c" and size == 0 then argument(1, "size", "option 'c0' has no fixed size") end
+local function size(...)
+  return walk(format_of(...), 0, function(letter, size, _, _, at)
+    if letter == "s" then argument(1, "option 's' has no fixed size") end
+    if letter == "c" and size == 0 then argument(1, "option 'c0' has no fixed size") end
     return at + size
   end)
 end

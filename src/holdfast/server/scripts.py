@@ -14,6 +14,7 @@ from holdfast.commands.context import Block
 from holdfast.commands.table import Command
 from holdfast.errors import OUT_OF_MEMORY, CommandError
 from holdfast.resp import Reply
+from holdfast.scripting.conversions import c_string
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.server.functions import Functions, Script, line_of_last_return
 from holdfast.server.latency import Stats
@@ -349,7 +350,8 @@ def _as_error(failure: Failure, script: Script) -> CommandError:
     if source is None or line is None:
         source = b"@user_function" if script.is_function else b"@user_script"
         line = script.last_return
-    return CommandError(b"%s script: %s, on %s:%d." % (message, script.name, source, line))
+    text = (c_string(message), script.name, source, line)
+    return CommandError(b"%s script: %s, on %s:%d." % text)
 
 
 def _shebang(text: bytes) -> tuple[frozenset[bytes] | None, bytes]:
