@@ -10,7 +10,7 @@ from holdfast.server import cron, turn
 from holdfast.store import chunks, fold, journal
 
 fold.SLICE_ROWS = 5
-fold.COALESCE_OPS = 20
+fold.SORTED_ROWS = 20
 fold.PASS_OPS = 200
 turn.CHECKPOINT_PAGES = 60
 cron.IDLE_FOLD_AFTER_S = 0.0

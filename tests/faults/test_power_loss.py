@@ -122,7 +122,7 @@ def check_rows_of_image(folder: Path) -> None:
 def restless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Folds and checkpoints all the time, in small steps."""
     monkeypatch.setattr(fold, "SLICE_ROWS", 5)
-    monkeypatch.setattr(fold, "COALESCE_OPS", 10)
+    monkeypatch.setattr(fold, "SORTED_ROWS", 10)
     monkeypatch.setattr(fold, "PASS_OPS", 60)
     monkeypatch.setattr(turn, "CHECKPOINT_PAGES", 40)
     monkeypatch.setattr(chunks, "CHUNK", 4)

@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store import chunks, fold, journal, lists, store
+from holdfast.store import chunks, eviction, fold, journal, lists
 from holdfast.store.database import Database
 from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
@@ -597,9 +597,9 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     rng = random.Random(seed)
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
     patch.setattr(fold, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
-    patch.setattr(fold, "COALESCE_OPS", rng.choice([1, 5, 1000]))
+    patch.setattr(fold, "SORTED_ROWS", rng.choice([1, 5, 1000]))
     patch.setattr(fold, "LARGEST_SORT", rng.choice([1, 3, 2048]))
-    patch.setattr(store, "EVICTION_SLICE", rng.choice([2, 64]))
+    patch.setattr(eviction, "MOST_FORGOTTEN", rng.choice([2, 64]))
     patch.setattr(journal, "LARGEST_ROW", rng.choice([60, 1 << 20]))
     patch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))
     patch.setattr(lists, "WINDOW", rng.choice([2, 8]))
