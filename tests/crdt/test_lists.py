@@ -217,6 +217,31 @@ class TestLrem:
         assert one.lrem(L, 0, b"x") == 0
 
 
+class TestLmoveAndLpos:
+    def test_lmove_is_one_record(self) -> None:
+        replicas = shared(b"a", b"b")
+        one, two = replicas
+        with one.multi():
+            one.rpush(b"other", *one.lpop(L))
+        two.pull(one, 1)
+        assert (two.lrange(L), two.lrange(b"other")) == ([b"b"], [b"a"])
+
+    def test_concurrent_lmove_delivers_at_least_once(self) -> None:
+        replicas = shared(b"a")
+        for replica in replicas:
+            with replica.multi():
+                replica.rpush(b"other", *replica.lpop(L))
+        assert both(replicas) == []
+        assert [replica.lrange(b"other") for replica in replicas] == [[b"a", b"a"]] * 2
+
+    def test_lpos(self) -> None:
+        value = filled(b"x", b"a", b"x", b"x").key(L).part("list")
+        assert list(value.find(b"x")) == [0, 2, 3]
+        assert list(value.find(b"x", 2)) == [2, 3]
+        assert list(value.find(b"x", -2)) == [2, 0]
+        assert list(value.find(b"?")) == []
+
+
 class TestIntegrationAndMerge:
     def test_concurrent_insertion_preservation(self) -> None:
         replicas = cluster(2)
