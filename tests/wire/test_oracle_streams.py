@@ -526,3 +526,41 @@ def test_nodes_end_where_those_of_redis_do(pair: Pair, value: str, fields: int) 
 def test_where_a_node_ends_whose_last_entry_is_deleted(pair: Pair) -> None:
     assert_same(pair, [f"XADD s {number} a b" for number in range(1, 151)])
     assert_same(pair, ["XDEL s 100", "XTRIM s MINID ~ 100", "XTRIM s MINID ~ 101", "XLEN s"])
+
+
+NODE_SETTINGS = {"stream-node-max-entries": 100, "stream-node-max-bytes": 4096}
+
+
+@pytest.mark.parametrize(
+    ("entries", "nbytes"),
+    [(5, 4096), (1, 4096), (0, 4096), (100, 64), (100, 300), (0, 0), (7, 200)],
+)
+def test_nodes_are_as_large_as_the_settings_say(pair: Pair, entries: int, nbytes: int) -> None:
+    """Where nodes end shows when whole ones are trimmed."""
+    try:
+        for name, value in zip(NODE_SETTINGS, (entries, nbytes), strict=True):
+            pair.same("CONFIG", "SET", name, value)
+        for number in range(1, 250):
+            pair.same("XADD", "s", f"{number}-1", "field", "x" * (number % 40))
+        for maxlen in (200, 180, 91, 90, 3):
+            pair.same("XTRIM", "s", "MAXLEN", "~", maxlen)
+        pair.same("XRANGE", "s", "-", "+")
+        pair.same("XADD", "s", "MAXLEN", "~", 1, "1000-1", "field", "x")
+        pair.same("XLEN", "s")
+    finally:
+        for client in (pair.ours, pair.oracle):
+            for name, value in NODE_SETTINGS.items():
+                client.command("CONFIG", "SET", name, value)
+
+
+def test_a_rough_trim_takes_no_more_than_a_hundred_nodes(pair: Pair) -> None:
+    try:
+        pair.same("CONFIG", "SET", "stream-node-max-entries", 2)
+        for number in range(1, 301):
+            pair.same("XADD", "s", f"{number}-1", "f", "v")
+        pair.same("XTRIM", "s", "MAXLEN", "~", 0)
+        pair.same("XTRIM", "s", "MAXLEN", "~", 0, "LIMIT", 11)
+        pair.same("XLEN", "s")
+    finally:
+        for client in (pair.ours, pair.oracle):
+            client.command("CONFIG", "SET", "stream-node-max-entries", 100)

@@ -16,7 +16,7 @@ _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
 
 def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
-    if value.isdigit() and len(value) < 19 and value[0] != ZERO:
+    if value.isdigit() and len(value) < 19 and (value[0] != ZERO or value == b"0"):
         return int(value)  # most are like this; the expression would cost as much again
     if _INTEGER(value) is None:
         raise error

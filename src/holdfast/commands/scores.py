@@ -23,6 +23,7 @@ _HEX = re.compile(
     rb"[+-]?0x(?:[0-9a-f]++\.?[0-9a-f]*+|\.[0-9a-f]++)(?:p[+-]?[0-9]++)?", re.IGNORECASE
 ).fullmatch
 _NOT_ZERO = re.compile(rb"[+-]?(?:0x[0.]*[1-9a-f]|[0.]*[1-9])", re.IGNORECASE).match
+_ENDS = {b"-inf": float("-inf"), b"+inf": float("inf")}
 _BLANKS = b" \t\n\v\f\r"
 
 
@@ -40,6 +41,8 @@ def _strtod(text: bytes) -> float | None:
 
 def parse_score(text: bytes, error: CommandError = NOT_A_FLOAT) -> float:
     """A double; not one that is too large or too small to be one, but "inf" is."""
+    if text.isdigit() and len(text) < 300:  # most are like this, and cannot be wrong
+        return float(text)
     number = _strtod(text)
     if number is None:
         raise error
@@ -59,6 +62,10 @@ def parse_score_range(low: bytes, high: bytes) -> tuple[ScoreCut, ScoreCut]:
 def _score_bound(text: bytes) -> tuple[float, bool]:
     """`5` or `(5`: the score, and whether it is itself left out. Laxer than a score: strtod may
     skip blanks, ends at a NUL, takes nothing for 0, and may overflow."""
+    if text.isdigit():
+        return float(text), False
+    if text in _ENDS:
+        return _ENDS[text], False
     is_open = text.startswith(b"(")
     text = text[is_open:].partition(b"\0")[0]
     number = _strtod(text.lstrip(_BLANKS)) if text else 0.0

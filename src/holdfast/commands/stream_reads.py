@@ -242,12 +242,14 @@ def _seen(c: Context, name: bytes, stream: Stream, group: Group, consumer: bytes
 def _news(c: Context, stream: Stream, group: Group, consumer: Consumer, reading: Reading) -> Reply:
     """Entries that the group was not given yet: now this consumer has them."""
     count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
-    entries = list(islice(stream.range(group.last_id + 1), count))
-    row = (consumer.name, c.keyspace.now_ms, 1)
-    stream.pass_to(group, [entry_id for entry_id, _ in entries], c.keyspace)
+    if count is None:
+        entries = list(stream.range(group.last_id + 1))
+    else:
+        entries = stream.entries.first_from(group.last_id + 1, count)
+    ids = [entry_id for entry_id, _ in entries]
+    stream.pass_to(group, ids, c.keyspace)
     if not reading.no_ack:
-        for entry_id, _ in entries:
-            stream.assign(group, entry_id, row, c.keyspace)
+        stream.deliver(group, consumer, ids, c.keyspace.now_ms, c.keyspace)
     return entries_reply(entries)
 
 

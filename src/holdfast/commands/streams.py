@@ -19,7 +19,6 @@ from holdfast.commands.table import command, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
 from holdfast.store.events import STREAM
-from holdfast.store.stream_entries import NODE_ENTRIES
 from holdfast.store.stream_ids import MAX_ID, parts_of, text_of
 from holdfast.store.streams import Stream
 
@@ -54,8 +53,9 @@ FEWER_THAN_THERE = CommandError(
     "ERR The entries_added specified in XSETID is smaller than the target stream length"
 )
 
-# So many entries a `~` trims at most, unless LIMIT says otherwise.
-DEFAULT_LIMIT = 100 * NODE_ENTRIES
+# So many nodes a `~` trims at most, unless LIMIT says how many entries; and if nodes have no limit.
+MOST_NODES = 100
+DEFAULT_LIMIT, HIGHEST_LIMIT = 10_000, 1_000_000
 
 stream_command = partial(command, group="stream", categories="stream", since="5.0.0")
 
@@ -79,7 +79,7 @@ class Trim(NamedTuple):
         return count
 
 
-def _parse_trim(argv: list[bytes], *, is_xadd: bool) -> tuple[Trim | None, bool, int]:
+def _parse_trim(c: Context, argv: list[bytes], *, is_xadd: bool) -> tuple[Trim | None, bool, int]:
     """`[NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]]`: the trimming, whether a stream
     may be made, and for XADD where the id stands."""
     trim: Trim | None = None
@@ -124,7 +124,11 @@ def _parse_trim(argv: list[bytes], *, is_xadd: bool) -> tuple[Trim | None, bool,
         if not is_xadd:
             raise NO_STRATEGY
     elif trim.is_rough:
-        trim = trim._replace(limit=DEFAULT_LIMIT if limit is None else limit)
+        if limit is None:
+            limit_by_nodes = MOST_NODES * c.limits.stream_node_max_entries
+            trim = trim._replace(limit=min(limit_by_nodes, HIGHEST_LIMIT) or DEFAULT_LIMIT)
+        else:
+            trim = trim._replace(limit=limit)
     if limit is not None and (trim is None or not trim.is_rough):
         raise LIMIT_WITHOUT_TILDE
     return trim, may_create, at
@@ -147,7 +151,7 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
     if argv[2] == b"*":
         trim, may_create, id_at = None, True, 2
     else:
-        trim, may_create, id_at = _parse_trim(argv, is_xadd=True)
+        trim, may_create, id_at = _parse_trim(c, argv, is_xadd=True)
     fields = tuple(argv[id_at + 1 :])
     if len(fields) < 2 or len(fields) % 2:
         raise CommandError("ERR wrong number of arguments for 'xadd' command")
@@ -161,7 +165,14 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
         found = c.db.create_as(name, Stream)
     key, stream = found
     entry_id = _new_id(c, stream, given)
-    stream.add(entry_id, fields, c.keyspace)
+    limits = c.limits
+    stream.add(
+        entry_id,
+        fields,
+        c.keyspace,
+        limits.stream_node_max_entries,
+        limits.stream_node_max_bytes,
+    )
     c.db.signal(name, b"xadd", STREAM)
     if trim is not None and trim.apply(c, stream):
         c.db.notify(name, b"xtrim", STREAM)
@@ -255,7 +266,7 @@ def xtrim(c: Context, argv: list[bytes]) -> Reply:
 
     XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]
     """
-    trim, _, _ = _parse_trim(argv, is_xadd=False)
+    trim, _, _ = _parse_trim(c, argv, is_xadd=False)
     assert trim is not None
     found = c.db.find_as(argv[1], Stream)
     if found is None:

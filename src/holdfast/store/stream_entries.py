@@ -2,7 +2,7 @@
 
 `XTRIM … ~` takes whole nodes away and XINFO counts them, so where a node ends can be seen from
 outside: Redis ends it after so many entries or bytes of its packed form, which are counted here.
-Nodes are not in the file; a value that is loaded gets new ones by the same rule.
+Nodes are not in the file; a value that is loaded gets new ones by the same rule, with the defaults.
 """
 
 import re
@@ -10,9 +10,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
 
-from holdfast.store.stream_ids import parts_of
+from holdfast.store.stream_ids import MAX_SEQUENCE, SEQUENCE_BITS
 
 NODE_ENTRIES, NODE_BYTES = 100, 4096  # Redis's defaults of stream-node-max-…
+MOST_NODE_BYTES = 1 << 30  # where a setting of 0 says that there is no limit
 
 Fields = tuple[bytes, ...]
 Entry = tuple[int, Fields]
@@ -32,24 +33,33 @@ class Node:
         # Header and end, three numbers, the names, a terminator.
         self.packed_bytes = 13 + _number_bytes(len(names)) + sum(map(_text_bytes, names))
 
-    def has_room_for(self, fields: Fields) -> bool:
+    def has_room_for(self, fields: Fields, node_entries: int, node_bytes: int) -> bool:
         nbytes = self.packed_bytes + sum(map(len, fields))
-        return nbytes < NODE_BYTES and self.slots < NODE_ENTRIES
+        is_full = self.slots >= node_entries > 0
+        return nbytes < (node_bytes or MOST_NODE_BYTES) and not is_full
 
     def append(self, entry_id: int, fields: Fields) -> None:
         self.ids.append(entry_id)
         self.fields.append(fields)
         self.last_id = entry_id
         self.slots += 1
-        (ms, sequence), (first_ms, first_sequence) = parts_of(entry_id), parts_of(self.first_id)
-        numbers = [0, ms - first_ms, sequence - first_sequence]
-        texts, count = fields[1::2], len(fields) // 2
+        ms = (entry_id >> SEQUENCE_BITS) - (self.first_id >> SEQUENCE_BITS)
+        sequence = (entry_id & MAX_SEQUENCE) - (self.first_id & MAX_SEQUENCE)
+        # Numbers that are usually small, beside a nought; then the texts. Written out, because it
+        # is done for every XADD.
+        nbytes = 2
+        nbytes += 2 if 0 <= ms <= 127 else _number_bytes(ms)
+        nbytes += 2 if 0 <= sequence <= 127 else _number_bytes(sequence)
+        count = len(fields) // 2
         if fields[::2] == self.names:
-            numbers.append(count + 3)
+            texts = fields[1::2]
+            nbytes += _number_bytes(count + 3)
         else:
             texts = fields
-            numbers += count, 2 * count + 4
-        self.packed_bytes += sum(map(_number_bytes, numbers)) + sum(map(_text_bytes, texts))
+            nbytes += _number_bytes(count) + _number_bytes(2 * count + 4)
+        for text in texts:
+            nbytes += len(text) + 2 if 20 < len(text) < 64 else _text_bytes(text)
+        self.packed_bytes += nbytes
 
 
 class Entries:
@@ -91,6 +101,18 @@ class Entries:
             start, stop = bisect_left(node.ids, low), bisect_right(node.ids, high)
             yield from zip(node.ids[start:stop], node.fields[start:stop], strict=True)
 
+    def first_from(self, low: int, count: int) -> list[Entry]:
+        """Up to so many, from this id on."""
+        found: list[Entry] = []
+        for k in range(self._at(low), len(self.nodes)):
+            node = self.nodes[k]
+            start = bisect_left(node.ids, low)
+            stop = start + count - len(found)
+            found += zip(node.ids[start:stop], node.fields[start:stop], strict=True)
+            if len(found) == count:
+                break
+        return found
+
     def reversed_range(self, low: int, high: int) -> Iterator[Entry]:
         for k in range(self._at(high), -1, -1) if self.nodes else ():
             node = self.nodes[k]
@@ -127,10 +149,24 @@ class Entries:
 
     # -- changing -----------------------------------------------------------------------------
 
+    def append(
+        self,
+        entry_id: int,
+        fields: Fields,
+        node_entries: int = NODE_ENTRIES,
+        node_bytes: int = NODE_BYTES,
+    ) -> None:
+        """An entry behind all others, in a new node if the last one has no room."""
+        if not self.nodes or not self.nodes[-1].has_room_for(fields, node_entries, node_bytes):
+            self.nodes.append(Node(entry_id, fields[::2]))
+            self._firsts.append(entry_id)
+        self.nodes[-1].append(entry_id, fields)
+        self._length += 1
+
     def put(self, entry_id: int, fields: Fields) -> Fields | None:
         """What was there."""
         if not self.nodes or entry_id > self.nodes[-1].last_id:
-            self._append(entry_id, fields)
+            self.append(entry_id, fields)
             return None
         k = self._at(entry_id)
         node = self.nodes[k]
@@ -171,13 +207,6 @@ class Entries:
     def _at(self, entry_id: int) -> int:
         """Of the node where it is, or would be."""
         return max(0, bisect_right(self._firsts, entry_id) - 1)
-
-    def _append(self, entry_id: int, fields: Fields) -> None:
-        if not self.nodes or not self.nodes[-1].has_room_for(fields):
-            self.nodes.append(Node(entry_id, fields[::2]))
-            self._firsts.append(entry_id)
-        self.nodes[-1].append(entry_id, fields)
-        self._length += 1
 
     def _split(self, k: int) -> None:
         """Entries that come back (from a script that failed) are not appended, so a node may

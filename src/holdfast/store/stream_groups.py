@@ -5,7 +5,7 @@ Values only: how they change is in streams.py, which reports the rows.
 
 from collections.abc import Iterator
 
-from sortedcontainers import SortedDict  # type: ignore[import-untyped]
+from sortedcontainers import SortedList  # type: ignore[import-untyped]
 
 from holdfast.store.stream_ids import to_row
 
@@ -30,12 +30,14 @@ class Pending:
 
 
 class PendingEntries:
-    """By id, in order of ids."""
+    """By id. The order of the ids is made when it is first asked for, and kept from then on: who
+    only reads and acknowledges does not pay for it."""
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("_by_id", "_order")
 
     def __init__(self) -> None:
-        self._by_id: dict[int, Pending] = SortedDict()
+        self._by_id: dict[int, Pending] = {}
+        self._order: SortedList | None = None
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -44,24 +46,35 @@ class PendingEntries:
         return self._by_id.get(entry_id)
 
     def put(self, entry_id: int, pending: Pending) -> None:
+        """One that is not there."""
         self._by_id[entry_id] = pending
+        if self._order is not None:
+            self._order.add(entry_id)
 
     def pop(self, entry_id: int) -> Pending | None:
-        return self._by_id.pop(entry_id, None)
+        pending = self._by_id.pop(entry_id, None)
+        if pending is not None and self._order is not None:
+            self._order.remove(entry_id)
+        return pending
 
     def range(self, low: int, high: int) -> Iterator[tuple[int, Pending]]:
         """Both included. Nothing may be added or removed meanwhile."""
-        by_id = self._by_id
-        for entry_id in by_id.irange(low, high):  # type: ignore[attr-defined]
-            yield entry_id, by_id[entry_id]
+        for entry_id in self._ordered().irange(low, high):
+            yield entry_id, self._by_id[entry_id]
 
     def ids(self) -> list[int]:
-        return list(self._by_id)
+        """In order."""
+        return sorted(self._by_id)
 
     def ends(self) -> tuple[int, int]:
         """The lowest and the highest id; there must be one."""
-        keys = self._by_id.keys()
-        return keys[0], keys[-1]  # type: ignore[index]
+        order = self._ordered()
+        return order[0], order[-1]
+
+    def _ordered(self) -> SortedList:
+        if self._order is None:
+            self._order = SortedList(self._by_id)
+        return self._order
 
 
 class Consumer:
@@ -113,11 +126,17 @@ class Group:
         change = 0 if old is None else -PENDING_OVERHEAD
         consumer = None if row is None else self.consumers.get(row[0])
         if row is not None and consumer is not None:
-            pending = Pending(consumer, row[1], row[2])
-            self.pending.put(entry_id, pending)
-            consumer.pending.put(entry_id, pending)
+            self.add_pending(entry_id, consumer, row[1], row[2])
             change += PENDING_OVERHEAD
         return change
+
+    def add_pending(
+        self, entry_id: int, consumer: Consumer, delivered_at_ms: int, deliveries: int = 1
+    ) -> None:
+        """Of an entry that nobody has."""
+        pending = Pending(consumer, delivered_at_ms, deliveries)
+        self.pending.put(entry_id, pending)
+        consumer.pending.put(entry_id, pending)
 
     def put_consumer(self, name: bytes, seen_at_ms: int | None) -> int:
         """The change in bytes."""

@@ -18,8 +18,8 @@ from holdfast.store.ops import (
     STREAM_PENDING,
     ChangeLog,
 )
-from holdfast.store.stream_entries import Entries, Entry, Fields
-from holdfast.store.stream_groups import Consumer, Group, PendingRow
+from holdfast.store.stream_entries import NODE_BYTES, NODE_ENTRIES, Entries, Entry, Fields
+from holdfast.store.stream_groups import PENDING_OVERHEAD, Consumer, Group, PendingRow
 from holdfast.store.stream_ids import (
     MAX_ID,
     MAX_SEQUENCE,
@@ -115,16 +115,29 @@ class Stream:
 
     # -- entries ------------------------------------------------------------------------------
 
-    def add(self, entry_id: int, fields: Fields, log: ChangeLog) -> None:
+    def add(
+        self,
+        entry_id: int,
+        fields: Fields,
+        log: ChangeLog,
+        node_entries: int = NODE_ENTRIES,
+        node_bytes: int = NODE_BYTES,
+    ) -> None:
         """The id must be higher than `last_id`."""
         sub = to_row(entry_id)
-        log.ops.append((STREAM_ENTRIES, self.id, sub, _encode(fields)))
         if log.undo is not None:
             log.undo.append((self._revert, log, (STREAM_ENTRIES, sub, None)))
-        nbytes = self.nbytes
-        self._put_entry(entry_id, fields)
-        log.used_bytes += self.nbytes - nbytes
-        self.set_meta(entry_id, self.max_deleted_id, signed(self.entries_added + 1), log)
+            log.undo.append((self._revert, log, (STREAM_META, None, self._meta)))
+        self.entries.append(entry_id, fields, node_entries, node_bytes)
+        nbytes = _size(fields)
+        self.nbytes += nbytes
+        log.used_bytes += nbytes
+        self.last_id = entry_id
+        self.entries_added = added = signed(self.entries_added + 1)
+        log.ops += (
+            (STREAM_ENTRIES, self.id, sub, _encode(fields)),
+            (STREAM_META, self.id, None, (sub, to_row(self.max_deleted_id), added)),
+        )
 
     def delete(self, entry_id: int, log: ChangeLog) -> bool:
         """XDEL; False when it is not there."""
@@ -159,7 +172,13 @@ class Stream:
         self, name: bytes, last_id: int, entries_read: int | None, log: ChangeLog
     ) -> None:
         """Also creates it."""
-        self._write(STREAM_GROUPS, name, (to_row(last_id), entries_read), log)
+        row = (to_row(last_id), entries_read)
+        group = self.groups.get(name)
+        if group is None or log.undo is not None:
+            self._write(STREAM_GROUPS, name, row, log)
+        else:  # the same, for every XREADGROUP
+            group.last_id, group.entries_read = last_id, entries_read
+            log.ops.append((STREAM_GROUPS, self.id, name, row))
 
     def delete_group(self, group: Group, log: ChangeLog) -> None:
         for consumer in list(group.consumers.values()):
@@ -168,6 +187,9 @@ class Stream:
 
     def see_consumer(self, group: Group, name: bytes, now_ms: int, log: ChangeLog) -> Consumer:
         """Also creates it."""
+        consumer = group.consumers.get(name)
+        if consumer is not None and consumer.seen_at_ms == now_ms:
+            return consumer
         self._write(STREAM_CONSUMERS, (group.name, name), now_ms, log)
         return group.consumers[name]
 
@@ -193,6 +215,20 @@ class Stream:
     def assign(self, group: Group, entry_id: int, row: PendingRow, log: ChangeLog) -> None:
         """Who has the entry, since when, and how often it was delivered."""
         self._write(STREAM_PENDING, (group.name, to_row(entry_id)), row, log)
+
+    def deliver(
+        self, group: Group, consumer: Consumer, ids: Iterable[int], now_ms: int, log: ChangeLog
+    ) -> None:
+        """`assign`, for entries that mostly nobody has yet."""
+        row = (consumer.name, now_ms, 1)
+        for entry_id in ids:
+            if log.undo is not None or group.pending.get(entry_id) is not None:
+                self.assign(group, entry_id, row, log)
+                continue
+            group.add_pending(entry_id, consumer, now_ms)
+            self.nbytes += PENDING_OVERHEAD
+            log.used_bytes += PENDING_OVERHEAD
+            log.ops.append((STREAM_PENDING, self.id, (group.name, to_row(entry_id)), row))
 
     def release(self, group: Group, entry_id: int, log: ChangeLog) -> bool:
         """Nobody has the entry any more; False when nobody had."""
