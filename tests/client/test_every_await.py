@@ -61,11 +61,11 @@ async def run_pubsub(client: Client) -> None:
         await pubsub.unsubscribe()
 
 
-async def run_empty_pop(client: Client) -> None:
-    assert await client.blpop("nothing", timeout_s=0.001) is None
+async def run_endless_pop(client: Client) -> None:
+    await client.blpop("nothing", timeout_s=0)
 
 
-async def run_pop_with_patience(client: Client) -> None:
+async def run_impatient_pop(client: Client) -> None:
     with pytest.raises(TimeoutError):
         await client.within(0.001).blpop("nothing", timeout_s=0)
 
@@ -79,9 +79,11 @@ OPERATIONS = [
     run_script,
     run_scan,
     run_pubsub,
-    run_empty_pop,
-    run_pop_with_patience,
+    run_endless_pop,
+    run_impatient_pop,
 ]
+# How many turns these take depends on the clock, if they end at all.
+WAITING = (run_endless_pop, run_impatient_pop)
 
 
 async def cancelled_after(count: int, work: Awaitable[object]) -> bool:
@@ -119,7 +121,7 @@ def test_a_cancelled_operation_leaves_the_client_as_it_was(operation: Operation)
             caller = client._caller
             assert isinstance(caller, Single)
             running = len(asyncio.all_tasks())
-            for count in range(MAX_TURNS):
+            for count in range(60 if operation in WAITING else MAX_TURNS):
                 through = await cancelled_after(count, operation(client))
                 token = f"after {count}"
                 assert await client.exec("ECHO", token, into=str) == token
@@ -131,7 +133,7 @@ def test_a_cancelled_operation_leaves_the_client_as_it_was(operation: Operation)
                 if through:
                     break
             assert count > 0
-            assert through, "it takes more turns than this test allows"
+            assert through or operation in WAITING, "it takes more turns than this test allows"
 
     run(scenario)
 

