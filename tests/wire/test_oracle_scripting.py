@@ -4,6 +4,8 @@ import pytest
 
 from tests.harness import HoldfastServer, Pair, RedisServer, open_pair
 
+STREAM = "redis.call('xadd', 's', '1-1', 'f', 'v') redis.call('xgroup', 'create', 's', 'g', 0) "
+PLACE = "redis.call('geoadd', 'p', 13.361389, 38.115556, 'a') "
 SCRIPTS = [
     # What a script returns.
     "return 1",
@@ -70,6 +72,11 @@ SCRIPTS = [
     "return redis.call('scan', 0)",
     "return redis.call('type', 'missing')",
     "return redis.call('exists', 'k')",
+    STREAM + "return redis.call('xread', 'streams', 's', 0)",
+    STREAM + "redis.setresp(3) return redis.call('xread', 'streams', 's', 0)",
+    STREAM + "return redis.call('xreadgroup', 'group', 'g', 'c', 'streams', 's', '>')",
+    PLACE + "return redis.call('geopos', 'p', 'a', 'b')",
+    PLACE + "redis.setresp(3) return redis.call('geopos', 'p', 'a')[1][1].double > 13",
     # Errors of commands.
     "return redis.call('nope')",
     "return redis.pcall('nope')",

@@ -11,7 +11,9 @@ from typing import Any, Final
 from holdfast.errors import CommandError
 from holdfast.resp import (
     BigNumber,
+    HumanFloat,
     NullArray,
+    Pairs,
     Push,
     Reply,
     SetReply,
@@ -44,8 +46,8 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
     def flat(pairs: dict[bytes, Reply]) -> Any:
         return array([item for pair in pairs.items() for item in pair])
 
-    def mapping(pairs: dict[bytes, Reply]) -> Any:
-        content = {inner[type(k)](k): inner[type(v)](v) for k, v in pairs.items()}
+    def mapping(pairs: Iterable[tuple[Any, Any]]) -> Any:
+        content = {inner[type(k)](k): inner[type(v)](v) for k, v in pairs}
         return make_table({b"map": make_table(content)})
 
     def members(items: Iterable[Reply]) -> Any:
@@ -78,7 +80,9 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
         inner |= {
             bool: itself,
             float: field(b"double"),
-            dict: mapping,
+            HumanFloat: lambda number: make_table({b"double": float(number)}),
+            dict: lambda pairs: mapping(pairs.items()),
+            Pairs: mapping,
             SetReply: members,
             Push: array,
             Verbatim: lambda text: make_table(
@@ -94,7 +98,9 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
         inner |= {
             bool: int,
             float: lambda number: b"%.17g" % number,
+            HumanFloat: bytes,
             dict: flat,
+            Pairs: array,
             SetReply: array,
             Push: array,
             Verbatim: bytes,
