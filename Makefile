@@ -10,7 +10,7 @@ STAMP  := .venv/.installed
 # One worker per core, but no more redis-servers at once than a laptop likes.
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint format bench bench-client bench-memory profile faults soak docs clean
+.PHONY: install serve test lint format bench bench-builds bench-client bench-memory bench-semaphore profile faults soak docs clean
 
 install: $(STAMP)
 	@:
@@ -49,6 +49,11 @@ bench: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.compare $(ARGS)
 
+# The fair semaphore on both servers, in round trips: make bench-semaphore ARGS="--policy always"
+bench-semaphore: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.semaphore $(ARGS)
+
 bench-memory: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.memory $(ARGS)
@@ -65,9 +70,14 @@ bench-client: install
 	  --editable . redis hiredis coredis valkey-glide
 	@$(BIN)/python bench/client.py --python build/bench-client/bin/python $(ARGS)
 
+# The build queue on both servers: make bench-builds ARGS="--policy everysec --rounds 5"
+bench-builds: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.builds $(ARGS)
+
 # The long version of the crash tests, and the client's minutes in chaos.
 faults: install
-	@$(PYTEST) tests/faults tests/model tests/client -m slow $(ARGS)
+	@$(PYTEST) tests/faults tests/model tests/builds tests/client tests/semaphore -m slow $(ARGS)
 
 # Minutes of mixed load, and then the books must balance: make soak ARGS="--minutes 30 --kills"
 soak: install

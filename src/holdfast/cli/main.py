@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from holdfast import __version__
 from holdfast.cli.backup import BACKUP
+from holdfast.cli.builds import BUILDS
 from holdfast.cli.check import CHECK
 from holdfast.cli.command import Command
 from holdfast.cli.serve import SERVE
 from holdfast.errors import ConfigError, HoldfastError
 
-COMMANDS: tuple[Command, ...] = (SERVE, CHECK, BACKUP)
+COMMANDS: tuple[Command, ...] = (SERVE, CHECK, BACKUP, BUILDS)
 BY_NAME = {command.name: command for command in COMMANDS}
 
 

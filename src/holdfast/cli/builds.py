@@ -1,0 +1,118 @@
+"""`holdfast builds`: looks at a build queue, and stops or repeats builds in it."""
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.cli.command import Command, Parser
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from holdfast.builds import BuildQueue, BuildRecord
+    from holdfast.cli.builds_view import View
+
+ACTIONS = {
+    "list": "builds, the newest first",
+    "show": "all that is known of a build",
+    "events": "what happened to a build",
+    "replay": "a build as its events tell it; exits with 1 if its record differs",
+    "abort": "end a build now",
+    "retry": "another attempt; of a build that has ended, as a new one",
+    "stats": "the queue in numbers",
+    "demo": "thirty builds of eight jobs, here and now",
+}
+OF_A_BUILD = ("show", "events", "replay", "abort", "retry")
+LIVE_S = 0.5
+
+
+def run(argv: list[str]) -> int:
+    width = max(map(len, ACTIONS)) + 2
+    lines = "\n".join(f"  {name:{width}}{what}" for name, what in ACTIONS.items())
+    parser = Parser("builds", f"Look at a build queue, and stop or repeat builds in it.\n\n{lines}")
+    parser.add_argument("action", metavar="ACTION", choices=list(ACTIONS), help="see above")
+    parser.add_argument("build", metavar="ID", nargs="?", type=int, help="a build")
+    parser.add_argument("--url", default="redis://127.0.0.1:6379", help="where the queue is")
+    parser.add_argument("--queue", default="builds", metavar="NAME", help="its name")
+    parser.add_argument("--state", help="list: only builds in this state")
+    parser.add_argument("--job", help="list: only builds of this job")
+    parser.add_argument("--limit", type=int, default=50, help="list: how many at most")
+    parser.add_argument("--live", action="store_true", help="list: go on until ^C")
+    parser.add_argument("--speed", type=float, default=1.0, help="demo: 2 is twice as fast")
+    parser.add_argument("--color", choices=["auto", "always", "never"], default="auto")
+    args = parser.parse_args(argv)
+    if (args.build is None) is (args.action in OF_A_BUILD):
+        wanted = "the id of a build" if args.build is None else "no build"
+        raise ConfigError(f"{args.action} takes {wanted} (see 'holdfast builds --help')")
+
+    from holdfast.cli.builds_view import View
+
+    view = View(_has_color(args.color))
+    if args.action == "demo":
+        from holdfast.cli.builds_demo import demo
+
+        if not args.speed > 0:
+            raise ConfigError("--speed is a number above 0")
+        return asyncio.run(demo(view, args.speed))
+    return asyncio.run(_act(args, view))
+
+
+def _has_color(choice: str) -> bool:
+    if choice == "auto":
+        return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return choice == "always"
+
+
+async def _act(args: "argparse.Namespace", view: "View") -> int:
+    from holdfast import connect
+    from holdfast.builds import BuildQueue
+
+    async with connect(args.url) as client:
+        queue = BuildQueue(client, args.queue)
+        if args.action == "list":
+            return await _list(queue, args, view)
+        if args.action == "stats":
+            print(view.stats(await queue.stats()))
+        elif args.action == "show":
+            print(view.record(await _known(queue, args.build)))
+        elif args.action == "events":
+            await _known(queue, args.build)
+            print(view.events(await queue.events(args.build)))
+        elif args.action == "replay":
+            record, replayed = await _known(queue, args.build), await queue.replay(args.build)
+            if replayed != record:
+                print("the record is not what its events tell")
+                return 1
+            print(view.record(record))
+        elif args.action == "abort":
+            stopped = await queue.abort(args.build)
+            print(f"build {args.build}: {stopped.status} {stopped.message}".rstrip())
+        else:
+            retried = await queue.retry(args.build)
+            print(f"build {retried.build_id}: {retried.status} {retried.message}".rstrip())
+            return 1 if retried.status == "REFUSED" else 0
+    return 0
+
+
+async def _known(queue: "BuildQueue", build: int) -> "BuildRecord":
+    record = await queue.get(build)
+    if record is None:
+        raise ConfigError(f"there is no build {build} in the queue '{queue.name}'")
+    return record
+
+
+async def _list(queue: "BuildQueue", args: "argparse.Namespace", view: "View") -> int:
+    while True:
+        records = await queue.list(state=args.state, job=args.job, limit=args.limit)
+        text = view.table(records, time.time_ns() // 1_000_000)
+        if not args.live:
+            print(text)
+            return 0
+        print(view.screen(f"{text}\n\n{view.stats(await queue.stats())}"), flush=True)
+        await asyncio.sleep(LIVE_S)
+
+
+BUILDS = Command("builds", "look at a build queue; see it work with 'builds demo'", run)

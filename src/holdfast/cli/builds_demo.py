@@ -1,0 +1,110 @@
+"""`holdfast builds demo`: thirty builds of eight jobs, on an engine in this process.
+
+What is shown is what the queue's own events tell.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from typing import Any
+
+from holdfast import connect
+from holdfast.builds import Build, BuildFailed, BuildQueue, Run, Worker
+from holdfast.builds.events import Event
+from holdfast.cli.builds_view import View
+
+# What each job waits for, and how it behaves; seconds are those of the handler.
+JOBS: dict[str, dict[str, Any]] = {
+    "compile": {"s": 0.3},
+    "lint": {"s": 0.2, "blocked_by_self": False},
+    "test": {"s": 0.4, "blocked_by": ["compile"]},
+    "integration": {"s": 0.5, "blocked_by": ["compile", "test"]},
+    "docs": {"s": 0.4, "collapse": True},
+    "gate": {"s": 0, "blocked_by": ["integration", "lint"], "virtual": True},
+    "staging": {"s": 0.4, "blocked_by": ["test", "production"], "collapse": True},
+    "production": {"s": 0.5, "blocked_by": ["staging"], "collapse": True},
+}
+# What comes together: thirty builds.
+BURSTS = (
+    ("compile", "lint", "test", "docs", "docs", "docs"),
+    ("lint", "compile", "test", "integration", "staging"),
+    ("compile", "integration", "gate", "staging", "production"),
+    ("test", "lint", "docs", "staging"),
+    ("compile", "test", "integration", "gate", "docs"),
+    ("production", "staging", "lint", "gate", "production"),
+)
+HANGS, FLAKY, FAILS = 13, 7, 18  # builds with a story of their own: integration, lint, lint
+WORKERS = 4
+LOOK_S = 0.05
+
+
+async def demo(view: View, speed: float) -> int:
+    rng = random.Random(1)
+    logging.getLogger("holdfast.builds").setLevel(logging.ERROR)  # what fails here is shown anyway
+
+    async def handler(run: Run) -> None:
+        if run.build_id == HANGS:
+            await asyncio.Event().wait()
+        if run.build_id == FLAKY and run.attempt == 1:
+            raise OSError("no machine is free")
+        if run.build_id == FAILS:
+            raise BuildFailed("7 problems")
+        await asyncio.sleep(JOBS[run.job_id]["s"] * rng.uniform(0.5, 1.5) / speed)
+
+    started_s = time.monotonic()
+    async with connect("memory://") as client:
+        queue = BuildQueue(client)
+        story = Story(queue, view)
+        async with Worker(queue, handler, concurrency=WORKERS):
+            coming = asyncio.create_task(_enqueue(queue, speed))
+            while not coming.done() or (await queue.stats()).unfinished:
+                await story.go_on()
+                await asyncio.sleep(LOOK_S / speed)
+            await coming
+        await story.go_on()
+        records = await queue.list()
+        print(f"\n{view.table(reversed(records), time.time_ns() // 1_000_000)}")
+        print(f"\n{view.stats(await queue.stats())}")
+        same = [await queue.replay(record.id) == record for record in records]
+    print(f"{sum(same)} of {len(same)} records are what their events tell")
+    print(f"took {time.monotonic() - started_s:.1f} s")
+    return 0 if all(same) else 1
+
+
+async def _enqueue(queue: BuildQueue, speed: float) -> None:
+    number = 0
+    for burst in BURSTS:
+        builds = []
+        for job in burst:
+            number += 1
+            settings = {name: value for name, value in JOBS[job].items() if name != "s"}
+            if number == HANGS:
+                settings["timeout_min"] = 0.02 / speed
+            builds.append(Build(number, job, **settings, backoff_s=0.3 / speed))
+        await asyncio.gather(*map(queue.enqueue, builds))
+        await asyncio.sleep(0.4 / speed)
+
+
+class Story:
+    """Every event of every build, in a line."""
+
+    def __init__(self, queue: BuildQueue, view: View) -> None:
+        self._queue = queue
+        self._view = view
+        self._told: dict[int, int] = {}  # how many events of each build
+        self._first_ms: int | None = None
+
+    async def go_on(self) -> None:
+        new: list[tuple[int, str, Event]] = []
+        for record in reversed(await self._queue.list()):
+            events = await self._queue.events(record.id)
+            told = self._told.get(record.id, 0)
+            new += [(record.id, record.job_id, event) for event in events[told:]]
+            self._told[record.id] = len(events)
+        for build, job, event in sorted(new, key=lambda item: item[2].at_ms):
+            self._first_ms = self._first_ms or event.at_ms
+            at_s = (event.at_ms - self._first_ms) / 1000
+            why = f"{event.fields.get('reason', '')} {event.fields.get('blockers', '')}"
+            state = self._view.state(event.state, 9)
+            print(f"{at_s:5.2f}  build {build:2}  {job:12}{state}  {why}".rstrip(), flush=True)

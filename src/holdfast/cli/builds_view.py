@@ -1,0 +1,100 @@
+"""A build queue for people to read: tables, in colour where that is wanted. No I/O."""
+
+import dataclasses
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from holdfast.builds import BuildRecord, State
+from holdfast.builds.events import Event
+from holdfast.builds.results import Stats
+
+_COLORS = {
+    State.QUEUED: 90,
+    State.BLOCKED: 33,
+    State.FROZEN: 36,
+    State.READY: 34,
+    State.RUNNING: 35,
+    State.SUCCESS: 32,
+    State.FAILURE: 31,
+    State.ABORTED: 91,
+    State.COLLAPSED: 90,
+}
+_HEAD = ("id", "job", "state", "why", "attempt", "for")
+
+
+class View:
+    def __init__(self, has_color: bool) -> None:
+        self._has_color = has_color
+
+    def paint(self, text: str, color: int) -> str:
+        return f"\x1b[{color}m{text}\x1b[0m" if self._has_color else text
+
+    def state(self, state: State, width: int = 0) -> str:
+        return self.paint(f"{state.name:{width}}", _COLORS[state])
+
+    def screen(self, text: str) -> str:
+        """Instead of what was shown before, where that is possible."""
+        return f"\x1b[H\x1b[2J{text}" if self._has_color else f"{text}\n"
+
+    def table(self, records: Iterable[BuildRecord], now_ms: int) -> str:
+        rows = [(record, _row(record, now_ms)) for record in records]
+        if not rows:
+            return "no builds"
+        columns = list(zip(_HEAD, *(row for _, row in rows), strict=True))
+        widths = [max(map(len, column)) for column in columns]
+        lines = ["  ".join(f"{word:{n}}" for word, n in zip(_HEAD, widths, strict=True)).rstrip()]
+        for record, row in rows:
+            cells = [f"{word:{n}}" for word, n in zip(row, widths, strict=True)]
+            cells[2] = self.paint(cells[2], _COLORS[record.state])
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def record(self, record: BuildRecord) -> str:
+        """A line for every field that says something."""
+        lines = []
+        for item in dataclasses.fields(record):
+            value = getattr(record, item.name)
+            if value is None or value in ("", (), {}):
+                continue
+            if isinstance(value, State):
+                value = self.state(value)
+            elif isinstance(value, tuple):
+                value = " ".join(map(str, value))
+            elif item.name.endswith("_at_ms") or item.name.endswith("_until_ms"):
+                value = moment(value)
+            lines.append(f"{item.name:20}  {value}")
+        return "\n".join(lines)
+
+    def events(self, events: Iterable[Event]) -> str:
+        return "\n".join(
+            f"{moment(event.at_ms)}  {event.name:14}  {self.state(event.state, 9)}  "
+            f"{event.fields.get('reason', '')}".rstrip()
+            for event in events
+        )
+
+    def stats(self, stats: Stats) -> str:
+        counts = "  ".join(
+            f"{self.state(state)} {count}" for state, count in stats.by_state.items() if count
+        )
+        due = "nothing" if stats.next_due_s is None else f"{stats.next_due_s:.1f} s"
+        return f"{counts or 'no builds'}\non offer: {stats.on_offer}  next due: {due}"
+
+
+def moment(at_ms: int) -> str:
+    when = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{when:%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d}"
+
+
+def _row(record: BuildRecord, now_ms: int) -> tuple[str, ...]:
+    """`for`: how long it has been in its state, or took from its start to its end."""
+    since_ms = record.changed_at_ms if record.ended_at_ms is None else record.started_at_ms
+    until_ms = now_ms if record.ended_at_ms is None else record.ended_at_ms
+    why = " ".join([record.reason, *map(str, record.blockers)])
+    return (
+        str(record.id),
+        record.job_id,
+        record.state.name,
+        why,
+        str(record.attempt) if record.attempt else "",
+        "" if since_ms is None else f"{max(0, until_ms - since_ms) / 1000:.1f} s",
+    )

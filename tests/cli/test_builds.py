@@ -1,0 +1,145 @@
+"""`holdfast builds`, from the outside."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import holdfast
+from holdfast.builds import Build, BuildQueue
+from holdfast.cli.main import main
+from tests.harness import HoldfastServer, RawClient
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def builds(server: HoldfastServer, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs an action on a queue with four builds; its exit code, stdout and stderr."""
+    url = f"redis://127.0.0.1:{server.port}"
+
+    async def fill() -> None:
+        async with holdfast.connect(url) as client:
+            queue = BuildQueue(client, "ci")
+            await queue.enqueue(Build(1, "compile", annotations={"branch": "main"}))
+            await queue.start(1, worker="w")
+            await queue.enqueue(Build(2, "compile"))
+            await queue.enqueue(Build(3, "test", blocked_by=["compile"]))
+            await queue.enqueue(Build(4, "lint"))
+            await queue.start(4)
+            await queue.complete(4, success=False, reason="7 problems")
+
+    with RawClient.connect(server.port) as raw:
+        raw.command("FLUSHALL")
+    asyncio.run(fill())
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        code = main(["builds", *argv, "--url", url, "--queue", "ci"])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_list_is_a_table(builds: Run) -> None:
+    code, out, _ = builds("list")
+    rows = [re.split(r"\s{2,}", line.strip()) for line in out.splitlines()]
+    assert code == 0
+    assert rows[0] == ["id", "job", "state", "why", "attempt", "for"]
+    assert rows[1][:5] == ["4", "lint", "FAILURE", "7 problems", "1"]
+    assert rows[2][:4] == ["3", "test", "BLOCKED", "BLOCKED_BY_DEPENDENCIES 1"]
+    assert [row[0] for row in rows[1:]] == ["4", "3", "2", "1"]
+
+
+def test_a_list_of_some(builds: Run) -> None:
+    _, out, _ = builds("list", "--job", "compile", "--limit", "1")
+    assert [line.split()[0] for line in out.splitlines()] == ["id", "2"]
+    assert builds("list", "--state", "success")[1] == "no builds\n"
+    code, _, err = builds("list", "--state", "over")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "'over' is no state" in err
+
+
+def test_color_where_it_is_wanted(builds: Run) -> None:
+    assert "\x1b[31mFAILURE" in builds("list", "--color", "always")[1]
+    assert "\x1b" not in builds("list")[1]
+
+
+def test_show_events_and_replay(builds: Run) -> None:
+    _, out, _ = builds("show", "1")
+    assert re.search(r"^state +RUNNING$", out, re.MULTILINE)
+    assert "{'branch': 'main'}" in out
+    _, out, _ = builds("events", "3")
+    assert [line.split()[2:4] for line in out.splitlines()] == [
+        ["BuildEnqueued", "QUEUED"],
+        ["BuildBlocked", "BLOCKED"],
+    ]
+    assert builds("replay", "4")[:2] == builds("show", "4")[:2]
+
+
+def test_replay_tells_when_the_record_was_tampered_with(
+    builds: Run, server: HoldfastServer
+) -> None:
+    with RawClient.connect(server.port) as raw:
+        raw.command("HSET", "{ci}:build:2", "state", "SUCCESS")
+    assert builds("replay", "2") == (1, "the record is not what its events tell\n", "")
+
+
+def test_abort_and_retry(builds: Run) -> None:
+    assert builds("abort", "1")[:2] == (0, "build 1: CLEANED\n")
+    assert builds("abort", "1")[:2] == (0, "build 1: NOT_RUNNING\n")
+    assert builds("retry", "4")[:2] == (0, "build 5: ENQUEUED\n")
+    assert builds("retry", "3")[:2] == (1, "build 3: REFUSED BLOCKED: it has not run yet\n")
+
+
+def test_stats(builds: Run) -> None:
+    _, out, _ = builds("stats")
+    assert out.splitlines()[0].split() == ["BLOCKED", "2", "RUNNING", "1", "FAILURE", "1"]
+    assert out.splitlines()[1].startswith("on offer: 0  next due: 5")
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
+        (["show"], "show takes the id of a build (see 'holdfast builds --help')"),
+        (["list", "1"], "list takes no build (see 'holdfast builds --help')"),
+        (["show", "77"], "there is no build 77 in the queue 'ci'"),
+        (["demo", "--speed", "0"], "--speed is a number above 0"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(builds: Run, argv: list[str], sentence: str) -> None:
+    assert builds(*argv) == (1, "", f"holdfast: {sentence}\n")
+
+
+@pytest.mark.parametrize("argv", [["run"], ["show", "x"], []])
+def test_bad_words_are_one_sentence_too(builds: Run, argv: list[str]) -> None:
+    code, _, err = builds(*argv)
+    assert (code, err.count("\n")) == (1, 1)
+
+
+def test_no_server_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["builds", "list", "--url", "redis://127.0.0.1:1"])
+    assert (code, capsys.readouterr().err.count("\n")) == (1, 1)
+
+
+def test_the_live_view_goes_on_until_it_is_interrupted(server: HoldfastServer) -> None:
+    url = f"redis://127.0.0.1:{server.port}"
+    argv = [sys.executable, "-m", "holdfast", "builds", "list", "--live", "--url", url]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        shown = 0
+        while shown < 2:  # twice the whole view
+            shown += process.stdout.readline().startswith("on offer")
+        process.kill()
+
+
+def test_the_demo_shows_what_the_queue_can(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["builds", "demo", "--speed", "10", "--color", "always"]) == 0
+    out = capsys.readouterr().out
+    assert "30 of 30 records are what their events tell" in out
+    for word in ("BLOCKED_BY_DEPENDENCIES", "BLOCKED_BY_SAME_JOB", "TIMED_OUT", "VIRTUAL"):
+        assert word in out
+    for word in ("no machine is free", "7 problems", "\x1b[32mSUCCESS", "COLLAPSED"):
+        assert word in out
