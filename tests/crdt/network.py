@@ -265,7 +265,8 @@ class Replica:
         """What the other has and this one not: from its log, as bytes, up to a cut; or a snapshot
         if the log does not reach back far enough."""
         if not other.log.can_serve(self.seen):
-            other.receive(self.log.unseen(other.seen))  # or what only we have would be lost
+            if self.log.can_serve(other.seen):  # spares the other a snapshot of ours
+                other.receive(self.log.unseen(other.seen))
             self.merge(other.snapshot())
             return
         stream = [encode(record) for record in other.log.unseen(self.seen)]

@@ -141,6 +141,28 @@ def test_merging_states_is_applying_operations(seed: int) -> None:
             assert views(by_state) == views(by_operations)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_states_and_operations_may_be_mixed(seed: int) -> None:
+    """Who has merged a state cannot relay what was in it as operations, only as a state again."""
+    rng = random.Random(seed)
+    replicas = network(rng, 4)
+    load = Load(rng)
+    for _ in range(60):
+        load.step(rng.choice(replicas))
+        one, other = rng.sample(replicas, 2)
+        if rng.random() < 0.2:
+            one.merge(other.snapshot())
+        else:
+            one.pull(other)
+        disturb(rng, replicas)
+        for one, other in combinations(replicas, 2):
+            if one.seen == other.seen:
+                assert one.digest() == other.digest()
+    heal(replicas)
+    assert all(replica.digest() == replicas[0].digest() for replica in replicas)
+    assert all(views(replica) == views(replicas[0]) for replica in replicas)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_who_joins_late_gets_a_snapshot_and_then_the_log(seed: int) -> None:
     rng = random.Random(seed)
