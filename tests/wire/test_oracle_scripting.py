@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness import HoldfastServer, Pair, RedisServer, open_pair
+from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pair
 
 STREAM = "redis.call('xadd', 's', '1-1', 'f', 'v') redis.call('xgroup', 'create', 's', 'g', 0) "
 PLACE = "redis.call('geoadd', 'p', 13.361389, 38.115556, 'a') "
@@ -328,3 +328,49 @@ def test_random_numbers_are_the_same_after_a_start(
         pair.same("EVAL", "return {math.random(5, 6), math.random(-3, 3)}", 0)
         pair.same("EVAL", "return math.random(0)", 0)
         pair.same("EVAL", "return math.random(2, 1)", 0)
+
+
+LIBRARY = """#!lua name=tracked
+    redis.register_function('declared', function(keys) return redis.call('get', keys[1]) end)
+    redis.register_function('undeclared', function() return redis.call('get', 'k') end)
+"""
+READS: list[tuple[str | int, ...]] = [
+    ("EVAL", "return redis.call('get', KEYS[1])", 1, "k"),
+    ("EVAL", "return redis.call('get', 'k')", 0),
+    ("EVAL", "return redis.call('get', 'other')", 1, "k"),
+    ("EVAL", "return redis.call('set', KEYS[1], 'x')", 1, "k"),
+    ("EVAL", "return 1", 1, "k"),
+    ("EVAL", "redis.call('get', KEYS[1]) error('x')", 1, "k"),
+    ("EVAL_RO", "return redis.call('get', KEYS[1])", 1, "k"),
+    ("EVAL_RO", "return 1", 1, "k"),
+    ("FCALL", "declared", 1, "k"),
+    ("FCALL", "undeclared", 0),
+]
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("mode", [(), ("OPTIN",), ("OPTIN", "YES"), ("OPTOUT", "NO"), ("NOLOOP",)])
+def test_keys_that_a_script_reads_are_tracked(
+    server: HoldfastServer,
+    oracle: RedisServer,
+    read: tuple[str | int, ...],
+    mode: tuple[str, ...],
+) -> None:
+    heard = []
+    for each in (server, oracle):
+        with RawClient.connect(each.port) as client, RawClient.connect(each.port) as writer:
+            writer.command("FLUSHALL")
+            writer.command("FUNCTION", "LOAD", "REPLACE", LIBRARY)
+            writer.command("SET", "k", "v")
+            client.command("HELLO", 3)
+            client.command("CLIENT", "TRACKING", "ON", *mode[:1])
+            for answer in mode[1:]:
+                client.command("CLIENT", "CACHING", answer)
+            client.command(*read)
+            writer.command("MSET", "k", "w", "other", "w")
+            client.send_command("PING")
+            told = [client.read_reply()]
+            while told[-1] != b"+PONG\r\n":
+                told.append(client.read_reply())
+            heard.append(told)
+    assert heard[0] == heard[1]

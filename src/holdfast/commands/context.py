@@ -25,6 +25,10 @@ class Context:
         self.rng = rng
 
     @property
+    def is_script(self) -> bool:
+        return False
+
+    @property
     def is_woken(self) -> bool:
         """Whether the command waited and is now tried again."""
         return False

@@ -71,7 +71,7 @@ class Reading(NamedTuple):
         return pairs
 
 
-def _parse(argv: list[bytes], *, is_group: bool) -> Reading:
+def _parse(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
     group: bytes | None = None
     consumer = b""
     count: int | None = None
@@ -81,6 +81,10 @@ def _parse(argv: list[bytes], *, is_group: bool) -> Reading:
     while at < len(argv):
         word, more = argv[at].upper(), len(argv) - 1 - at
         if word == b"BLOCK" and more:
+            if c.is_script:
+                raise CommandError(
+                    b"ERR %s command is not allowed with BLOCK option from scripts" % argv[0]
+                )
             at += 1
             timeout_s = _parse_timeout_s(argv[at])
         elif word == b"COUNT" and more:
@@ -137,7 +141,7 @@ def xread(c: Context, argv: list[bytes]) -> Result:
 
     XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
     """
-    reading = _parse(argv, is_group=False)
+    reading = _parse(c, argv, is_group=False)
     if reading.timeout_s is not None:
         c.check_waitable(reading.names)
     streams = reading.streams(c)
@@ -188,7 +192,7 @@ def xreadgroup(c: Context, argv: list[bytes]) -> Result:
     XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key
     [key ...] id [id ...]
     """
-    reading = _parse(argv, is_group=True)
+    reading = _parse(c, argv, is_group=True)
     if reading.timeout_s is not None:
         c.check_waitable(reading.names)
     assert reading.group is not None

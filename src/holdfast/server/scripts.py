@@ -18,7 +18,7 @@ from holdfast.scripting.conversions import c_string
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.server.functions import Functions, Script, line_of_last_return
 from holdfast.server.latency import Stats
-from holdfast.server.session import Session
+from holdfast.server.session import TRACKING, Session
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.ops import SCRIPT
 from holdfast.store.savepoint import Savepoint
@@ -66,12 +66,23 @@ class NoSink:
     def close(self) -> None: ...
 
 
+class ScriptSession(Session):
+    """In its name scripts call commands; whose name it really is, `Running` knows."""
+
+    __slots__ = ()
+
+    @property
+    def is_script(self) -> bool:
+        return True
+
+
 @dataclass(slots=True)
 class Running:
     """What INFO, FUNCTION STATS, KILL and the busy desk want to know of the script that runs."""
 
     script: Script
     argv: list[bytes]
+    keys: list[bytes]
     caller: Session
     may_write: bool
     started_s: float
@@ -224,11 +235,11 @@ class Scripts:
             raise OUT_OF_MEMORY
         session = self._session
         if session is None:
-            session = self._session = Session(self._engine, NoSink(), "lua", "lua")
+            session = self._session = ScriptSession(self._engine, NoSink(), "lua", "lua")
         session.db, session.user, session.protocol = caller.db, caller.user, 2
         savepoint = Savepoint(self._keyspace)
         self._next_tick_ns = 0
-        self.running = Running(script, argv, caller, may_write, perf_counter(), savepoint)
+        self.running = Running(script, argv, keys, caller, may_write, perf_counter(), savepoint)
         result: Reply | Failure
         try:
             result = script.sandbox.run(
@@ -295,6 +306,8 @@ class Scripts:
             stats.record(perf_counter_ns() - started_ns)
             raise
         stats.record(perf_counter_ns() - started_ns)
+        if running.caller.gate & TRACKING and "readonly" in command.flags:
+            engine.tracking.remember_keys(running.caller, running.keys)
         if engine.monitors.sessions:
             engine.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result

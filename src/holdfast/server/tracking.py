@@ -121,19 +121,23 @@ class Tracking:
     # -- what was read ------------------------------------------------------------------------
 
     def remember(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        tracker = self._trackers.get(session)
-        if (
-            tracker is None
-            or tracker.bcast
-            or "readonly" not in command.flags
-            or (tracker.optin and not tracker.caching)
-            or (tracker.optout and tracker.caching)
-        ):
+        if "readonly" not in command.flags or "scripting" in command.categories:
             return
         try:
             names = command.key_names(argv)
         except IndexError:
             return  # it was no well-formed command
+        self.remember_keys(session, names)
+
+    def remember_keys(self, session: Session, names: Iterable[bytes]) -> None:
+        tracker = self._trackers.get(session)
+        if (
+            tracker is None
+            or tracker.bcast
+            or (tracker.optin and not tracker.caching)
+            or (tracker.optout and tracker.caching)
+        ):
+            return
         for name in names:
             readers = self._readers.setdefault(name, {})
             if session.id not in readers:
