@@ -82,6 +82,7 @@ class Turn:
         self._in_flight = False  # the flusher is busy
         self._holding = False  # … and nothing may be committed or leave until it is back
         self._unsynced = False
+        self._is_tidying = False  # is about to
         self._new_ops = 0  # committed since the fold last kept up with it
         self._checkpoint = Checkpoint.NOT_DUE
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -179,6 +180,17 @@ class Turn:
         waits_for_disk = self._always or self.must_sync
         if not (self._holding or (waits_for_disk and self._in_flight)):  # else see `_synced`
             self._commit()
+        if not self._store.has_work_waiting:
+            self._new_ops = 0
+        elif self._loop is None:
+            self._tidy()
+        elif not self._is_tidying:
+            # Not before the loop has sent the replies: clients go on meanwhile.
+            self._is_tidying = True
+            self._loop.call_soon(self._tidy)
+
+    def _tidy(self) -> None:
+        self._is_tidying = False
         if self.may_fold:
             try:
                 self._store.keep_up(self._new_ops)

@@ -55,6 +55,8 @@ class MemoryStore:
 
     def fold(self) -> None: ...
 
+    has_work_waiting = False
+
     def keep_up(self, new_ops: int) -> None: ...
 
     def make_room(self) -> bool:
@@ -142,6 +144,11 @@ class FileStore:
         self.journal.sync()
         self._checkpointer.checkpoint()
 
+    @property
+    def has_work_waiting(self) -> bool:
+        """Whether `keep_up` or `make_room` would do something."""
+        return self.folding.is_behind or 0 < self.max_bytes < self.keyspace.used_bytes
+
     def keep_up(self, new_ops: int) -> None:
         """While the fold is behind, a few slices, in proportion to what a turn has brought."""
         for _ in range(1 + new_ops // OPS_PER_SLICE):
@@ -169,7 +176,8 @@ class FileStore:
         keyspace = self.keyspace
         if keyspace.ops:
             return False
-        grown = max(keyspace.used_bytes - self._used_bytes_before, 0)
+        used_bytes = keyspace.used_bytes
+        grown = max(min(used_bytes - self._used_bytes_before, used_bytes - self.max_bytes), 0)
         more = True
         for _ in range(1 + grown // BYTES_PER_SLICE):
             more = keyspace.used_bytes > self.max_bytes > 0 and (
