@@ -79,7 +79,8 @@ def test_builds_are_forgotten_a_week_after_they_ended(play: Play) -> None:
         assert await b.queue.events(1) == []
         assert [record.id for record in await b.queue.list()] == [4, 3, 2]
         names = {key async for key in b.client.scan_iter("*", count=1000)}
-        assert not any(name.endswith((":1", "builds:a")) for name in names)
+        assert not any(name.endswith((":1", "builds:a", "job:a")) for name in names)
+        assert "{builds}:job:b" in names
         left = await b.queue.get(2)
         assert left is not None  # it has not ended
         assert left.state is State.READY

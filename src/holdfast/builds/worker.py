@@ -280,7 +280,7 @@ class Worker:
             try:
                 await say()
                 return
-            except ClientError as error:
+            except (ClientError, ServerError) as error:
                 if self._is_leaving or isinstance(error, ClosedError):
                     raise
                 log.warning("%s: %s; saying it again in %s s", self.name, error, pause_s)

@@ -77,6 +77,7 @@ else
     handle[kind](name)
   end
 end
+Runs.forget_old(q)
 Turns.settle(q)
 Queue.settle_wakes(q)
 return { Queue.next_due_ms(q), done }

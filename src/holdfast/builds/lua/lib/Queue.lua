@@ -118,6 +118,10 @@ function Queue.clear_job(q, job, field)
   redis.call("HDEL", job_key(q, job), field)
 end
 
+function Queue.forget_job(q, job)
+  redis.call("DEL", job_key(q, job))
+end
+
 -- What a job was blocked by when a build of it came last, one job a line, and the circle that
 -- was found then, likewise; "" if there is none.
 function Queue.graph(q, job)

@@ -100,12 +100,16 @@ function Runs.give_up(q, build, reason, delay_ms, tell)
   return true
 end
 
-local function forget_old(q)
+-- Builds that ended long enough ago, a few at a time; more than come.
+function Runs.forget_old(q)
   local key = q.root .. ":ended"
   local old = redis.call("ZRANGEBYSCORE", key, "-inf", q.now, "LIMIT", 0, FORGET_AT_ONCE)
   for _, id in ipairs(old) do
-    Record.forget(q, id)
     redis.call("ZREM", key, id)
+    local job = Record.forget(q, id)
+    if job then
+      Queue.forget_job(q, job)
+    end
   end
 end
 
@@ -128,6 +132,6 @@ function Runs.finish(q, build, to, reason, tell)
     tell_worker(q, build)
   end
   redis.call("ZADD", q.root .. ":ended", q.now + build.keep_ms, build.id)
-  forget_old(q)
+  Runs.forget_old(q)
   return removed
 end
