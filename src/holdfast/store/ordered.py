@@ -15,61 +15,125 @@ from holdfast.store.ops import ChangeLog
 ELEMENT_OVERHEAD = 160
 
 FIRST_ORDINAL = 1  # because cursor 0 means "from the beginning"
-FEWEST_TO_CLOSE = 64  # places: fewer are not worth the trouble
+CHUNK = 512  # places; closing the holes of so many takes 20 µs
 ALWAYS_PLACED = 1024  # with so many elements places are kept, so that nobody waits for them
 
 E = TypeVar("E")
 
 
+class Chunk:
+    """Some neighbours. None where one has gone: a hole."""
+
+    __slots__ = ("holes", "names", "ordinals")
+
+    def __init__(self, names: list[bytes | None], ordinals: list[int]) -> None:
+        self.names = names
+        self.ordinals = ordinals
+        self.holes = 0
+
+    def close_holes(self) -> None:
+        pairs = zip(self.names, self.ordinals, strict=True)
+        self.ordinals = [ordinal for name, ordinal in pairs if name is not None]
+        self.names = [name for name in self.names if name is not None]
+        self.holes = 0
+
+
 class Places:
     """Names by ordinal, so that they can be found by place: what a dict cannot do.
 
-    Who goes leaves a hole. Holes are closed when they are the most, so at least every second
-    place has a name, and closing costs each that went a constant.
+    Who goes leaves a hole. The holes of a chunk are closed when they are the most of it, and it is
+    joined with the next if both fit into one. So no change touches more than two chunks, and at
+    least every third or so of all places has a name.
     """
 
-    __slots__ = ("_holes", "_names", "_ordinals")
+    __slots__ = ("_chunks", "_firsts")
 
     def __init__(self, names: Iterable[bytes], ordinals: Iterable[int]) -> None:
-        self._names: list[bytes | None] = list(names)
-        self._ordinals = list(ordinals)
-        self._holes = 0
+        all_names, all_ordinals = list(names), list(ordinals)
+        starts = range(0, len(all_names), CHUNK)
+        self._chunks = [
+            Chunk([*all_names[at : at + CHUNK]], all_ordinals[at : at + CHUNK]) for at in starts
+        ]
+        self._firsts = [all_ordinals[at] for at in starts]  # no chunk has lower ones than its first
 
     def append(self, name: bytes, ordinal: int) -> None:
-        self._names.append(name)
-        self._ordinals.append(ordinal)
+        chunks = self._chunks
+        if not chunks or len(chunks[-1].names) >= CHUNK:
+            chunks.append(Chunk([], []))
+            self._firsts.append(ordinal)
+        chunks[-1].names.append(name)
+        chunks[-1].ordinals.append(ordinal)
 
     def remove(self, ordinal: int) -> None:
-        self._names[bisect_left(self._ordinals, ordinal)] = None
-        self._holes += 1
-        if self._holes * 2 > len(self._names) >= FEWEST_TO_CLOSE:
-            pairs = zip(self._names, self._ordinals, strict=True)
-            self._ordinals = [ordinal for name, ordinal in pairs if name is not None]
-            self._names = [name for name in self._names if name is not None]
-            self._holes = 0
+        at = bisect_right(self._firsts, ordinal) - 1
+        chunk = self._chunks[at]
+        chunk.names[bisect_left(chunk.ordinals, ordinal)] = None
+        chunk.holes += 1
+        if chunk.holes * 2 > len(chunk.names):
+            chunk.close_holes()
+            self._join(at)
+            self._join(at - 1)
 
-    def put_back(self, name: bytes, ordinal: int) -> bool:
-        """Into the hole that it left, if that is still there."""
-        at = bisect_left(self._ordinals, ordinal)
-        if at == len(self._ordinals) or self._ordinals[at] != ordinal:
-            return False
-        self._names[at] = name
-        self._holes -= 1
-        return True
+    def _join(self, at: int) -> None:
+        """A chunk with the next one, if both fit into one."""
+        chunks = self._chunks
+        if 0 <= at < len(chunks) - 1:
+            chunk, after = chunks[at : at + 2]
+            if len(chunk.names) + len(after.names) <= CHUNK:
+                chunk.names += after.names
+                chunk.ordinals += after.ordinals
+                chunk.holes += after.holes
+                del chunks[at + 1], self._firsts[at + 1]
+
+    def put_back(self, name: bytes, ordinal: int) -> None:
+        """Where it was."""
+        k = max(0, bisect_right(self._firsts, ordinal) - 1)
+        if not self._chunks:
+            self.append(name, ordinal)
+            return
+        chunk = self._chunks[k]
+        at = bisect_left(chunk.ordinals, ordinal)
+        if at < len(chunk.ordinals) and chunk.ordinals[at] == ordinal:
+            chunk.names[at] = name
+            chunk.holes -= 1
+            return
+        chunk.names.insert(at, name)
+        chunk.ordinals.insert(at, ordinal)
+        self._firsts[k] = min(self._firsts[k], ordinal)
+        if len(chunk.names) > CHUNK:
+            half = CHUNK // 2
+            chunk.close_holes()
+            new = Chunk(chunk.names[half:], chunk.ordinals[half:])
+            del chunk.names[half:], chunk.ordinals[half:]
+            if new.names:
+                self._chunks.insert(k + 1, new)
+                self._firsts.insert(k + 1, new.ordinals[0])
 
     def pick(self, rng: random.Random) -> bytes:
         """Any name, each as likely as the other. There must be one."""
-        names, count = self._names, len(self._names)
+        chunks = self._chunks
+        size = CHUNK if len(chunks) > 1 else len(chunks[0].names)  # as if all had as many places
         while True:
-            name = names[int(rng.random() * count)]
-            if name is not None:
+            at, place = divmod(int(rng.random() * len(chunks) * size), size)
+            names = chunks[at].names
+            if place < len(names) and (name := names[place]) is not None:
                 return name
 
     def after(self, cursor: int, limit: int) -> tuple[int, list[bytes]]:
-        start = bisect_right(self._ordinals, cursor)
-        end = start + limit
-        names = [name for name in self._names[start:end] if name is not None]
-        return (self._ordinals[end - 1] if end < len(self._ordinals) else 0), names
+        names: list[bytes] = []
+        chunks = self._chunks
+        at = max(0, bisect_right(self._firsts, cursor) - 1)
+        while at < len(chunks):
+            chunk = chunks[at]
+            start = bisect_right(chunk.ordinals, cursor)
+            found = chunk.names[start : start + limit]
+            names += [name for name in found if name is not None]
+            limit -= len(found)
+            if not limit:
+                is_end = at == len(chunks) - 1 and start + len(found) == len(chunk.names)
+                return (0 if is_end else chunk.ordinals[start + len(found) - 1]), names
+            at += 1
+        return 0, names
 
 
 class Ordered(Generic[E]):
@@ -147,12 +211,21 @@ class Ordered(Generic[E]):
                 self._by_place()
         else:
             self._is_shuffled = True
-            if self._places is not None and not self._places.put_back(name, ordinal):
-                self._places = None
+            if self._places is not None:
+                self._places.put_back(name, ordinal)
         nbytes = self._size(name, element)
         self.nbytes += nbytes
         if log is not None:
             log.used_bytes += nbytes
+
+    def _fill(self, elements: dict[bytes, E], nbytes: int) -> None:
+        """All elements at once, in order of their ordinals: loading. There was none before."""
+        self._elements = elements
+        self.nbytes = nbytes
+        if elements:
+            self._next = self._ordinal(elements[next(reversed(elements))]) + 1
+        if len(elements) >= ALWAYS_PLACED:
+            self._by_place()
 
     def _delete(self, name: bytes, log: ChangeLog | None) -> E | None:
         element = self._elements.pop(name, None)

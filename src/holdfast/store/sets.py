@@ -3,6 +3,8 @@
 Nothing here knows key names, replies or SQL. Order, random choice and scans are in ordered.py.
 """
 
+from collections.abc import Iterable
+
 from holdfast.store.ops import SET_MEMBERS, ChangeLog
 from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
 
@@ -42,6 +44,13 @@ class Set(Ordered[int]):
             new._insert(member, ordinal, None)
             log.ops.append((SET_MEMBERS, new_id, member, ordinal))
         return new
+
+    def fill(self, rows: Iterable[tuple[bytes, int]]) -> None:
+        """All rows of the file at once, by ordinal."""
+        members = dict(rows)
+        self._fill(members, sum(map(len, members)) + ELEMENT_OVERHEAD * len(members))
+        self.has_only_integers = all(map(_is_integer, members))
+        self.most_members = len(members)
 
     def apply(self, member: bytes, ordinal: int | None) -> None:
         """A row as the file or the journal has it."""

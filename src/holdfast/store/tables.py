@@ -234,20 +234,27 @@ class Tables:
             return self._list(key_id, on_load)
         kind = COLLECTIONS[type_name]
         collection = kind.cls(key_id)
+        if kind.fill is not None:
+            kind.fill(collection, self._select(kind.tables[0], key_id))
+            return collection
         for table, apply in kind.apply.items():
             for sub, row in self._rows(table, key_id):
                 apply(collection, sub, row)
         return collection
 
-    def _rows(self, table: int, key_id: int) -> Iterator[tuple[Any, Any]]:
-        """The rows of a key, as `sub` and `value` of row operations."""
+    def _select(self, table: int, key_id: int) -> Iterator[tuple[Any, ...]]:
+        """The rows of a key as they are in the table, without the key."""
         spec = ROWS[table]
         columns = ", ".join((*spec.sub, *spec.values))
-        subs = len(spec.sub)
         order = f" ORDER BY {spec.read_by}" if spec.read_by else ""
-        for row in self._execute(
+        return self._execute(
             f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ?{order}", (key_id,)
-        ):
+        )
+
+    def _rows(self, table: int, key_id: int) -> Iterator[tuple[Any, Any]]:
+        """The rows of a key, as `sub` and `value` of row operations."""
+        subs = len(ROWS[table].sub)
+        for row in self._select(table, key_id):
             sub, value = row[:subs], row[subs:]
             yield (
                 (sub if subs > 1 else sub[0] if subs else None),

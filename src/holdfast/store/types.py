@@ -4,7 +4,7 @@ Whoever must treat values alike, whatever they are (recovery, fold, keyspace), a
 Strings are no collections: their value is `bytes`, and their one row goes with the key's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, Self
 
 from holdfast.store.hashes import Hash
@@ -36,6 +36,8 @@ class CollectionType(NamedTuple):
     cls: type[Collection]
     # How a row operation on each of its tables is applied: (value, sub, row value or None).
     apply: dict[int, Callable[[Any, Any, Any], None]]
+    # For those of one table: how all rows are loaded at once.
+    fill: Callable[[Any, Iterable[Any]], None] | None = None
 
     @property
     def tables(self) -> tuple[int, ...]:
@@ -48,9 +50,9 @@ COLLECTIONS: dict[str, CollectionType] = {
     kind.name: kind
     for kind in (
         CollectionType("list", List, {LIST_ITEMS: List.apply}),
-        CollectionType("hash", Hash, {HASH_FIELDS: Hash.apply}),
-        CollectionType("set", Set, {SET_MEMBERS: Set.apply}),
-        CollectionType("zset", ZSet, {ZSET_MEMBERS: ZSet.apply}),
+        CollectionType("hash", Hash, {HASH_FIELDS: Hash.apply}, Hash.fill),
+        CollectionType("set", Set, {SET_MEMBERS: Set.apply}, Set.fill),
+        CollectionType("zset", ZSet, {ZSET_MEMBERS: ZSet.apply}, ZSet.fill),
         CollectionType("stream", Stream, STREAM_ROWS),
     )
 }

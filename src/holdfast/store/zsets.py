@@ -5,11 +5,11 @@ knows key names, replies or SQL, nor how bounds are written in commands.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
 from typing import Protocol
 
-from sortedcontainers import SortedKeyList, SortedList  # type: ignore[import-untyped]
+from sortedcontainers import SortedList  # type: ignore[import-untyped]
 
 from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
 
@@ -22,6 +22,9 @@ LexCut = tuple[bytes, bool] | None  # None: after everything
 # What a short member costs beyond its bytes, measured: headers, a float, a tuple, its slots in
 # the dict and the order.
 MEMBER_OVERHEAD = 175
+
+HASH_BITS = 63
+HASH_MASK = (1 << HASH_BITS) - 1
 
 
 class Order(Protocol):
@@ -39,13 +42,44 @@ class Order(Protocol):
     def bisect_right(self, entry: Entry) -> int: ...
 
 
-class Shuffle(Protocol):
-    """Likewise of SortedKeyList, whose key is `_place`."""
+class Shuffle:
+    """Members in the order of their hashes, roughly: in buckets by their highest bits, which are
+    sorted when somebody looks. So it is made in a third of the time that sorting takes."""
 
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-    def add(self, member: bytes) -> None: ...
-    def remove(self, member: bytes) -> None: ...
-    def bisect_key_left(self, place: int) -> int: ...
+    __slots__ = ("_buckets", "_most", "_shift")
+
+    def __init__(self, members: Collection[bytes]) -> None:
+        bits = max(4, len(members).bit_length() - 4)  # eight to sixteen in each
+        self._shift = HASH_BITS - bits
+        self._most = 64 << bits
+        self._buckets: list[list[bytes]] = [[] for _ in range(1 << bits)]
+        shift, buckets = self._shift, self._buckets
+        for member in members:
+            buckets[_place(member) >> shift].append(member)
+
+    def is_too_small_for(self, members: int) -> bool:
+        return members > self._most
+
+    def add(self, member: bytes) -> None:
+        self._buckets[_place(member) >> self._shift].append(member)
+
+    def remove(self, member: bytes) -> None:
+        self._buckets[_place(member) >> self._shift].remove(member)
+
+    def after(self, place: int, limit: int) -> tuple[int, list[bytes]]:
+        """So many from this place on, or a few more; the place to go on with, 0 at the end."""
+        found: list[bytes] = []
+        for at in range(place >> self._shift, len(self._buckets)):
+            found += [member for member in self._buckets[at] if _place(member) >= place]
+            if len(found) > limit:
+                # Two members with one hash: not in a lifetime, but they must not be torn apart.
+                found.sort(key=_place)
+                last = _place(found[limit - 1])
+                while limit < len(found) and _place(found[limit]) == last:
+                    limit += 1
+                rest = found[limit:]
+                return (_place(rest[0]) if rest else last + 1), found[:limit]
+        return 0, sorted(found, key=_place)
 
 
 class ZSet:
@@ -162,6 +196,14 @@ class ZSet:
         self.apply(*row)
         log.used_bytes += self.nbytes - nbytes
 
+    def fill(self, rows: Iterable[tuple[bytes, float]]) -> None:
+        """All rows of the file at once, by score and member: the order is made of them as they
+        come, without sorting."""
+        scores = self._scores = dict(rows)
+        self.nbytes = sum(map(len, scores)) + MEMBER_OVERHEAD * len(scores)
+        self.longest = max(map(len, scores), default=0)
+        self.most_members = len(scores)
+
     def apply(self, member: bytes, score: float | None) -> None:
         """One row operation, already logged elsewhere. What is so already stays so."""
         old = self._scores.pop(member, None)
@@ -262,15 +304,10 @@ class ZSet:
         They come in the order of their hashes, which nothing can change while the process
         lives, not even eviction. So whoever is there from the first call to the last is found.
         """
-        if self._shuffle is None:
-            self._shuffle = SortedKeyList(self._scores, key=_place)
-        start = self._shuffle.bisect_key_left(cursor)
-        members = self._shuffle[start : start + limit]
-        if not members or start + len(members) == len(self._scores):
-            return 0, members
-        cursor = _place(members[-1]) + 1
-        # Two members with one hash: not in a lifetime, but they must not be torn apart.
-        return cursor, self._shuffle[start : self._shuffle.bisect_key_left(cursor)]
+        shuffle = self._shuffle
+        if shuffle is None or shuffle.is_too_small_for(len(self._scores)):
+            shuffle = self._shuffle = Shuffle(self._scores)
+        return shuffle.after(cursor, limit)
 
     def check(self) -> None:
         """Raise AssertionError if the parts contradict each other."""
@@ -280,7 +317,7 @@ class ZSet:
 
 
 def _place(member: bytes) -> int:
-    return hash(member) & ((1 << 63) - 1)
+    return hash(member) & HASH_MASK
 
 
 def _is_after(member: bytes, cut: LexCut) -> bool:

@@ -1,0 +1,181 @@
+"""Hashes, sets and sorted sets of very many elements: work is counted, not timed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import ordered
+from holdfast.store.hashes import Hash
+from holdfast.store.ordered import CHUNK, Chunk, Places
+from holdfast.store.sets import Set
+from holdfast.store.store import FileStore
+from holdfast.store.zsets import Shuffle, ZSet
+from tests.store.list_rows import KEY_ID, Log
+
+COUNT = 20_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FileStore]:
+    store = FileStore(tmp_path / "a.db")
+    yield store
+    store.close()
+
+
+def fill(store: FileStore) -> None:
+    keyspace, database = store.keyspace, store.keyspace.databases[0]
+    _, fields = database.create_as(b"hash", Hash)
+    _, members = database.create_as(b"set", Set)
+    _, scores = database.create_as(b"zset", ZSet)
+    for number in range(COUNT):
+        name = b"name:%d" % number
+        fields.set(name, b"value", keyspace)
+        members.add(name, keyspace)
+        scores.put(name, float(number % 1000), keyspace)
+    store.commit()
+    store.fold()
+
+
+def sizes(store: FileStore) -> list[int]:
+    database = store.keyspace.databases[0]
+    keys = [database.find(name) for name in (b"hash", b"set", b"zset")]
+    return [key.nbytes for key in keys if key is not None]
+
+
+def rows_written_by(store: FileStore) -> int:
+    """By committing and folding."""
+    before = store._connection.total_changes()
+    store.commit()
+    store.fold()
+    return store._connection.total_changes() - before
+
+
+def test_the_fold_writes_changed_rows_only(store: FileStore) -> None:
+    fill(store)
+    keyspace, database = store.keyspace, store.keyspace.databases[0]
+    fields, members, scores = (
+        database.read_as(b"hash", Hash),
+        database.read_as(b"set", Set),
+        database.read_as(b"zset", ZSet),
+    )
+    assert fields is not None
+    assert members is not None
+    assert scores is not None
+    fields.set(b"name:7", b"other", keyspace)
+    members.remove(b"name:8", keyspace)
+    scores.put(b"name:9", 3.5, keyspace)
+    [(score, popped)] = scores.pop(1, False, keyspace)
+    assert (score, popped) == (0.0, b"name:0")
+    assert len(keyspace.ops) == 4
+    assert rows_written_by(store) <= 4 + 4  # the journal's own, and counters
+    for number in range(500):
+        scores.put(b"name:9", float(number), keyspace)
+    assert rows_written_by(store) <= 1 + 4
+
+
+def test_a_key_of_its_own_that_was_loaded_is_what_it_was(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    fill(store)
+    database = store.keyspace.databases[0]
+    key = database.find(b"hash")
+    assert key is not None
+    assert isinstance(key.value, Hash)
+    key.value.set_expiry(b"name:5", 1 << 50, store.keyspace)
+    store.commit()
+    before = sizes(store)
+    used = store.keyspace.used_bytes
+    store.close()
+    store = FileStore(tmp_path / "a.db")
+    database = store.keyspace.databases[0]
+    assert sizes(store) == before
+    assert store.keyspace.used_bytes == used
+    fields, members = database.read_as(b"hash", Hash), database.read_as(b"set", Set)
+    scores = database.read_as(b"zset", ZSet)
+    assert fields is not None
+    assert members is not None
+    assert scores is not None
+    assert (fields.longest, fields.most_fields) == (len(b"name:19999"), COUNT)
+    assert (fields.next_expiry_ms, fields.expires_at_ms(b"name:5")) == (1 << 50, 1 << 50)
+    assert (members.has_only_integers, members.most_members) == (False, COUNT)
+    assert (scores.longest, scores.most_members) == (len(b"name:19999"), COUNT)
+    scores.check()
+    assert fields.set(b"new", b"v", store.keyspace)
+    assert list(fields)[-2:] == [b"name:19999", b"new"]
+    assert members.scan(COUNT - 1, 5) == (0, [b"name:19999"])
+    store.close()
+
+
+class CountingFloat(float):
+    comparisons = 0
+
+    def __lt__(self, other: float) -> bool:
+        CountingFloat.comparisons += 1
+        return float(self) < float(other)
+
+    def __eq__(self, other: object) -> bool:
+        CountingFloat.comparisons += 1
+        return isinstance(other, float) and float(self) == float(other)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+
+def test_rows_that_come_in_order_are_not_sorted() -> None:
+    value = ZSet(KEY_ID)
+    value.fill([(b"%d" % number, CountingFloat(number)) for number in range(COUNT)])
+    CountingFloat.comparisons = 0
+    assert [member for _, member in value.slice(0, 2)] == [b"0", b"1"]
+    assert CountingFloat.comparisons < 3 * COUNT  # sorting takes 16 times as many
+    CountingFloat.comparisons = 0
+    assert value.score_range((5000.0, True), (7000.0, True)) == (5001, 7001)
+    value.put(b"5", 6000.5, Log())  # an increment
+    assert value.rank(b"5") == 6000
+    assert CountingFloat.comparisons < 300
+
+
+def test_closing_holes_touches_one_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+    close_holes = Chunk.close_holes
+
+    def counted(chunk: Chunk) -> None:
+        closed.append(len(chunk.names))
+        close_holes(chunk)
+
+    monkeypatch.setattr(ordered.Chunk, "close_holes", counted)
+    value, log = Set(KEY_ID), Log()
+    for number in range(COUNT):
+        value.add(b"%d" % number, log)
+    for number in range(0, COUNT, 1):
+        value.remove(b"%d" % (number * 7919 % COUNT), log)
+    assert len(value) == 0
+    assert max(closed) <= CHUNK
+    assert sum(closed) < 3 * COUNT
+
+
+def test_places_hold_together_whatever_goes_and_comes_back() -> None:
+    ordinals = range(1, 5000)
+    places = Places([b"%d" % number for number in ordinals], ordinals)
+    for number in ordinals:
+        if number % 17:
+            places.remove(number)
+    for number in reversed(ordinals):
+        if number % 17 and number % 3 == 0:
+            places.put_back(b"%d" % number, number)
+    expected = [number for number in ordinals if number % 17 == 0 or number % 3 == 0]
+    cursor, found = 0, list[bytes]()
+    while not found or cursor:
+        cursor, names = places.after(cursor, 10)
+        found += names
+    assert found == [b"%d" % number for number in expected]
+
+
+def test_a_scan_of_a_sorted_set_looks_into_few_buckets() -> None:
+    members = [b"%d" % number for number in range(COUNT)]
+    shuffle = Shuffle(members)
+    assert max(map(len, shuffle._buckets)) < 64
+    cursor, found = shuffle.after(0, 10)
+    assert len(found) == 10
+    assert cursor > 0
+    assert not shuffle.is_too_small_for(2 * COUNT)
+    assert shuffle.is_too_small_for(10 * COUNT)
