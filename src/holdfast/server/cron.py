@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
 from holdfast.errors import StorageError
-from holdfast.store.expiry import FROM_THE_START, expire_due
+from holdfast.store.expiry import expire_due, is_searching
 from holdfast.store.file import FileError
 from holdfast.store.store import FileStore
 
@@ -90,7 +90,7 @@ class Cron:
         if count:
             engine.serve_ready()  # readers of a group whose stream is gone
             engine.turn.schedule()
-        if count >= EXPIRE_SLICE or keyspace.expiry_cursor != FROM_THE_START:
+        if count >= EXPIRE_SLICE or is_searching(keyspace):
             engine.meter.expiry_slices_put_off += 1
             self._expiry = engine.clock.call_later(EXPIRE_BREAK_S, lambda: self._try(self._expire))
 

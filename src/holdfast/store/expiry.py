@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from holdfast.store.database import Database
     from holdfast.store.keys import Key
     from holdfast.store.keyspace import Keyspace
+    from holdfast.store.tables import Tables
 
 
 def _expires_at_ms(key: "Key") -> int | None:
@@ -21,6 +22,7 @@ def fields_scheduled_ms(key: "Key") -> int | None:
 
 
 FROM_THE_START = (0, 0)  # a time and a key's id
+FIELDS_SHARE = 10  # to load a hash takes longer than to remove a key
 
 
 class ExpiryHeap:
@@ -73,27 +75,36 @@ class ExpiryHeap:
 
 def expire_due(keyspace: "Keyspace", limit: int) -> int:
     """Remove keys and fields whose time has come, at most about `limit` of each kind; returns how
-    many. There may be more if that is `limit`, or the search in the file is not at its end."""
-    now_ms = keyspace.now_ms
+    many. There may be more if that is `limit`, or `is_searching`."""
     by_space = {database.space.id: database for database in keyspace.databases}
     count = 0
-    for key in keyspace.expiring.pop_due(now_ms, limit):
+    for key in keyspace.expiring.pop_due(keyspace.now_ms, limit):
         database = by_space.get(key.space.id)
         if database is not None:
             database.expire(key)
             count += 1
-    count += _expire_cold(keyspace, limit, by_space)
+    if keyspace.tables is not None and any(each.space.cold for each in by_space.values()):
+        count += _expire_cold(keyspace, keyspace.tables, limit, by_space)
+        _load_with_fields_due(keyspace, keyspace.tables, max(1, limit // FIELDS_SHARE), by_space)
+    else:
+        keyspace.expiry_cursor = keyspace.fields_cursor = FROM_THE_START
     return count + _expire_fields_due(keyspace, limit, by_space)
 
 
-def _expire_cold(keyspace: "Keyspace", limit: int, by_space: "dict[int, Database]") -> int:
-    """Each search goes on where the last one ended: the file has what expired until it is folded,
-    and would show nothing else."""
-    if keyspace.tables is None or not any(database.space.cold for database in by_space.values()):
-        keyspace.expiry_cursor = FROM_THE_START
-        return 0
+def is_searching(keyspace: "Keyspace") -> bool:
+    """Whether the file was not yet searched to its end."""
+    return (keyspace.expiry_cursor, keyspace.fields_cursor) != (FROM_THE_START, FROM_THE_START)
+
+
+# Each search goes on where the last one ended: the file has what expired until it is folded, and
+# would show nothing else.
+
+
+def _expire_cold(
+    keyspace: "Keyspace", tables: "Tables", limit: int, by_space: "dict[int, Database]"
+) -> int:
     before = keyspace.expired
-    rows = keyspace.tables.due(keyspace.expiry_cursor, keyspace.now_ms, limit)
+    rows = tables.due(keyspace.expiry_cursor, keyspace.now_ms, limit)
     for _, key_id, space_id, name in rows:
         database = by_space.get(space_id)
         if database is not None and not keyspace.is_ahead_of_file(key_id):
@@ -102,18 +113,23 @@ def _expire_cold(keyspace: "Keyspace", limit: int, by_space: "dict[int, Database
     return keyspace.expired - before
 
 
+def _load_with_fields_due(
+    keyspace: "Keyspace", tables: "Tables", limit: int, by_space: "dict[int, Database]"
+) -> None:
+    """Loading a hash has it looked after, by `_expire_fields_due`."""
+    rows = tables.with_fields_due(keyspace.fields_cursor, keyspace.now_ms, limit)
+    for _, _, space_id, name in rows:
+        database = by_space.get(space_id)
+        if database is not None and name not in database.space.keys:
+            keyspace.load(database.space, name)
+    keyspace.fields_cursor = rows[-1][:2] if len(rows) == limit else FROM_THE_START
+
+
 def _expire_fields_due(keyspace: "Keyspace", limit: int, by_space: "dict[int, Database]") -> int:
-    now_ms = keyspace.now_ms
     count = 0
-    while count < limit and (due := keyspace.expiring_fields.pop_due(now_ms, 1)):
+    while count < limit and (due := keyspace.expiring_fields.pop_due(keyspace.now_ms, 1)):
         database = by_space.get(due[0].space.id)
         if database is not None:
             count += database.expire_fields(due[0], limit - count)
             keyspace.watch_fields(due[0], afresh=True)
-    if keyspace.tables is not None and any(database.space.cold for database in by_space.values()):
-        for space_id, name in keyspace.tables.with_fields_due(now_ms, limit):
-            database = by_space.get(space_id)
-            if database is not None and name not in database.space.keys:
-                database.find(name)  # loading schedules it, finding removes what is due
-                count += 1
     return count

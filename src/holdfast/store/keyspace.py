@@ -74,7 +74,8 @@ class Keyspace:
         self.folding: dict[int, Key] = {}
         self.ready: list[tuple[Database, bytes]] = []  # names that waiters may now be served from
         self.expiring = ExpiryHeap()
-        self.expiry_cursor = FROM_THE_START  # how far the file was searched for expired keys
+        # How far the file was searched for expired keys, and for hashes with expired fields.
+        self.expiry_cursor = self.fields_cursor = FROM_THE_START
         self.expiring_fields = ExpiryHeap(fields_scheduled_ms)
         # Whether `find` must do more: fields expire, or uses are counted.
         self.looks_closer = self.frequencies is not None

@@ -198,13 +198,17 @@ class Tables:
             )
         )
 
-    def with_fields_due(self, now_ms: int, limit: int) -> list[tuple[int, bytes]]:
-        """`(space, name)` of hashes that have a field whose time has come."""
+    def with_fields_due(
+        self, after: tuple[int, int], now_ms: int, limit: int
+    ) -> list[tuple[int, int, int, bytes]]:
+        """`(expires_at_ms, id, space, name)` of hashes that have fields whose time has come."""
         return list(
             self._execute(
-                "SELECT DISTINCT space, name FROM redis_hash_fields JOIN redis_keys ON id = key_id"
-                " WHERE redis_hash_fields.expires_at_ms <= ? LIMIT ?",
-                (now_ms, limit),
+                "SELECT DISTINCT f.expires_at_ms, f.key_id, space, name"
+                " FROM redis_hash_fields f JOIN redis_keys k ON k.id = f.key_id"
+                " WHERE (f.expires_at_ms, f.key_id) > (?, ?) AND f.expires_at_ms <= ?"
+                " ORDER BY f.expires_at_ms, f.key_id LIMIT ?",
+                (*after, now_ms, limit),
             )
         )
 
