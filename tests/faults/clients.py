@@ -8,7 +8,8 @@ from unittest.mock import ANY
 
 import hiredis
 
-from tests.faults.ledger import Argv, Inventor, Keys, copied, run
+from tests.faults.ledger import Inventor, Keys, Value, copied, reading, run
+from tests.faults.ledger_types import Argv
 from tests.harness import encode_command
 
 
@@ -46,8 +47,32 @@ class Link:
 
 _MORE = object()
 
+# Runs the commands that its arguments are, each after its length.
+SCRIPT = b"""
+    local at, replies = 2, {}
+    while ARGV[at] do
+        local last = at + ARGV[at]
+        replies[#replies + 1] = redis.call(unpack(ARGV, at + 1, last))
+        at = last + 1
+    end
+    if ARGV[1] == 'fail' then error('it was not to be') end
+    return replies
+"""
+
+
+class _AnError:
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, hiredis.ReplyError) and "it was not to be" in str(other)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+AN_ERROR = _AnError()
+
 # Hears of every reply; this is how the test decides when to kill.
 OnReply = Callable[[], None]
+Task = Callable[[Link, OnReply], Awaitable[None]]
 
 
 class Writer:
@@ -71,10 +96,13 @@ class Writer:
         self._inventor = Inventor(rng, b"w%d" % number)
         # The first has two databases for itself, to flush and swap them.
         self.databases = [1, 2] if number == 0 else [0]
+        self._call_script = [b"EVAL", SCRIPT]
         self.states: list[Keys] = [{}]  # after the last acknowledged unit, and after each sent
 
     async def write(self, link: Link, on_reply: OnReply) -> None:
         """Until the server is gone."""
+        if self._call_script[0] == b"EVAL":  # once loaded, it survives crashes, too
+            self._call_script = [b"EVALSHA", await link.call(b"SCRIPT", b"LOAD", SCRIPT)]
         while True:
             units = [self._next_unit() for _ in range(self._rng.choice([1, 1, 2, 5, 20]))]
             await link.send([argv for argvs, _ in units for argv in argvs])
@@ -96,15 +124,27 @@ class Writer:
             group = [self._run_next(state, db) for _ in range(rng.randint(2, 6))]
             argvs += [[b"MULTI"], *(argv for argv, _ in group), [b"EXEC"]]
             return argvs, [reply for _, reply in group]
+        if rng.random() < 0.2:
+            return self._script(argvs, state, db)
         argv, reply = self._run_next(state, db)
         return [*argvs, argv], reply
 
-    def _run_next(self, state: Keys, db: int) -> tuple[Argv, Any]:
+    def _script(self, argvs: list[Argv], state: Keys, db: int) -> tuple[list[Argv], Any]:
+        """Commands by way of a script, which may fail in the end: then it has done nothing."""
+        fails = self._rng.random() < 0.3
+        if fails:
+            state = copied(state)
+        group = [self._run_next(state, db, True) for _ in range(self._rng.randint(1, 6))]
+        words = [word for argv, _ in group for word in (b"%d" % len(argv), *argv)]
+        argvs.append([*self._call_script, b"0", b"fail" if fails else b"", *words])
+        return argvs, AN_ERROR if fails else [reply for _, reply in group]
+
+    def _run_next(self, state: Keys, db: int, in_script: bool = False) -> tuple[Argv, Any]:
         rng = self._rng
         argv = self._inventor.command(state, db)
         if len(self.databases) > 1 and rng.random() < 0.05:
             argv = rng.choice([[b"FLUSHDB"], [b"SWAPDB", b"1", b"2"]])
-        elif rng.random() < 0.02:
+        elif rng.random() < 0.02 and not in_script:
             return rng.choice(self.beside), ANY
         return argv, run(state, db, argv)
 
@@ -119,109 +159,26 @@ class Writer:
                 assert set(everything) <= set(names)
                 assert len(everything) == await link.call(b"DBSIZE")
             for name in names:
-                if (kept := await _read(link, name)) is not None:
+                if (kept := await self._read(link, name)) is not None:
                     found[db, name] = kept
         await link.call(b"SELECT", b"0")
-        assert found in self.states, _difference(found, self.states)
+        assert found in self.states, difference(found, self.states)
         self.states = [found]
 
-
-async def _read(link: Link, name: bytes) -> tuple[bytes | list[bytes], int] | None:
-    await link.send([[b"TYPE", name], [b"PEXPIRETIME", name]])
-    kind, expiry = await link.reply(), await link.reply()
-    if kind == b"none":
-        return None
-    if kind == b"string":
-        return await link.call(b"GET", name), expiry
-    elements = await link.call(b"LRANGE", name, b"0", b"-1")
-    assert len(elements) == await link.call(b"LLEN", name)
-    return elements, expiry
+    async def _read(self, link: Link, name: bytes) -> tuple[Value, int] | None:
+        asking = reading(name)
+        try:
+            argv = next(asking)
+            while True:
+                argv = asking.send(await link.call(*argv))
+        except StopIteration as end:
+            kept: tuple[Value, int] | None = end.value
+            return kept
 
 
-def _difference(found: Keys, states: list[Keys]) -> str:
+def difference(found: Keys, states: list[Keys]) -> str:
     lines = [f"none of {len(states)} states it may be in; what differs, as it should be and is:"]
     for state in states:
         places = [place for place in found | state if state.get(place) != found.get(place)]
         lines += [repr({place: (state.get(place), found.get(place)) for place in places})]
     return "\n".join(lines)
-
-
-class Queue:
-    """Elements go in once and come out once, whoever pushes, pops and moves them.
-
-    `source` is popped by some and moved to `kept` by others. What leaves by a pop whose reply
-    the crash cut off is lost, one per waiting connection at most; what is moved is never lost.
-    """
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self._count = 0
-        self.source, self.kept = b"queue", b"queue:kept"
-        self.sent: set[bytes] = set()
-        self.acknowledged: set[bytes] = set()
-        self.popped: set[bytes] = set()
-        self.lost: set[bytes] = set()
-        self._waiting = 0  # pops sent and not answered
-
-    def _new(self) -> bytes:
-        self._count += 1
-        return b"%d" % self._count
-
-    async def push(self, link: Link, on_reply: OnReply) -> None:
-        while True:
-            sent = [
-                [self._new() for _ in range(self._rng.randint(1, 4))]
-                for _ in range(self._rng.randint(1, 8))
-            ]
-            self.sent.update(*sent)
-            await link.send([[b"RPUSH", self.source, *elements] for elements in sent])
-            for elements in sent:
-                assert isinstance(await link.reply(), int)
-                on_reply()
-                self.acknowledged.update(elements)
-
-    async def pop(self, link: Link, on_reply: OnReply) -> None:
-        self._waiting += 1  # in the end it always waits: that is how the server leaves it
-        while True:
-            command = self._rng.choice([b"BLPOP", b"BRPOP"])
-            name, element = await link.call(command, b"nothing", self.source, b"0")
-            on_reply()
-            assert name == self.source
-            assert element not in self.popped, "delivered twice"
-            assert element in self.sent - self.lost
-            self.popped.add(element)
-
-    async def move(self, link: Link, on_reply: OnReply) -> None:
-        while True:
-            ends = [self._rng.choice([b"LEFT", b"RIGHT"]) for _ in range(2)]
-            element = await link.call(b"BLMOVE", self.source, self.kept, *ends, b"0")
-            on_reply()
-            assert element not in self.popped, "delivered twice"
-
-    async def verify(self, link: Link) -> None:
-        remaining: list[bytes] = []
-        for name in (self.source, self.kept):
-            remaining += await link.call(b"LRANGE", name, b"0", b"-1")
-        there = set(remaining)
-        assert len(there) == len(remaining), "in the list twice"
-        assert not there & self.popped, "popped, and there again"
-        assert not there & self.lost, "gone after one crash, there again after the next"
-        assert there <= self.sent
-        missing = self.acknowledged - there - self.popped - self.lost
-        assert len(missing) <= self._waiting, f"lost {missing} with {self._waiting} waiting"
-        self.lost |= missing
-        self._waiting = 0
-        # Only what is there goes on; the rest was never pushed or is gone for good.
-        gone = self.sent - self.acknowledged - there - self.popped
-        self.lost |= gone
-        self.acknowledged |= there
-        # Keep the lists short, or reading them back is all that the test does.
-        await link.call(b"LTRIM", self.kept, b"-20", b"-1")
-        self.acknowledged -= (
-            there
-            - set(await link.call(b"LRANGE", self.kept, b"0", b"-1"))
-            - set(await link.call(b"LRANGE", self.source, b"0", b"-1"))
-        )
-
-
-Task = Callable[[Link, OnReply], Awaitable[None]]

@@ -1,28 +1,39 @@
 """What a writer knows of its keys: a tiny Redis of its own that runs the commands it sends.
 
 Pure: no sockets. `Keys` is a state of all of a writer's keys, `run` is what a command does to it
-and answers, `units` invents commands that make sense in a state.
+and answers, `Inventor` invents commands that make sense in a state, `reading` asks a server for
+what it has. Strings, lists and keys are here, the other types in ledger_types.py.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
-Argv = list[bytes]
-Reply = Any
-Value = bytes | list[bytes]
+from tests.faults import ledger_types as types
+from tests.faults.ledger_types import (
+    FAR_AWAY_MS,
+    Argv,
+    Group,
+    Hash,
+    Members,
+    Reply,
+    Scores,
+    Stream,
+    pairs,
+)
+
+Value = bytes | list[bytes] | Hash | Members | Scores | Stream
 
 # By database and name: the value and when it expires (-1: never).
 Keys = dict[tuple[int, bytes], tuple[Value, int]]
 
-FAR_AWAY_MS = 4_000_000_000_000
-
 
 def copied(keys: Keys) -> Keys:
-    return {
-        place: (value if isinstance(value, bytes) else list(value), expiry)
-        for place, (value, expiry) in keys.items()
-    }
+    return {place: (_copied(value), expiry) for place, (value, expiry) in keys.items()}
+
+
+def _copied(value: Value) -> Value:
+    return value if isinstance(value, bytes) else value.copy()
 
 
 def run(keys: Keys, db: int, argv: Argv) -> Reply:
@@ -39,17 +50,17 @@ def run(keys: Keys, db: int, argv: Argv) -> Reply:
         keys.clear()
         keys.update(moved)
         return b"OK"
-    place = (db, argv[1])
-    value, expiry = keys.get(place, (None, -1))
-    if name in _LIST_COMMANDS:
-        elements = value if isinstance(value, list) else []
-        reply = _LIST_COMMANDS[name](elements, argv)
-        if elements:
-            keys[place] = (elements, expiry)
-        else:
-            keys.pop(place, None)
-        return reply
-    return _KEY_COMMANDS[name](keys, place, argv)
+    place = (db, types.name_in(argv))
+    if name not in _COLLECTION_COMMANDS:
+        return _KEY_COMMANDS[name](keys, place, argv)
+    kind, change = _COLLECTION_COMMANDS[name]
+    collection, expiry = keys.get(place, (kind(), -1))
+    reply = change(collection, argv)
+    if len(collection):
+        keys[place] = (collection, expiry)
+    else:
+        keys.pop(place, None)
+    return reply
 
 
 # -- strings and keys -------------------------------------------------------------------------
@@ -86,7 +97,7 @@ def _rename(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
 
 def _copy(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
     value, expiry = keys[place]
-    keys[place[0], argv[2]] = (value if isinstance(value, bytes) else list(value), expiry)
+    keys[place[0], argv[2]] = (_copied(value), expiry)
     return 1
 
 
@@ -110,6 +121,50 @@ def _lmove(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
     return element
 
 
+def _setbit(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
+    return _changed(types.set_bit, keys, place, argv)
+
+
+def _pfadd(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
+    return _changed(types.count_in, keys, place, argv)
+
+
+def _changed(
+    change: Callable[[bytes, Argv], tuple[bytes, Reply]],
+    keys: Keys,
+    place: tuple[int, bytes],
+    argv: Argv,
+) -> Reply:
+    value, expiry = keys.get(place, (b"", -1))
+    assert isinstance(value, bytes)
+    value, reply = change(value, argv)
+    keys[place] = (value, expiry)
+    return reply
+
+
+def _bitop_not(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
+    value, _ = keys[place[0], argv[3]]
+    assert isinstance(value, bytes)
+    keys[place[0], argv[2]] = (bytes(byte ^ 0xFF for byte in value), -1)
+    return len(value)
+
+
+def _sunionstore(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
+    value, _ = keys[place[0], argv[2]]
+    assert isinstance(value, Members)
+    keys[place] = (value.copy(), -1)
+    return len(value)
+
+
+def _zrangestore(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
+    """The first two."""
+    value, _ = keys[place[0], argv[2]]
+    assert isinstance(value, Scores)
+    first = sorted(value.items(), key=lambda item: (item[1], item[0]))[:2]
+    keys[place] = (Scores(first), -1)
+    return len(first)
+
+
 _KEY_COMMANDS: dict[bytes, Callable[[Keys, tuple[int, bytes], Argv], Reply]] = {
     b"SET": _set,
     b"APPEND": _append,
@@ -120,6 +175,11 @@ _KEY_COMMANDS: dict[bytes, Callable[[Keys, tuple[int, bytes], Argv], Reply]] = {
     b"PEXPIREAT": _pexpireat,
     b"PERSIST": _persist,
     b"LMOVE": _lmove,
+    b"SETBIT": _setbit,
+    b"PFADD": _pfadd,
+    b"BITOP": _bitop_not,
+    b"SUNIONSTORE": _sunionstore,
+    b"ZRANGESTORE": _zrangestore,
 }
 
 # -- lists ------------------------------------------------------------------------------------
@@ -160,15 +220,16 @@ def _ltrim(elements: list[bytes], argv: Argv) -> Reply:
     return b"OK"
 
 
-_LIST_COMMANDS: dict[bytes, Callable[[list[bytes], Argv], Reply]] = {
-    b"LPUSH": _push,
-    b"RPUSH": _push,
-    b"LPOP": _pop,
-    b"RPOP": _pop,
-    b"LSET": _lset,
-    b"LINSERT": _linsert,
-    b"LREM": _lrem,
-    b"LTRIM": _ltrim,
+_COLLECTION_COMMANDS: dict[bytes, tuple[Callable[[], Any], Callable[[Any, Argv], Reply]]] = {
+    **types.COMMANDS,
+    b"LPUSH": (list, _push),
+    b"RPUSH": (list, _push),
+    b"LPOP": (list, _pop),
+    b"RPOP": (list, _pop),
+    b"LSET": (list, _lset),
+    b"LINSERT": (list, _linsert),
+    b"LREM": (list, _lrem),
+    b"LTRIM": (list, _ltrim),
 }
 
 # -- inventing commands -----------------------------------------------------------------------
@@ -179,7 +240,7 @@ class Inventor:
 
     def __init__(self, rng: random.Random, prefix: bytes) -> None:
         self._rng = rng
-        self.names = [b"%s:%d" % (prefix, number) for number in range(6)]
+        self.names = [b"%s:%d" % (prefix, number) for number in range(8)]
         self.counter = b"%s:counter" % prefix
 
     def element(self) -> bytes:
@@ -190,32 +251,39 @@ class Inventor:
         name, other = rng.choice(self.names), rng.choice(self.names)
         if rng.random() < 0.1:
             return [b"INCR", self.counter]
-        kept = keys.get((db, name))
-        is_free_or_list = (db, other) not in keys or isinstance(keys[db, other][0], list)
-        choices: list[Argv] = [
-            [b"SET", name, self.element()],
-            [b"DEL", name],
-        ]
-        if kept is None or isinstance(kept[0], list):
-            push = rng.choice([b"LPUSH", b"RPUSH"])
-            choices += [[push, name, *(self.element() for _ in range(rng.randint(1, 12)))]] * 3
-        if kept is not None:
+        push = [rng.choice([b"LPUSH", b"RPUSH"]), name]
+        push += [self.element() for _ in range(rng.randint(1, 12))]
+        if (db, name) not in keys:
+            string = [b"SET", name, self.element()]
+            return rng.choice([string, push, *types.first_commands(rng, name, self.element)])
+        value, _ = keys[db, name]
+        choices: list[Argv] = types.next_commands(rng, name, value, self.element)
+        if isinstance(value, bytes) and not types.is_sketch(value):
             choices += [
-                [b"RENAME", name, other],
-                [b"PEXPIREAT", name, b"%d" % (FAR_AWAY_MS + rng.randrange(10**6))],
-                [b"PERSIST", name],
+                [b"APPEND", name, self.element()],
+                [b"SET", name, self.element(), b"KEEPTTL"],
+                [b"BITOP", b"NOT", other, name],
             ]
-            if name != other:
-                choices += [[b"COPY", name, other, b"REPLACE"]]
-            if isinstance(kept[0], bytes):
-                choices += [[b"APPEND", name, self.element()]] * 2
-                choices += [[b"SET", name, self.element(), b"KEEPTTL"]]
-            else:
-                choices += self._list_commands(name, kept[0])
-                if is_free_or_list:
-                    ends = [rng.choice([b"LEFT", b"RIGHT"]) for _ in range(2)]
-                    choices += [[b"LMOVE", name, other, *ends]] * 2
-        return rng.choice(choices)
+        elif isinstance(value, list):
+            choices += [push, push, *self._list_commands(name, value)]
+            if isinstance(keys.get((db, other), (value,))[0], list):
+                ends = [rng.choice([b"LEFT", b"RIGHT"]) for _ in range(2)]
+                choices += [[b"LMOVE", name, other, *ends]] * 2
+        elif isinstance(value, Members):
+            choices += [[b"SUNIONSTORE", other, name]]
+        elif isinstance(value, Scores):
+            choices += [[b"ZRANGESTORE", other, name, b"0", b"1"]]
+        return rng.choice(choices * 2 + self._key_commands(name, other))
+
+    def _key_commands(self, name: bytes, other: bytes) -> list[Argv]:
+        at_ms = b"%d" % (FAR_AWAY_MS + self._rng.randrange(10**6))
+        argvs = [
+            [b"DEL", name],
+            [b"RENAME", name, other],
+            [b"PEXPIREAT", name, at_ms],
+            [b"PERSIST", name],
+        ]
+        return argvs if name == other else [*argvs, [b"COPY", name, other, b"REPLACE"]]
 
     def _list_commands(self, name: bytes, elements: list[bytes]) -> list[Argv]:
         rng = self._rng
@@ -229,3 +297,53 @@ class Inventor:
             [b"LSET", name, b"%d" % rng.randrange(len(elements)), self.element()],
             [b"LINSERT", name, side, rng.choice(elements), self.element()],
         ]
+
+
+# -- asking a server --------------------------------------------------------------------------
+
+
+def reading(name: bytes) -> Generator[Argv, Reply, tuple[Value, int] | None]:
+    """What a server has of a key: yields commands, is sent their replies, returns it."""
+    kind = yield [b"TYPE", name]
+    if kind == b"none":
+        return None
+    expiry = yield [b"PEXPIRETIME", name]
+    value: Value
+    if kind == b"string":
+        value = yield [b"GET", name]
+    elif kind == b"list":
+        value = yield [b"LRANGE", name, b"0", b"-1"]
+        assert len(value) == (yield [b"LLEN", name])
+    elif kind == b"hash":
+        fields = dict(pairs((yield [b"HGETALL", name])))
+        times = yield [b"HPEXPIRETIME", name, b"FIELDS", b"%d" % len(fields), *fields]
+        value = Hash(zip(fields, zip(fields.values(), times, strict=True), strict=True))
+        assert len(value) == (yield [b"HLEN", name])
+    elif kind == b"set":
+        value = Members((yield [b"SMEMBERS", name]))
+        assert len(value) == (yield [b"SCARD", name])
+    elif kind == b"zset":
+        scored = pairs((yield [b"ZRANGE", name, b"0", b"-1", b"WITHSCORES"]))
+        value = Scores((member, float(score)) for member, score in scored)
+        assert len(value) == (yield [b"ZCARD", name])
+    else:
+        value = yield from _reading_stream(name)
+    return value, expiry
+
+
+def _reading_stream(name: bytes) -> Generator[Argv, Reply, Stream]:
+    about = dict(pairs((yield [b"XINFO", b"STREAM", name])))
+    entries = dict((yield [b"XRANGE", name, b"-", b"+"]))
+    assert len(entries) == about[b"length"] == (yield [b"XLEN", name])
+    groups: dict[bytes, Group] = {}
+    for row in (yield [b"XINFO", b"GROUPS", name]):
+        group = dict(pairs(row))
+        consumers = yield [b"XINFO", b"CONSUMERS", name, group[b"name"]]
+        pending = yield [b"XPENDING", name, group[b"name"], b"-", b"+", b"100"]
+        groups[group[b"name"]] = Group(
+            group[b"last-delivered-id"],
+            {entry_id: (consumer, count) for entry_id, consumer, _, count in pending},
+            {consumer[1] for consumer in consumers},
+        )
+        assert len(pending) == group[b"pending"]
+    return Stream(entries, about[b"last-generated-id"], about[b"entries-added"], groups)

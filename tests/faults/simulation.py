@@ -19,12 +19,11 @@ from holdfast.server.config import Config
 from holdfast.server.cron import Cron
 from holdfast.server.engine import Engine
 from holdfast.server.session import Session
-from holdfast.store.lists import List
 from holdfast.store.store import FileStore
-from holdfast.store.types import Collection
 from tests.faults.clients import Writer
 from tests.faults.disk import Disk
-from tests.faults.ledger import Argv, Keys
+from tests.faults.ledger import Keys, reading
+from tests.faults.ledger_types import Argv
 
 
 class Loop:
@@ -87,6 +86,12 @@ class Client:
 
     def send(self, *argvs: Argv) -> None:
         self._engine.receive(self.session, list(argvs))
+
+    def call(self, argv: Argv) -> Any:
+        """Where nothing else goes on: the turn ends with it."""
+        self.send(argv)
+        self._engine.turn.end()
+        return self.replies.pop()
 
 
 class Simulation:
@@ -182,17 +187,18 @@ class SimulatedWriter(Writer):
     def find(self, store: FileStore) -> Keys:
         """What a store has of this writer's keys."""
         found: Keys = {}
+        engine = Engine(store, Config({"appendfsync": "no"}), ManualClock())
+        engine.turn.start(cast(Any, Loop()))
+        client = Client(engine)
         for db in self.databases:
-            database = store.keyspace.databases[db]
+            client.call([b"SELECT", b"%d" % db])
             for name in (*self._inventor.names, self._inventor.counter):
-                key = database.find(name)
-                if key is not None:
-                    value = key.value if isinstance(key.value, bytes) else _elements(key.value)
-                    expiry = -1 if key.expires_at_ms is None else key.expires_at_ms
-                    found[db, name] = (value, expiry)
+                asking = reading(name)
+                try:
+                    argv = next(asking)
+                    while True:
+                        argv = asking.send(client.call(argv))
+                except StopIteration as end:
+                    if end.value is not None:
+                        found[db, name] = end.value
         return found
-
-
-def _elements(value: Collection) -> list[bytes]:
-    assert isinstance(value, List)
-    return list(value)

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.store.check import check_file
-from tests.faults.clients import Link, Queue, Task, Writer
+from tests.faults.clients import Link, Task, Writer
+from tests.faults.queues import Queue, StreamQueue
 from tests.harness import HoldfastServer, wait_until
 from tests.store.consistency import check_rows
 
@@ -53,6 +54,7 @@ class Crashes:
         self._server = CrashingServer(folder)
         self._writers = [Writer(rng, number) for number in range(4)]
         self._queue = Queue(rng)
+        self._stream = StreamQueue(rng)
         self._is_clean_end = False
 
     def cycle(self) -> None:
@@ -76,13 +78,15 @@ class Crashes:
         for writer in self._writers:
             await writer.verify(link)
         await self._queue.verify(link)
+        await self._stream.verify(link)
         link.close()
 
     async def _work(self) -> None:
         """Everybody writes until the server is gone."""
-        queue = self._queue
+        queue, stream = self._queue, self._stream
         tasks: list[Task] = [writer.write for writer in self._writers]
         tasks += [queue.push, queue.pop, queue.pop, queue.pop, queue.move]
+        tasks += [stream.add, stream.reader(b"one").read, stream.reader(b"two").read]
         links = [await Link.connect(self._server.port) for _ in tasks]
         replies_left = self._rng.choice([1, 10, 100, 300, 1000])
         replies_left += self._rng.randrange(replies_left)

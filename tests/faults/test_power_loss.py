@@ -12,6 +12,7 @@ import pytest
 from holdfast.server import turn
 from holdfast.store import chunks, fold, journal
 from holdfast.store.store import FileStore
+from tests.faults.clients import difference
 from tests.faults.disk import Disk
 from tests.faults.simulation import Client, SimulatedWriter, Simulation
 from tests.store.consistency import check_counts, check_rows, check_settled
@@ -95,7 +96,7 @@ class PowerCuts:
         for writer, (acknowledged, states) in zip(self._writers, self._possible, strict=True):
             found = writer.find(opened)
             if self._appendfsync == "always":
-                assert found in states[acknowledged:], "an acknowledged write is gone"
+                assert found in states[acknowledged:], difference(found, states[acknowledged:])
             else:
                 assert found in states, "half of something"
                 self.lost += found not in states[acknowledged:]

@@ -51,10 +51,24 @@ SETTLED = {
     "empty sorted sets": """
         SELECT * FROM redis_keys
         WHERE type = 'zset' AND id NOT IN (SELECT key_id FROM redis_zset_members)""",
-    "what hashes and sets left behind": """
+    "streams without a last id": """
+        SELECT * FROM redis_keys
+        WHERE type = 'stream' AND id NOT IN (SELECT key_id FROM redis_stream_meta)""",
+    "consumers and pending entries of no group": """
+        SELECT key_id, group_name FROM
+          (SELECT key_id, group_name FROM redis_stream_consumers
+           UNION SELECT key_id, group_name FROM redis_stream_pending)
+        WHERE (key_id, group_name) NOT IN (SELECT key_id, name FROM redis_stream_groups)""",
+    "pending entries of no consumer": """
+        SELECT key_id FROM redis_stream_pending WHERE (key_id, group_name, consumer)
+          NOT IN (SELECT key_id, group_name, name FROM redis_stream_consumers)""",
+    "what hashes, sets and streams left behind": """
         SELECT key_id FROM
           (SELECT key_id FROM redis_hash_fields UNION SELECT key_id FROM redis_set_members
-           UNION SELECT key_id FROM redis_zset_members)
+           UNION SELECT key_id FROM redis_zset_members UNION SELECT key_id FROM redis_stream_meta
+           UNION SELECT key_id FROM redis_stream_entries
+           UNION SELECT key_id FROM redis_stream_groups
+           UNION SELECT key_id FROM redis_stream_consumers)
         WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
     "what lists left behind": """
         SELECT * FROM redis_list_meta WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
