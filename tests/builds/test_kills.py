@@ -13,7 +13,8 @@ import pytest
 
 import holdfast
 from holdfast.builds import Build, BuildQueue, State
-from tests.harness import HoldfastServer, free_port
+from tests.harness import HoldfastServer
+from tests.harness.cluster import free_port_below
 
 WORKERS = 4
 PROGRAM = str(Path(__file__).with_name("worker_process.py"))
@@ -116,7 +117,8 @@ async def verify(queue: BuildQueue, todo: list[Build], effects: str) -> None:
 
 
 def run(rng: random.Random, folder: Path, kills: int) -> None:
-    server = HoldfastServer(folder / "server", "--port", str(free_port()))
+    # Not a port that somebody is given while the server is away.
+    server = HoldfastServer(folder / "server", "--port", str(free_port_below(20_000)))
     with server:
         asyncio.run(survive(rng, server, folder, kills))
 

@@ -11,6 +11,7 @@ from holdfast.builds import Build, BuildFailed, BuildQueue, BuildRecord, Run, St
 from holdfast.clock import ManualClock
 from tests.builds.conftest import all_ended
 from tests.client.fakes import until
+from tests.harness.cluster import free_port_below
 
 Play = Callable[[Callable[[BuildQueue], Awaitable[None]]], None]
 
@@ -304,7 +305,8 @@ def test_a_worker_learns_with_its_next_sign_of_life_that_a_build_is_lost() -> No
 
 def test_a_worker_survives_a_server_that_goes_away(start_server: Any) -> None:
     async def scenario() -> None:
-        server = start_server()
+        # Not a port that somebody is given while the server is away.
+        server = start_server("--port", str(free_port_below(20_000)))
         url = f"redis://127.0.0.1:{server.port}"
         ran: list[int] = []
 
@@ -319,7 +321,6 @@ def test_a_worker_survives_a_server_that_goes_away(start_server: Any) -> None:
             await queue.enqueue(Build(2, "a"))
             async with Worker(queue, handler):
                 await until(lambda: ran == [1])
-                server.args = ("--port", str(server.port))
                 await asyncio.to_thread(server.start)
                 await until(lambda: 2 in ran)
                 await until_ended(queue)
