@@ -212,3 +212,39 @@ def test_a_file_has_one_lock_whatever_it_is_called(tmp_path: Path) -> None:
     assert check_file(tmp_path / "link.db") == []
     assert (tmp_path / "link.db").is_symlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link.db", "real.db"]
+
+
+# -- staying in its place -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["removed", "replaced"])
+def test_a_file_that_is_taken_away_is_missed(
+    tmp_path: Path, suffix: str, is_replaced: bool
+) -> None:
+    store = FileStore(tmp_path / "x.db")
+    store.check_in_place()
+    taken = tmp_path / f"x.db{suffix}"
+    taken.rename(tmp_path / "elsewhere")
+    if is_replaced:
+        taken.write_bytes(b"")
+    with pytest.raises(StorageError, match=f"{taken.name} was removed or replaced"):
+        store.check_in_place()
+    store.abandon()
+
+
+def test_a_huge_batch_leaves_no_huge_wal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "KEPT_WAL_BYTES", 100_000)
+    store = FileStore(tmp_path / "x.db")
+    wal = tmp_path / "x.db-wal"
+    database = store.keyspace.databases[0]
+    database.set_string(b"huge", bytes(1_000_000))
+    store.commit()
+    store.fold()
+    assert wal.stat().st_size > 1_000_000
+    store.checkpoint()
+    for number in range(2):
+        database.set_string(b"small", b"%d" % number)
+        store.commit()
+    assert wal.stat().st_size <= 100_000
+    store.close()

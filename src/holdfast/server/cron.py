@@ -61,6 +61,7 @@ class Cron:
         if once_a_second:
             for session in list(engine.sessions.values()):
                 session.look_after()
+            self._check_place()
         if engine.turn.is_dead:
             return
         if engine.failure is None:
@@ -74,6 +75,12 @@ class Cron:
                 engine.turn.sync_beside()
             if engine.failure is not None and engine.store.probe():
                 engine.storage_recovered()
+
+    def _check_place(self) -> None:
+        try:
+            self._engine.store.check_in_place()
+        except StorageError as error:
+            self._engine.turn.fail(error, is_fatal=True)
 
     def _expire(self) -> None:
         """A slice of what is due; if there is more, the next one soon."""

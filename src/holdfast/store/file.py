@@ -19,6 +19,8 @@ SCHEMA_VERSION = 1
 # What turns a file of version n into n + 1, by n. Runs in one transaction.
 MIGRATIONS: dict[int, str] = {}
 
+KEPT_WAL_BYTES = 64 << 20
+
 # "Hold" in ASCII: tells `file` and us whose database this is.
 APPLICATION_ID = 0x486F6C64
 
@@ -41,23 +43,51 @@ class FileLock:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 holder = os.read(self._fd, 32).decode("ascii", "replace").strip()
                 os.close(self._fd)
                 by = f" by process {holder}" if holder else ""
                 raise StoreInUseError(f"{database} is already open{by}") from None
+            except OSError:
+                os.close(self._fd)
+                raise
             try:
                 if os.stat(self._path).st_ino == os.fstat(self._fd).st_ino:
                     break
             except FileNotFoundError:
                 pass
             os.close(self._fd)  # the holder before us removed the file after we opened it
-        os.ftruncate(self._fd, 0)
-        os.write(self._fd, b"%d\n" % os.getpid())
+        try:
+            os.ftruncate(self._fd, 0)
+            os.write(self._fd, b"%d\n" % os.getpid())
+        except OSError:
+            self.release()
+            raise
 
     def release(self) -> None:
         self._path.unlink(missing_ok=True)
         os.close(self._fd)
+
+
+class Place:
+    """Files that must stay where they are: what is written to one that was removed is lost."""
+
+    def __init__(self, *paths: Path) -> None:
+        self._identities = {path: _identity(path) for path in paths}
+
+    def check(self) -> None:
+        """Raises StorageError."""
+        for path, identity in self._identities.items():
+            if _identity(path) != identity:
+                raise StorageError(f"{path} was removed or replaced while it was in use")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def look(path: Path, newest: int = SCHEMA_VERSION) -> None:
@@ -126,7 +156,13 @@ def _set_up(connection: apsw.Connection) -> None:
         _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
     # NORMAL: a commit writes to the WAL without waiting for the disk; the flusher does that.
     # No automatic checkpoints: one of those inside a commit stalls the loop for 10-20 ms.
-    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0"):
+    # A huge batch makes a huge WAL; once it is in the file, it need not stay so.
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = NORMAL",
+        "wal_autocheckpoint = 0",
+        f"journal_size_limit = {KEPT_WAL_BYTES}",
+    ):
         _run(connection, f"PRAGMA {pragma}")
 
 

@@ -6,7 +6,7 @@ import apsw
 
 from holdfast.errors import StorageError
 from holdfast.store.eviction import Eviction
-from holdfast.store.file import FileLock, open_database, real
+from holdfast.store.file import FileLock, Place, open_database, real
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Checkpointer, Journal
 from holdfast.store.keyspace import Keyspace
@@ -67,6 +67,8 @@ class MemoryStore:
     def probe(self) -> bool:
         return True
 
+    def check_in_place(self) -> None: ...
+
     def close(self) -> None: ...
 
     def abandon(self) -> None: ...
@@ -106,6 +108,7 @@ class FileStore:
         self.folding = Fold(self._connection, self.journal, self.keyspace)
         self._eviction = Eviction(self.keyspace, self.folding)
         self._checkpointer = Checkpointer(self.path, self._vfs)
+        self._place = Place(self.path, self.path.with_name(f"{self.path.name}-wal"))
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
 
     def commit(self) -> int:
@@ -201,6 +204,10 @@ class FileStore:
     def probe(self) -> bool:
         """Whether the file can be written again after a failure."""
         return self.journal.probe()
+
+    def check_in_place(self) -> None:
+        """Raises StorageError when somebody took the file away: nothing would last any more."""
+        self._place.check()
 
     def close(self) -> None:
         """Leave a file that is complete without its journal. Anything uncommitted is committed.
