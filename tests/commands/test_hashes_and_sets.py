@@ -98,3 +98,16 @@ def test_a_scan_in_parts(peer: Peer, command: tuple[str, str]) -> None:
         seen = seen[::2]
     assert len(seen) == len(set(seen)) == (101 if command[1] == "s" else 1000)
     assert calls == -(-len(seen) // 10)
+
+
+def test_a_scan_of_names_alone(peer: Peer) -> None:
+    """As in Redis 7.4."""
+    with_values = peer.command("HSCAN", "h", 0, "COUNT", 50).split(b"\r\n")
+    names = peer.command("HSCAN", "h", 0, "NOVALUES", "COUNT", 50).split(b"\r\n")
+    assert names[:3] == with_values[:3]
+    assert names[5:-1:2] == with_values[5:-1:4]
+    assert peer.command("HSCAN", "h", 0, "NOVALUES", "MATCH", "17", "COUNT", 1000).endswith(
+        b"*1\r\n$2\r\n17\r\n"
+    )
+    for command in (("SSCAN", "s", 0), ("SCAN", 0)):
+        assert peer.command(*command, "NOVALUES") == b"-ERR syntax error\r\n"

@@ -99,7 +99,7 @@ def test_commands_large_and_small(tmp_path: Path, certificates: Certificates) ->
             client.send_command("INCR", "n")
         assert client.read_replies(100)[-1] == b":100\r\n"
         assert b"addr=127.0.0.1:" in client.command("CLIENT", "INFO")
-        assert client.command("CONFIG", "SET", "tls-protocols", "TLSv1").startswith(b"-ERR")
+        assert client.command("CONFIG", "SET", "tls-ca-cert-file", "x").startswith(b"-ERR")
         assert client.command("QUIT") == b"+OK\r\n"
         assert client.read_until_closed() == b""
         assert server.terminate() == 0
@@ -155,6 +155,81 @@ def test_protocols_and_ciphers(tmp_path: Path, certificates: Certificates) -> No
             assert client.command("PING") == b"+PONG\r\n"
         with pytest.raises(ssl.SSLError):
             certificates.connect(server.port, minimum_version=ssl.TLSVersion.TLSv1_3)
+
+
+def serial_number(certificates: Certificates, port: int) -> str:
+    with certificates.connect(port) as client:
+        assert client.command("PING") == b"+PONG\r\n"
+        assert isinstance(client._sock, ssl.SSLSocket)
+        certificate = client._sock.getpeercert()
+        assert certificate is not None
+        return str(certificate["serialNumber"])
+
+
+def test_a_renewed_certificate_is_shown_without_a_restart(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    for name in ("crt", "key"):
+        shutil.copy(certificates.path(f"server.{name}"), tmp_path / f"live.{name}")
+    live = {f"tls_{what}_file": str(tmp_path / f"live.{end}") for what, end in FILES.items()}
+    with (
+        serve(tmp_path, *certificates.options(tls_auth_clients="no", **live)) as server,
+        certificates.connect(server.port) as client,
+    ):
+        first = serial_number(certificates, server.port)
+        for name in ("crt", "key"):  # certbot puts the new ones where the old ones were
+            shutil.copy(certificates.path(f"client.{name}"), tmp_path / f"live.{name}")
+        assert serial_number(certificates, server.port) == first
+        assert client.command("CONFIG", "SET", "tls-cert-file", live["tls_cert_file"]) == b"+OK\r\n"
+        second = serial_number(certificates, server.port)
+        assert second != first
+        # One that does not fit its key changes nothing.
+        wrong = certificates.path("server.crt")
+        assert client.command("CONFIG", "SET", "tls-cert-file", wrong).startswith(
+            b"-ERR CONFIG SET"
+        )
+        assert serial_number(certificates, server.port) == second
+        both = ["tls-cert-file", wrong, "tls-key-file", certificates.path("server.key")]
+        assert client.command("CONFIG", "SET", *both) == b"+OK\r\n"
+        assert serial_number(certificates, server.port) == first
+        assert client.command("PING") == b"+PONG\r\n"  # who was there before goes on
+
+
+FILES = {"cert": "crt", "key": "key"}
+
+
+def test_other_settings_hold_for_who_comes_next(tmp_path: Path, certificates: Certificates) -> None:
+    with (
+        serve(tmp_path, *certificates.options(tls_auth_clients="optional")) as server,
+        certificates.connect(server.port) as client,
+    ):
+        assert client.command("CONFIG", "SET", "tls-protocols", "TLSv1.2") == b"+OK\r\n"
+        with pytest.raises(ssl.SSLError):
+            certificates.connect(server.port, minimum_version=ssl.TLSVersion.TLSv1_3)
+        assert client.command("CONFIG", "SET", "tls-protocols", "TLSv1.2 TLSv1.3") == b"+OK\r\n"
+        with certificates.connect(server.port, minimum_version=ssl.TLSVersion.TLSv1_3) as newer:
+            assert newer.command("PING") == b"+PONG\r\n"
+        assert client.command("CONFIG", "SET", "tls-auth-clients", "yes") == b"+OK\r\n"
+        with certificates.connect(server.port) as stranger:
+            assert is_refused(stranger)
+        assert client.command("CONFIG", "SET", "tls-ciphers", "nope").startswith(b"-ERR")
+        with certificates.connect(server.port, "client") as known:
+            assert known.command("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize(("authorities", "can_ask"), [("", False), ("ca.crt", True)])
+def test_certificates_can_be_asked_for_later_if_it_is_known_from_whom(
+    tmp_path: Path, certificates: Certificates, authorities: str, can_ask: bool
+) -> None:
+    file = certificates.path(authorities) if authorities else ""
+    options = certificates.options(tls_auth_clients="no", tls_ca_cert_file=file)
+    with serve(tmp_path, *options) as server, certificates.connect(server.port) as client:
+        answer = client.command("CONFIG", "SET", "tls-auth-clients", "yes")
+        assert (answer == b"+OK\r\n") is can_ask
+        with certificates.connect(server.port) as stranger:
+            assert is_refused(stranger) if can_ask else stranger.command("PING") == b"+PONG\r\n"
+        with certificates.connect(server.port, "client") as known:
+            assert known.command("PING") == b"+PONG\r\n"
 
 
 def test_acls_hold_there_too(tmp_path: Path, certificates: Certificates) -> None:

@@ -141,11 +141,14 @@ class ScanOptions(NamedTuple):
 
     limit: int
     matches: Matcher | None
-    type_name: str | None
+    type_name: str | None = None
+    no_values: bool = False
 
     @classmethod
-    def parse(cls, argv: list[bytes], start: int, *, takes_type: bool = False) -> "ScanOptions":
-        count, matches, type_name = 10, None, None
+    def parse(
+        cls, argv: list[bytes], start: int, *, takes_type: bool = False, is_hscan: bool = False
+    ) -> "ScanOptions":
+        count, matches, type_name, no_values = 10, None, None, False
         options = Options(argv, start)
         while options:
             word = options.word()
@@ -157,6 +160,8 @@ class ScanOptions(NamedTuple):
                 matches = parse_pattern(options.value())
             elif word == b"TYPE" and takes_type:
                 type_name = options.value().decode("latin-1").lower()
+            elif word == b"NOVALUES" and is_hscan:
+                no_values = True
             else:
                 raise SYNTAX
-        return cls(count, matches, type_name)
+        return cls(count, matches, type_name, no_values)

@@ -233,19 +233,21 @@ def hstrlen(c: Context, argv: list[bytes]) -> Reply:
 def hscan(c: Context, argv: list[bytes]) -> Reply:
     """Some fields with their values, and the cursor with which to ask for more, until it is 0.
 
-    HSCAN key cursor [MATCH pattern] [COUNT count]
+    HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
     """
     cursor = parse_cursor(argv[2])
     value = c.db.read_as(argv[1], Hash)
     if value is None:
         return [b"0", ()]
-    limit, matches, _ = ScanOptions.parse(argv, 3)
+    options = ScanOptions.parse(argv, 3, is_hscan=True)
     names: Iterable[bytes]
     if is_listpack(value, c.limits):
         cursor, names = 0, value.names
     else:
-        cursor, names = value.scan(cursor, limit)
-    return [b"%d" % cursor, _flat(value, names if matches is None else filter(matches, names))]
+        cursor, names = value.scan(cursor, options.limit)
+    if options.matches is not None:
+        names = filter(options.matches, names)
+    return [b"%d" % cursor, tuple(names) if options.no_values else _flat(value, names)]
 
 
 @hash_command("hrandfield", -2, "readonly", one("RO access"), since="6.2.0", tips=RANDOM)

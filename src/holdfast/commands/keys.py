@@ -106,7 +106,7 @@ def scan(c: Context, argv: list[bytes]) -> Reply:
     SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
     """
     cursor = parse_cursor(argv[1])
-    count, matches, type_name = ScanOptions.parse(argv, 2, takes_type=True)
+    count, matches, type_name, _ = ScanOptions.parse(argv, 2, takes_type=True)
     cursor, found = c.keyspace.scan(c.db.space, cursor, count)
     return [
         b"%d" % cursor,

@@ -211,7 +211,7 @@ def sscan(c: Context, argv: list[bytes]) -> Reply:
     value = c.db.read_as(argv[1], Set)
     if value is None:
         return [b"0", ()]
-    limit, matches, _ = ScanOptions.parse(argv, 3)
+    limit, matches, *_ = ScanOptions.parse(argv, 3)
     members: Iterable[bytes]
     if is_intset(value, c.limits):
         cursor, members = 0, _members(c, value)

@@ -174,7 +174,11 @@ class Config:
 
     def _apply(self, values: Mapping[Param, Any], asked_as: Mapping[Param, str]) -> None:
         before = {param: self._value(param) for param in values}
-        changed = [param for param, value in values.items() if value != before[param]]
+        changed = [
+            param
+            for param, value in values.items()
+            if value != before[param] or Use.NAMES_FILE in param.use
+        ]
         for param in changed:
             self._store(param, values[param])
         for param in changed:

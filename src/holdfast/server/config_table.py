@@ -44,6 +44,7 @@ class Use(enum.Flag):
     HIDDEN = enum.auto()  # CONFIG GET shows it only by its full name
     PROTECTED = enum.auto()  # CONFIG SET needs enable-protected-configs
     FILE = enum.auto()  # a directive of files and command lines, unknown to CONFIG
+    NAMES_FILE = enum.auto()  # to set what it is already means that the file is another
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,12 +215,12 @@ TABLE: tuple[Param, ...] = (
     Param("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9"),
     # TLS.
     Param("tls-port", _PORT, "0"),
-    Param("tls-cert-file", _TEXT, ""),
-    Param("tls-key-file", _TEXT, ""),
+    Param("tls-cert-file", _TEXT, "", Use.NAMES_FILE),
+    Param("tls-key-file", _TEXT, "", Use.NAMES_FILE),
     Param("tls-key-file-pass", _TEXT, ""),
-    Param("tls-ca-cert-file", _TEXT, ""),
-    Param("tls-ca-cert-dir", _TEXT, ""),
-    Param("tls-dh-params-file", _TEXT, ""),
+    Param("tls-ca-cert-file", _TEXT, "", Use.NAMES_FILE),
+    Param("tls-ca-cert-dir", _TEXT, "", Use.NAMES_FILE),
+    Param("tls-dh-params-file", _TEXT, "", Use.NAMES_FILE),
     Param("tls-auth-clients", Enum("no yes optional"), "yes"),
     Param("tls-protocols", _TEXT, ""),
     Param("tls-ciphers", _TEXT, ""),

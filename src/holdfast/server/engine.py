@@ -5,6 +5,7 @@ No sockets and no event loop: connections and embedded databases feed it, `Turn`
 
 import logging
 import random
+import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -116,6 +117,7 @@ class Engine:
         self.slowlog = SlowLog(self.config.slowlog_max_len)
         self.fast_ns = self.slowlog_ns = 0  # see settings.py
         self.spikes = Spikes()
+        self.tls: ssl.SSLContext | None = None  # of the listener, if there is one
         self.deletion: Deletion | None = None  # what keeps memory below maxmemory, likewise
         self.is_out_of_memory = False  # was, before the command that runs
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE

@@ -89,6 +89,7 @@ class Server:
         engine = Engine(store, config)
         engine.on_fatal = self._give_up
         engine.on_shutdown = self.stop
+        engine.tls = tls
         engine.meter.tcp_port = listener.port_of(sockets)
         engine.turn.start(loop)
         cron = Cron(engine)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import ConfigError
 from holdfast.server.latency import FAST_NS
+from holdfast.server.tls import renew
 from holdfast.store.eviction import Deletion
 from holdfast.store.frequencies import Frequencies
 
@@ -23,10 +24,11 @@ LOG_LEVELS = {
 }
 
 TLS = (
-    *("tls-cert-file", "tls-key-file", "tls-key-file-pass", "tls-ca-cert-file", "tls-ca-cert-dir"),
+    *("tls-cert-file", "tls-key-file", "tls-key-file-pass"),
     *("tls-dh-params-file", "tls-auth-clients", "tls-protocols", "tls-ciphers"),
     *("tls-ciphersuites", "tls-prefer-server-ciphers"),
 )
+TLS_AUTHORITIES = ("tls-ca-cert-file", "tls-ca-cert-dir")
 
 
 def follow(engine: "Engine") -> None:
@@ -77,6 +79,12 @@ def follow(engine: "Engine") -> None:
         for session in list(engine.sessions.values()):
             session.limits_changed()
 
+    def tls() -> None:
+        if engine.tls is None:
+            _needs_a_restart()
+        else:
+            renew(engine.tls, config)
+
     def notify_keyspace_events() -> None:
         engine.notifications.publish(config.notify_keyspace_events)
 
@@ -102,7 +110,7 @@ def follow(engine: "Engine") -> None:
         "tls-port": _needs_a_restart,
     }
     if config.tls_port:
-        effects |= dict.fromkeys(TLS, _needs_a_restart)
+        effects |= dict.fromkeys(TLS, tls) | dict.fromkeys(TLS_AUTHORITIES, _needs_a_restart)
     for name, effect in effects.items():
         config.subscribe(name, effect)
     slowlog()

@@ -22,13 +22,28 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     if not config.tls_cert_file:
         raise ConfigError("tls-port needs a certificate: set tls-cert-file and tls-key-file")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _load_certificate(context, config)
-    context.verify_mode = CLIENTS[config.tls_auth_clients]
+    _set_up(context, config)
     if context.verify_mode != ssl.CERT_NONE:
         _load_authorities(context, config)
+    return context
+
+
+def renew(context: ssl.SSLContext, config: Config) -> None:
+    """CONFIG SET: whoever connects from now on meets what it says, a renewed certificate as well.
+    Raises ConfigError, and then nothing has changed. Authorities stay: none can be taken away."""
+    if tls_context(config) is not None:
+        _set_up(context, config)
+        if context.verify_mode != ssl.CERT_NONE and not context.cert_store_stats()["x509_ca"]:
+            _load_authorities(context, config)
+
+
+def _set_up(context: ssl.SSLContext, config: Config) -> None:
+    """All but the authorities. Can be done again."""
+    _load_certificate(context, config)
+    context.verify_mode = CLIENTS[config.tls_auth_clients]
     _set_protocols(context, config.tls_protocols)
-    if config.tls_ciphers:
-        _try(f"tls-ciphers {config.tls_ciphers}", lambda: context.set_ciphers(config.tls_ciphers))
+    ciphers = config.tls_ciphers or "DEFAULT"
+    _try(f"tls-ciphers {ciphers}", lambda: context.set_ciphers(ciphers))
     if config.tls_ciphersuites:
         raise ConfigError("tls-ciphersuites cannot be chosen here: leave it out")
     context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -37,7 +52,6 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     if config.tls_dh_params_file:
         path = config.path(config.tls_dh_params_file)
         _try(f"tls-dh-params-file {path}", lambda: context.load_dh_params(path))
-    return context
 
 
 def _load_certificate(context: ssl.SSLContext, config: Config) -> None:
@@ -75,7 +89,9 @@ def _set_protocols(context: ssl.SSLContext, wanted: str) -> None:
     versions = [VERSIONS[name][0] for name in names]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     for name, (_, forbidden) in VERSIONS.items():
-        if name not in names:
+        if name in names:
+            context.options &= ~forbidden
+        else:
             context.options |= forbidden
 
 
