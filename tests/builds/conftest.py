@@ -1,14 +1,16 @@
 """A queue on each kind of server, with a clock that a test moves."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.builds import BuildQueue
-from tests.harness import HoldfastServer, RawClient, RedisServer
+from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.harness.cluster import Nodes, start_cluster
 
 NOON_MS = 1_700_049_600_000  # Wednesday, 15 November 2023, 12:00 UTC
 
@@ -57,6 +59,18 @@ def run_scenario(url: str, scenario: Scenario) -> None:
             await scenario(Bench(client))
 
     asyncio.run(main())
+
+
+@pytest.fixture(scope="session")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """A cluster that does not fall apart on a busy machine."""
+    with ExitStack() as stack:
+        nodes = start_cluster(stack, tmp_path_factory.mktemp("cluster"))
+        for server in nodes.servers:
+            assert nodes.ask(server, "CONFIG", "SET", "cluster-node-timeout", 60_000) == b"+OK\r\n"
+        for server in nodes.servers:
+            wait_until(lambda server=server: nodes.is_up(server, 3), "it is up")  # type: ignore[misc]
+        yield nodes
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
 """The queue and its workers on clients that others wrote, also on a cluster."""
 
 import asyncio
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
 
 from holdfast.builds import Build, BuildQueue, Run, State, Worker
 from tests.builds.conftest import all_ended
-from tests.harness.cluster import start_cluster
+from tests.harness.cluster import Nodes
 
 
 async def build_all(client: object, name: str) -> None:
@@ -42,11 +40,10 @@ def test_redis_py(url: str, decode: bool, protocol: int) -> None:
     asyncio.run(scenario())
 
 
-def test_redis_py_on_a_cluster(tmp_path: Path) -> None:
-    async def scenario(port: int) -> None:
-        async with RedisCluster(host="127.0.0.1", port=port) as client:
-            for name in ("one", "two", "three"):  # on different nodes
+def test_redis_py_on_a_cluster(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with RedisCluster(host="127.0.0.1", port=nodes.servers[0].port) as client:
+            for name in ("redis-py-0", "redis-py-1", "redis-py-2"):  # on different nodes
                 await build_all(client, name)
 
-    with ExitStack() as stack:
-        asyncio.run(scenario(start_cluster(stack, tmp_path).servers[0].port))
+    asyncio.run(scenario())

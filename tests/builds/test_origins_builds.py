@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,7 @@ from holdfast.client.lua import load, names
 from tests.builds.conftest import Bench, Play, all_ended
 from tests.builds.lua_alone import PURE
 from tests.client.fakes import until
-from tests.harness.cluster import start_cluster
+from tests.harness.cluster import Nodes
 
 
 async def state(queue: BuildQueue, build: int) -> State:
@@ -225,9 +223,9 @@ def test_12_a_worker_that_dies_while_stopping_blocks_nobody(play: Play) -> None:
     play(scenario)
 
 
-def test_13_it_runs_on_a_cluster(tmp_path: Path) -> None:
-    async def scenario(url: str) -> None:
-        async with holdfast.connect(url) as client:
+def test_13_it_runs_on_a_cluster(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
             for name in ("one", "two", "three", "four"):  # on different nodes
                 queue = BuildQueue(client, name)
                 ran: list[int] = []
@@ -244,5 +242,4 @@ def test_13_it_runs_on_a_cluster(tmp_path: Path) -> None:
                 for build in range(1, 7):
                     assert await queue.replay(build) == await queue.get(build)
 
-    with ExitStack() as stack:
-        asyncio.run(scenario(start_cluster(stack, tmp_path).url))
+    asyncio.run(scenario())
