@@ -132,11 +132,20 @@ async def eventually(look: Callable[[], Coroutine[Any, Any, bool]]) -> None:
         await asyncio.sleep(0.001)
 
 
+async def emptied(client: Any) -> None:
+    """Until nothing is left."""
+
+    async def look() -> bool:
+        return await keys_of(client) == set()
+
+    await eventually(look)
+
+
 async def waiting(semaphore: Semaphore, count: int = 1) -> None:
     """Until that many wait."""
 
     async def look() -> bool:
-        return (await semaphore.stats([semaphore.name]))[0].waiting == count
+        return sum(row.waiting for row in await semaphore.stats([semaphore.name])) == count
 
     await eventually(look)
 

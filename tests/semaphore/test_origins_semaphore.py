@@ -15,7 +15,7 @@ from holdfast.client.slots import slot_of
 from holdfast.semaphore import Acquisition, LeaseLostError, LimitMismatchError, Semaphore
 from holdfast.semaphore.names import Names
 from tests.harness import RedisServer
-from tests.semaphore.conftest import Place, World, keys_of, place_of, taken, waiting
+from tests.semaphore.conftest import Place, World, emptied, keys_of, place_of, taken, waiting
 
 # -- 1. Release wakes nobody: hand-over to one idle waiter takes 0.6 s ------------------------
 
@@ -32,7 +32,7 @@ def test_1_release_wakes_the_next_waiter_itself(any_place: Place, world: World) 
         second = await waiter
         assert second.fencing_token > first.fencing_token
         await semaphore.release(second)
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -121,7 +121,7 @@ def test_5_a_cancelled_release_releases_and_is_cancelled(any_place: Place, turns
             with pytest.raises(asyncio.CancelledError):
                 await releasing
         await taken(semaphore, 0)
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -218,7 +218,7 @@ def test_9_every_key_goes_away(any_place: Place) -> None:
             assert 0 < await commands.call("PTTL", key) <= 3_600_000, key
         await semaphore.release(first)
         await semaphore.release(await waiter)
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -278,7 +278,7 @@ def test_11_many_semaphores_work_on_all_nodes_of_a_cluster(
             await semaphore.release(await waiter)
 
         await asyncio.gather(*(compete(f"s{n}") for n in range(12)))
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     for kind in ("cluster", "redis-py-cluster"):
         place_of(request, kind).play(scenario)

@@ -13,7 +13,7 @@ from holdfast.client.errors import ClientError, ClosedError
 from holdfast.client.lua import load
 from holdfast.semaphore import LeaseLostError, Lock, Semaphore
 from tests.client.fakes import turns
-from tests.semaphore.conftest import KINDS, Place, World, eventually, keys_of, taken, waiting
+from tests.semaphore.conftest import KINDS, Place, World, emptied, eventually, taken, waiting
 
 
 def test_slots_are_taken_counted_and_given_back(any_place: Place) -> None:
@@ -31,7 +31,7 @@ def test_slots_are_taken_counted_and_given_back(any_place: Place) -> None:
         assert await semaphore.release(second.id)
         assert not await semaphore.release("nobody")
         assert not first.lost.is_set()
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -51,7 +51,7 @@ def test_with_and_as_and_inside_each_other(place: Place) -> None:
         with pytest.raises(RuntimeError, match="used once"):
             async with cm:
                 pass
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     place.play(scenario)
 
@@ -91,7 +91,7 @@ def test_many_tasks_share_the_slots(any_place: Place) -> None:
         await asyncio.gather(*(work() for _ in range(25)))
         assert most <= 4
         assert len(set(tokens)) == 75
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -151,11 +151,12 @@ def test_a_cancelled_acquire_leaves_no_trace(any_place: Place, free: int) -> Non
             if task.cancel():
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                assert (await semaphore.stats(["s"]))[0][1:3] == (1, 0)
+                await waiting(semaphore, 0)
+                await taken(semaphore, 1)
             else:
                 await semaphore.release(task.result())
         assert await semaphore.release(holder)
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -177,7 +178,7 @@ def test_a_waiter_that_is_cancelled_when_it_is_told_passes_the_slot_on(any_place
             if not cancelled.cancelled():
                 await semaphore.release(cancelled.result())
             await semaphore.release(await second)
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -189,9 +190,10 @@ def test_a_time_limit_for_the_wait(any_place: Place) -> None:
         with pytest.raises(TimeoutError, match=r"'s': no slot within 0\.02 s"):
             async with semaphore:
                 pass
-        assert (await semaphore.stats(["s"]))[0][1:3] == (1, 0)
+        await waiting(semaphore, 0)
+        await taken(semaphore, 1)
         await semaphore.release(holder)
-        async with semaphore:
+        async with Semaphore(client, "s", 1, max_acquire_time_s=60):
             pass
 
     any_place.play(scenario)
@@ -375,7 +377,7 @@ def test_resize_lets_waiters_in(any_place: Place) -> None:
         assert (await semaphore.stats(["s"]))[0][1:] == (2, 1, 1)
         for waiter in asyncio.as_completed(waiters):
             await other.release(await waiter)
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     any_place.play(scenario)
 
@@ -506,6 +508,6 @@ def test_bare_names_leave_no_trace_either(redis_place: Place) -> None:
         await asyncio.gather(waiter, return_exceptions=True)
         if not waiter.cancelled():
             await semaphore.release(waiter.result())
-        assert await keys_of(client) == set()
+        await emptied(client)
 
     redis_place.play(scenario)

@@ -1,6 +1,7 @@
 """Processes that contend for slots and write down what they hold, until they are killed."""
 
 import asyncio
+import math
 import os
 import random
 import time
@@ -30,9 +31,9 @@ async def contend(url: str, ledger: str, heartbeat_s: float, rng: random.Random)
                 line = f"start {token} {time.monotonic()} {sure_s} {os.getpid()}\n"
                 os.write(file, line.encode())
                 await asyncio.sleep(rng.random() * 0.02)
-                end_s = time.monotonic()
-                kept = await semaphore.release(acquisition)
-                os.write(file, f"end {token} {end_s} {int(kept)}\n".encode())
+                os.write(file, f"end {token} {time.monotonic()}\n".encode())
+                if await semaphore.release(acquisition):
+                    os.write(file, f"kept {token} {time.monotonic()}\n".encode())
 
         await asyncio.gather(hold(), hold())
 
@@ -45,8 +46,8 @@ class Hold:
     start_s: float
     sure_s: float  # until when the server cannot have given the slot to another
     pid: int
-    end_s: float | None = None
-    kept: bool = True
+    end_s: float = math.inf
+    kept: bool = False  # until the end
 
 
 def read_ledger(ledger: Path) -> list[Hold]:
@@ -57,23 +58,25 @@ def read_ledger(ledger: Path) -> list[Hold]:
         if kind == "start":
             assert token not in holds, "a token was given twice"
             holds[token] = Hold(token, float(at_s), float(more[0]), int(more[1]))
-        else:
+        elif kind == "end":
             holds[token].end_s = float(at_s)
-            holds[token].kept = more == ["1"]
+        else:
+            holds[token].kept = True
     return list(holds.values())
 
 
 def most_at_once(holds: list[Hold], killed_s: dict[int, float]) -> int:
     """How many held a slot at the same time, at most.
 
-    Who was told in the end that it held no more had been stopped for too long: it does not count.
+    Who was not told in the end that it held until then was killed, or had stood still for so long
+    that the server gave it up: that held as long as it could be sure of.
     """
     moments: list[tuple[float, int]] = []
     for hold in holds:
         end_s = hold.end_s
-        if end_s is None:
-            end_s = min(killed_s[hold.pid], hold.sure_s)
-        if hold.kept and end_s > hold.start_s:
+        if not hold.kept:
+            end_s = min(end_s, hold.sure_s, killed_s[hold.pid])
+        if end_s > hold.start_s:
             moments += [(hold.start_s, 1), (end_s, -1)]
     now = most = 0
     for _, change in sorted(moments):

@@ -7,7 +7,7 @@ reply raises ServerError, no reply ClientError (with `may_have_executed`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast.client.client import Client
@@ -27,6 +27,10 @@ class Commands(Protocol):
         TypeError and sends nothing. Clients of others may send a script twice when a connection
         breaks: scripts must bear that.
         """
+        ...
+
+    async def send(self, script: LuaScript, rest: Sequence[Value]) -> Any:
+        """The same with what `script.command(keys, args)` has made of them, once for many calls."""
         ...
 
     async def call(self, command: str, *args: Value) -> Any:
@@ -90,7 +94,9 @@ class Scripted(ABC):
     async def run(
         self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
     ) -> Any:
-        rest = script.command(keys, args)
+        return await self.send(script, script.command(keys, args))
+
+    async def send(self, script: LuaScript, rest: Sequence[Value]) -> Any:
         try:
             return await self.call("EVALSHA", script.sha, *rest)
         except ServerError as error:

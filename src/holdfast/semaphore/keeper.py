@@ -1,9 +1,10 @@
 """What one event loop does for one semaphore: its holders, its waiters, and their heartbeat.
 
-The server decides everything; this asks it. A waiter asks to enter, waits for a hint through the
-mailbox, and asks again, so a hint may be lost, late or wrong. Every fifth of the heartbeat
-interval (and every second while somebody waits) one call says that all holders and waiters of
-this loop live, lets others in where somebody died, and tells what became of each.
+The server decides everything; this asks it. A waiter asks to enter, waits for a message in the
+mailbox, and asks again unless the message says all and is beyond doubt (see `Waiter`), so it may
+be lost, late or wrong. Every fifth of the heartbeat interval (and every second while somebody
+waits) one call says that all holders and waiters of this loop live, lets others in where somebody
+died, and tells what became of each.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from typing import Any
 
 from holdfast.client.backends import Commands
 from holdfast.client.errors import ClientError, ClosedError, ServerError
-from holdfast.client.lua import LuaScript, load
+from holdfast.client.lua import LuaScript, Value, load
 from holdfast.client.waiting import sleep
 from holdfast.clock import Clock, Timer
 from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError
@@ -33,6 +34,7 @@ ENTER, LEAVE, TEND, RESIZE, STATE, CARD = (
 _POLL_S = 1.0  # for waiters: how long a lost hint, or a lost place, can go unnoticed
 _LISTEN_S = 5.0  # how long a mailbox is watched after the last waiter got in
 _CLEAN_UP_S = 0.25  # how long a cancelled caller is kept until its traces are gone
+_HERE = "\0id"
 _RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -50,6 +52,49 @@ class Settings:
     now: Callable[[], float] | None
     clock: Clock
 
+    def args_of(self, script: LuaScript, more: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that a script wants."""
+        values = {
+            "limit": self.limit,
+            "heartbeat_max_interval": self.heartbeat_s,
+            "ttl": "" if self.ttl_s is None else self.ttl_s,
+            "now": "" if self.now is None else self.now(),
+            "acquisition_notification_key_pattern": self.names.pattern,
+            **more,
+        }
+        return {name: values[name] for name in script.args}
+
+
+class Waiter:
+    """One that has asked to enter.
+
+    A message that it was let in is beyond doubt while the server still believes in it. It was let
+    in after the server last called it waiting, which it did no earlier than it was asked; that
+    this message is from after that, its token shows: it is larger than the last one then.
+    """
+
+    __slots__ = ("acquisition", "last_token", "renewed_s", "told")
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+        self.acquisition: Acquisition | None = None
+        self.still_waits(math.inf, 0)
+
+    def still_waits(self, last_token: float, asked_s: float) -> None:
+        self.last_token = last_token
+        self.renewed_s = asked_s
+
+    def believe(self, message: list[str], heartbeat_s: float, now_s: float) -> None:
+        """A message of id, token, slot number and the heartbeat interval of who sent it."""
+        try:
+            id, token, number = message[0], int(message[1]), int(message[2])
+            their_heartbeat_s = float(message[3])
+        except (IndexError, ValueError):
+            return  # it says less, or nothing that we know
+        is_new = token > self.last_token and now_s < self.renewed_s + heartbeat_s
+        if is_new and their_heartbeat_s >= heartbeat_s:
+            self.acquisition = Acquisition(id, number, token, renewed_s=self.renewed_s)
+
 
 class Keeper:
     def __init__(self, commands: Commands, settings: Settings) -> None:
@@ -57,14 +102,11 @@ class Keeper:
         self._settings = settings
         self._clock = settings.clock
         self._now_s = settings.clock.monotonic_s
-        self._keys = {
-            script: settings.names.of(script)
-            for script in (ENTER, LEAVE, TEND, RESIZE, STATE, CARD)
-        }
+        self._prepared: dict[tuple[LuaScript, int], tuple[tuple[Value, ...], ...]] = {}
         self._box = uuid.uuid4().hex
         self._ids = count(1)
         self._held: dict[str, Acquisition] = {}
-        self._waiting: dict[str, asyncio.Event] = {}
+        self._waiting: dict[str, Waiter] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._expiring: dict[str, Timer] = {}
@@ -77,17 +119,21 @@ class Keeper:
 
     async def run(self, script: LuaScript, keys: dict[str, str] | None = None, **args: Any) -> Any:
         """A script with those of the settings that it wants."""
+        return await self.commands.run(
+            script, keys or self._settings.names.of(script), self._settings.args_of(script, args)
+        )
+
+    async def _run_for(self, script: LuaScript, id: str) -> Any:
+        """One that wants an id and nothing else of its own: checked once, then only filled in."""
         settings = self._settings
-        values = {
-            "limit": settings.limit,
-            "heartbeat_max_interval": settings.heartbeat_s,
-            "ttl": "" if settings.ttl_s is None else settings.ttl_s,
-            "now": "" if settings.now is None else settings.now(),
-            "acquisition_notification_key_pattern": settings.names.pattern,
-            **args,
-        }
-        wanted = {name: values[name] for name in script.args}
-        return await self.commands.run(script, keys or self._keys[script], wanted)
+        key = (script, settings.limit)
+        if settings.now is not None or key not in self._prepared:
+            args = settings.args_of(script, {"acquisition_id": _HERE})
+            rest = script.command(settings.names.of(script), args)
+            at = rest.index(_HERE)
+            self._prepared[key] = (rest[:at], rest[at + 1 :])
+        before, after = self._prepared[key]
+        return await self.commands.send(script, (*before, id, *after))
 
     # -- in and out ---------------------------------------------------------------------------
 
@@ -96,7 +142,7 @@ class Keeper:
             id = f"{self._box}/{next(self._ids)}"
         else:
             id = uuid.uuid4().hex
-        self._waiting[id] = asyncio.Event()
+        self._waiting[id] = Waiter()
         try:
             acquisition = await self._enter(id)
         except LimitMismatchError:
@@ -110,14 +156,14 @@ class Keeper:
         return acquisition
 
     async def _enter(self, id: str) -> Acquisition:
-        told = self._waiting[id]
+        waiter = self._waiting[id]
         patient = self._settings.max_acquire_time_s is not None
         failures = 0
-        while True:
-            told.clear()
+        while waiter.acquisition is None:
+            waiter.told.clear()
             sent_s = self._now_s()
             try:
-                answer, number, *token = await self.run(ENTER, acquisition_id=id)
+                answer, number, *token = await self._run_for(ENTER, id)
             except (ClientError, ServerError) as error:
                 self._unreachable = True
                 if not (patient and is_passing(error)):
@@ -130,16 +176,18 @@ class Keeper:
                 return Acquisition(id, number, token[0], renewed_s=sent_s)
             if answer == -1:
                 raise LimitMismatchError(self._settings.name, self._settings.limit, number)
+            waiter.still_waits(token[0], sent_s)
             patient, failures = True, 0  # it has a place, which is worth waiting for the server
             self._listen(self._box if self._settings.shared_mailbox else id)
             self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
-            await told.wait()
+            await waiter.told.wait()
+        return waiter.acquisition
 
     async def release(self, id: str) -> bool:
         """Whether it was held until now."""
         self._let_go(id)
         try:
-            removed, _ = await self.run(LEAVE, acquisition_id=id)
+            removed, _ = await self._run_for(LEAVE, id)
         except asyncio.CancelledError:
             await self._clean_up(id)
             raise
@@ -160,7 +208,7 @@ class Keeper:
         failures = 0
         while True:
             try:
-                await self.run(LEAVE, acquisition_id=id)
+                await self._run_for(LEAVE, id)
                 if not self._settings.shared_mailbox:
                     await self.commands.call("DEL", self._settings.names.mailbox(id))
                 return
@@ -236,7 +284,7 @@ class Keeper:
         delay_s = min(beat_s, _POLL_S) if waiting else beat_s
         try:
             async with asyncio.timeout(patience_s):
-                due_ms, *states = await self.run(TEND, acquisition_ids=[*held, *waiting])
+                due_ms, token, *states = await self.run(TEND, acquisition_ids=[*held, *waiting])
         except ClosedError:
             self._give_up()
         except (ClientError, ServerError, TimeoutError) as error:
@@ -249,8 +297,12 @@ class Keeper:
                 else:
                     self._lose(acquisition)
             for id, state in zip(waiting, states[len(held) :], strict=True):
-                if state != 1 and (told := self._waiting.get(id)) is not None:
-                    told.set()
+                if (waiter := self._waiting.get(id)) is None:
+                    continue
+                if state == 1:
+                    waiter.still_waits(token, sent_s)
+                else:
+                    waiter.told.set()
             if waiting and due_ms >= 0:
                 delay_s = min(delay_s, due_ms / 1000 + 0.001)
         finally:
@@ -262,8 +314,8 @@ class Keeper:
         """The client is closed: holders are on their own, and waiters find out for themselves."""
         for acquisition in list(self._held.values()):
             self._lose(acquisition)
-        for told in self._waiting.values():
-            told.set()
+        for waiter in self._waiting.values():
+            waiter.told.set()
 
     # -- mailbox ------------------------------------------------------------------------------
 
@@ -288,14 +340,21 @@ class Keeper:
                     await self._pause(failures)
                     failures += 1
                 if popped is not None:
-                    id = popped[1].decode()
-                    told = self._waiting.get(id) or self._waiting.get(box)
-                    if told is not None:
-                        told.set()
+                    self._read(box, popped[1].decode(errors="replace").split(" "))
                 elif not (self._waiting if self._settings.shared_mailbox else box in self._waiting):
                     return
         finally:
             del self._listeners[box]
+
+    def _read(self, box: str, message: list[str]) -> None:
+        """By the id that it begins with, or, whatever it says, if its mailbox is that of one id."""
+        waiter = self._waiting.get(message[0]) or self._waiting.get(box)
+        if waiter is None:
+            return
+        # A time limit runs from the moment when the server is told that the slot is held.
+        if self._settings.ttl_s is None:
+            waiter.believe(message, self._settings.heartbeat_s, self._now_s())
+        waiter.told.set()
 
     # -- life ---------------------------------------------------------------------------------
 

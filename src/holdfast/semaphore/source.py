@@ -1,7 +1,7 @@
 """Where a semaphore's commands come from: a client of the user's, or one made for each loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.client.backends import Commands, commands_of
@@ -71,6 +71,9 @@ class LazyCommands:
         self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
     ) -> Any:
         return await (self._inner or await self._open()).run(script, keys, args)
+
+    async def send(self, script: LuaScript, rest: Sequence[Value]) -> Any:
+        return await (self._inner or await self._open()).send(script, rest)
 
     async def call(self, command: str, *args: Value) -> Any:
         return await (self._inner or await self._open()).call(command, *args)

@@ -12,7 +12,8 @@
 -- ARGV[4] ttl                  seconds; empty for none
 -- ARGV[5] now                  seconds; empty for the server's time
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
--- Returns {1, card, token}: it holds a slot; {0, card}: it waits; {-1, limit}: the limit is another.
+-- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and
+-- that was the last token of all; {-1, limit}: the limit is another.
 -- @include clock
 -- @include expiry
 -- @include hold
@@ -63,7 +64,7 @@ end
 local free = stored - redis.call('ZCARD', main)
 if free > 0 then
   free = free - wake_up_nexts(
-    main, ttl, waiting, waiting_heartbeat, stored, heartbeat_s, ttl_s, now, ARGV[6]
+    main, ttl, waiting, waiting_heartbeat, stored, heartbeat_s, ttl_s, now, ARGV[6], KEYS[6]
   )
   if free > 0 or redis.call('ZSCORE', main, id) then
     return hold()
@@ -71,4 +72,4 @@ if free > 0 then
 end
 enqueue(waiting, waiting_heartbeat, id, heartbeat_s, ttl_s, now)
 remember_limit(max, stored, need_s)
-return {0, stored - free}
+return {0, stored - free, last_token(KEYS[6])}

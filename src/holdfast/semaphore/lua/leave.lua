@@ -5,6 +5,7 @@
 -- KEYS[3] max                  STRING: the limit
 -- KEYS[4] waiting              ZSET: when each came
 -- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[6] token                STRING: the last fencing token
 -- ARGV[1] acquisition_id
 -- ARGV[2] limit                slots
 -- ARGV[3] heartbeat_max_interval    seconds
@@ -32,7 +33,9 @@ end
 forget(ttl, waiting, waiting_heartbeat, ARGV[1])
 local now = time_of(ARGV[5])
 limit = limit_of(max, limit)
-local told = wake_up_nexts(main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[6])
+local told = wake_up_nexts(
+  main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[6], KEYS[6]
+)
 if told == 0 then
   forget_if_unused(main, max, waiting)
 end

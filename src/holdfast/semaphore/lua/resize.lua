@@ -5,6 +5,7 @@
 -- KEYS[3] max                  STRING: the limit
 -- KEYS[4] waiting              ZSET: when each came
 -- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[6] token                STRING: the last fencing token
 -- ARGV[1] limit                slots
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
@@ -22,6 +23,8 @@ local ttl_s = optional('ttl', ARGV[3])
 local now = time_of(ARGV[4])
 redis.call('SET', max, limit, 'KEEPTTL')
 keep(max, need_of(heartbeat_s, ttl_s))
-local told = wake_up_nexts(main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5])
+local told = wake_up_nexts(
+  main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5], KEYS[6]
+)
 forget_if_unused(main, max, waiting)
 return told

@@ -5,14 +5,15 @@
 -- KEYS[3] max                  STRING: the limit
 -- KEYS[4] waiting              ZSET: when each came
 -- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[6] token                STRING: the last fencing token
 -- ARGV[1] limit                slots
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
 -- ARGV[4] now                  seconds; empty for the server's time
 -- ARGV[5] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
 -- ARGV[6+] acquisition_ids
--- Returns {due_ms, state, …}: when the next slot falls free unless somebody pings, -1 for never;
--- and for each id 2 if it has a slot, 1 if it waits, 0 if neither.
+-- Returns {due_ms, token, state, …}: when the next slot falls free unless somebody pings, -1 for
+-- never; the last token of all; and for each id 2 if it has a slot, 1 if it waits, 0 if neither.
 -- @include clock
 -- @include numbers
 -- @include hold
@@ -35,7 +36,9 @@ for n = 1, 5 do
   end
 end
 limit = limit_of(max, limit)
-wake_up_nexts(main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5])
+wake_up_nexts(
+  main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5], KEYS[6]
+)
 forget_if_unused(main, max, waiting)
 
 local due_ms = -1
@@ -46,7 +49,7 @@ for _, key in ipairs({main, ttl}) do
     due_ms = due_ms < 0 and left_ms or math.min(due_ms, left_ms)
   end
 end
-local reply = {due_ms}
+local reply = {due_ms, last_token(KEYS[6])}
 for n = 6, #ARGV do
   local state = 0
   if redis.call('ZSCORE', main, ARGV[n]) then
@@ -54,6 +57,6 @@ for n = 6, #ARGV do
   elseif redis.call('ZSCORE', waiting, ARGV[n]) then
     state = 1
   end
-  reply[n - 4] = state
+  reply[n - 3] = state
 end
 return reply

@@ -1,5 +1,6 @@
 -- @include expiry
 -- @include purge
+-- @include token
 
 -- An id such as `box/7` is told through the list of `box`, which many waiters of one process
 -- share; any other id has a list of its own.
@@ -10,22 +11,31 @@ local function mailbox_of(pattern, id)
 end
 
 -- Gives free slots to those who wait longest, and tells them. How many were told.
-local function wake_up_nexts(main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, pattern)
+-- With the key of tokens they are told all that a holder has to know: id, fencing token, how many
+-- slots are taken, and for how long it is believed alive; without it the id alone, and they ask.
+local function wake_up_nexts(
+  main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, pattern, token
+)
   purge_slots(main, ttl, now)
-  local free = limit - redis.call('ZCARD', main)
+  local card = redis.call('ZCARD', main)
   purge_waiting(waiting, waiting_heartbeat, now)
   local told = 0
-  while told < free do
+  while card < limit do
     local id = redis.call('ZPOPMIN', waiting)[1]
     if not id then
       break
     end
     redis.call('ZREM', waiting_heartbeat, id)
     redis.call('ZADD', main, now + heartbeat_s, id)
-    local mailbox = mailbox_of(pattern, id)
-    redis.call('RPUSH', mailbox, id)
-    keep(mailbox, heartbeat_s)
+    card = card + 1
     told = told + 1
+    local mailbox = mailbox_of(pattern, id)
+    local message = id
+    if token then
+      message = string.format('%s %.0f %d %.17g', id, next_token(token, now), card, heartbeat_s)
+    end
+    redis.call('RPUSH', mailbox, message)
+    keep(mailbox, heartbeat_s)
   end
   if told > 0 then
     keep(main, need_of(heartbeat_s, ttl_s))
