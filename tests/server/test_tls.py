@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import HoldfastServer, RawClient
+from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.harness.processes import free_port
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
@@ -240,6 +240,30 @@ def test_acls_hold_there_too(tmp_path: Path, certificates: Certificates) -> None
     ):
         assert client.command("GET", "k").startswith(b"-NOAUTH")
         assert client.command("AUTH", "p") == b"+OK\r\n"
+
+
+def test_what_is_denied_is_denied_there_too(tmp_path: Path, certificates: Certificates) -> None:
+    with (
+        serve(tmp_path, *certificates.options(tls_auth_clients="no")) as server,
+        certificates.connect(server.port) as admin,
+        certificates.connect(server.port) as user,
+    ):
+        admin.command("ACL", "SETUSER", "al", "on", ">p", "+@all", "~free", "~queue")
+        assert user.command("AUTH", "al", "p") == b"+OK\r\n"
+        assert user.command("GET", "secret").startswith(b"-NOPERM")
+        assert user.command("SUBSCRIBE", "channel").startswith(b"-NOPERM")
+        script = "return redis.call('get', 'secret')"
+        assert user.command("EVAL", script, 0).startswith(b"-ERR The user executing the script")
+        user.send(b"MULTI\r\nSET free x\r\n")
+        assert user.read_replies(2)[1] == b"+QUEUED\r\n"
+        admin.command("ACL", "SETUSER", "al", "resetkeys", "~queue")
+        assert user.command("EXEC").startswith(b"*1\r\n-NOPERM")
+        user.send_command("BLPOP", "queue", 0)
+        wait_until(lambda: b"blocked_clients:1" in admin.command("INFO", "clients"), "it waits")
+        admin.command("ACL", "SETUSER", "al", "resetkeys")
+        assert admin.command("RPUSH", "queue", "x") == b":1\r\n"
+        assert user.read_reply().startswith(b"-NOPERM")
+        assert admin.command("LLEN", "queue") == b":1\r\n"
 
 
 @pytest.mark.parametrize(
