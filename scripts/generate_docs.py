@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast import commands as commands
 from holdfast.commands.table import FLAGS, TABLE, Command
 from holdfast.server import families as families
+from holdfast.server.families.excluded import TABLE as EXCLUDED
 
 TARGET = Path(__file__).parent.parent / "docs" / "commands.md"
 
@@ -30,42 +31,34 @@ GROUPS = {
     "cluster": "Redis Cluster",
 }
 
-# Commands of Redis 7.2 that are not in the table: what, why, and their names. What has come to the
-# table meanwhile is not shown any more. A container that is missing stands for all of its
-# subcommands.
+# Commands of Redis 7.2 that are not in the table: what, why, and their names.
 MISSING = {
-    "Hashes": (
-        "come with the other data types",
-        """hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan
-        hset hsetnx hstrlen hvals""",
-    ),
-    "Sets": (
-        "come with the other data types",
-        """sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember
-        smove spop srandmember srem sscan sunion sunionstore""",
-    ),
-    "Sorted sets": (
-        "come with the other data types",
-        """bzmpop bzpopmax bzpopmin zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard
-        zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex
-        zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore
-        zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore""",
-    ),
     "Looking into a HyperLogLog": (
         "is for those who develop redis-server",
         "pfdebug pfselftest",
     ),
-    "Geo": (
-        "comes with the other data types",
-        """geoadd geodist geohash geopos georadius georadius_ro georadiusbymember
-        georadiusbymember_ro geosearch geosearchstore""",
-    ),
-    "Scripts and functions": (
-        "come with Lua",
-        "eval eval_ro evalsha evalsha_ro fcall fcall_ro function script",
-    ),
-    "Users": ("come with access control; until then there is `requirepass`", "acl"),
+    "Shards of a cluster": ("as all of Redis Cluster", "cluster|myshardid"),
 }
+
+# Commands that are here in part, or that answer otherwise: where docs/compatibility.md says how.
+PARTLY = {
+    "command-docs": "command|docs",
+    "debug": "debug",
+    "script-debugger": "script|debug",
+    "excluded": "wait module|list",
+    "no-snapshots": "save bgsave bgrewriteaof",
+    "string-encoding": "object|encoding object|refcount",
+    "own-numbers": """latency|doctor latency|graph latency|histogram latency|history latency|latest
+        memory|doctor memory|malloc-stats memory|stats memory|usage""",
+    "info-fields": "info",
+    "blocking-null": "blpop brpop bzpopmin bzpopmax",
+    "dump-form": "dump",
+    "scan-cursor": "scan hscan sscan zscan",
+    "sort-ties": "sort sort_ro",
+    "lazy-freeing": "unlink",
+}
+_PARTLY_BY_NAME = {name: id for id, names in PARTLY.items() for name in names.split()}
+_REFUSED = {row[0] for row in EXCLUDED}
 
 
 def generate() -> str:
@@ -76,7 +69,8 @@ def _lines() -> Iterator[str]:
     yield "# Commands\n"
     yield "Generated from the table of commands by `make docs`; edit the docstrings instead."
     yield "Where a command differs from Redis on purpose, [compatibility.md](compatibility.md)"
-    yield "says so. Arity counts the name; negative means at least as many."
+    yield "says so. Arity counts the name; negative means at least as many. What is not marked as"
+    yield "partly or excluded is supported."
     for group, title in GROUPS.items():
         entries = [entry for _, entry in sorted(TABLE.items()) if entry.group == group]
         if entries:
@@ -86,13 +80,12 @@ def _lines() -> Iterator[str]:
     yield "\n## What is not here\n"
     yield "| | | |\n|---|---|---|"
     for title, (reason, names) in MISSING.items():
-        shown = " ".join(f"`{name.upper()}`" for name in names.split() if name in missing_names())
-        if shown:
-            yield f"| {title} | {reason} | {shown} |"
+        shown = " ".join(f"`{name.replace('|', ' ').upper()}`" for name in names.split())
+        yield f"| {title} | {reason} | {shown} |"
 
 
 def missing_names() -> set[str]:
-    return {name for _, names in MISSING.values() for name in names.split()} - TABLE.keys()
+    return {name for _, names in MISSING.values() for name in names.split()}
 
 
 def _command(entry: Command) -> Iterator[str]:
@@ -105,13 +98,20 @@ def _command(entry: Command) -> Iterator[str]:
 def _entry(entry: Command) -> Iterator[str]:
     summary, _, *notes = paragraphs(entry)
     flags = " ".join(flag for flag in FLAGS if flag in entry.flags)
-    facts = [f"since {entry.since}", f"arity {entry.arity}", flags]
+    facts = [f"since {entry.since}", f"arity {entry.arity}", flags, status(entry)]
     yield f"\n### {full_name(entry)}\n"
     yield f"{summary}\n"
     yield f"```\n{syntax(entry)}\n```"
     for note in notes:
         yield f"\n{note}"
     yield f"\n{' · '.join(filter(None, facts))}"
+
+
+def status(entry: Command) -> str:
+    if entry.name in _REFUSED:
+        return "**excluded**"
+    id = _PARTLY_BY_NAME.get(entry.name)
+    return f"partly: [{id}](compatibility.md#{id})" if id else ""
 
 
 def full_name(entry: Command) -> str:
