@@ -9,6 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.builds import BuildQueue
+from holdfast.client.hooks import Hooks, RequestStart
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
 from tests.harness.cluster import Nodes, start_cluster
 
@@ -31,6 +32,16 @@ class Bench:
 
     def pass_min(self, minutes: float) -> None:
         self.pass_s(60 * minutes)
+
+
+class Count(Hooks):
+    """What a client sent, by its name."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def request_start(self, event: RequestStart) -> None:
+        self.sent += [str(command[0]) for command in event.commands]
 
 
 async def all_ended(queue: BuildQueue) -> None:
