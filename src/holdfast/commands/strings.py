@@ -362,13 +362,16 @@ def _expires_at_ms(c: Context, expiry: tuple[bytes, bytes] | None, command_name:
 def _pairs(argv: list[bytes], command_name: str) -> list[tuple[bytes, bytes]]:
     if len(argv) % 2 == 0:
         raise CommandError(f"ERR wrong number of arguments for '{command_name}' command")
-    return list(zip(argv[1::2], argv[2::2], strict=True))
+    arguments = iter(argv)
+    next(arguments)
+    return list(zip(arguments, arguments, strict=True))
 
 
 def _set_pairs(c: Context, pairs: list[tuple[bytes, bytes]]) -> None:
+    set_string, signal = c.db.set_string, c.db.signal
     for name, value in pairs:
-        c.db.set_string(name, value)
-        c.db.signal(name, b"set", STRING)
+        set_string(name, value)
+        signal(name, b"set", STRING)
 
 
 def _allowed_length(c: Context, length: int, more: bytes) -> int:

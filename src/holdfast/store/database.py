@@ -144,8 +144,11 @@ class Database:
         self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, keep_ttl: bool = False
     ) -> Key:
         """Whatever the name held before, it is this string now."""
-        key = self.find(name)
-        if key is None:
+        keyspace = self.keyspace
+        key = self.space.keys.get(name)
+        if key is not None and key.expires_at_ms is None and not keyspace.looks_closer:
+            key.accessed_s = keyspace.now_s  # as in `read_string`: no call for the usual key
+        elif (key := self.find(name)) is None:
             return self.create(name, value, expires_at_ms)
         old = key.value
         if type(old) is not bytes:
