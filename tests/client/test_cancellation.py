@@ -190,6 +190,31 @@ def test_closing_gives_back_what_was_popped_for_those_who_wait(
     asyncio.run(scenario())
 
 
+def test_closing_gives_back_an_element_that_is_already_on_its_way() -> None:
+    async def scenario() -> None:
+        server = FakeServer()
+        server.hello = b"%1\r\n+id\r\n:7\r\n+OK\r\n+OK\r\n"
+        client = make_client(parse_url("redis://h"), dial=server.dial, clock=ManualClock())
+        await client.connect()
+        reader = asyncio.create_task(client.blpop("q", timeout_s=0))
+        await turns(20)
+        shared, leased = server.links
+        closing = asyncio.create_task(client.close())
+        await turns()
+        assert shared.commands() == [[b"CLIENT", b"UNBLOCK", b"7"]]
+        leased.say(b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n")
+        shared.say(b":0\r\n")  # it had popped before
+        await turns()
+        assert shared.commands() == [[b"LPUSH", b"q", b"x"]]
+        assert not closing.done()
+        shared.say(b":1\r\n")
+        await closing
+        with pytest.raises(ClosedError):
+            await reader
+
+    asyncio.run(scenario())
+
+
 def test_a_cancelled_pop_ends_also_without_permission_to_unblock(redis_url: str) -> None:
     async def scenario() -> None:
         async with holdfast.connect(redis_url) as admin:
