@@ -15,7 +15,7 @@ local raw = {
 }
 local error, type, select, unpack, tostring, rawget = error, type, select, unpack, tostring, rawget
 local getinfo, sethook, setmetatable = debug.getinfo, debug.sethook, setmetatable
-local clock, count = os.clock, collectgarbage
+local clock, count, used_kb = os.clock, collectgarbage, gcinfo
 local call_engine, tick = python.call, python.tick
 local MOST_VALUES = 200 -- returned or passed at once; more go in tables
 
@@ -49,9 +49,9 @@ local function watch()
 end
 
 local function check_memory()
-  if count("count") > soft_limit_kb then
+  if used_kb() > soft_limit_kb then
     count("collect")
-    if count("count") > soft_limit_kb then error("not enough memory", 0) end
+    if used_kb() > soft_limit_kb then error("not enough memory", 0) end
   end
 end
 
@@ -77,7 +77,7 @@ end
 for name in ("acl_check find log pack sha1hex strtod unpack"):gmatch("%S+") do
   local body = python[name]
   python[name] = function(...)
-    if count("count") > soft_limit_kb then check_memory() end
+    if used_kb() > soft_limit_kb then check_memory() end
     return body(...)
   end
 end
@@ -178,44 +178,43 @@ end
 
 local function answered_or_raised(value, kind, ...)
   if kind == nil then return value end
+  if kind == STATUS then return { ok = value } end
   if kind == ERROR then raise(value) end
   return built(value, kind, ...)
 end
 
 -- On the way to Python the sign of a zero gets lost.
 local function with_signs(...)
-  local count = select("#", ...)
+  local all, count = { ... }, select("#", ...)
   for index = 2, count do
-    local value = select(index, ...)
-    if value == 0 and 1 / value < 0 then
-      local all = { ... }
-      for at = index, count do
-        if all[at] == 0 and 1 / all[at] < 0 then all[at] = "-0" end
-      end
-      return unpack(all, 1, count)
-    end
+    if all[index] == 0 and 1 / all[index] < 0 then all[index] = "-0" end
   end
-  return ...
+  return all
+end
+
+-- More than a few arguments, or a negative zero among them.
+local function ask(...)
+  local all, count = with_signs(...), select("#", ...)
+  if count > MOST_VALUES then return python.call_many(all) end
+  return call_engine(unpack(all, 1, count))
 end
 
 function redis.call(...)
-  if count("count") > soft_limit_kb then check_memory() end
-  local n, _, a, b, c = select("#", ...), ...
-  if a == 0 or b == 0 or c == 0 or n > 4 then
-    if n > MOST_VALUES then return answered_or_raised(python.call_many({ with_signs(...) })) end
-    return answered_or_raised(call_engine(with_signs(...)))
+  if used_kb() > soft_limit_kb then check_memory() end
+  local _, a, b, c, more = ...
+  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0) then
+    return answered_or_raised(call_engine(...))
   end
-  return answered_or_raised(call_engine(...))
+  return answered_or_raised(ask(...))
 end
 
 function redis.pcall(...)
-  if count("count") > soft_limit_kb then check_memory() end
-  local n, _, a, b, c = select("#", ...), ...
-  if a == 0 or b == 0 or c == 0 or n > 4 then
-    if n > MOST_VALUES then return answered(python.call_many({ with_signs(...) })) end
-    return answered(call_engine(with_signs(...)))
+  if used_kb() > soft_limit_kb then check_memory() end
+  local _, a, b, c, more = ...
+  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0) then
+    return answered(call_engine(...))
   end
-  return answered(call_engine(...))
+  return answered(ask(...))
 end
 
 -- What C takes for an end, when it copies a text.
@@ -429,9 +428,19 @@ function tables.remove(...) return remove(present("table", ...)) end
 function tables.getn(...) return getn(present("table", ...)) end
 function tables.setn() error("'setn' is obsolete", 2) end
 
-local maths = only(math, [[abs acos asin atan atan2 ceil cos cosh deg exp floor fmod frexp huge ldexp
-  log log10 max min modf pi pow rad sin sinh sqrt tan tanh]])
+local maths = only(math, [[abs acos asin atan atan2 cos cosh exp fmod frexp huge ldexp
+  log log10 max min modf pi pow sin sinh sqrt tan tanh]])
 maths.mod = math.fmod
+-- LuaJIT's do not look whether they were given anything, and read what is left on the stack.
+local floor, ceil = math.floor, math.ceil
+function maths.floor(...) return floor(present("number", ...)) end
+function maths.ceil(...) return ceil(present("number", ...)) end
+local function number_given(...)
+  local value = present("number", ...)
+  return tonumber(value) or bad_argument(1, "number expected, got " .. type(value))
+end
+function maths.deg(...) return number_given(...) / (math.pi / 180) end
+function maths.rad(...) return number_given(...) * (math.pi / 180) end
 
 -- drand48, from its standard seed: the same numbers after every start, as in Redis.
 local random_high, random_low = 0x1234ABCD, 0x330E
@@ -579,7 +588,6 @@ end
 -- First whether it went well, then whether the rest is flat values or a table of them.
 local function finished(ok, value)
   depth = 0
-  sethook(watch, "", STEP)
   if ok then
     local kind = type(value)
     if kind ~= "table" and kind ~= "boolean" then
@@ -592,6 +600,7 @@ local function finished(ok, value)
     return 2, unpack(flat, 1, size)
   end
   if dead then
+    sethook(watch, "", STEP)
     local why = dead
     dead = nil
     return 4, why, dead_source, dead_line
@@ -618,6 +627,8 @@ local function start(script, keys, args, as_arguments)
 end
 
 local function split(script, as_arguments, key_count, ...)
+  if key_count == 0 then return start(script, {}, { ... }, as_arguments) end
+  if key_count == 1 then return start(script, { (...) }, { select(2, ...) }, as_arguments) end
   local all = { ... }
   local keys, args = {}, {}
   for index = 1, key_count do keys[index] = all[index] end

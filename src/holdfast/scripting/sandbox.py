@@ -9,18 +9,21 @@ import logging
 import struct
 from importlib.resources import files
 from math import copysign
+from types import NoneType
 from typing import Any, NamedTuple, Protocol
 
 from lupa.luajit21 import LuaError, LuaMemoryError, LuaRuntime
 
 from holdfast.errors import CommandError
-from holdfast.resp import Reply
+from holdfast.resp import OK, NullArray, Reply, Simple
 from holdfast.scripting.conversions import (
+    ARRAY,
     ERROR,
     INT64_MIN,
     KILLED,
     LACK,
     MOST_VALUES,
+    STATUS,
     argument,
     from_lua,
     integer,
@@ -31,10 +34,13 @@ from holdfast.scripting.tails import keep_frames
 log = logging.getLogger(__name__)
 
 MARGIN_BYTES = 16 << 20  # between what scripts may take and where allocation fails
-LARGE_REPLY = 1 << 20
+LARGE_REPLY, FEW = 1 << 20, 64
+SMALL = frozenset({Simple, NoneType, NullArray, bool, float})  # whatever they say
 
 NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this redis lib call")
 BAD_ARGUMENT = CommandError("ERR Lua redis lib command arguments must be strings or integers")
+
+OKAY = (bytes(OK), STATUS)
 
 LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 
@@ -98,6 +104,7 @@ class Sandbox:
         for_functions: bool = False,
     ) -> None:
         self._host = host
+        self._host_call = host.call
         self._raised: BaseException | None = None
         self._verdict: bytes | None = None
         self._lua = LuaRuntime(
@@ -108,6 +115,7 @@ class Sandbox:
             attribute_filter=_nothing,
             max_memory=max_bytes + MARGIN_BYTES,
         )
+        self._used_bytes = self._lua.get_memory_used
         self._max_bytes = max_bytes
         self._lua.execute(b"jit.off() jit.flush()")
         table = self._lua.table_from
@@ -157,20 +165,24 @@ class Sandbox:
         return result if kept is text else self._compile(kept, name)
 
     def run(
-        self, function: Any, keys: list[bytes], args: list[bytes], *, as_arguments: bool = False
+        self, function: Any, argv: list[bytes], key_count: int, *, as_arguments: bool = False
     ) -> Reply | Failure:
-        """Run a script. Raises Killed, or whatever the host raised to end it."""
+        """Run a script. `argv` is EVAL's: keys and arguments begin at its fourth. Raises Killed,
+        or whatever the host raised to end it."""
         if self._resp3:
             self._setresp(2)
         self._verdict = None
-        if not self._has_room(sum(map(len, keys)) + sum(map(len, args)) + 16 * len(args)):
+        nbytes = sum(map(len, argv)) + 16 * len(argv)
+        if self._used_bytes() + 2 * nbytes > self._max_bytes // 2 and not self._has_room(nbytes):
             return Failure(b"ERR not enough memory", None, None)
         try:
-            if len(keys) + len(args) <= MOST_VALUES:
-                result = self._run(function, as_arguments, len(keys), *keys, *args)
+            if len(argv) <= MOST_VALUES:
+                result = self._run(function, as_arguments, key_count, *argv[3:])
             else:
-                table = self._lua.table_from
-                result = self._run_tables(function, table(keys), table(args), as_arguments)
+                table, last = self._lua.table_from, 3 + key_count
+                result = self._run_tables(
+                    function, table(argv[3:last]), table(argv[last:]), as_arguments
+                )
             ending = result[0]
             if ending == _PLAIN:
                 value = result[1]
@@ -221,21 +233,29 @@ class Sandbox:
 
     def _call(self, *args: Any) -> Any:
         try:
-            argv = list(args)
-            for at, arg in enumerate(argv):
+            argv = [*args]
+            for arg in args:
                 if type(arg) is not bytes:
-                    text = argument(arg)
-                    if text is None:
+                    argv = [arg if type(arg) is bytes else argument(arg) for arg in args]
+                    if None in argv:
                         return (BAD_ARGUMENT.message, ERROR)
-                    argv[at] = text
+                    break
             if not argv:
                 return (NO_ARGUMENT.message, ERROR)
-            reply = self._host.call(argv)
+            reply = self._host_call(argv)
             kind = type(reply)
             if kind is int:
                 return reply
-            if kind is bytes and len(reply) < LARGE_REPLY:  # type: ignore[arg-type]
-                return reply
+            if kind is bytes:
+                if len(reply) < LARGE_REPLY:  # type: ignore[arg-type]
+                    return reply
+            elif kind is tuple:
+                if len(reply) <= FEW and sum(map(len, reply)) < LARGE_REPLY:  # type: ignore[arg-type]
+                    return (None, ARRAY, *reply)  # type: ignore[misc]
+            elif reply is OK:
+                return OKAY
+            elif kind in SMALL:
+                return self._convert[kind](reply)
             if self._is_too_much(reply):
                 return (None, LACK)
             return self._convert[kind](reply)

@@ -49,10 +49,10 @@ class Script:
     last_return: int
     flags: frozenset[bytes] | None  # None: without a shebang, as scripts were before Redis 7
     is_function: bool = False
+    may_write: bool = field(init=False)
 
-    @property
-    def may_write(self) -> bool:
-        return self.flags is None or b"no-writes" not in self.flags
+    def __post_init__(self) -> None:
+        self.may_write = self.flags is None or b"no-writes" not in self.flags
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter, perf_counter_ns
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from holdfast.commands.context import Block
@@ -17,7 +17,7 @@ from holdfast.resp import Reply
 from holdfast.scripting.conversions import c_string
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.server.functions import Functions, Script, line_of_last_return
-from holdfast.server.latency import Stats
+from holdfast.server.latency import FAST_NS, SHIFT, Stats
 from holdfast.server.session import TRACKING, Session
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.ops import SCRIPT
@@ -48,12 +48,12 @@ FLAGS = frozenset(
     {b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"}
 )
 
-TICK_NS = 5_000_000  # between looks at the clock, in scripts that do little but call
 MOST_EVALUATED = 500  # scripts that were never loaded; those used last stay, as in Redis 7.4
 
 
-# A command that a script calls, and whether it writes; None: scripts may not call it.
-Found = tuple[Command, Stats, bool | None]
+# A command that a script calls, what its arity allows, and whether it writes; None: scripts may
+# not call it.
+Found = tuple[Command, int, int, Stats, bool | None]
 
 
 class NoSink:
@@ -82,13 +82,25 @@ class Running:
 
     script: Script
     argv: list[bytes]
-    keys: list[bytes]
+    key_count: int
     caller: Session
+    session: "ScriptSession"
     may_write: bool
-    started_s: float
+    writes_freely: bool  # nothing is in the way of it
+    is_watched: bool  # somebody wants to know of each command, or may forbid it
+    started_ns: int
     savepoint: Savepoint
     is_slow: bool = False
     kill_reason: bytes | None = None
+
+    @property
+    def keys(self) -> list[bytes]:
+        """Those that were declared."""
+        return self.argv[3 : 3 + self.key_count]
+
+    @property
+    def elapsed_ms(self) -> float:
+        return (perf_counter_ns() - self.started_ns) / 1e6
 
     def lacks_memory_for(self, command: Command) -> bool:
         """When there is too little; but who has begun to write may go on."""
@@ -104,9 +116,8 @@ class Scripts:
         self._keyspace = engine.keyspace
         self._sandbox: Sandbox | None = None
         self._evaluated: dict[bytes, Script] = {}  # by SHA1, those used last at the end
-        self._session: Session | None = None
+        self._session: ScriptSession | None = None
         self.running: Running | None = None
-        self._next_tick_ns = 0
         # Where others are answered while a script runs for too long.
         self.on_slow: Callable[[], None] = _nowhere
         self.on_slow_end: Callable[[], None] = _nowhere
@@ -216,8 +227,7 @@ class Scripts:
         caller: Session,
         script: Script,
         argv: list[bytes],
-        keys: list[bytes],
-        args: list[bytes],
+        key_count: int,
         *,
         read_only: bool,
     ) -> Reply:
@@ -238,12 +248,27 @@ class Scripts:
             session = self._session = ScriptSession(self._engine, NoSink(), "lua", "lua")
         session.db, session.user, session.protocol = caller.db, caller.user, 2
         savepoint = Savepoint(self._keyspace)
-        self._next_tick_ns = 0
-        self.running = Running(script, argv, keys, caller, may_write, perf_counter(), savepoint)
+        engine = self._engine
+        self.running = Running(
+            script,
+            argv,
+            key_count,
+            caller,
+            session,
+            may_write,
+            may_write and engine.failure is None and not engine.is_out_of_memory,
+            bool(
+                not caller.user.is_unrestricted
+                or caller.gate & TRACKING
+                or engine.monitors.sessions
+            ),
+            perf_counter_ns(),
+            savepoint,
+        )
         result: Reply | Failure
         try:
             result = script.sandbox.run(
-                script.function, keys, args, as_arguments=script.is_function
+                script.function, argv, key_count, as_arguments=script.is_function
             )
         except Killed as killed:
             result = killed.failure
@@ -279,45 +304,66 @@ class Scripts:
         found = self._calls.get(argv[0])
         if found is None:
             found = self._lookup(argv)
-        command, stats, is_write = found
-        if not command.min_args <= len(argv) <= command.max_args:
+        command, least, most, stats, is_write = found
+        if not least <= len(argv) <= most:
             raise WRONG_ARITY
-        if is_write is None:
-            raise NOT_ALLOWED
-        engine, session, running = self._engine, self._session, self.running
-        assert session is not None
+        running = self.running
         assert running is not None
-        if not session.user.is_unrestricted:
-            engine.check_permission(running.caller, command, argv)
-        if is_write and not running.may_write:
-            raise READ_ONLY
-        if is_write and engine.failure is not None:
-            raise engine.failure
-        if is_write and engine.is_out_of_memory and running.lacks_memory_for(command):
-            raise OUT_OF_MEMORY
+        # Mostly there is nothing to be checked, and that is known without asking.
+        if running.is_watched or not (is_write is False or (is_write and running.writes_freely)):
+            self._admit(running, command, argv, is_write)
         started_ns = perf_counter_ns()
-        if started_ns > self._next_tick_ns and (reason := self.tick()) is not None:
-            raise Killed(Failure(reason, None, None))
         try:
-            result = command.handler(session, argv)
+            result = command.handler(running.session, argv)
         except CommandError as error:
             stats.failed += 1
-            engine.error_stats[error.code] += 1
+            self._engine.error_stats[error.code] += 1
             stats.record(perf_counter_ns() - started_ns)
             raise
-        stats.record(perf_counter_ns() - started_ns)
-        if running.caller.gate & TRACKING and "readonly" in command.flags:
-            engine.tracking.remember_keys(running.caller, running.keys)
+        elapsed_ns = perf_counter_ns() - started_ns
+        stats.ns += elapsed_ns
+        if elapsed_ns < FAST_NS:
+            stats.fast[elapsed_ns >> SHIFT] += 1
+        else:
+            stats.record_slow(elapsed_ns)
+            # The hook in Lua counts instructions: a few of these calls could take for ever.
+            if (reason := self.tick()) is not None:
+                raise Killed(Failure(reason, None, None))
+        if running.is_watched:
+            self._ran(running, command, argv)
+        return result.when_denied if type(result) is Block else result
+
+    def _admit(
+        self, running: Running, command: Command, argv: list[bytes], is_write: bool | None
+    ) -> None:
+        """Raises what the script should hear instead of the command's answer."""
+        if is_write is None:
+            raise NOT_ALLOWED
+        engine, caller = self._engine, running.caller
+        if not caller.user.is_unrestricted:
+            engine.check_permission(caller, command, argv)
+        if is_write:
+            if not running.may_write:
+                raise READ_ONLY
+            if engine.failure is not None:
+                raise engine.failure
+            if engine.is_out_of_memory and running.lacks_memory_for(command):
+                raise OUT_OF_MEMORY
+
+    def _ran(self, running: Running, command: Command, argv: list[bytes]) -> None:
+        engine, caller = self._engine, running.caller
+        if caller.gate & TRACKING and "readonly" in command.flags:
+            engine.tracking.remember_keys(caller, running.keys)
         if engine.monitors.sessions:
-            engine.monitors.feed(session, command, argv)
-        return result.when_denied if isinstance(result, Block) else result
+            engine.monitors.feed(running.session, command, argv)
 
     def _lookup(self, argv: list[bytes]) -> "Found":
         try:
             command, stats = self._engine.lookup(argv)
         except CommandError:
             raise UNKNOWN from None
-        found = (command, stats, None if "noscript" in command.flags else command.is_write)
+        is_write = None if "noscript" in command.flags else command.is_write
+        found = (command, command.min_args, command.max_args, stats, is_write)
         if not command.subcommands and "|" not in command.name and len(self._calls) < 4096:
             self._calls[argv[0]] = found
         return found
@@ -337,9 +383,7 @@ class Scripts:
         running = self.running
         if running is None:
             return self.functions.tick()
-        now_s = perf_counter()
-        self._next_tick_ns = perf_counter_ns() + TICK_NS
-        elapsed_ms = (now_s - running.started_s) * 1000
+        elapsed_ms = running.elapsed_ms
         config = self._engine.config
         if elapsed_ms > config.lua_hard_time_limit > 0:
             return OUT_OF_TIME
@@ -351,6 +395,7 @@ class Scripts:
                 )
                 self._engine.update_gate()
             self.on_slow()
+            running.writes_freely = False  # others were answered, the disk may have failed
         return running.kill_reason
 
 

@@ -26,8 +26,9 @@ class Savepoint:
         self._notify, self._on_flush = keyspace.notify, keyspace.on_flush
         # The number of operations there were is the first step back, so that it is the last.
         self._undo.append((_truncate, self._ops, len(self._ops)))
-        keyspace.notify = self._defer_notification
-        keyspace.on_flush = partial(self._later.append, keyspace.on_flush)
+        if keyspace.notify_kinds:  # scripts cannot change it
+            keyspace.notify = self._defer_notification
+        keyspace.on_flush = self._defer_flush
 
     @property
     def has_written(self) -> bool:
@@ -63,6 +64,9 @@ class Savepoint:
         keyspace = self._keyspace
         keyspace.undo = keyspace.later = None
         keyspace.notify, keyspace.on_flush = self._notify, self._on_flush
+
+    def _defer_flush(self) -> None:
+        self._later.append(self._on_flush)
 
     def _defer_notification(self, database: Database, name: bytes, event: bytes, kind: int) -> None:
         self._later.append(partial(self._notify, database, name, event, kind))

@@ -1,7 +1,6 @@
 """FUNCTION. FCALL is in scripting.py; the libraries themselves are in server/functions.py."""
 
 from functools import partial
-from time import perf_counter
 
 from holdfast.commands.args import Options
 from holdfast.commands.table import command, container, help_reply
@@ -137,7 +136,7 @@ def stats(session: Session, argv: list[bytes]) -> Reply:
         facts = {
             b"name": running.script.name,
             b"command": tuple(running.argv),
-            b"duration_ms": int((perf_counter() - running.started_s) * 1000),
+            b"duration_ms": int(running.elapsed_ms),
         }
     libraries = scripts.functions.libraries
     counts: Reply = {

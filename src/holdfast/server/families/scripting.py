@@ -23,16 +23,13 @@ def _keys(access: str, notes: str = "") -> Keys:
     return Keys(access, 3, count_at=2, notes=text if notes else "")
 
 
-def _split(
-    argv: list[bytes], not_a_number: CommandError = NOT_AN_INTEGER
-) -> tuple[list[bytes], list[bytes]]:
-    """KEYS and ARGV."""
+def _key_count(argv: list[bytes], not_a_number: CommandError = NOT_AN_INTEGER) -> int:
     count = parse_int(argv[2], not_a_number)
     if count > len(argv) - 3:
         raise TOO_MANY_KEYS
     if count < 0:
         raise NEGATIVE_KEYS
-    return argv[3 : 3 + count], argv[3 + count :]
+    return count
 
 
 @command(
@@ -70,9 +67,9 @@ def eval_ro(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _evaluate(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
-    keys, args = _split(argv)
+    count = _key_count(argv)
     scripts = session.engine.scripts
-    return scripts.run(session, scripts.evaluated(argv[1]), argv, keys, args, read_only=read_only)
+    return scripts.run(session, scripts.evaluated(argv[1]), argv, count, read_only=read_only)
 
 
 @command(
@@ -112,9 +109,9 @@ def evalsha_ro(session: Session, argv: list[bytes]) -> Reply:
 def _evaluate_known(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
     if len(argv[1]) != 40:
         raise NO_SCRIPT
-    keys, args = _split(argv)
+    count = _key_count(argv)
     scripts = session.engine.scripts
-    return scripts.run(session, scripts.known(argv[1]), argv, keys, args, read_only=read_only)
+    return scripts.run(session, scripts.known(argv[1]), argv, count, read_only=read_only)
 
 
 @command(
@@ -154,8 +151,8 @@ def fcall_ro(session: Session, argv: list[bytes]) -> Reply:
 def _call_function(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
     scripts = session.engine.scripts
     function = scripts.functions.find(argv[1])
-    keys, args = _split(argv, BAD_NUMBER_OF_KEYS)
-    return scripts.run(session, function, argv, keys, args, read_only=read_only)
+    count = _key_count(argv, BAD_NUMBER_OF_KEYS)
+    return scripts.run(session, function, argv, count, read_only=read_only)
 
 
 # -- SCRIPT ---------------------------------------------------------------------------------------
