@@ -1,17 +1,14 @@
 """The guide is a test: its examples run in order, its tables and its diagram are the code's."""
 
-import ast
 import asyncio
-import inspect
-import re
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import holdfast
 from holdfast.builds import Build
 from holdfast.builds.build import ANNOTATIONS
 from holdfast.builds.states import diagram, reference
+from tests.harness.guide import run_examples
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide-builds.md"
 TEXT = GUIDE.read_text()
@@ -20,14 +17,7 @@ TEXT = GUIDE.read_text()
 def test_the_examples_run(url: str) -> None:
     async def scenario() -> None:
         async with holdfast.connect(url) as client:
-            names: dict[str, Any] = {"client": client}
-            for block in re.finditer(r"^```py\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL):
-                source = "\n" * (TEXT[: block.start()].count("\n") + 1) + block[1]
-                flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-                code = compile(source, str(GUIDE), "exec", flags=flags, dont_inherit=True)
-                result = eval(code, names)
-                if inspect.isawaitable(result):
-                    await result
+            await run_examples(GUIDE, TEXT, url, client=client)
 
     asyncio.run(scenario())
 

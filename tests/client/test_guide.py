@@ -3,17 +3,15 @@
 Its blocks are ```py, not ```python: they share a client, on a server that has every command.
 """
 
-import ast
 import asyncio
 import inspect
-import re
 from pathlib import Path
-from typing import Any
 
 import holdfast
 from holdfast.client import errors
 from holdfast.client.options import Options
 from holdfast.client.state import diagram
+from tests.harness.guide import run_examples
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide-client.md"
 TEXT = GUIDE.read_text()
@@ -22,16 +20,7 @@ TEXT = GUIDE.read_text()
 def test_the_examples_run(redis_url: str) -> None:
     async def scenario() -> None:
         async with holdfast.connect(redis_url) as client:
-            names: dict[str, Any] = {}
-            for block in re.finditer(r"^```py\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL):
-                line = TEXT[: block.start()].count("\n") + 1
-                source = "\n" * line + block[1].replace("redis://localhost:6379", redis_url)
-                flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-                code = compile(source, str(GUIDE), "exec", flags=flags, dont_inherit=True)
-                names["client"] = client  # whatever an example before called that
-                result = eval(code, names)
-                if inspect.isawaitable(result):
-                    await result
+            await run_examples(GUIDE, TEXT, redis_url, client=client)
 
     asyncio.run(scenario())
 
