@@ -1,6 +1,7 @@
 """Delays, freeze windows, forced starts, periodic and virtual builds, priorities, circles."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -258,6 +259,34 @@ def test_enqueueing_twice_is_once_and_another_build_needs_another_id(play: Play)
         said = await b.queue.enqueue(Build(1, "b"))
         assert (said.action, said.reason) == ("REFUSE", "ID_TAKEN")
         assert said.message == "build 1 is another one"
+
+    play(scenario)
+
+
+def test_a_call_that_is_sent_twice_makes_one_build(play: Play) -> None:
+    """As redis-py does when its connection breaks."""
+
+    async def scenario(b: Bench) -> None:
+        fields = b.queue._fields(Build(None, "a"))
+        for _ in range(2):
+            reply = await b.queue._run("enqueueBuild", id="", once="x", fields=fields)
+            assert reply[0] == b"1"
+        await b.queue.stop(1)
+        for _ in range(2):
+            again: dict[str, Any] = {"token": "", "reason": "", "anyway": "1", "once": "y"}
+            assert (await b.queue._run("retryBuild", id=1, **again))[2] == b"2"
+        assert [record.id for record in await b.queue.list()] == [2, 1]
+
+    play(scenario)
+
+
+def test_nobody_claims_and_still_there_is_no_heap_of_wakes(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        for build in range(1, 21):
+            await b.queue.enqueue(Build(build, f"job-{build}", delay_s=100 - build))
+            await b.queue.start(build)
+            await b.queue.complete(build)
+        assert await b.client.llen("{builds}:wake") <= 2
 
     play(scenario)
 

@@ -180,6 +180,21 @@ def test_a_retry_takes_the_build_from_its_worker_and_gives_it_to_one(play: Play)
     play(scenario)
 
 
+def test_who_starts_a_running_build_takes_it_from_its_worker(play: Play) -> None:
+    async def scenario(queue: BuildQueue) -> None:
+        handler, begun, cancelled = blocking_handler()
+        await queue.enqueue(Build(1, "a"))
+        async with Worker(queue, handler):
+            await begun.wait()
+            taken = await queue.start(1, worker="me")
+            await until(lambda: bool(cancelled))
+            assert taken.token is not None
+            assert taken.token > cancelled[0]
+        assert (await known(queue, 1)).worker == "me"
+
+    play(scenario)
+
+
 def test_a_delayed_build_is_started_by_an_idle_worker(play: Play) -> None:
     async def scenario(queue: BuildQueue) -> None:
         ran = asyncio.Event()
@@ -292,13 +307,12 @@ def test_a_worker_learns_with_its_next_sign_of_life_that_a_build_is_lost() -> No
             worker = Worker(moving.queue, handler, lease_s=30, clock=moving.clock, name="slow")
             running = asyncio.create_task(worker.run())
             await begun.wait()
-            other = await moving.queue.start(1, worker="other")  # it was told nothing
+            await client.hset("{builds}:build:1", {"token": "99"})  # and nobody told it
             moving.clock.advance(10)
             await until(lambda: bool(cancelled))
-            assert (await known(moving.queue, 1)).token == other.token
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            assert (await known(moving.queue, 1)).token == other.token
+            assert await client.hget("{builds}:build:1", "token") == "99"
 
     asyncio.run(scenario())
 

@@ -117,6 +117,7 @@ class BuildQueue:
             token="" if token is None else token,
             reason=reason,
             anyway="1" if is_anyway else "0",
+            once=uuid.uuid4().hex,
         )
         return Retried(
             status.decode(), state_of(state), int(new_id), int(delay_ms) / 1000, message.decode()

@@ -79,5 +79,4 @@ else
 end
 Runs.forget_old(q)
 Turns.settle(q)
-Queue.settle_wakes(q)
 return { Queue.next_due_ms(q), done }

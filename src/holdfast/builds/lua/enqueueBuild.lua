@@ -8,24 +8,16 @@
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])
-local id, once = ARGV[2], q.root .. ":once:" .. ARGV[3]
 local fields = { unpack(ARGV, 4) }
 local problem = Arrivals.problem(fields)
 if problem then
-  return { id, "REFUSE", "BAD_BUILD", "", "", problem, "" }
+  return { ARGV[2], "REFUSE", "BAD_BUILD", "", "", problem, "" }
 end
-if id == "" then
-  id = redis.call("GET", once) or Arrivals.next_id(q)
-end
-if Record.exists(q, id) then
-  if not Record.matches(q, id, fields) then
-    return { id, "REFUSE", "ID_TAKEN", "", "", "build " .. id .. " is another one", "" }
-  end
-else
-  if ARGV[2] == "" then
-    redis.call("SET", once, id, "PX", 60000)
-  end
+local id = ARGV[2] ~= "" and ARGV[2] or Arrivals.new_id(q, ARGV[3])
+if not Record.exists(q, id) then
   Arrivals.enqueue(q, id, fields)
   Turns.settle(q)
+elseif not Record.matches(q, id, fields) then
+  return { id, "REFUSE", "ID_TAKEN", "", "", "build " .. id .. " is another one", "" }
 end
 return { id, Record.decision(q, id) }

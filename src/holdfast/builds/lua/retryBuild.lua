@@ -5,6 +5,7 @@
 -- ARGV[3] token         of the attempt that failed; empty: whichever it is, and its worker is told
 -- ARGV[4] reason        why, in a word or a sentence
 -- ARGV[5] anyway        "1": at once, and however many attempts there have been
+-- ARGV[6] once          a name for this call, so that sending it twice makes one new build
 -- Returns RETRIED, ENDED (no attempt is left), ENQUEUED, STALE or REFUSED; the build's state; its
 --   id; after how many ms it is on offer; what was wrong.
 -- @include Arrivals
@@ -19,10 +20,12 @@ elseif token ~= "" and token ~= build.token then
 end
 
 if StateValidator.is_final(build.state) then
-  local fields = Arrivals.copy(Record.raw(q, id))
-  local new = Arrivals.enqueue(q, Arrivals.next_id(q), fields)
-  Turns.settle(q)
-  return { "ENQUEUED", new.state, new.id, 0, "" }
+  local new_id = Arrivals.new_id(q, ARGV[6])
+  if not Record.exists(q, new_id) then
+    Arrivals.enqueue(q, new_id, Arrivals.copy(Record.raw(q, id)))
+    Turns.settle(q)
+  end
+  return { "ENQUEUED", Record.load(q, new_id).state, new_id, 0, "" }
 elseif build.state ~= "RUNNING" then
   return { "REFUSED", build.state, id, 0, build.state .. ": it has not run yet" }
 elseif anyway or TimeoutDecider.may_retry(build.attempt, build.retries) then

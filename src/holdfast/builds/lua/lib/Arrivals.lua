@@ -22,9 +22,20 @@ function Arrivals.problem(fields)
   return nil
 end
 
-function Arrivals.next_id(q)
-  local newest = tonumber(redis.call("HGET", q.root, "newest") or 0)
-  return string.format("%.0f", newest + 1)
+local function newest_id(q)
+  return tonumber(redis.call("HGET", q.root, "newest") or 0)
+end
+
+-- An id for a build that has none. A client may send a call twice; `once` is its name, and it gets
+-- the same id again.
+function Arrivals.new_id(q, once)
+  local key = q.root .. ":once:" .. once
+  local id = redis.call("GET", key)
+  if not id then
+    id = string.format("%.0f", newest_id(q) + 1)
+    redis.call("SET", key, id, "PX", 60000)
+  end
+  return id
 end
 
 -- Jobs that block each other in a circle are no deadlock, since only running builds block; but
@@ -54,7 +65,7 @@ function Arrivals.enqueue(q, id, fields)
     fields[#fields + 1], fields[#fields + 2] = "start_at", q.now + delay_ms
   end
   local build = Record.create(q, id, fields)
-  if build.number > tonumber(redis.call("HGET", q.root, "newest") or 0) then
+  if build.number > newest_id(q) then
     redis.call("HSET", q.root, "newest", id)
   end
   if redis.call("DEL", q.root .. ":aborted:" .. id) == 1 then
@@ -124,5 +135,6 @@ function Arrivals.periodic(q, name)
   elseif at then
     Queue.schedule(q, "cron:" .. name, at)
   end
-  return (Arrivals.enqueue(q, Arrivals.next_id(q), redis.call("HGETALL", plan_key(q, name))))
+  local id = Arrivals.new_id(q, "cron:" .. name .. ":" .. q.now)
+  return (Arrivals.enqueue(q, id, redis.call("HGETALL", plan_key(q, name))))
 end

@@ -202,10 +202,11 @@ function Queue.count_ready(q)
 end
 
 -- Who took a build may not have taken its element, and who took an element may have died of it.
-function Queue.settle_wakes(q)
+-- `spare` elements may be there for what is due.
+function Queue.settle_wakes(q, spare)
   local ready, wakes = Queue.count_ready(q), redis.call("LLEN", wake_key(q))
-  if wakes > ready then
-    redis.call("LTRIM", wake_key(q), wakes - ready, -1)
+  if wakes > ready + spare then
+    redis.call("LTRIM", wake_key(q), wakes - ready - spare, -1)
   elseif ready > 0 and wakes == 0 then
     Queue.wake(q)
   end

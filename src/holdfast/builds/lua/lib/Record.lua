@@ -165,8 +165,11 @@ end
 -- Its job, if that was the last build of it that was known.
 function Record.forget(q, id)
   local state, job = unpack(redis.call("HMGET", Record.key(q, id), "state", "job"))
+  redis.call("DEL", Record.key(q, id), Record.events_key(q, id), Record.base_key(q, id))
+  if not state then
+    return nil -- somebody else has deleted it
+  end
   redis.call("ZREM", Record.state_key(q, state), id)
   redis.call("ZREM", Record.job_key(q, job), id)
-  redis.call("DEL", Record.key(q, id), Record.events_key(q, id), Record.base_key(q, id))
   return redis.call("EXISTS", Record.job_key(q, job)) == 0 and job or nil
 end

@@ -8,7 +8,11 @@ local Runs = {}
 local CONTROL_MS = 3600 * 1000
 local FORGET_AT_ONCE = 3
 
+-- It has to let go of this attempt.
 local function tell_worker(q, build)
+  if build.worker == "" then
+    return
+  end
   local key = q.root .. ":control:" .. build.worker
   redis.call("RPUSH", key, build.id .. " " .. build.token)
   redis.call("PEXPIRE", key, CONTROL_MS) -- it may be dead
@@ -66,6 +70,9 @@ function Runs.begin(q, build, job, worker, lease_ms)
     "reason", is_first and "READY" or "RETRY", "blockers", "", "token", token, "attempt", attempt,
     "worker", worker, "started_at", started_at, "limit_at", limit_at,
   })
+  if not is_first then
+    tell_worker(q, build)
+  end
   build.token, build.attempt, build.worker = token, attempt, worker
   build.started_at, build.limit_at = started_at, limit_at
   Runs.leave(q, build, was)
@@ -87,7 +94,7 @@ function Runs.give_up(q, build, reason, delay_ms, tell)
   if not ok then
     return false, why
   end
-  if tell and build.worker ~= "" then
+  if tell then
     tell_worker(q, build)
   end
   Runs.leave(q, build, "RUNNING")
@@ -128,7 +135,7 @@ function Runs.finish(q, build, to, reason, tell)
     Queue.touch_dependents(q, build.job)
     removed[#removed + 1] = "running"
   end
-  if tell and build.worker ~= "" then
+  if tell then
     tell_worker(q, build)
   end
   redis.call("ZADD", q.root .. ":ended", q.now + build.keep_ms, build.id)
