@@ -64,6 +64,21 @@ def test_without_resp3_nothing_is_kept(redis_url: str) -> None:
     asyncio.run(scenario())
 
 
+def test_what_is_changed_over_another_connection_is_read_anew(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url, cache_keys=100) as client:
+            await client.rpush("q", "a", "b")
+            assert await client.llen("q") == 2
+            await client.blpop("q", timeout_s=0)
+            assert await client.llen("q") == 1
+            async with client.transaction("q") as tx:
+                assert await client.llen("q") == 1
+                await tx.add("RPUSH", "q", "c").commit()
+            assert await client.llen("q") == 2
+
+    asyncio.run(scenario())
+
+
 def answer(
     reply: Any, meanwhile: Callable[[], None] = lambda: None
 ) -> Callable[[], Awaitable[Any]]:

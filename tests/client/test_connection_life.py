@@ -14,6 +14,7 @@ from holdfast.client.errors import (
     ConnectTimeoutError,
     NotConnectedError,
     QueueFullError,
+    RequestTimeoutError,
 )
 from holdfast.client.hooks import ConnectionEvent, GuardedHooks, Hooks
 from holdfast.client.options import Backoff, Options
@@ -61,6 +62,31 @@ def test_close_twice_with_three_in_flight_gives_three_closed_errors() -> None:
             assert isinstance(error, ClosedError)
             assert error.may_have_executed
         await rig.connection.close()
+
+    run(scenario())
+
+
+def test_close_waits_for_nobody_who_has_left() -> None:
+    async def scenario() -> None:
+        rig = await Rig().open()
+        in_flight = rig.submit("GET", "a")
+        await turns()
+        rig.server.link.protocol.pause_writing()
+        unsent = rig.submit("GET", "b")
+        for future in (in_flight, unsent):
+            future.cancel()
+        await rig.connection.close()  # the clock stands still: there is no grace period to wait
+        assert rig.is_in(State.CLOSED)
+
+        rig = await Rig(close_grace_s=1000).open()
+        slow = rig.submit("GET", "a", timeout_s=1)
+        closing = asyncio.ensure_future(rig.connection.close())
+        await turns()
+        assert rig.is_in(State.CLOSING)
+        rig.clock.advance(1)
+        with pytest.raises(RequestTimeoutError):
+            await slow
+        await closing
 
     run(scenario())
 

@@ -5,12 +5,13 @@ import shutil
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ConnectError, ConnectTimeoutError
+from holdfast.client.errors import ConnectError, ConnectTimeoutError, QueueFullError
 from holdfast.client.options import Options
 from holdfast.client.request import Request
 from holdfast.client.single import Single
@@ -88,6 +89,19 @@ def test_large_values_are_written_in_parts_and_accounting_is_reclaimed(redis_url
     asyncio.run(scenario())
 
 
+def test_a_huge_request_is_one_request(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url, max_requests=1) as client:
+            count = 30_000
+            request = Request(("INCR", "n") for _ in range(count))
+            assert await client.exec_dynamic(request, into=int) == list(range(1, count + 1))
+            with pytest.raises(QueueFullError, match="bytes are pending, and"):
+                await client.exec(Request().add("SET", "k", b"x" * (65 << 20)), into=(None,))
+            assert await client.get("n") == str(count)
+
+    asyncio.run(scenario())
+
+
 def test_attributes_from_a_real_server(redis_url: str) -> None:
     async def scenario() -> None:
         async with holdfast.connect(redis_url) as client:
@@ -120,6 +134,38 @@ def test_resolving_has_a_timeout_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         clock.advance(5)
         with pytest.raises(ConnectTimeoutError, match="resolving somewhere"):
             await connecting
+
+    asyncio.run(scenario())
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(
+    monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        clock = ManualClock()
+        port = int(redis_url.rpartition(":")[2])
+        tried: list[str] = []
+        really_connect = loop.create_connection
+
+        async def resolve(*_: object, **__: object) -> list[Any]:
+            return [(0, 0, 0, "", (host, port)) for host in ("10.0.0.1", "10.0.0.1", "127.0.0.1")]
+
+        async def connect(factory: Any, host: str, *args: Any, **options: Any) -> Any:
+            tried.append(host)
+            if host == "10.0.0.1":
+                await loop.create_future()
+            return await really_connect(factory, host, *args, **options)
+
+        monkeypatch.setattr(loop, "getaddrinfo", resolve)
+        monkeypatch.setattr(loop, "create_connection", connect)
+        connection = Connection(Options(host="two", port=port, connect_timeout_s=6), clock=clock)
+        connecting = asyncio.ensure_future(connection.connect())
+        await turns()
+        clock.advance(3)
+        await connecting
+        assert tried == ["10.0.0.1", "127.0.0.1"]
+        await connection.close()
 
     asyncio.run(scenario())
 

@@ -262,7 +262,10 @@ class Client(Commands[str]):
 
     async def _run_special(self, args: Command, timeout_s: float | None) -> Any:
         if blocks(args):
-            return await self._blocking.call(args, None if timeout_s is DEFAULT else timeout_s)
+            try:
+                return await self._blocking.call(args, None if timeout_s is DEFAULT else timeout_s)
+            finally:
+                self._forget([args])
         if self._cache is not None:
             return await self._cache.call(args, lambda: self._caller.call(args, timeout_s))
         return await self._caller.call(args, timeout_s)
@@ -278,9 +281,7 @@ class Client(Commands[str]):
         """The replies of a request, as they are; over a leased connection or the shared one."""
         if not commands:
             return []
-        if self._cache is not None:
-            for args in commands:
-                self._cache.evict(args)
+        self._forget(commands)
         if over is None:
             check_all(commands)
         elif timeout_s is DEFAULT:
@@ -291,9 +292,19 @@ class Client(Commands[str]):
                 return send_many(over, commands, timeout_s)
             return self._caller.call_many(commands, timeout_s)
 
-        if self._observer is None:
-            return await call()
-        return await self._observer.many(kind, commands, call)
+        try:
+            if self._observer is None:
+                return await call()
+            return await self._observer.many(kind, commands, call)
+        finally:
+            if over is not None:
+                self._forget(commands)
+
+    def _forget(self, commands: list[Command]) -> None:
+        """What is cached of keys that we may change: before, and after where order is not kept."""
+        if self._cache is not None:
+            for args in commands:
+                self._cache.evict(args)
 
     # -- more than one command ----------------------------------------------------------------
 

@@ -211,26 +211,26 @@ class Cluster:
 
     async def _node(self, address: Address) -> Single:
         node = self._nodes.get(address)
-        if node is not None and node.state is not State.CLOSED:
-            if node.state is State.FAILED:
-                self._learn_soon()  # it may have been replaced
-            if address not in self._connecting:
-                return node
         task = self._connecting.get(address)
-        if task is None:
-            node = self._make(self._at(address))
-            self._nodes[address] = node
-            task = asyncio.get_running_loop().create_task(node.connect())
-            self._connecting[address] = task
-            task.add_done_callback(lambda _: self._connecting.pop(address, None))
-        try:
+        if node is None or node.state is State.CLOSED:
+            node = self._nodes[address] = self._make(self._at(address))
+            task = self._connecting[address] = asyncio.create_task(node.connect())
+            task.add_done_callback(lambda done: self._connected_or_not(address, done))
+        elif node.state is State.FAILED:
+            self._learn_soon()  # it may have been replaced
+        if task is not None:
             await asyncio.shield(task)
-        except ClientError as error:
+        return node
+
+    def _connected_or_not(self, address: Address, done: asyncio.Task[None]) -> None:
+        if self._connecting.get(address) is done:
+            del self._connecting[address]
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, ClientError):
             self.last_error = error
             self._nodes.pop(address, None)
-            self._learn_soon()
-            raise
-        return self._nodes[address]
+            if self.state is State.OPEN:
+                self._learn_soon()
 
     async def _redirected(self, error: ServerError) -> Single:
         """The node that `MOVED slot host:port` or `ASK slot host:port` names."""

@@ -126,7 +126,7 @@ class Connection:
             self._stop_draining()
         if self.state is State.OPEN:
             self._move(State.CLOSING)
-            if self._pipeline.requests and wait_s > 0:
+            if self._pipeline.is_awaited and wait_s > 0:
                 self._drained = self._loop.create_future()
                 self._grace = self.clock.call_later(wait_s, self._stop_draining)
         try:
@@ -248,7 +248,7 @@ class Connection:
                 self.on_push(reply)
             else:
                 on_reply(reply)
-        if self._drained is not None and not self._pipeline.requests:
+        if self._drained is not None and not self._pipeline.is_awaited:
             self._stop_draining()
 
     def on_writable(self) -> None:
@@ -292,6 +292,8 @@ class Connection:
     def _expire(self) -> None:
         self._timer = None
         next_s = self._pipeline.expire(self.clock.monotonic_s())
+        if self._drained is not None and not self._pipeline.is_awaited:
+            self._stop_draining()
         if next_s is not None:
             self._arm(next_s)
 

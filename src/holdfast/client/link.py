@@ -122,11 +122,20 @@ def dialer(options: Options, clock: Clock) -> Dial:
             return await loop.create_unix_connection(factory, options.path)
         server_hostname = options.host if options.tls else None
         error: OSError = OSError(f"{options.host} has no address")
-        for host in await _resolve(options, clock):
+        hosts = await _resolve(options, clock)
+        patience_s = options.connect_timeout_s if len(hosts) > 1 else None
+        if patience_s is not None:
+            patience_s /= len(hosts)  # one that does not answer must leave time for the others
+        for host in hosts:
             try:
-                return await loop.create_connection(
-                    factory, host, options.port, ssl=options.tls, server_hostname=server_hostname
-                )
+                async with deadline(clock, patience_s, f"{host} did not answer"):
+                    return await loop.create_connection(
+                        factory,
+                        host,
+                        options.port,
+                        ssl=options.tls,
+                        server_hostname=server_hostname,
+                    )
             except OSError as failure:
                 error = failure
         raise error
@@ -142,5 +151,5 @@ async def _resolve(options: Options, clock: Clock) -> list[str]:
         loop = asyncio.get_running_loop()
         resolving = loop.getaddrinfo(host, options.port, type=socket.SOCK_STREAM)
         async with deadline(clock, options.resolve_timeout_s, f"resolving {host} took too long"):
-            return [str(info[4][0]) for info in await resolving]
+            return list(dict.fromkeys(str(info[4][0]) for info in await resolving))
     return [host]

@@ -72,6 +72,11 @@ class Pipeline:
     def has_unsent(self) -> bool:
         return bool(self._queue)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody still waits for a request."""
+        return any(not sink.is_settled for sink in chain(self._inflight, self._queue))
+
     def push(self, sink: Sink) -> None:
         if self.requests >= self._max_requests or self.bytes + sink.size > self._max_bytes:
             if self._refusals_to_come:
