@@ -384,6 +384,16 @@ def test_a_killed_connection_comes_back_as_another(play: Play) -> None:
     play(scenario, "client|kill")
 
 
+def test_the_server_is_told_who_we_are(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        info = await client.exec("CLIENT", "INFO", into=str)
+        assert " name=tester " in info
+        if "lib-name=" in info:  # from 7.2 on
+            assert f" lib-name=holdfast lib-ver={holdfast.__version__}" in info
+
+    play(scenario, client_name="tester")
+
+
 def test_before_connect_and_after_close(redis_url: str) -> None:
     async def scenario() -> None:
         client = holdfast.connect(redis_url)
