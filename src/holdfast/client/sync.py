@@ -270,6 +270,7 @@ class SyncScript:
     def __init__(self, thread: LoopThread, script: Script) -> None:
         self._thread = thread
         self._script = script
+        self.source = script.source
         self.sha = script.sha
 
     @overload
