@@ -36,7 +36,7 @@ class Replica:
         self.hlc = HybridClock(self.clock.now_ms)
         self.keys: dict[bytes, Key] = {}
         self.seen: Vector = {}
-        self.log = Log()
+        self.log: Log[Record] = Log()
         self.confirmations = Confirmations(())
         self.alarms: list[int] = []
         self._author: Author | None = None
@@ -286,7 +286,7 @@ class Replica:
     def restart(self) -> None:
         """All that remains is what a file would have: rows, vector, log, the clock's last stamp."""
         seen, keys = frozen(_reread(self.snapshot()))
-        log = Log(_reread(self.log.base))
+        log: Log[Record] = Log(_reread(self.log.base))
         for record in self.log.unseen({}):
             log.append(decode(encode(record)))
         self.seen, self.log, self.keys = seen, log, {}

@@ -71,7 +71,7 @@ def test_a_record_survives_being_bytes() -> None:
 
 
 def test_removals_are_counted_until_everybody_has_confirmed_them() -> None:
-    log = Log()
+    log: Log[Record] = Log()
     removals: tuple[Any, ...] = (
         (b"k", "list", (DELETE, (b"p",))),
         (b"k", "set", (CLEAR, {}, (), 0)),

@@ -18,6 +18,7 @@ class Log:
         self.ops: list[Op] = []
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
+        self.is_replicated = False
 
     def count_loaded(self, nbytes: int) -> None:
         self.used_bytes += nbytes

@@ -8,6 +8,7 @@ from holdfast.commands.table import command, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.store.events import GENERIC
+from holdfast.store.ops import PERSISTED
 
 NX_WITH_OTHERS = CommandError("ERR NX and XX, GT or LT options at the same time are not compatible")
 GT_WITH_LT = CommandError("ERR GT and LT options at the same time are not compatible")
@@ -61,6 +62,8 @@ def persist(c: Context, argv: list[bytes]) -> Reply:
     PERSIST key
     """
     key = c.db.find(argv[1])
+    if key is not None and c.keyspace.is_replicated:
+        c.keyspace.intend(PERSISTED, key.id, None)  # also a key that somebody else lets expire
     if key is None or key.expires_at_ms is None:
         return 0
     c.db.set_expiry(key, None)

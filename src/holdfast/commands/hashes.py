@@ -15,6 +15,7 @@ from holdfast.errors import NOT_A_FLOAT, SYNTAX, CommandError
 from holdfast.resp import OK, Reply
 from holdfast.store.events import HASH
 from holdfast.store.hashes import Hash
+from holdfast.store.ops import ADDED
 
 NOT_AN_INTEGER_FIELD = CommandError("ERR hash value is not an integer")
 NOT_A_FLOAT_FIELD = CommandError("ERR hash value is not a float")
@@ -112,6 +113,8 @@ def hincrby(c: Context, argv: list[bytes]) -> Reply:
     if not INT64_MIN <= total <= INT64_MAX:
         raise WOULD_OVERFLOW
     _, value = found or c.db.create_as(argv[1], Hash)
+    if c.keyspace.is_replicated:
+        c.keyspace.intend(ADDED, 0, b"%d" % amount)
     value.set(argv[2], b"%d" % total, c.keyspace, keep_expiry=True)
     c.db.signal(argv[1], b"hincrby", HASH)
     return total
@@ -133,6 +136,8 @@ def hincrbyfloat(c: Context, argv: list[bytes]) -> Reply:
         raise NOT_FINITE
     new = longdouble.human(total)
     _, value = found or c.db.create_as(argv[1], Hash)
+    if c.keyspace.is_replicated:
+        c.keyspace.intend(ADDED, 0, argv[3])
     value.set(argv[2], new, c.keyspace, keep_expiry=True)
     c.db.signal(argv[1], b"hincrbyfloat", HASH)
     return new

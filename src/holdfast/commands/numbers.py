@@ -9,6 +9,7 @@ from holdfast.commands.table import command, one
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply
 from holdfast.store.events import STRING
+from holdfast.store.ops import ADDED
 
 WOULD_OVERFLOW = CommandError("ERR increment or decrement would overflow")
 DECREMENT_OVERFLOW = CommandError("ERR decrement would overflow")
@@ -72,6 +73,8 @@ def incrbyfloat(c: Context, argv: list[bytes]) -> Reply:
     if total is None:
         raise NOT_FINITE
     new = longdouble.human(total)
+    if c.keyspace.is_replicated:
+        c.keyspace.intend(ADDED, 0, argv[2])
     if found is None:
         c.db.create(name, new)
     else:
@@ -85,6 +88,8 @@ def _add(c: Context, name: bytes, amount: int) -> int:
     total = amount if found is None else parse_int(found[1]) + amount
     if not INT64_MIN <= total <= INT64_MAX:
         raise WOULD_OVERFLOW
+    if c.keyspace.is_replicated:
+        c.keyspace.intend(ADDED, 0, b"%d" % amount)
     if found is None:
         c.db.create(name, b"%d" % total)
     else:

@@ -9,6 +9,7 @@ from holdfast.commands.context import Context
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply
 from holdfast.store.events import GENERIC, ZSET
+from holdfast.store.ops import WRITTEN_AGAIN, ZSET_MEMBERS
 from holdfast.store.zsets import Entry, LexCut, ScoreCut, ZSet
 
 NOT_A_SCORE_RANGE = CommandError("ERR min or max is not a float")
@@ -121,6 +122,8 @@ def put_entries(
         elif score != old and (not flags or may_change(flags, old, score)):
             put(member, score, log)
             updated += 1
+        elif log.is_replicated and score == old and not flags:
+            log.intend(WRITTEN_AGAIN, value.id, (ZSET_MEMBERS, member, score))
     if added or updated:
         c.db.signal(name, b"zadd", ZSET)
     return added + updated if b"CH" in flags else added

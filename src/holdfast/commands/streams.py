@@ -57,6 +57,9 @@ FEWER_THAN_THERE = CommandError(
 MOST_NODES = 100
 DEFAULT_LIMIT, HIGHEST_LIMIT = 10_000, 1_000_000
 
+# Two servers could give entries the same one.
+NOT_ITS_OWN_ID = CommandError("ERR on an active-active server only * is allowed as ID of an entry")
+
 stream_command = partial(command, group="stream", categories="stream", since="5.0.0")
 
 
@@ -158,6 +161,8 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
     given = None if argv[id_at] == b"*" else parse_new_id(argv[id_at])
     if given == (0, True):
         raise ID_ZERO
+    if given is not None and c.keyspace.is_replicated:
+        raise NOT_ITS_OWN_ID
     found = c.db.find_as(name, Stream)
     if found is None:
         if not may_create:
@@ -183,6 +188,8 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
 def _new_id(c: Context, stream: Stream, given: tuple[int, bool] | None) -> int:
     if stream.last_id == MAX_ID:
         raise EXHAUSTED
+    if c.keyspace.is_replicated:
+        return stream.next_id_of(c.keyspace.replica, c.keyspace.now_ms)
     if given is None:
         return stream.next_id(c.keyspace.now_ms)
     entry_id, has_sequence = given

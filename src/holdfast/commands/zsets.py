@@ -22,6 +22,7 @@ from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
 from holdfast.store.events import ZSET
 from holdfast.store.keys import Key
+from holdfast.store.ops import ADDED
 from holdfast.store.zsets import Entry, ZSet
 
 NX_AND_XX = CommandError("ERR XX and NX options at the same time are not compatible")
@@ -96,6 +97,8 @@ def _increment(
         return None
     if score != old:
         _, value = found or c.db.create_as(name, ZSet)
+        if c.keyspace.is_replicated:
+            c.keyspace.intend(ADDED, 0, increment)
         value.put(member, score, c.keyspace)
         c.db.signal(name, b"zincr", ZSET)
     return score

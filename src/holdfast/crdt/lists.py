@@ -54,6 +54,10 @@ class List(Replicated):
             if number >= abs(rank):
                 yield i
 
+    def rank(self, position: bytes) -> int:
+        """How many elements stand before this place; the index of the one that has it."""
+        return self._elements.rank(position)
+
     # -- changes, as effects ------------------------------------------------------------------
 
     def push_right(self, values: Iterable[bytes], author: Author) -> Effect:

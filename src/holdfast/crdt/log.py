@@ -9,7 +9,7 @@ it in every log that has it. Nothing here sends or stores anything.
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -36,6 +36,20 @@ class Record(NamedTuple):
         return sum(is_removal(change[-1]) for change in self.changes)
 
 
+class Logged(Protocol):
+    """What the log has to know of a record, which may be kept in any form."""
+
+    @property
+    def origin(self) -> int: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def removals(self) -> int: ...
+
+
+R = TypeVar("R", bound=Logged)
+
+
 def is_news(seen: Vector, record: Record) -> bool:
     """Whether to apply it: False if it was before. The order is checked, as all depends on it."""
     have = seen.get(record.origin, 0)
@@ -46,7 +60,7 @@ def is_news(seen: Vector, record: Record) -> bool:
     return True
 
 
-class Log:
+class Log(Generic[R]):
     """Records since the last cut; `base` is everything that was cut away. `start` is the number of
     the first that is left, by which a sender knows how far it got."""
 
@@ -54,12 +68,12 @@ class Log:
         self.base: Vector = base or {}
         self.start = start
         self.removals = 0  # that not everybody has confirmed
-        self._records: deque[Record] = deque()
+        self._records: deque[R] = deque()
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: R) -> None:
         self._records.append(record)
         self.removals += record.removals
 
@@ -67,11 +81,11 @@ class Log:
         """Whether one who has seen that can catch up from here; if not he needs a snapshot."""
         return includes(seen, self.base)
 
-    def since(self, number: int) -> Iterator[Record]:
+    def since(self, number: int) -> Iterator[R]:
         """From that one on; it must not have been cut. Nothing may be appended meanwhile."""
         return islice(self._records, number - self.start, None)
 
-    def unseen(self, seen: Vector) -> Iterator[Record]:
+    def unseen(self, seen: Vector) -> Iterator[R]:
         return (
             record
             for record in self._records

@@ -148,6 +148,14 @@ class Sequence(Generic[V]):
         chunk, at = self._at(i)
         return chunk.values[at]
 
+    def rank(self, key: bytes) -> int:
+        """How many keys are below; its index, if it is there."""
+        if not self._chunks:
+            return 0
+        k, at = self._seek(key)
+        self._count()
+        return self._starts[k] - self._starts[0] + at
+
     def values(self, start: int, stop: int) -> list[V]:
         """Of a range within the list."""
         found: list[V] = []
@@ -184,11 +192,14 @@ class Sequence(Generic[V]):
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _at(self, i: int) -> tuple[Chunk[V], int]:
+    def _count(self) -> None:
         if not self._is_counted:
             lengths = (len(chunk.keys) for chunk in self._chunks)
             self._starts = list(accumulate(lengths, initial=0))[:-1]
             self._is_counted = True
+
+    def _at(self, i: int) -> tuple[Chunk[V], int]:
+        self._count()
         ordinal = self._starts[0] + i
         k = bisect_right(self._starts, ordinal) - 1
         return self._chunks[k], ordinal - self._starts[k]

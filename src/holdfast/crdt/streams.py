@@ -94,6 +94,14 @@ class Stream(Cells):
             found[name] = _joined(found[name], group) if name in found else group
         return found
 
+    def dots_of(self, group: bytes) -> list[Dot]:
+        """The events that created the group, the first one first."""
+        return sorted(dot for dot, name in self._groups.items() if name == group)
+
+    def position_of(self, group: Dot) -> int:
+        """Up to which id it was read."""
+        return _number((self.written(POSITION + _tag(group)) or (0, 0, b"", -1))[2])
+
     def _named(self, prefix: bytes) -> list[bytes]:
         return [name for name in self._writes if name is not None and name.startswith(prefix)]
 

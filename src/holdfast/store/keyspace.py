@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from holdfast.errors import StorageError
 from holdfast.store.database import Database
 from holdfast.store.expiry import FROM_THE_START, ExpiryHeap, fields_scheduled_ms
 from holdfast.store.frequencies import Frequencies
@@ -15,6 +16,7 @@ from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key, Space
 from holdfast.store.ops import (
     FIRST_ID,
+    INTENT,
     KEYS,
     LIBRARY,
     SCRIPT,
@@ -46,6 +48,10 @@ class Keyspace:
     While a fold runs, `folding` is the generation it writes and `cut` the boundary it will set.
     """
 
+    is_replicated = False
+    replica = 0  # which one this is, where there are several
+    database_class = Database
+
     def __init__(self, tables: "Tables | None" = None, databases: int = 16) -> None:
         self.tables = tables
         self.now_ms = 0
@@ -58,7 +64,9 @@ class Keyspace:
         self.on_flush: Callable[[], None] = no_flush_hook
         # What to tell the world once the script that runs has succeeded; see Savepoint.
         self.later: list[Callable[[], object]] | None = None
-        self.databases = [Database(self, index, Space(index)) for index in range(databases)]
+        self.databases = [
+            self.database_class(self, index, Space(index)) for index in range(databases)
+        ]
         self.forget()
 
     def forget(self) -> None:
@@ -97,6 +105,16 @@ class Keyspace:
         space_id = self.tables.space_shown(index)
         return Space(space_id, self.tables.size_of_space(space_id))
 
+    def take_crdt(self, op: Op) -> None:
+        """Recovery found an operation of a replicated database."""
+        raise StorageError("this is the file of an active-active server")
+
+    def seal(self) -> None:
+        """A batch is about to be committed: what is replicated has to be told."""
+
+    def recovered(self, is_clean: Callable[[int], bool]) -> None:
+        """Memory has all that the file has; `is_clean` tells of an id whether the tables do."""
+
     def new_space(self) -> Space:
         self.next_id += 1
         return Space(self.next_id - 1)
@@ -117,6 +135,11 @@ class Keyspace:
         self.ops.append((KEYS, key.id, None, row))
         if key.id < self.cut:
             self.unfolded[key.id] = key
+
+    def intend(self, what: int, key_id: int, data: object) -> None:
+        """Say what the next change means, or that there was one which changed nothing. Only
+        replicated databases want to know."""
+        self.ops.append((INTENT, key_id, what, data))
 
     def write_script(self, kind: int, name: bytes, body: bytes | None) -> None:
         self.set_script(kind, name, body)

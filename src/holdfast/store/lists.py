@@ -11,7 +11,18 @@ from itertools import repeat
 from holdfast.store import chunks
 from holdfast.store.chunks import STEP, Chunk, grid_after, grid_before
 from holdfast.store.elements import ELEMENT_OVERHEAD, Elements, starts_of
-from holdfast.store.ops import LIST_ITEMS, ChangeLog
+from holdfast.store.ops import (
+    INSERT_AT,
+    INTENT,
+    LIST_ITEMS,
+    POP_LEFT,
+    POP_RIGHT,
+    PUSH_LEFT,
+    PUSH_RIGHT,
+    REMOVE_AT,
+    SET_AT,
+    ChangeLog,
+)
 
 # Positions are 64-bit. A list that was pushed at one end this far is numbered afresh.
 FARTHEST = 1 << 62
@@ -31,6 +42,8 @@ class List(Elements):
 
     def push_left(self, values: Sequence[bytes], log: ChangeLog) -> None:
         """Each in turn, so the last one ends up first."""
+        if log.is_replicated:
+            log.ops.append((INTENT, self.id, PUSH_LEFT, values))
         starts = self._starts
         nbytes = 0
         chunk = self._nodes[0] if self._length else None
@@ -54,6 +67,8 @@ class List(Elements):
         log.used_bytes += nbytes
 
     def push_right(self, values: Sequence[bytes], log: ChangeLog) -> None:
+        if log.is_replicated:
+            log.ops.append((INTENT, self.id, PUSH_RIGHT, values))
         nbytes = 0
         chunk = self._nodes[-1] if self._length else None
         for value in values:
@@ -75,6 +90,8 @@ class List(Elements):
 
     def pop_left_one(self, log: ChangeLog) -> bytes:
         """The list must not be empty."""
+        if log.is_replicated:
+            log.ops.append((INTENT, self.id, POP_LEFT, None))
         chunk = self._nodes[0]
         if type(chunk) is not Chunk:
             chunk = self._chunk(0)[1]
@@ -94,6 +111,8 @@ class List(Elements):
 
     def pop_right_one(self, log: ChangeLog) -> bytes:
         """The list must not be empty."""
+        if log.is_replicated:
+            log.ops.append((INTENT, self.id, POP_RIGHT, None))
         chunk = self._nodes[-1]
         if type(chunk) is not Chunk:
             chunk = self._chunk(self._length - 1)[1]
@@ -160,6 +179,8 @@ class List(Elements):
             i += self._length
         if not 0 <= i < self._length:
             return False
+        if log.is_replicated:
+            log.ops.append((INTENT, self.id, SET_AT, (i, value)))
         at, chunk = self._chunk(i)
         old, chunk.values[i - at] = chunk.values[i - at], value
         self._record(log, chunk.positions[i - at], value, old)
@@ -199,12 +220,18 @@ class List(Elements):
         found = self.find(pivot, 1, 1, 0)
         if not found:
             return False
-        i = found[0] if before else found[0] + 1
+        self.insert_at(found[0] if before else found[0] + 1, value, log)
+        return True
+
+    def insert_at(self, i: int, value: bytes, log: ChangeLog) -> None:
+        """Between elements i-1 and i; at an end it is a push."""
         if i == 0:
             self.push_left([value], log)
         elif i == self._length:
             self.push_right([value], log)
         else:
+            if log.is_replicated:
+                log.ops.append((INTENT, self.id, INSERT_AT, (i, value)))
             left, right = self._gap(i)
             if right - left < 2:
                 self._make_room(i, log)
@@ -213,11 +240,12 @@ class List(Elements):
             self._put(self._seek(pos), pos, value)
             self._record(log, pos, value, None)
             log.used_bytes += len(value) + ELEMENT_OVERHEAD
-        return True
 
     def remove(self, count: int, value: bytes, log: ChangeLog) -> int:
         """LREM: how many went; count > 0 from the head, < 0 from the tail, 0 all of them."""
         found = sorted(self.find(value, -1 if count < 0 else 1, abs(count), 0))
+        if found and log.is_replicated:
+            log.ops.append((INTENT, self.id, REMOVE_AT, found))
         touched = at = 0
         # From the end, so that the indexes before stay true though starts are not updated.
         for i in reversed(found):
@@ -239,6 +267,14 @@ class List(Elements):
         self._resize(-len(found) * (len(value) + ELEMENT_OVERHEAD), log)
         return len(found)
 
+    def remove_at(self, i: int, log: ChangeLog) -> None:
+        """The index must be within the list."""
+        at, chunk = self._chunk(i)
+        self._record(log, chunk.positions[i - at], None, chunk.values[i - at])
+        nbytes = self.nbytes
+        self.apply(chunk.positions[i - at], None)
+        log.used_bytes += self.nbytes - nbytes
+
     # -- whole --------------------------------------------------------------------------------
 
     def copy(self, new_id: int, log: ChangeLog) -> "List":
@@ -247,6 +283,8 @@ class List(Elements):
         Hence no undo, and nothing is added to `log.used_bytes`: whoever attaches it counts it.
         """
         new = List(new_id)
+        if log.is_replicated:
+            log.ops.append((INTENT, new_id, PUSH_RIGHT, self.range(0, -1)))
         for at, chunk in self._chunks(0, self._length):
             twin = Chunk(at * STEP, chunk.values.copy())
             new._nodes.append(twin)

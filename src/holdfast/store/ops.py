@@ -11,11 +11,18 @@ from typing import Any, Protocol
 SPACES, KEYS, STRINGS, LIST_ITEMS, HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS = range(7)
 STREAM_META, STREAM_ENTRIES, STREAM_GROUPS, STREAM_CONSUMERS, STREAM_PENDING = range(7, 12)
 SCRIPTS = 12
+CRDT_KEYS, CRDT_ROWS, CRDT_LOG, CRDT_FACTS = range(13, 17)
 
 # The key ids of SCRIPTS rows: what a row is, its name being the sub key.
 SCRIPT, LIBRARY = range(2)
 
 Op = tuple[int, int, Any, Any]
+
+# In replicated databases only, and never in files: what the operations around it mean, where
+# they do not tell. `sub` says which, and `key_id` whose; see replicated_changes.py.
+INTENT = 99
+PUSH_LEFT, PUSH_RIGHT, POP_LEFT, POP_RIGHT, INSERT_AT, SET_AT, REMOVE_AT = range(7)  # of lists
+ADDED, WRITTEN_AGAIN, PERSISTED = range(7, 10)
 
 # Ids below this are database numbers (SPACES rows); ids of keys and spaces start here.
 FIRST_ID = 1024
@@ -30,3 +37,4 @@ class ChangeLog(Protocol):
     ops: list[Op]
     undo: list[Undo] | None  # a list while a script runs, which may have to be rolled back
     used_bytes: int
+    is_replicated: bool  # whether to state intents

@@ -4,7 +4,7 @@ from holdfast.store.fold import Fold
 from holdfast.store.journal import Journal
 from holdfast.store.keys import Key, Space
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, SCRIPTS, SPACES, STRINGS, Op
+from holdfast.store.ops import CRDT_KEYS, KEYS, SCRIPTS, SPACES, STRINGS, Op
 from holdfast.store.tables import Tables
 from holdfast.store.types import APPLY, COLLECTIONS, Value
 
@@ -19,6 +19,7 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
         fold.add(lsn, ops, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)))
         count += len(ops)
     replay.finish()
+    keyspace.recovered(fold.is_clean)
     fold.first_unwritten_id = keyspace.next_id
     return count
 
@@ -39,6 +40,10 @@ class _Replay:
         keyspace = self._keyspace
         if table == SCRIPTS:
             keyspace.set_script(key_id, sub, value)
+            return
+        if table >= CRDT_KEYS:
+            keyspace.next_id = max(keyspace.next_id, key_id + 1)
+            keyspace.take_crdt(op)
             return
         if table == SPACES:
             keyspace.next_id = max(keyspace.next_id, value + 1)

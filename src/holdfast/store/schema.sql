@@ -154,6 +154,35 @@ CREATE TABLE redis_scripts (
   PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 
+-- Replicated (active-active) databases only. What several servers may change at once is kept
+-- here; the tables above have what clients see of it. See crdt/ and store/replicated.py.
+CREATE TABLE crdt_keys (
+  id INTEGER PRIMARY KEY,
+  db INTEGER NOT NULL,
+  name BLOB NOT NULL
+);
+CREATE TABLE crdt_rows (
+  key_id INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  sub BLOB NOT NULL, -- msgpack; of lists: the position
+  row BLOB NOT NULL, -- msgpack
+  PRIMARY KEY (key_id, kind, sub)
+) WITHOUT ROWID;
+-- Changes that not every server has confirmed, in the order in which this one made them.
+CREATE TABLE crdt_log (
+  part INTEGER NOT NULL, -- 0
+  lsn INTEGER NOT NULL,
+  record BLOB NOT NULL, -- msgpack: [origin, after, seq, hlc, changes]
+  PRIMARY KEY (part, lsn)
+) WITHOUT ROWID;
+-- Who this server is, what it has seen, whom it knows.
+CREATE TABLE crdt_facts (
+  part INTEGER NOT NULL, -- 0
+  name BLOB NOT NULL,
+  value BLOB NOT NULL, -- msgpack
+  PRIMARY KEY (part, name)
+) WITHOUT ROWID;
+
 -- What died as one row operation but still has rows: the id of a key, with its type, or of a
 -- space.
 CREATE TABLE redis_graves (

@@ -5,7 +5,7 @@ Nothing here knows key names, replies or SQL. Order, random choice and scans are
 
 from collections.abc import Iterable
 
-from holdfast.store.ops import SET_MEMBERS, ChangeLog
+from holdfast.store.ops import INTENT, SET_MEMBERS, WRITTEN_AGAIN, ChangeLog
 from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
 
 
@@ -23,6 +23,8 @@ class Set(Ordered[int]):
     def add(self, member: bytes, log: ChangeLog) -> bool:
         """False when it was there."""
         if member in self._elements:
+            if log.is_replicated:
+                log.ops.append((INTENT, self.id, WRITTEN_AGAIN, (SET_MEMBERS, member, None)))
             return False
         ordinal = self._next
         self._insert(member, ordinal, log)

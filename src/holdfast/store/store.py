@@ -11,6 +11,7 @@ from holdfast.store.fold import Fold
 from holdfast.store.journal import Checkpointer, Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.recovery import recover
+from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.tables import Tables
 
 MEMORY = ":memory:"
@@ -31,12 +32,15 @@ class MemoryStore:
     path: Path | None = None
     lsn = folded_lsn = 0
 
-    def __init__(self, databases: int = 16) -> None:
-        self.keyspace = Keyspace(None, databases)
+    def __init__(self, databases: int = 16, node: int = 0) -> None:
+        self.keyspace = _keyspace(None, databases, node)
 
     def commit(self) -> int:
         """Take the batch; returns how many operations there are to sync."""
-        self.keyspace.ops.clear()
+        keyspace = self.keyspace
+        if keyspace.is_replicated:
+            keyspace.seal()
+        keyspace.ops.clear()
         return 0
 
     wal_pages = 0
@@ -80,7 +84,9 @@ class FileStore:
     max_bytes = 0  # of values in memory; 0: no limit
     _used_bytes_before = 0  # when room was last made
 
-    def __init__(self, path: Path, databases: int = 16, vfs: str | None = None) -> None:
+    def __init__(
+        self, path: Path, databases: int = 16, vfs: str | None = None, node: int = 0
+    ) -> None:
         self.path = path
         self._vfs = vfs
         try:
@@ -90,7 +96,7 @@ class FileStore:
         try:
             self._connection = open_database(path, vfs)
             try:
-                self._open(databases)
+                self._open(databases, node)
             except BaseException:
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._connection.close()
@@ -102,9 +108,12 @@ class FileStore:
             self._lock.release()
             raise
 
-    def _open(self, databases: int) -> None:
+    def _open(self, databases: int, node: int) -> None:
         self.journal = Journal(self._connection, self.path)
-        self.keyspace = Keyspace(Tables(self._connection), databases)
+        tables = Tables(self._connection)
+        if not node and tables.crdt_facts():
+            raise StorageError(f"{self.path} is the file of an active-active server")
+        self.keyspace = _keyspace(tables, databases, node)
         self.folding = Fold(self._connection, self.journal, self.keyspace)
         self._eviction = Eviction(self.keyspace, self.folding)
         self._checkpointer = Checkpointer(self.path, self._vfs)
@@ -113,11 +122,14 @@ class FileStore:
 
     def commit(self) -> int:
         """Write the batch to the journal; returns how many operations there are to sync."""
-        ops = self.keyspace.ops
+        keyspace = self.keyspace
+        if keyspace.is_replicated:
+            keyspace.seal()
+        ops = keyspace.ops
         if ops:
             nbytes = self.journal.append(ops)
             self.folding.add(self.journal.lsn, ops, nbytes)
-            self.keyspace.ops = []
+            keyspace.ops = []
         return len(ops)
 
     @property
@@ -242,7 +254,12 @@ class FileStore:
 Store = MemoryStore | FileStore
 
 
-def open_store(path: str, databases: int = 16) -> Store:
+def open_store(path: str, databases: int = 16, node: int = 0) -> Store:
+    """`node` is which of the servers of an active-active database this one is; 0: of none."""
     if path == MEMORY:
-        return MemoryStore(databases)
-    return FileStore(real(Path(path)), databases)
+        return MemoryStore(databases, node)
+    return FileStore(real(Path(path)), databases, node=node)
+
+
+def _keyspace(tables: Tables | None, databases: int, node: int) -> Keyspace:
+    return ReplicatedKeyspace(tables, databases, node) if node else Keyspace(tables, databases)

@@ -1,6 +1,6 @@
 """The value of a stream key: entries, counters and consumer groups, each a row of its own.
 
-Every change is one row: `_write` applies it as recovery would, and reports it to the log, which
+Every change is one row: `write_row` applies it as recovery would, and reports it to the log, which
 mutators take last. Entries as kept in memory are in stream_entries.py, groups in
 stream_groups.py. Nothing here knows key names, replies or SQL.
 """
@@ -79,6 +79,12 @@ class Stream:
         """For a new entry; there must be one left."""
         return max(id_of(now_ms, 0), self.last_id + 1)
 
+    def next_id_of(self, replica: int, now_ms: int) -> int:
+        """One that no other replica gives: its last 16 bits are the replica's."""
+        lowest = self.next_id(now_ms)
+        own = lowest >> 16 << 16 | replica
+        return own if own >= lowest else own + (1 << 16)
+
     def next_id_at(self, ms: int) -> int | None:
         """The same, with these milliseconds; None when they have no sequence left."""
         last_ms, last_sequence = parts_of(self.last_id)
@@ -143,7 +149,7 @@ class Stream:
         """XDEL; False when it is not there."""
         if self.entries.get(entry_id) is None:
             return False
-        self._write(STREAM_ENTRIES, to_row(entry_id), None, log)
+        self.write_row(STREAM_ENTRIES, to_row(entry_id), None, log)
         if entry_id > self.max_deleted_id:
             self.set_meta(self.last_id, entry_id, self.entries_added, log)
         return True
@@ -151,7 +157,7 @@ class Stream:
     def trim(self, count: int, log: ChangeLog) -> None:
         """Take the first entries away."""
         for entry_id in self.entries.first_ids(count):
-            self._write(STREAM_ENTRIES, to_row(entry_id), None, log)
+            self.write_row(STREAM_ENTRIES, to_row(entry_id), None, log)
 
     def set_meta(
         self, last_id: int, max_deleted_id: int, entries_added: int, log: ChangeLog
@@ -175,7 +181,7 @@ class Stream:
         row = (to_row(last_id), entries_read)
         group = self.groups.get(name)
         if group is None or log.undo is not None:
-            self._write(STREAM_GROUPS, name, row, log)
+            self.write_row(STREAM_GROUPS, name, row, log)
         else:  # the same, for every XREADGROUP
             group.last_id, group.entries_read = last_id, entries_read
             log.ops.append((STREAM_GROUPS, self.id, name, row))
@@ -183,20 +189,20 @@ class Stream:
     def delete_group(self, group: Group, log: ChangeLog) -> None:
         for consumer in list(group.consumers.values()):
             self.delete_consumer(group, consumer, log)
-        self._write(STREAM_GROUPS, group.name, None, log)
+        self.write_row(STREAM_GROUPS, group.name, None, log)
 
     def see_consumer(self, group: Group, name: bytes, now_ms: int, log: ChangeLog) -> Consumer:
         """Also creates it."""
         consumer = group.consumers.get(name)
         if consumer is not None and consumer.seen_at_ms == now_ms:
             return consumer
-        self._write(STREAM_CONSUMERS, (group.name, name), now_ms, log)
+        self.write_row(STREAM_CONSUMERS, (group.name, name), now_ms, log)
         return group.consumers[name]
 
     def delete_consumer(self, group: Group, consumer: Consumer, log: ChangeLog) -> None:
         for entry_id in consumer.pending.ids():
             self.release(group, entry_id, log)
-        self._write(STREAM_CONSUMERS, (group.name, consumer.name), None, log)
+        self.write_row(STREAM_CONSUMERS, (group.name, consumer.name), None, log)
 
     def pass_to(self, group: Group, ids: Iterable[int], log: ChangeLog) -> None:
         """The group has been given these entries, in their order, so it has all before, too."""
@@ -214,7 +220,7 @@ class Stream:
 
     def assign(self, group: Group, entry_id: int, row: PendingRow, log: ChangeLog) -> None:
         """Who has the entry, since when, and how often it was delivered."""
-        self._write(STREAM_PENDING, (group.name, to_row(entry_id)), row, log)
+        self.write_row(STREAM_PENDING, (group.name, to_row(entry_id)), row, log)
 
     def deliver(
         self, group: Group, consumer: Consumer, ids: Iterable[int], now_ms: int, log: ChangeLog
@@ -234,7 +240,7 @@ class Stream:
         """Nobody has the entry any more; False when nobody had."""
         if group.pending.get(entry_id) is None:
             return False
-        self._write(STREAM_PENDING, (group.name, to_row(entry_id)), None, log)
+        self.write_row(STREAM_PENDING, (group.name, to_row(entry_id)), None, log)
         return True
 
     # -- whole --------------------------------------------------------------------------------
@@ -308,7 +314,7 @@ class Stream:
         if old is not None:
             self.nbytes -= _size(old)
 
-    def _write(self, table: int, sub: Any, row: Row, log: ChangeLog) -> None:
+    def write_row(self, table: int, sub: Any, row: Row, log: ChangeLog) -> None:
         if log.undo is not None:
             log.undo.append((self._revert, log, (table, sub, self._row(table, sub))))
         log.ops.append((table, self.id, sub, row))

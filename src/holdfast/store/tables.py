@@ -11,6 +11,10 @@ import apsw
 
 from holdfast.store.lists import List
 from holdfast.store.ops import (
+    CRDT_FACTS,
+    CRDT_KEYS,
+    CRDT_LOG,
+    CRDT_ROWS,
     FIRST_ID,
     HASH_FIELDS,
     KEYS,
@@ -125,6 +129,10 @@ ROWS: dict[int, RowTable] = {
         sub=("group_name", "id"),
         values=("consumer", "delivered_at_ms", "deliveries"),
     ),
+    CRDT_KEYS: RowTable("crdt_keys", key="id", values=("db", "name")),
+    CRDT_ROWS: RowTable("crdt_rows", sub=("kind", "sub"), values=("row",)),
+    CRDT_LOG: RowTable("crdt_log", key="part", sub=("lsn",), values=("record",)),
+    CRDT_FACTS: RowTable("crdt_facts", key="part", sub=("name",)),
     SCRIPTS: RowTable("redis_scripts", key="kind", sub=("name",), values=("body",)),
 }
 
@@ -144,6 +152,7 @@ class Tables:
         """Above every id of a key or space that the tables mention."""
         highest = self._execute(
             "SELECT max(coalesce((SELECT max(id) FROM redis_keys), 0),"
+            " coalesce((SELECT max(id) FROM crdt_keys), 0),"
             " coalesce((SELECT max(space) FROM redis_databases), 0),"
             " coalesce((SELECT max(id) FROM redis_graves), 0))"
         ).get
@@ -220,6 +229,22 @@ class Tables:
                 (limit,),
             )
         )
+
+    def crdt_keys(self) -> Iterator[tuple[int, tuple[int, bytes]]]:
+        """`id` and `(db, name)` of all replicated keys."""
+        for key_id, database, name in self._execute("SELECT id, db, name FROM crdt_keys"):
+            yield key_id, (database, name)
+
+    def crdt_rows(self, key_id: int) -> Iterator[tuple[tuple[int, bytes], bytes]]:
+        """Of one replicated key: `(kind, sub)` and row, in order."""
+        return self._rows(CRDT_ROWS, key_id)
+
+    def crdt_log(self) -> Iterator[tuple[int, bytes]]:
+        """`lsn` and record, in order."""
+        return self._rows(CRDT_LOG, 0)
+
+    def crdt_facts(self) -> dict[bytes, bytes]:
+        return dict(self._rows(CRDT_FACTS, 0))
 
     def scripts(self, kind: int) -> dict[bytes, bytes]:
         """Bodies by name."""

@@ -1,0 +1,178 @@
+"""The keyspace and the databases of an active-active server. Standalone servers have the plain
+ones of keyspace.py and database.py, and pay nothing for what is here."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.errors import CommandError
+from holdfast.store.database import Database
+from holdfast.store.keys import Key, Space
+from holdfast.store.keyspace import Keyspace
+from holdfast.store.ops import KEYS, STRINGS, Op, Undo
+from holdfast.store.replicated import Replication
+from holdfast.store.types import Value
+
+if TYPE_CHECKING:
+    from holdfast.store.tables import Tables
+
+NO_SWAPPING = CommandError("ERR SWAPDB is not possible on an active-active server")
+
+
+class ReplicatedDatabase(Database):
+    """A key whose time has come is dead for whoever looks, at once. But as long as somebody may
+    have prolonged it, whom we have not heard yet, its value lingers."""
+
+    __slots__ = ()
+
+    keyspace: "ReplicatedKeyspace"
+
+    def glance(self, name: bytes) -> Key | None:
+        """What the name holds, dead or alive."""
+        key = self.space.keys.get(name)
+        if key is None and self.space.cold:
+            key = self.keyspace.load(self.space, name)
+        return key
+
+    def expire(self, key: Key) -> None:
+        assert key.expires_at_ms is not None
+        if self.keyspace.replication.may_expire(key.expires_at_ms):
+            super().expire(key)
+        else:
+            self.keyspace.lingering.add(key)
+
+    def copy(self, key: Key, name: bytes) -> Key:
+        self.bury(name)
+        return super().copy(key, name)
+
+    def move(self, key: Key, target: Database, name: bytes) -> None:
+        assert isinstance(target, ReplicatedDatabase)
+        target.bury(name)
+        super().move(key, target, name)
+
+    def flush(self) -> int:
+        """Key by key: others may be adding to this database at the same time."""
+        names = list(self.keyspace.names(self.space))
+        for name in names:
+            key = self.glance(name)
+            if key is not None:
+                self.remove(key)
+                self.touch(name)
+        self.keyspace.dirty += len(names)
+        return len(names)
+
+    def swap(self, other: Database) -> None:
+        raise NO_SWAPPING
+
+    def _new(self, name: bytes, value: Value, expires_at_ms: int | None) -> Key:
+        self.bury(name)
+        return super()._new(name, value, expires_at_ms)
+
+    def bury(self, name: bytes) -> None:
+        """Somebody takes the name: what lingers there goes now."""
+        key = self.space.keys.get(name)
+        if key is not None:
+            self.remove(key)
+
+
+class ReplicatedKeyspace(Keyspace):
+    database_class = ReplicatedDatabase
+    is_replicated = True
+
+    def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
+        self.node = node
+        self.lingering: set[Key] = set()
+        super().__init__(tables, databases)
+        if tables is None:
+            self.recovered(lambda key_id: False)
+
+    @property
+    def replicated_databases(self) -> list[ReplicatedDatabase]:
+        return self.databases  # type: ignore[return-value]
+
+    def forget(self) -> None:
+        self.lingering.clear()
+        self.replication = Replication(self)
+        super().forget()
+        self.replication.load()
+
+    def take_crdt(self, op: Op) -> None:
+        self.replication.replay(op)
+
+    def recovered(self, is_clean: Callable[[int], bool]) -> None:
+        """A file that was a standalone server's until now is
+        told as if all of it had just been written."""
+        replication = self.replication
+        replication.is_clean = is_clean
+        replication.begin()
+        if replication.is_new:
+            replication.identify(self.node, self.node)
+            with self.stating_no_intents():
+                ops = [op for database in self.databases for op in self._contents(database)]
+            replication.tell(ops)
+        self.replica = replication.replica
+        replication.sealed = len(self.ops)
+
+    def _contents(self, database: Database) -> Iterator[Op]:
+        for name in list(self.names(database.space)):
+            key = database.find(name)
+            if key is None:
+                continue
+            row = (database.space.id, name, key.type_name, key.expires_at_ms)
+            yield KEYS, key.id, None, row
+            if isinstance(key.value, bytes):
+                yield STRINGS, key.id, None, key.value
+            else:
+                rows = _Rows()
+                key.value.copy(key.id, rows)
+                yield from rows.ops
+
+    def seal(self) -> None:
+        self.replication.seal()
+        self.replication.sealed = 0  # the next batch begins empty
+
+    @contextmanager
+    def stating_no_intents(self) -> Iterator[None]:
+        self.is_replicated = False
+        try:
+            yield
+        finally:
+            self.is_replicated = True
+
+    def expire_lingering(self) -> None:
+        """Those whom everybody has given up by now."""
+        by_space = {database.space: database for database in self.databases}
+        for key in list(self.lingering):
+            expires_at_ms = key.expires_at_ms
+            if not key.is_attached or expires_at_ms is None or expires_at_ms > self.now_ms:
+                self.lingering.discard(key)
+            elif self.replication.may_expire(expires_at_ms):
+                self.lingering.discard(key)
+                by_space[key.space].expire(key)
+
+    # -- keys that come and go ----------------------------------------------------------------
+
+    def adopt(
+        self, space: Space, key_id: int, name: bytes, type_name: str, expires_at_ms: int | None
+    ) -> Key:
+        key = super().adopt(space, key_id, name, type_name, expires_at_ms)
+        for database in self.databases:
+            if database.space is space:
+                self.replication.addresses[key_id] = (database.index, name)
+        return key
+
+    def evict(self, key: Key) -> None:
+        address = self.replication.addresses.pop(key.id, None)
+        if address is not None:
+            self.replication.forget_slot(address)
+        super().evict(key)
+
+
+class _Rows:
+    """A log for whoever only wants to know the rows of a value."""
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.undo: list[Undo] | None = None
+        self.used_bytes = 0
+        self.is_replicated = True

@@ -1,0 +1,292 @@
+"""What clients see of a replicated key, brought up to date when others have changed it.
+
+The other direction is replicated_changes.py's. Values change here by the same methods by which
+commands change them, so that rows, memory, watchers and waiters follow; but nobody is told of an
+intent, because it is no local change.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.crdt.effects import Change
+from holdfast.crdt.keys import EXPIRY
+from holdfast.crdt.keys import Key as ReplicatedKey
+from holdfast.crdt.streams import ENTRY
+from holdfast.crdt.streams import Stream as ReplicatedStream
+from holdfast.store import hll
+from holdfast.store.events import GENERIC, HASH, LIST, SET, STREAM, STRING, ZSET
+from holdfast.store.hashes import Hash
+from holdfast.store.keys import Key
+from holdfast.store.lists import List
+from holdfast.store.ops import STREAM_CONSUMERS, STREAM_ENTRIES, STREAM_GROUPS, STREAM_PENDING
+from holdfast.store.replicated_changes import Address
+from holdfast.store.sets import Set
+from holdfast.store.stream_ids import MAX_ID, to_row
+from holdfast.store.streams import Stream
+from holdfast.store.types import COLLECTIONS
+from holdfast.store.zsets import ZSet
+
+if TYPE_CHECKING:
+    from holdfast.store.replicated_keyspace import ReplicatedDatabase, ReplicatedKeyspace
+
+EVENT = b"replicated"  # what notifications call a change that came from elsewhere
+EVENT_KINDS = {
+    "string": STRING,
+    "list": LIST,
+    "hash": HASH,
+    "set": SET,
+    "zset": ZSET,
+    "stream": STREAM,
+}
+NO_HELD = bytes(hll.REGISTERS)
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Shown:
+    def __init__(self, keyspace: "ReplicatedKeyspace") -> None:
+        self._keyspace = keyspace
+
+    def update(
+        self,
+        address: Address,
+        replicated: ReplicatedKey,
+        kind: str,
+        changes: list[Change],
+        before: str | None,
+    ) -> Key | None:
+        """Rows of one kind have changed. `before` is the type that was seen until then; returns
+        the key that is seen now."""
+        database = self._database(address)
+        if database is None:
+            return None
+        if replicated.type != before or kind not in (before, EXPIRY):
+            return self.rebuild(address, replicated, before)
+        key = database.glance(address[1])
+        if key is None:
+            return None  # an expiry of nothing
+        with self._keyspace.stating_no_intents():
+            if kind == EXPIRY:
+                self._expire_fields(key, replicated, changes)
+            else:
+                _UPDATES[kind](self, key, replicated.part(kind), changes)
+            self._follow_expiry(database, key, replicated)
+        return key
+
+    def rebuild(
+        self, address: Address, replicated: ReplicatedKey, before: str | None
+    ) -> Key | None:
+        """Whatever was seen, this is to be seen now."""
+        database = self._database(address)
+        if database is None:
+            return None
+        name, kind = address[1], replicated.type
+        key = database.glance(name)
+        with self._keyspace.stating_no_intents():
+            if key is not None and (kind is None or kind != before or kind in _FILLS):
+                database.remove(key)
+                key = None
+            if kind is None:
+                return None
+            if kind in _FILLS:
+                key, value = database.create_as(name, COLLECTIONS[kind].cls)
+                _FILLS[kind](self, value, replicated)
+            elif key is None:
+                key = database.create(name, _text(kind, replicated.part(kind)))
+            else:
+                _UPDATES[kind](self, key, replicated.part(kind), [])
+            self._keyspace.watch_fields(key)
+            self._follow_expiry(database, key, replicated)
+        return key
+
+    def announce(self, address: Address) -> None:
+        """Once all is in place: watchers, notifications, and those who wait for a stream."""
+        database = self._database(address)
+        if database is None:
+            return
+        key = database.glance(address[1])
+        kind = GENERIC if key is None else EVENT_KINDS[key.type_name]
+        database.signal(address[1], EVENT, kind)
+        if key is not None and isinstance(key.value, Stream):
+            database.wake_waiters(key)
+
+    def _database(self, address: Address) -> "ReplicatedDatabase | None":
+        """None when others have more databases than this server."""
+        databases = self._keyspace.replicated_databases
+        return databases[address[0]] if address[0] < len(databases) else None
+
+    def _follow_expiry(
+        self, database: "ReplicatedDatabase", key: Key, replicated: ReplicatedKey
+    ) -> None:
+        if key.expires_at_ms != replicated.expires_at_ms:
+            database.set_expiry(key, replicated.expires_at_ms)
+
+    def _expire_fields(self, key: Key, replicated: ReplicatedKey, changes: list[Change]) -> None:
+        if not isinstance(key.value, Hash):
+            return
+        expiry = replicated.part(EXPIRY)
+        for field in dict.fromkeys(sub[0] for sub, _, _ in changes):
+            if field is not None and field in key.value:
+                key.value.set_expiry(field, expiry.written(field), self._keyspace)
+        self._keyspace.watch_fields(key)
+
+    # -- each type, after a change ------------------------------------------------------------
+
+    def show_string(self, key: Key, part: Any, changes: list[Change]) -> None:
+        self._replace(key, _text("string", part))
+
+    def show_sketch(self, key: Key, part: Any, changes: list[Change]) -> None:
+        self._replace(key, _text("hyperloglog", part))
+
+    def _replace(self, key: Key, text: bytes) -> None:
+        old = key.value
+        assert isinstance(old, bytes)
+        if text != old:
+            self._keyspace.databases[0].replace(key, text, old)
+
+    def show_hash(self, key: Key, part: Any, changes: list[Change]) -> None:
+        log = self._keyspace
+        assert isinstance(key.value, Hash)
+        for field in dict.fromkeys(sub[0] for sub, _, _ in changes):
+            value = part.get(field)
+            if value is None:
+                key.value.remove(field, log)
+            elif value != key.value.get(field):
+                key.value.set(field, value, log, keep_expiry=True)
+
+    def show_set(self, key: Key, part: Any, changes: list[Change]) -> None:
+        assert isinstance(key.value, Set)
+        for member in dict.fromkeys(sub[0] for sub, _, _ in changes):
+            change = key.value.add if member in part else key.value.remove
+            change(member, self._keyspace)
+
+    def show_zset(self, key: Key, part: Any, changes: list[Change]) -> None:
+        assert isinstance(key.value, ZSet)
+        for member in dict.fromkeys(sub[0] for sub, _, _ in changes):
+            score = part.score(member)
+            if score is None:
+                key.value.remove(member, self._keyspace)
+            elif score != key.value.score(member):
+                key.value.put(member, score, self._keyspace)
+
+    def show_list(self, key: Key, part: Any, changes: list[Change]) -> None:
+        """One effect inserts, deletes or replaces, never two of these. In order of positions each
+        finds the place where it is in the end."""
+        value, log = key.value, self._keyspace
+        assert isinstance(value, List)
+        rank = part.rank
+        for position, new, old in sorted(changes, key=_position):
+            i = rank(position)
+            if new is None:
+                if i == 0:
+                    value.pop_left_one(log)
+                elif i == len(value) - 1:
+                    value.pop_right_one(log)
+                else:
+                    value.remove_at(i, log)
+            elif old is None:
+                value.insert_at(i, new[0], log)
+            else:
+                value.set(i, new[0], log)
+
+    def show_stream(self, key: Key, part: ReplicatedStream, changes: list[Change]) -> None:
+        """Entries one by one; groups are compared as a whole, because what is seen of one may
+        come from several."""
+        stream, log = key.value, self._keyspace
+        assert isinstance(stream, Stream)
+        names = dict.fromkeys(sub[0] for sub, _, _ in changes)
+        for name in names:
+            if name.startswith(ENTRY):
+                fields = part.written(name)
+                row = None if fields is None else _encode(fields)
+                stream.write_row(STREAM_ENTRIES, name[1:], row, log)
+        meta = (part.last_id, part.max_deleted_id, part.entries_added)
+        if meta != (stream.last_id, stream.max_deleted_id, stream.entries_added):
+            stream.set_meta(*meta, log)
+        if any(name[:1] in b"gpcn" for name in names):
+            self._groups(stream, part)
+
+    def _groups(self, stream: Stream, part: ReplicatedStream) -> None:
+        log = self._keyspace
+        groups = part.groups()
+        for name in set(stream.groups) - set(groups):
+            stream.delete_group(stream.groups[name], log)
+        for name, group in groups.items():
+            stream.write_row(STREAM_GROUPS, name, (to_row(group.last_id), group.entries_read), log)
+            seen = stream.groups[name]
+            # Whoever has an entry is a consumer, though he may have been deleted elsewhere.
+            holders = {row[0]: row[1] for row in group.pending.values()}
+            consumers = holders | group.consumers
+            for consumer in set(seen.consumers) - set(consumers):
+                stream.write_row(STREAM_CONSUMERS, (name, consumer), None, log)
+            for consumer, seen_at_ms in consumers.items():
+                stream.write_row(STREAM_CONSUMERS, (name, consumer), seen_at_ms, log)
+            old = {entry_id for entry_id, _ in seen.pending.range(0, MAX_ID)}
+            for entry_id in old - set(group.pending):
+                stream.write_row(STREAM_PENDING, (name, to_row(entry_id)), None, log)
+            for entry_id, row in group.pending.items():
+                stream.write_row(STREAM_PENDING, (name, to_row(entry_id)), tuple(row), log)
+
+    # -- each type, when it is new ------------------------------------------------------------
+
+    def fill_list(self, value: List, replicated: ReplicatedKey) -> None:
+        value.push_right(replicated.part("list").range(0, -1), self._keyspace)
+
+    def fill_hash(self, value: Hash, replicated: ReplicatedKey) -> None:
+        expiry = replicated.part(EXPIRY)
+        for field, text in replicated.part("hash").view().items():
+            value.set(field, text, self._keyspace)
+            if expiry.written(field) is not None:
+                value.set_expiry(field, expiry.written(field), self._keyspace)
+
+    def fill_set(self, value: Set, replicated: ReplicatedKey) -> None:
+        for member in replicated.part("set").names():
+            value.add(member, self._keyspace)
+
+    def fill_zset(self, value: ZSet, replicated: ReplicatedKey) -> None:
+        for score, member in replicated.part("zset").view():
+            value.put(member, score, self._keyspace)
+
+    def fill_stream(self, value: Stream, replicated: ReplicatedKey) -> None:
+        part: ReplicatedStream = replicated.part("stream")
+        for entry_id, fields in part.view():
+            value.write_row(STREAM_ENTRIES, to_row(entry_id), _encode(fields), self._keyspace)
+        value.set_meta(part.last_id, part.max_deleted_id, part.entries_added, self._keyspace)
+        self._groups(value, part)
+
+
+_UPDATES: dict[str, Any] = {
+    "string": Shown.show_string,
+    "hyperloglog": Shown.show_sketch,
+    "list": Shown.show_list,
+    "hash": Shown.show_hash,
+    "set": Shown.show_set,
+    "zset": Shown.show_zset,
+    "stream": Shown.show_stream,
+}
+_FILLS: dict[str, Any] = {
+    "list": Shown.fill_list,
+    "hash": Shown.fill_hash,
+    "set": Shown.fill_set,
+    "zset": Shown.fill_zset,
+    "stream": Shown.fill_stream,
+}
+
+
+def _text(kind: str, part: Any) -> bytes:
+    """The string that a string or HyperLogLog is."""
+    shown: bytes = part.view()
+    if kind == "string":
+        return shown
+    sketch = hll.Sketch(hll.EMPTY, hll.DENSE_BYTES)
+    for register, rank in enumerate(shown):
+        if rank:
+            sketch.raise_to(register, rank)
+    sketch.forget_count()
+    return bytes(sketch.data)
+
+
+def _position(change: Change) -> bytes:
+    position: bytes = change[0]
+    return position
