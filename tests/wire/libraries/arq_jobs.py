@@ -22,6 +22,7 @@ class WorkerSettings:
     functions = (work,)
     redis_settings = SETTINGS
     poll_delay = 0.05
+    max_tries = 20
 
 
 async def main() -> None:
