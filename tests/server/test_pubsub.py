@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.resp import encode2, encode3
+from holdfast.server.session import Session
 from tests.harness.in_process import InProcess, Peer
 
 MESSAGE2 = b"*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$2\r\nhi\r\n"
@@ -87,3 +88,77 @@ def test_who_quits_hears_nothing_more() -> None:
     peer.send("QUIT")
     setting.peer().send("PUBLISH", "x", "hi")
     assert peer.replies() == [b"+OK\r\n"]
+
+
+def texts(replies: list[bytes]) -> list[bytes]:
+    return [reply.split(b"\r\n")[-2] for reply in replies]
+
+
+def test_messages_of_a_turn_are_told_together_and_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setting = InProcess()
+    pushes: list[int] = []
+    push = Session.push
+
+    def counted(session: Session, items: list[bytes], nbytes: int) -> None:
+        pushes.append(len(items))
+        push(session, items, nbytes)
+
+    monkeypatch.setattr(Session, "push", counted)
+    listener, publisher = subscribed(setting), setting.peer()
+    publisher.pipeline(*(("PUBLISH", "x", number) for number in range(50)))
+    assert publisher.replies() == [b":1\r\n"] * 50
+    assert texts(listener.replies()) == [b"%d" % number for number in range(50)]
+    assert pushes == [50]
+    words = ["x1", "y2", "x3", "x4", "p5", "y6"]
+    publisher.pipeline(*(("PUBLISH", word[0], word) for word in words))
+    publisher.replies()
+    assert texts(listener.replies()) == [word.encode() for word in words]
+
+
+def test_a_message_comes_before_what_its_listener_is_answered_later() -> None:
+    setting = InProcess()
+    listener, publisher = subscribed(setting, protocol=3), setting.peer()
+    publisher.send("SET", "k", "new")
+    publisher.send("PUBLISH", "x", "hi")
+    listener.send("GET", "k")
+    publisher.send("PUBLISH", "x", "again")
+    assert texts(listener.replies()) == [b"hi", b"new", b"again"]
+    # Also where the answer is that to a wait, and where somebody is told of other things.
+    listener.send("BLPOP", "queue", 0)
+    publisher.pipeline(("PUBLISH", "x", "1"), ("RPUSH", "queue", "2"), ("PUBLISH", "x", "3"))
+    assert texts(listener.replies()) == [b"1", b"2", b"3"]
+    listener.command("CLIENT", "TRACKING", "ON")
+    listener.command("GET", "k")
+    publisher.pipeline(("PUBLISH", "x", "1"), ("SET", "k", "v"), ("PUBLISH", "x", "3"))
+    assert texts(listener.replies()) == [b"1", b"k", b"3"]
+
+
+def test_who_comes_later_in_a_turn_does_not_hear_what_was_before() -> None:
+    setting = InProcess()
+    early, late, publisher = subscribed(setting), setting.peer(), setting.peer()
+    publisher.send("PUBLISH", "x", "1")
+    late.send("SUBSCRIBE", "x")
+    publisher.send("PUBLISH", "x", "2")
+    early.send("UNSUBSCRIBE", "x")
+    publisher.send("PUBLISH", "x", "3")
+    assert texts(early.replies())[:2] == [b"1", b"2"]
+    assert texts(late.replies()) == [b":1", b"2", b"3"]
+    publisher.send("PUBLISH", "y", "4")
+    early.leave()
+    assert publisher.replies()[-1] == b":1\r\n"
+
+
+def test_what_a_script_publishes_comes_after_what_was_published_before() -> None:
+    setting = InProcess()
+    listener, publisher = subscribed(setting), setting.peer()
+    publisher.pipeline(
+        ("PUBLISH", "x", "1"),
+        ("EVAL", "redis.call('PUBLISH', 'x', '2') redis.call('PUBLISH', 'y', '3')", 0),
+        ("PUBLISH", "x", "4"),
+        ("EVAL", "redis.call('PUBLISH', 'x', '5') error('no')", 0),
+        ("PUBLISH", "x", "6"),
+    )
+    publisher.replies()
+    assert texts(listener.replies()) == [b"1", b"2", b"3", b"4", b"6"]

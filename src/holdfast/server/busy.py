@@ -124,6 +124,7 @@ class BusyDesk:
         turn, running = self._engine.turn, self._engine.scripts.running
         assert running is not None
         batch: Batch = []
+        self._engine.pubsub.flush()
         running.savepoint.let_earlier_go(lambda: batch.extend(turn.end_early()))
         for session, out in batch:
             if isinstance(session.sink, Connection):

@@ -389,6 +389,8 @@ class Engine:
         """
         gate = session.gate
         flags = command.flags
+        if gate & SUBSCRIBED:
+            self.pubsub.flush()
         if gate & NEEDS_AUTH and "no_auth" not in flags:
             raise NO_AUTH
         if gate & IN_MULTI and "no_multi" in flags:
@@ -444,6 +446,8 @@ class Engine:
             return False
         session = waiter.session
         session.waiter = None
+        if session.gate & SUBSCRIBED:
+            self.pubsub.flush()
         session.reply(result)
         self.make_runnable(session)
         return True
@@ -521,6 +525,7 @@ class Engine:
             while session.backlog and not session.is_waiting and not session.closing:
                 self.execute(session, session.backlog.popleft())
             session.say_last_words()
+        self.pubsub.flush()
         self.tracking.broadcast()
 
     # -- sessions -----------------------------------------------------------------------------
@@ -566,6 +571,7 @@ class Engine:
         when the file cannot be read.
         """
         log.critical("%s", error)
+        self.pubsub.drop()
         self.last_storage_error = str(error)
         self.failure = CommandError(f"MISCONF Errors writing to the database file: {error}")
         self._gated = self.turn.refuses_writes = True

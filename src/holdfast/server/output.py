@@ -62,14 +62,14 @@ class WireSession(Session):
         if held_bytes > self.room:
             self.overflows(0)
 
-    def push(self, data: bytes) -> None:
+    def push(self, items: list[bytes], nbytes: int) -> None:
         if self.closing:
             return
         out = self.out
         if not out:
             self.engine.turn.add(self)
-        out.append(data)
-        self.held_bytes = held_bytes = self.held_bytes + len(data)
+        out += items
+        self.held_bytes = held_bytes = self.held_bytes + nbytes
         if held_bytes > self.room:
             self.overflows(0)
 

@@ -65,10 +65,13 @@ class Topics:
 class PubSub:
     def __init__(self) -> None:
         self.channels, self.patterns, self.shards = Topics(b""), Topics(b"p"), Topics(b"s")
+        self._topic: Topic | None = None  # on which messages were published, and not yet told
+        self._messages: list[Reply] = []
 
     # -- subscribing --------------------------------------------------------------------------
 
     def subscribe(self, session: Session, topics: Topics, names: Iterable[bytes]) -> Several:
+        self.flush()
         answers = Several()
         for name in names:
             topics.add(session, name)
@@ -78,6 +81,7 @@ class PubSub:
 
     def unsubscribe(self, session: Session, topics: Topics, names: Iterable[bytes]) -> Several:
         """From these names, or from all when there are none."""
+        self.flush()
         answers = Several()
         for name in names or topics.names_of(session):
             topics.remove(session, name)
@@ -90,6 +94,7 @@ class PubSub:
     def forget(self, session: Session) -> None:
         """It left, or starts anew. Costs as much as it has subscriptions."""
         if session.gate & SUBSCRIBED:
+            self.flush()
             for topics in (self.channels, self.patterns, self.shards):
                 for name in topics.names_of(session):
                     topics.remove(session, name)
@@ -128,7 +133,32 @@ class PubSub:
         return 0 if topic is None else self._tell(topic, [topics.message, channel, message])
 
     def _tell(self, topic: Topic, message: list[Reply]) -> int:
-        shared = Shared(Push(message), Published)
-        listeners = list(topic.listeners)  # who does not read is cut off in the middle of this
-        shared.send_to(*listeners)
+        """Messages on one channel in a row are told together, see `flush`: mostly a turn has many
+        of them, and to have something told takes longer than to write it."""
+        listeners = topic.listeners
+        engine = next(iter(listeners)).engine
+        if engine.keyspace.later is not None or engine.running in listeners:
+            # By a script, which may yet fail; or to oneself, before the reply.
+            self.flush()
+            Shared(Push(message), mark=Published).send_to(*listeners)
+        else:
+            if self._topic is not topic:
+                self.flush()
+                self._topic = topic
+                engine.turn.schedule()
+            self._messages.append(Push(message))
         return len(listeners)
+
+    def flush(self) -> None:
+        """Tell what was published. To be called before anything else is said to somebody who
+        listens, before anybody begins or ceases to listen, and at the end of a turn."""
+        topic, self._topic = self._topic, None
+        if topic is not None:
+            messages, self._messages = self._messages, []
+            # A list, because who does not read is cut off in the middle of this.
+            Shared(*messages, mark=Published).send_now(list(topic.listeners))
+
+    def drop(self) -> None:
+        """What was published did not happen."""
+        self._topic = None
+        self._messages = []

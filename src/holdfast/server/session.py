@@ -159,13 +159,13 @@ class Session(Context):
             self.engine.turn.add(self)
         out.append(self.encode(value))
 
-    def push(self, data: bytes) -> None:
-        """Something that answers no command, encoded already; see `Shared`."""
+    def push(self, items: list[bytes], nbytes: int) -> None:
+        """Things that answer no command, encoded already, so many bytes; see `Shared`."""
         if not self.closing:
             out = self.out
             if not out:
                 self.engine.turn.add(self)
-            out.append(data)
+            out += items
 
     def skip_this_reply(self) -> None:
         """For the rare command that answers nothing."""

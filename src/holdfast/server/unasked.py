@@ -4,9 +4,9 @@ It leaves with the replies, when everything it could tell of is on disk. Where a
 replies become errors; this must not, for then a client would count one answer too many.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.resp import Reply
 
@@ -26,33 +26,38 @@ NOTHING = Unasked(b"")  # keeps a session in its turn without anything to say
 
 
 class Shared:
-    """Something for many sessions, encoded once for each protocol among them."""
+    """Things for many sessions, encoded once for each protocol among them."""
 
-    __slots__ = ("_encoded", "_mark", "_value")
+    __slots__ = ("_encoded", "_mark", "_values")
 
-    def __init__(self, value: Reply, mark: type[Unasked] = Unasked) -> None:
-        self._value = value
+    def __init__(self, *values: Reply, mark: type[Unasked] = Unasked) -> None:
+        self._values = values
         self._mark = mark
-        self._encoded: dict[Callable[[Reply], bytes], bytes] = {}
+        # By how they are encoded: the items, and how many bytes they are.
+        self._encoded: dict[Callable[[Reply], bytes], tuple[list[bytes], int]] = {}
 
     def send_to(self, *sessions: "Session") -> None:
         later = sessions[0].keyspace.later if sessions and self._mark is Published else None
         if later is not None:
-            later.append(partial(self._send_to, sessions))  # by a script, which may yet fail
+            later.append(partial(self._send_in_order, sessions))  # by a script, which may yet fail
         else:
-            self._send_to(sessions)
+            self._send_in_order(sessions)
 
-    def _send_to(self, sessions: "tuple[Session, ...]") -> None:
+    def _send_in_order(self, sessions: "tuple[Session, ...]") -> None:
+        if sessions:
+            sessions[0].engine.pubsub.flush()
+            self.send_now(sessions)
+
+    def send_now(self, sessions: "Iterable[Session]") -> None:
         encoded = self._encoded
         for session in sessions:
-            data = encoded.get(session.encode)
-            if data is None:
-                data = self._encode(session.encode)
-            session.push(data)
+            items = encoded.get(session.encode)
+            if items is None:
+                items = encoded[session.encode] = self._encode(session.encode)
+            session.push(*items)
 
-    def _encode(self, encode: Callable[[Reply], bytes]) -> bytes:
-        data = encode(self._value)
-        if isinstance(data, bytes):  # else the session is in this process and takes values
-            data = self._mark(data)
-        self._encoded[encode] = data
-        return data
+    def _encode(self, encode: Callable[[Reply], bytes]) -> tuple[list[bytes], int]:
+        items: list[Any] = [encode(value) for value in self._values]
+        if not isinstance(items[0], bytes):  # the session is in this process and takes values
+            return items, 0
+        return [self._mark(item) for item in items], sum(map(len, items))
