@@ -1,6 +1,7 @@
 """Workers: what they do with their builds, and what becomes of builds when they do not."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -253,6 +254,55 @@ def test_a_worker_that_leaves_gives_its_build_back_at_once(play: Play, how: str)
         assert (await queue.claim("next", 30)).build_id == 1
 
     play(scenario)
+
+
+def test_a_handler_that_finished_as_the_worker_left_has_built_it(play: Play) -> None:
+    async def scenario(queue: BuildQueue) -> None:
+        begun = asyncio.Event()
+
+        async def handler(run: Run) -> None:
+            begun.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+        await queue.enqueue(Build(1, "a"))
+        worker = Worker(queue, handler)
+        running = asyncio.create_task(worker.run())
+        await begun.wait()
+        await worker.stop(grace_s=0)
+        await running
+        assert (await known(queue, 1)).state is State.SUCCESS
+
+    play(scenario)
+
+
+def test_a_handler_that_cancels_itself_has_failed_to_run(play: Play) -> None:
+    async def scenario(queue: BuildQueue) -> None:
+        async def handler(run: Run) -> None:
+            raise asyncio.CancelledError
+
+        await queue.enqueue(Build(1, "a", retries=1, backoff_s=0.001))
+        async with Worker(queue, handler):
+            await all_ended(queue)
+        record = await known(queue, 1)
+        assert (record.state, record.attempt) == (State.FAILURE, 2)
+
+    play(scenario)
+
+
+def test_a_worker_can_be_stopped_while_the_server_is_away(start_server: Any) -> None:
+    async def scenario() -> None:
+        server = start_server()
+        async with holdfast.connect(f"redis://127.0.0.1:{server.port}") as client:
+
+            async def handler(run: Run) -> None: ...
+
+            async with Worker(BuildQueue(client), handler):
+                await client.ping()
+                server.kill()
+                await until(lambda: not client.is_connected)
+
+    asyncio.run(scenario())
 
 
 def test_an_idle_worker_stops(play: Play) -> None:

@@ -69,7 +69,7 @@ class _Running:
         self.cancelled: str | None = None
 
     def cancel(self, why: str) -> None:
-        if self.cancelled is None:
+        if self.cancelled is None and not self.handling.done():
             self.cancelled = why
             self.handling.cancel()
 
@@ -118,7 +118,8 @@ class Worker:
         beside = [self._repeat(self._beat), self._repeat(self._listen)]
         helpers = [asyncio.create_task(each) for each in beside]
         try:
-            await self._repeat(self._take, until_drained=True)
+            while not self._draining.is_set():
+                await self._insist(self._take)
             while self._tasks:
                 await asyncio.wait(self._tasks)
         finally:
@@ -155,25 +156,28 @@ class Worker:
 
     # -- what it does all the time ------------------------------------------------------------
 
-    async def _repeat(
-        self, step: Callable[[], Awaitable[None]], until_drained: bool = False
-    ) -> None:
-        """A step again and again; the server may be away for a while."""
+    async def _repeat(self, step: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            await self._insist(step)
+
+    async def _insist(self, step: Callable[[], Awaitable[object]]) -> None:
+        """A step until the server has answered, which may be away for a while. Not for ever when
+        leaving."""
         pause_s = _FIRST_PAUSE_S
-        while not (until_drained and self._draining.is_set()):
+        while True:
             try:
                 await step()
-                pause_s = _FIRST_PAUSE_S
-            except ClosedError:
-                raise
+                return
             except (ClientError, ServerError) as error:
+                if self._is_leaving or isinstance(error, ClosedError):
+                    raise
                 log.warning("%s: %s; trying again in %s s", self.name, error, pause_s)
-                await sleep(self._clock, pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await sleep(self._clock, pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _take(self) -> None:
-        """Take a build, or wait until there may be one."""
-        if not await self._unless_drained(self._slots.acquire()):
+        """Take a build, or wait until there may be one. Nothing while draining."""
+        if self._draining.is_set() or not await self._unless_drained(self._slots.acquire()):
             return
         decision: Decision | None = None
         try:
@@ -205,16 +209,15 @@ class Worker:
 
     async def _beat(self) -> None:
         """A sign of life for all that runs; what is lost by now is cancelled."""
+        runs = dict(self._running)
+        if runs:
+            pairs = [(build, running.run.token) for build, running in runs.items()]
+            lost, due_s = await self._queue.heartbeat(pairs, self._lease_s)
+            for build in lost:
+                runs[build].cancel("LOST")
+            if due_s == 0:
+                await self._queue.check_timeouts()
         await sleep(self._clock, self._lease_s / 3)
-        runs = {running.run.build_id: running for running in self._running.values()}
-        if not runs:
-            return
-        pairs = [(build, running.run.token) for build, running in runs.items()]
-        lost, due_s = await self._queue.heartbeat(pairs, self._lease_s)
-        for build in lost:
-            runs[build].cancel("LOST")
-        if due_s == 0:
-            await self._queue.check_timeouts()
 
     async def _listen(self) -> None:
         """Aborts, and builds that others have taken back."""
@@ -251,41 +254,24 @@ class Worker:
             self._slots.release()
 
     async def _finish(self, running: _Running) -> None:
-        """Tell the queue how it ended."""
+        """Tell the queue how it ended. To say it twice does no harm: the token is stale then."""
         build, token, handling = running.run.build_id, running.run.token, running.handling
         queue, why = self._queue, running.cancelled
-        error = None if handling.cancelled() else handling.exception()
+        error = asyncio.CancelledError() if handling.cancelled() else handling.exception()
         if why == "LOST":
             return
-        if why is None and error is None and not handling.cancelled():
+        if why == "TIMED_OUT" or isinstance(error, BuildFailed):
+            reason = why or str(error) or "FAILURE"
+            await self._insist(lambda: queue.complete(build, False, token=token, reason=reason))
+        elif error is None:
             is_built = handling.result() is not False
-            await self._tell(lambda: queue.complete(build, is_built, token=token))
-        elif why == "TIMED_OUT":
-            await self._tell(lambda: queue.complete(build, False, token=token, reason="TIMED_OUT"))
-        elif isinstance(error, BuildFailed):
-            reason = str(error) or "FAILURE"
-            await self._tell(lambda: queue.complete(build, False, token=token, reason=reason))
-        elif isinstance(error, Exception):
+            await self._insist(lambda: queue.complete(build, is_built, token=token))
+        elif why == "LEFT":
+            await self._insist(lambda: queue.retry(build, token=token, reason=why, anyway=True))
+        else:
             log.warning("build %s, attempt %s", build, running.run.attempt, exc_info=error)
             reason = f"{type(error).__name__}: {error}"
-            await self._tell(lambda: queue.retry(build, token=token, reason=reason))
-        else:
-            await self._tell(lambda: queue.retry(build, token=token, reason="LEFT", anyway=True))
-
-    async def _tell(self, say: Callable[[], Awaitable[Any]]) -> None:
-        """Until the queue has answered; once only when leaving. Saying it twice does no harm: the
-        token is stale then."""
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            try:
-                await say()
-                return
-            except (ClientError, ServerError) as error:
-                if self._is_leaving or isinstance(error, ClosedError):
-                    raise
-                log.warning("%s: %s; saying it again in %s s", self.name, error, pause_s)
-                await sleep(self._clock, pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            await self._insist(lambda: queue.retry(build, token=token, reason=reason))
 
 
 async def _call(handler: Handler, run: Run) -> bool | None:
