@@ -10,7 +10,7 @@ from holdfast.store.hashes import Hash
 from holdfast.store.ordered import CHUNK, Chunk, Places
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore
-from holdfast.store.zsets import Shuffle, ZSet
+from holdfast.store.zsets import ALWAYS_ORDERED, Shuffle, ZSet
 from tests.store.list_rows import KEY_ID, Log
 
 COUNT = 20_000
@@ -117,14 +117,18 @@ class CountingFloat(float):
         CountingFloat.comparisons += 1
         return isinstance(other, float) and float(self) == float(other)
 
+    def __add__(self, other: float) -> "CountingFloat":
+        return CountingFloat(float(self) + other)
+
     def __hash__(self) -> int:
         return super().__hash__()
 
 
 def test_rows_that_come_in_order_are_not_sorted() -> None:
     value = ZSet(KEY_ID)
-    value.fill([(b"%d" % number, CountingFloat(number)) for number in range(COUNT)])
+    rows = [(b"%d" % number, CountingFloat(number)) for number in range(COUNT)]
     CountingFloat.comparisons = 0
+    value.fill(rows)
     assert [member for _, member in value.slice(0, 2)] == [b"0", b"1"]
     assert CountingFloat.comparisons < 3 * COUNT  # sorting takes 16 times as many
     CountingFloat.comparisons = 0
@@ -132,6 +136,20 @@ def test_rows_that_come_in_order_are_not_sorted() -> None:
     value.put(b"5", 6000.5, Log())  # an increment
     assert value.rank(b"5") == 6000
     assert CountingFloat.comparisons < 300
+
+
+def test_nobody_waits_until_very_many_members_are_sorted() -> None:
+    """Whoever adds a member sorts no more than there were when it began to be many."""
+    value, log = ZSet(KEY_ID), Log()
+    most = 0
+    for number in range(COUNT):
+        CountingFloat.comparisons = 0
+        value.put(b"%d" % number, CountingFloat(number * 7919 % COUNT), log)
+        most = max(most, CountingFloat.comparisons)
+    assert most < 3 * 16 * ALWAYS_ORDERED
+    CountingFloat.comparisons = 0
+    assert value.slice(0, 1)[0][1] == b"0"
+    assert CountingFloat.comparisons < 100
 
 
 def test_closing_holes_touches_one_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

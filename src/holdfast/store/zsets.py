@@ -23,6 +23,8 @@ LexCut = tuple[bytes, bool] | None  # None: after everything
 # the dict and the order.
 MEMBER_OVERHEAD = 175
 
+ALWAYS_ORDERED = 16_384  # with so many members the order is kept, so that nobody waits for it
+
 HASH_BITS = 63
 HASH_MASK = (1 << HASH_BITS) - 1
 
@@ -85,9 +87,9 @@ class Shuffle:
 class ZSet:
     """Scores are never nan, and -0 is 0: neither survives in the file.
 
-    The order is made when it is first asked for. So filling a set, loading a cold one and
-    looking scores up cost no more than a dict does, and a million members are sorted at once,
-    which is several times quicker than one by one. So is the order in which scans go.
+    The order is made when it is first asked for, or when there are many members. So filling a small
+    set and looking scores up cost no more than a dict does; but to sort a million members at once
+    would hold everybody up for a second. The order in which scans go is made when asked for.
 
     `most_members` and `longest` (member) are about all that it was since it came to memory:
     Redis too keeps a large set's form when it has become small.
@@ -131,6 +133,8 @@ class ZSet:
             if old is not None:
                 order.remove((old, member))
             order.add((score, member))
+        elif len(self._scores) >= ALWAYS_ORDERED:
+            self._ordered()
         if old is None:
             if self._shuffle is not None:
                 self._shuffle.add(member)
@@ -203,6 +207,8 @@ class ZSet:
         self.nbytes = sum(map(len, scores)) + MEMBER_OVERHEAD * len(scores)
         self.longest = max(map(len, scores), default=0)
         self.most_members = len(scores)
+        if len(scores) >= ALWAYS_ORDERED:
+            self._ordered()
 
     def apply(self, member: bytes, score: float | None) -> None:
         """One row operation, already logged elsewhere. What is so already stays so."""
