@@ -36,6 +36,8 @@ def test_a_thread_learns_that_it_lost_its_slot(place: Place) -> None:
         lock = holdfast.sync.Lock(client, "s", ttl_s=0.02)
         with pytest.raises(LeaseLostError), lock as acquisition:
             assert acquisition.lost.wait(30)
+        with holdfast.sync.Lock(client, "s", ttl_s=0.02, cancel_on_loss=False) as acquisition:
+            assert acquisition.lost.wait(30)
 
 
 def test_the_wait_is_bounded(place: Place) -> None:

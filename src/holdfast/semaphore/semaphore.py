@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.semaphore.acquisition import Acquisition
@@ -191,10 +191,23 @@ class Semaphore:
         return keeper
 
 
+class SemaphoreOptions(TypedDict, total=False):
+    """The keywords of `Semaphore`, for all that pass them on."""
+
+    ttl_s: float | None
+    max_acquire_time_s: float | None
+    heartbeat_max_interval_s: float
+    namespace: str
+    cancel_on_loss: bool
+    hash_tag: bool
+    now: Callable[[], float] | None
+    clock: Clock | None
+
+
 class Lock(Semaphore):
     """A semaphore of one."""
 
-    def __init__(self, client: Any, name: str, **options: Any) -> None:
+    def __init__(self, client: Any, name: str, **options: Unpack[SemaphoreOptions]) -> None:
         super().__init__(client, name, 1, **options)
 
 

@@ -4,17 +4,16 @@ The client's thread runs the real semaphore, so heartbeats go on whatever the ca
 """
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.client.client import Client
 from holdfast.client.errors import ClientError, ServerError
 from holdfast.client.sync import SyncClient
 from holdfast.semaphore.acquisition import LeaseLostError
 from holdfast.semaphore.scope import log
-from holdfast.semaphore.semaphore import Semaphore, SemaphoreStats
+from holdfast.semaphore.semaphore import Semaphore, SemaphoreOptions, SemaphoreStats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,35 +29,15 @@ class SyncAcquisition:
 class SyncSemaphore:
     """`Semaphore` on a client of holdfast.sync. Use it with `with`, in as many threads as you like.
 
-    A thread cannot be cancelled: look at `acquisition.lost`. A body that ends without error
-    though its slot was lost ends with LeaseLostError.
+    A thread cannot be cancelled: look at `acquisition.lost`. With `cancel_on_loss`, the default, a
+    body that ends without error though its slot was lost ends with LeaseLostError.
     """
 
     def __init__(
-        self,
-        client: SyncClient,
-        name: str,
-        limit: int,
-        *,
-        ttl_s: float | None = None,
-        max_acquire_time_s: float | None = None,
-        heartbeat_max_interval_s: float = 180,
-        namespace: str = "adv-sem",
-        hash_tag: bool = True,
-        now: Callable[[], float] | None = None,
+        self, client: SyncClient, name: str, limit: int, **options: Unpack[SemaphoreOptions]
     ) -> None:
         async def make(client: Client) -> Semaphore:
-            return Semaphore(
-                client,
-                name,
-                limit,
-                ttl_s=ttl_s,
-                max_acquire_time_s=max_acquire_time_s,
-                heartbeat_max_interval_s=heartbeat_max_interval_s,
-                namespace=namespace,
-                hash_tag=hash_tag,
-                now=now,
-            )
+            return Semaphore(client, name, limit, **options)
 
         self.name = name
         self._client = client
@@ -68,6 +47,10 @@ class SyncSemaphore:
     @property
     def limit(self) -> int:
         return self._semaphore.limit
+
+    @property
+    def cancel_on_loss(self) -> bool:
+        return self._semaphore.cancel_on_loss
 
     def acquire(self) -> SyncAcquisition:
         """Wait for a slot. Raises TimeoutError, LimitMismatchError."""
@@ -120,7 +103,7 @@ class SyncSemaphore:
 class SyncLock(SyncSemaphore):
     """A semaphore of one."""
 
-    def __init__(self, client: SyncClient, name: str, **options: Any) -> None:
+    def __init__(self, client: SyncClient, name: str, **options: Unpack[SemaphoreOptions]) -> None:
         super().__init__(client, name, 1, **options)
 
 
@@ -149,5 +132,5 @@ class SyncScope:
             self._semaphore.release(self._acquisition)
         except (ClientError, ServerError) as failure:
             log.warning("semaphore %s: %s", self._semaphore.name, failure)
-        if was_lost and error is None:
+        if was_lost and error is None and self._semaphore.cancel_on_loss:
             raise LeaseLostError(f"semaphore {self._semaphore.name!r}: slot lost")
