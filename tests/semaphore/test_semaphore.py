@@ -124,9 +124,9 @@ def test_arguments_that_make_no_sense() -> None:
             for limit in (0, -1, 1.5, True, "2"):
                 with pytest.raises(ValueError, match="a limit"):
                     Semaphore(client, "s", limit)  # type: ignore[arg-type]
-            for options in ({"ttl_s": 0}, {"heartbeat_max_interval_s": -1}):
+            for option in ("ttl_s", "max_acquire_time_s", "heartbeat_max_interval_s"):
                 with pytest.raises(ValueError, match="above 0"):
-                    Semaphore(client, "s", 1, **options)  # type: ignore[arg-type]
+                    Semaphore(client, "s", 1, **{option: 0})  # type: ignore[arg-type]
             for name in ("", "}"):
                 with pytest.raises(ValueError, match="name"):
                     Semaphore(client, name, 1)

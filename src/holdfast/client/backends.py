@@ -7,7 +7,7 @@ reply raises ServerError, no reply ClientError (with `may_have_executed`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from holdfast.client.client import Client
@@ -33,7 +33,7 @@ class Commands(Protocol):
         """The same with what `script.command(keys, args)` has made of them, once for many calls."""
         ...
 
-    async def call(self, command: str, *args: Value) -> Any:
+    def call(self, command: str, *args: Value) -> Coroutine[Any, Any, Any]:
         """A plain command, its name in capitals, which goes where its first key is."""
         ...
 
@@ -89,7 +89,7 @@ class Scripted(ABC):
     """What follows for every adapter from plain commands."""
 
     @abstractmethod
-    async def call(self, command: str, *args: Value) -> Any: ...
+    def call(self, command: str, *args: Value) -> Coroutine[Any, Any, Any]: ...
 
     async def run(
         self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
@@ -115,8 +115,8 @@ class OurCommands(Scripted):
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def call(self, command: str, *args: Value) -> Any:
-        return await self._client.run((command, *args), as_it_is)
+    def call(self, command: str, *args: Value) -> Coroutine[Any, Any, Any]:
+        return self._client.run((command, *args), as_it_is)
 
     async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
         wait_s = 0 if timeout_s is None else max(timeout_s, 0.001)  # 0 would be for ever

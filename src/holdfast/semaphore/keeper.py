@@ -341,6 +341,7 @@ class Keeper:
                     failures += 1
                 if popped is not None:
                     self._read(box, popped[1].decode(errors="replace").split(" "))
+                    await asyncio.sleep(0)  # who was let in goes first, then the next pop
                 elif not (self._waiting if self._settings.shared_mailbox else box in self._waiting):
                     return
         finally:

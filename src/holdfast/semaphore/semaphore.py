@@ -56,6 +56,7 @@ class Semaphore:
         _check_limit(limit)
         for what, seconds in (
             ("ttl_s", ttl_s),
+            ("max_acquire_time_s", max_acquire_time_s),
             ("heartbeat_max_interval_s", heartbeat_max_interval_s),
         ):
             if seconds is not None and not 0 < seconds < 1e9:

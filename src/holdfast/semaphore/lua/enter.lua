@@ -70,6 +70,7 @@ if free > 0 then
     return hold()
   end
 end
-enqueue(waiting, waiting_heartbeat, id, heartbeat_s, ttl_s, now)
-remember_limit(max, stored, need_s)
+if enqueue(waiting, waiting_heartbeat, id, heartbeat_s, ttl_s, now) then
+  remember_limit(max, stored, need_s)
+end
 return {0, stored - free, last_token(KEYS[6])}

@@ -30,7 +30,11 @@ end
 -- @include limit
 -- @include remove
 -- @include wake
-forget(ttl, waiting, waiting_heartbeat, ARGV[1])
+if removed == 1 then
+  redis.call('ZREM', ttl, ARGV[1]) -- who has a slot does not wait
+else
+  forget(ttl, waiting, waiting_heartbeat, ARGV[1])
+end
 local now = time_of(ARGV[5])
 limit = limit_of(max, limit)
 local told = wake_up_nexts(

@@ -34,8 +34,11 @@ local function wake_up_nexts(
     if token then
       message = string.format('%s %.0f %d %.17g', id, next_token(token, now), card, heartbeat_s)
     end
-    redis.call('RPUSH', mailbox, message)
-    keep(mailbox, heartbeat_s)
+    if redis.call('RPUSH', mailbox, message) == 1 then
+      redis.call('PEXPIRE', mailbox, life_ms(heartbeat_s))
+    else
+      keep(mailbox, heartbeat_s)
+    end
   end
   if told > 0 then
     keep(main, need_of(heartbeat_s, ttl_s))
