@@ -98,6 +98,7 @@ async def everything(queue: BuildQueue, moments: list[int]) -> None:
     await queue.enqueue(Build(3, "a", blocked_by=["b"], freeze=["0 0 1 1 *"]))
     await queue.enqueue(Build(4, "b", blocked_by=["a"]))
     await queue.claim("w", 10)
+    await queue.enqueue(Build(5, "a"))
     await queue.retry(1, token=2, reason="x")
     moments[0] += 60_000
     await queue.check_timeouts()

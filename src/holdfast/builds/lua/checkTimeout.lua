@@ -40,7 +40,7 @@ function handle.start(id)
   Queue.unschedule(q, "start:" .. id)
   local build = Record.load(q, id)
   if build and (build.state == "QUEUED" or build.state == "FROZEN") then
-    local action, reason = Turns.ask(q, build)
+    local action, reason = Turns.ask(q, build, Queue.job(q, build.job))
     note("start", id, action, reason)
   end
 end

@@ -71,5 +71,5 @@ elseif build.state == "READY" then
   begin(build)
   return answer(build.id, "START", "READY", build)
 end
-local action, reason, blockers = Turns.ask(q, build, begin)
+local action, reason, blockers = Turns.ask(q, build, Queue.job(q, build.job), begin)
 return answer(build.id, action, reason, build, blockers)

@@ -40,17 +40,16 @@ end
 
 -- Jobs that block each other in a circle are no deadlock, since only running builds block; but
 -- they are hardly meant. Looked for when a job's blocked_by has changed.
-local function circle(q, job, blocked_by)
-  local was, known = Queue.graph(q, job)
-  if blocked_by == was then
-    return known
+local function circle(q, name, job, blocked_by)
+  if blocked_by == (job.blocked_by or "") then
+    return job.cycle or ""
   end
-  Queue.set_job(q, job, "blocked_by", blocked_by)
-  local found = DependencyResolver.cycle(job, function(other)
-    return Queue.split((Queue.graph(q, other)))
+  Queue.set_job(q, name, "blocked_by", blocked_by)
+  local found = DependencyResolver.cycle(name, function(other)
+    return Queue.split(Queue.job(q, other).blocked_by or "")
   end)
   local text = found and table.concat(found, "\n") or ""
-  Queue.set_job(q, job, "cycle", text)
+  Queue.set_job(q, name, "cycle", text)
   return text
 end
 
@@ -58,7 +57,8 @@ end
 -- fields have been checked, and the id is free.
 function Arrivals.enqueue(q, id, fields)
   local given = Record.by_name(fields)
-  local cycle = circle(q, given.job, given.blocked_by or "")
+  local job = Queue.job(q, given.job)
+  local cycle = circle(q, given.job, job, given.blocked_by or "")
   fields[#fields + 1], fields[#fields + 2] = "cycle", cycle
   local delay_ms = tonumber(given.delay_ms) or 0
   if delay_ms > 0 then
@@ -75,7 +75,7 @@ function Arrivals.enqueue(q, id, fields)
     Queue.schedule(q, "start:" .. id, build.start_at)
     return build, "DELAY", "NOT_BEFORE", {}
   end
-  return build, Turns.ask(q, build)
+  return build, Turns.ask(q, build, job)
 end
 
 -- What a run has left in a record; a new one begins without.

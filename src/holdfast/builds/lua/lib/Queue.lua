@@ -40,8 +40,15 @@ function Queue.oldest_waiting(q, job)
   return redis.call("ZRANGE", waiting_key(q, job), 0, 0)[1]
 end
 
+function Queue.newest_waiting(q, job)
+  return redis.call("ZRANGE", waiting_key(q, job), -1, -1)[1]
+end
+
 function Queue.add_waiting(q, build)
   redis.call("ZADD", waiting_key(q, build.job), build.id, build.id)
+  if build.collapse then
+    Queue.set_job(q, build.job, "collapsing", build.id)
+  end
   for _, other in ipairs(build.blocked_by) do
     redis.call("HINCRBY", dependents_key(q, other), build.job, 1)
   end
@@ -49,6 +56,9 @@ end
 
 function Queue.remove_waiting(q, build)
   redis.call("ZREM", waiting_key(q, build.job), build.id)
+  if build.collapse then
+    Queue.clear_job(q, build.job, "collapsing")
+  end
   for _, other in ipairs(build.blocked_by) do
     if redis.call("HINCRBY", dependents_key(q, other), build.job, -1) <= 0 then
       redis.call("HDEL", dependents_key(q, other), build.job)
@@ -94,20 +104,18 @@ end
 
 -- `last_running` is the newest build that was let go, `last_started_at` when one began last,
 -- `ready` the one that was let go and has not begun, `frozen` the one that waits for a thaw,
--- `oldest` and `newest` those that wait.
-function Queue.job(q, job)
-  local values = redis.call(
-    "HMGET", job_key(q, job), "last_running", "last_started_at", "ready", "frozen"
-  )
-  local oldest = Queue.oldest_waiting(q, job)
-  return {
-    last_running = tonumber(values[1] or ""),
-    last_started_at = tonumber(values[2] or ""),
-    ready = values[3] or nil,
-    frozen = values[4] or nil,
-    oldest = oldest,
-    newest = oldest and redis.call("ZRANGE", waiting_key(q, job), -1, -1)[1],
-  }
+-- `collapsing` the one that waits and collapses: at most the newest does. `blocked_by` is what the
+-- build that came last was blocked by, and `cycle` the circle that was found then.
+local JOB = { "last_running", "last_started_at", "ready", "frozen", "collapsing", "blocked_by", "cycle" }
+
+function Queue.job(q, name)
+  local values = redis.call("HMGET", job_key(q, name), unpack(JOB))
+  local job = {}
+  for n, field in ipairs(JOB) do
+    job[field] = values[n] or nil
+  end
+  job.last_running, job.last_started_at = tonumber(job.last_running), tonumber(job.last_started_at)
+  return job
 end
 
 function Queue.set_job(q, job, ...)
@@ -120,13 +128,6 @@ end
 
 function Queue.forget_job(q, job)
   redis.call("DEL", job_key(q, job))
-end
-
--- What a job was blocked by when a build of it came last, one job a line, and the circle that
--- was found then, likewise; "" if there is none.
-function Queue.graph(q, job)
-  local values = redis.call("HMGET", job_key(q, job), "blocked_by", "cycle")
-  return values[1] or "", values[2] or ""
 end
 
 -- -- due: what time brings -----------------------------------------------------------------------
@@ -214,10 +215,13 @@ end
 
 -- -- touched: jobs whose waiting builds may go by now --------------------------------------------
 
-function Queue.touch(q, job)
-  if not q.touched[job] then
-    q.touched[job] = true
+-- `has_begun`: no more than that a build of it, which was let go before, runs now.
+function Queue.touch(q, job, has_begun)
+  if q.touched[job] == nil then
     q.touched[#q.touched + 1] = job
+    q.touched[job] = has_begun or false
+  elseif not has_begun then
+    q.touched[job] = false
   end
 end
 

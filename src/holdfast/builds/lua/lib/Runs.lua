@@ -18,24 +18,23 @@ local function tell_worker(q, build)
   redis.call("PEXPIRE", key, CONTROL_MS) -- it may be dead
 end
 
--- Out of the index of the state that it was in; the name of that. Others may get their turn.
+-- Out of the index of the state that it was in; the name of that.
 function Runs.leave(q, build, was)
   if was == "BLOCKED" then
     Queue.remove_waiting(q, build)
-    Queue.touch(q, build.job)
     return "waiting"
-  elseif was == "READY" then
-    Queue.withdraw(q, build)
-    Queue.unschedule(q, "offer:" .. build.id)
-    Queue.clear_job(q, build.job, "ready")
-    Queue.touch(q, build.job)
-    return "ready"
-  elseif was == "RUNNING" then
-    Queue.withdraw(q, build)
-    Queue.unschedule(q, "run:" .. build.id, "offer:" .. build.id)
+  elseif was == "READY" or was == "RUNNING" then
+    if was == "READY" or build.token == "" then -- else somebody has it, and it is not on offer
+      Queue.withdraw(q, build)
+      Queue.unschedule(q, "offer:" .. build.id)
+    end
+    if was == "READY" then
+      Queue.clear_job(q, build.job, "ready")
+      return "ready"
+    end
+    Queue.unschedule(q, "run:" .. build.id)
     return "run"
-  end
-  if was == "FROZEN" then
+  elseif was == "FROZEN" then
     Queue.clear_job(q, build.job, "frozen")
   elseif not build.start_at then
     return "queue" -- it has only just come
@@ -70,19 +69,20 @@ function Runs.begin(q, build, job, worker, lease_ms)
     "reason", is_first and "READY" or "RETRY", "blockers", "", "token", token, "attempt", attempt,
     "worker", worker, "started_at", started_at, "limit_at", limit_at,
   })
-  if not is_first then
-    tell_worker(q, build)
-  end
-  build.token, build.attempt, build.worker = token, attempt, worker
-  build.started_at, build.limit_at = started_at, limit_at
   Runs.leave(q, build, was)
   if is_first then
+    Queue.touch(q, build.job, true)
     Queue.set_job(q, build.job, "last_started_at", q.now)
     if was ~= "READY" then
       Queue.set_job(q, build.job, "last_running", newest_running(build, job))
     end
     Queue.add_running(q, build, q.now + TimeoutDecider.hold_ms(build.timeout_ms, build.hold_ms))
   end
+  if not is_first then
+    tell_worker(q, build)
+  end
+  build.token, build.attempt, build.worker = token, attempt, worker
+  build.started_at, build.limit_at = started_at, limit_at
   Queue.watch(q, build, lease_ms and math.min(q.now + lease_ms, limit_at) or limit_at)
 end
 
@@ -130,7 +130,9 @@ function Runs.finish(q, build, to, reason, tell)
     return false, why
   end
   local removed = { Runs.leave(q, build, was) }
-  if was == "READY" or was == "RUNNING" then
+  if was == "BLOCKED" then
+    Queue.touch(q, build.job)
+  elseif was == "READY" or was == "RUNNING" then
     Queue.remove_running(q, build)
     Queue.touch_dependents(q, build.job)
     removed[#removed + 1] = "running"

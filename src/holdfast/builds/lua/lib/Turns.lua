@@ -35,8 +35,8 @@ local function decide(q, build, job)
     job = build.job,
     collapse = build.collapse,
     last_running = job.last_running,
-    oldest_waiting = tonumber(job.oldest),
-    newest_waiting = tonumber(job.newest),
+    oldest_waiting = tonumber(Queue.oldest_waiting(q, build.job)),
+    newest_waiting = build.collapse and tonumber(Queue.newest_waiting(q, build.job)) or nil,
     blocked_by = build.blocked_by,
     blocked_by_self = build.blocked_by_self,
     blocked_by_same_job = build.blocked_by_same_job,
@@ -63,12 +63,12 @@ local function decide(q, build, job)
   return "START", "READY", {}
 end
 
--- A build that waits or goes makes the newest one that waits pointless, if that collapses.
+-- A build that waits or goes makes the one that waits and collapses pointless, if it is older.
 local function overtake(q, build, job)
-  if not job.newest or job.newest == build.id then
+  if not job.collapsing or job.collapsing == build.id then
     return
   end
-  local other = Record.load(q, job.newest)
+  local other = Record.load(q, job.collapsing)
   if CollapseDecider.is_overtaken(other.number, other.collapse, build.number) then
     Runs.finish(q, other, "COLLAPSED", CollapseDecider.NEWER_EXISTS)
   end
@@ -104,11 +104,11 @@ local function block(q, build, job, reason, blockers, again_at)
   end
 end
 
--- A QUEUED, BLOCKED or FROZEN build asks to start; what was decided is done. With `begin`, a
--- build that may go begins at once, by that function; else it is on offer to workers.
-function Turns.ask(q, build, begin)
+-- A QUEUED, BLOCKED or FROZEN build asks to start; what was decided is done. `job` is what is
+-- known of its job. With `begin`, a build that may go begins at once, by that function; else it is
+-- on offer to workers.
+function Turns.ask(q, build, job, begin)
   q.asked = q.asked + 1
-  local job = Queue.job(q, build.job)
   local action, reason, blockers, again_at = decide(q, build, job)
   if action == "COLLAPSE" then
     Runs.finish(q, build, "COLLAPSED", reason)
@@ -129,30 +129,35 @@ function Turns.ask(q, build, begin)
       Runs.let_go(q, build, job)
     end
   end
-  return action, reason, blockers, job.newest
+  return action, reason, blockers
 end
 
 -- Among those of a job that wait, whoever has the turn asks: the oldest, or the newest if that
--- collapses.
-local function advance(q, job)
+-- collapses. Where a build of the job has only begun, who never runs beside it need not ask.
+local function advance(q, name, has_begun)
+  local function ask(id, job)
+    local build = Record.load(q, id)
+    if has_begun and build.blocked_by_self then
+      return "BLOCK"
+    end
+    return Turns.ask(q, build, job)
+  end
+
   while q.asked < MOST_ASKED do
-    local oldest = Queue.oldest_waiting(q, job)
+    local oldest = Queue.oldest_waiting(q, name)
     if not oldest then
       return
     end
-    local action, _, _, newest = Turns.ask(q, Record.load(q, oldest))
-    if action == "BLOCK" and newest ~= oldest then
-      local build = Record.load(q, newest)
-      if not build.collapse then
-        return
-      end
-      action = Turns.ask(q, build)
+    local job = Queue.job(q, name)
+    local action = ask(oldest, job)
+    if action == "BLOCK" and job.collapsing and job.collapsing ~= oldest then
+      action = ask(job.collapsing, job)
     end
     if action ~= "COLLAPSE" then
       return -- a virtual build that has ended has touched its job again
     end
   end
-  Queue.schedule(q, "job:" .. job, q.now)
+  Queue.schedule(q, "job:" .. name, q.now)
 end
 
 local function by_oldest(q, jobs)
@@ -175,7 +180,7 @@ function Turns.settle(q)
       by_oldest(q, jobs)
     end
     for _, job in ipairs(jobs) do
-      advance(q, job)
+      advance(q, job, jobs[job])
     end
   end
 end
