@@ -1,10 +1,13 @@
-"""Fixtures for the differential tests: every test that takes `pair` runs in RESP2 and RESP3."""
+"""Fixtures for the differential tests: every test that takes `pair` runs in RESP2 and RESP3. And
+one for the libraries."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.harness import HoldfastServer, Pair, RedisServer, open_pair
+from tests.wire.libraries.crew import Crew
 
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["resp2", "resp3"])
@@ -18,3 +21,12 @@ def pair(server: HoldfastServer, oracle: RedisServer, protocol: int) -> Iterator
     """New connections to both servers, which are empty."""
     with open_pair(server, oracle, protocol) as pair:
         yield pair
+
+
+@pytest.fixture
+def crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
+    """The library that test_lib_….py is named after; WORKER there is how its worker is started."""
+    module = request.module
+    library = module.__name__.rpartition("test_lib_")[2]
+    with Crew(library, tmp_path, *module.WORKER) as crew:
+        yield crew

@@ -1,20 +1,11 @@
 """arq, unmodified: deferred jobs, and retries that wait."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.wire.libraries.crew import Crew, work_calmly, work_through_crashes
 
 pytestmark = pytest.mark.timeout(300)  # of a busy machine
 WORKER = ("-m", "arq", "tests.wire.libraries.arq_jobs.WorkerSettings")
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew("arq", tmp_path, *WORKER) as crew:
-        yield crew
 
 
 def test_jobs_are_done_once(crew: Crew) -> None:

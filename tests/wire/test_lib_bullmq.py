@@ -1,20 +1,11 @@
 """BullMQ's package for Python, unmodified: every step of a job is a script."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.wire.libraries.crew import Crew, work_calmly, work_through_crashes
 
 pytestmark = pytest.mark.timeout(300)  # of a busy machine
 WORKER = ("-m", "tests.wire.libraries.bullmq_jobs", "work")
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew("bullmq", tmp_path, *WORKER) as crew:
-        yield crew
 
 
 def test_jobs_are_done_once(crew: Crew) -> None:

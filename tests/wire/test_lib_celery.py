@@ -1,8 +1,6 @@
 """Celery, unmodified: a worker that forks, countdowns, retries, results, groups and chords."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,12 +8,6 @@ from tests.wire.libraries.crew import Crew, work_calmly, work_through_crashes
 
 pytestmark = pytest.mark.timeout(300)  # of a busy machine
 WORKER = ("-m", "celery", "-A", "tests.wire.libraries.celery_jobs", "worker", "-c", "1")
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew("celery", tmp_path, *WORKER) as crew:
-        yield crew
 
 
 def test_jobs_are_done_once_and_results_come_back(crew: Crew) -> None:

@@ -1,20 +1,11 @@
 """Dramatiq, unmodified: every step of a job is one script, delays and retries too."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.wire.libraries.crew import Crew, work_calmly, work_through_crashes
 
 pytestmark = pytest.mark.timeout(300)  # of a busy machine
 WORKER = ("-m", "dramatiq", "tests.wire.libraries.dramatiq_jobs", "-p", "1", "-t", "1")
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew("dramatiq", tmp_path, *WORKER) as crew:
-        yield crew
 
 
 def test_jobs_are_done_once(crew: Crew) -> None:

@@ -1,8 +1,5 @@
 """RQ, unmodified: workers that fork for each job, its scheduler, its retries."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.wire.libraries.crew import Crew, work_calmly, work_through_crashes
@@ -12,10 +9,9 @@ WORKER = ("-m", "rq.cli", "worker", "--with-scheduler")
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew("rq", tmp_path, *WORKER) as crew:
-        crew.rounding_s = 1.0
-        yield crew
+def crew(crew: Crew) -> Crew:
+    crew.rounding_s = 1.0  # its scheduler knows whole seconds only
+    return crew
 
 
 def test_jobs_are_done_once(crew: Crew) -> None:

@@ -1,20 +1,11 @@
 """SAQ, unmodified: scheduled jobs and retries; it enqueues, schedules and sweeps by scripts."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.wire.libraries.crew import Crew, work_calmly, work_through_crashes
 
 pytestmark = pytest.mark.timeout(300)  # of a busy machine
 WORKER = ("-m", "saq", "tests.wire.libraries.saq_jobs.settings")
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    with Crew("saq", tmp_path, *WORKER) as crew:
-        yield crew
 
 
 def test_jobs_are_done_once(crew: Crew) -> None:

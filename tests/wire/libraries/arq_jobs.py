@@ -26,15 +26,13 @@ class WorkerSettings:
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
     pool = await arq.create_pool(SETTINGS)
 
-    def enqueue(number: int) -> object:
+    async def enqueue(number: int) -> None:
         delay_s = book.delay_s(number) or None
-        job = pool.enqueue_job("work", number, _job_id=str(number), _defer_by=delay_s)
-        return asyncio.run_coroutine_threadsafe(job, loop).result()
+        await pool.enqueue_job("work", number, _job_id=str(number), _defer_by=delay_s)
 
-    await asyncio.to_thread(book.produce, enqueue, redis.ConnectionError, redis.TimeoutError)
+    await book.produce_async(enqueue, redis.ConnectionError, redis.TimeoutError)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ The book is a file, so that no server can forget what is in it. Runs in the proc
 libraries; nothing here knows any of them.
 """
 
+import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,15 @@ def _times_begun(number: int) -> int:
 
 
 def produce(enqueue: Callable[[int], object], *away: type[Exception]) -> None:
+    async def call(number: int) -> None:
+        enqueue(number)
+
+    asyncio.run(produce_async(call, *away))
+
+
+async def produce_async(
+    enqueue: Callable[[int], Awaitable[object]], *away: type[Exception]
+) -> None:
     """Enqueue as many jobs as the command line says, each until it is accepted.
 
     `away` is how the library says that the server is not there.
@@ -78,8 +88,8 @@ def produce(enqueue: Callable[[int], object], *away: type[Exception]) -> None:
         write("asked", number)
         while True:
             try:
-                enqueue(number)
+                await enqueue(number)
                 break
             except away:
-                time.sleep(0.05)
+                await asyncio.sleep(0.05)
         write("enqueued", number)

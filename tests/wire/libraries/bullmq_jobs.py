@@ -33,20 +33,18 @@ async def work() -> None:
 
 
 async def main() -> None:
-    loop = asyncio.get_running_loop()
     queue = bullmq.Queue(NAME, {"connection": book.URL})
 
-    def enqueue(number: int) -> object:
+    async def enqueue(number: int) -> None:
         options = {
             "jobId": f"job-{number}",
             "delay": round(book.delay_s(number) * 1000),
             "attempts": 20,
             "backoff": {"type": "fixed", "delay": 100},
         }
-        job = queue.add("job", {"number": number}, options)
-        return asyncio.run_coroutine_threadsafe(job, loop).result()
+        await queue.add("job", {"number": number}, options)
 
-    await asyncio.to_thread(book.produce, enqueue, redis.ConnectionError, redis.TimeoutError)
+    await book.produce_async(enqueue, redis.ConnectionError, redis.TimeoutError)
     await queue.close()
 
 

@@ -23,22 +23,17 @@ settings = {
 }
 
 
-async def main() -> None:
-    loop = asyncio.get_running_loop()
-
-    def enqueue(number: int) -> object:
-        job = queue.enqueue(
-            "work",
-            number=number,
-            key=str(number),
-            retries=20,
-            timeout=3,  # and then somebody else has a try
-            scheduled=time.time() + book.delay_s(number) if book.delay_s(number) else 0,
-        )
-        return asyncio.run_coroutine_threadsafe(job, loop).result()
-
-    await asyncio.to_thread(book.produce, enqueue, redis.ConnectionError, redis.TimeoutError)
+async def enqueue(number: int) -> None:
+    delay_s = book.delay_s(number)
+    await queue.enqueue(
+        "work",
+        number=number,
+        key=str(number),
+        retries=20,
+        timeout=3,  # and then somebody else has a try
+        scheduled=time.time() + delay_s if delay_s else 0,
+    )
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(book.produce_async(enqueue, redis.ConnectionError, redis.TimeoutError))
