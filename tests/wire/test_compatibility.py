@@ -3,6 +3,7 @@ servers, by the test that carries its id.
 """
 
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -468,6 +469,25 @@ def test_a_script_that_fails_has_written_nothing(pair: Pair) -> None:
         b"$-1\r\n" if pair.protocol == 2 else b"_\r\n",
         b"$1\r\nv\r\n",
     )
+
+
+@shows("script-busy")
+def test_sigterm_ends_a_script_that_overruns(tmp_path: Path) -> None:
+    limit = ("--lua-time-limit", "50")
+    with (
+        HoldfastServer(tmp_path / "ours", *limit) as ours,
+        RedisServer(tmp_path / "oracle", *limit) as oracle,
+    ):
+        for server in (ours, oracle):
+            victim, client = server.client(), server.client()
+            victim.send_command("EVAL", "while true do end", 0)
+            while client.command("PING") == b"+PONG\r\n":
+                pass
+            server.process.send_signal(signal.SIGTERM)
+            if server is oracle:
+                assert client.command("PING")[:5] == b"-BUSY"
+                assert client.command("SCRIPT", "KILL") == b"+OK\r\n"
+            assert server.process.wait(60) == 0
 
 
 @shows("script-cache")

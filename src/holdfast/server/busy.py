@@ -2,19 +2,18 @@
 
 The loop is inside Lua then and cannot be entered a second time, so sockets are read and written
 here, directly, a few times a second. When the script has ended, the loop finds them as if
-nothing had been there. Why so: docs/decisions/0004-lua.md.
+nothing had been there. Why so: docs/decisions/0004-lua.md. Who connected with TLS before waits, for
+only the loop has the keys.
 """
 
 import asyncio
 import contextlib
-import logging
 import select
-import signal
 import socket
+import ssl
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.server.connection import Connection
@@ -23,8 +22,6 @@ from holdfast.server.turn import Batch
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
-
-log = logging.getLogger(__name__)
 
 PERIOD_S = 0.01
 READ_BYTES = 64 * 1024
@@ -79,15 +76,55 @@ class Guest:
             transport.close()
 
 
+class TlsGuest(Guest):
+    """One who speaks TLS, which cannot be handed over: he is sent away when the script has ended.
+    Who wants to end it can do so, also where nobody is let in without TLS."""
+
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
+        super().__init__(sock)
+        self._context = context
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._has_shaken_hands = False
+
+    def get_extra_info(self, name: str, default: object = None) -> Any:
+        return self._context if name == "sslcontext" else super().get_extra_info(name, default)
+
+    def decrypted(self, data: bytes) -> bytes:
+        """What he says, now that this has come."""
+        self._incoming.write(data)
+        said = b""
+        try:
+            if not self._has_shaken_hands:
+                self._tls.do_handshake()
+                self._has_shaken_hands = True
+            while part := self._tls.read(READ_BYTES):
+                said += part
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            self.close()
+        super().write(self._outgoing.read())
+        return said
+
+    def write(self, data: bytes) -> None:
+        with contextlib.suppress(ssl.SSLError):  # before hands are shaken there is no way to say it
+            self._tls.write(data)
+        super().write(self._outgoing.read())
+
+
 class BusyDesk:
     def __init__(
-        self, engine: "Engine", sockets: list[socket.socket], stop: Callable[[], None]
+        self,
+        engine: "Engine",
+        sockets: list[socket.socket],
+        tls_sockets: list[socket.socket],
     ) -> None:
         self._engine = engine
-        self._listening = {sock.fileno(): sock for sock in sockets}
-        self._stop = stop
+        self._listening = {sock.fileno(): (sock, False) for sock in sockets}
+        self._listening |= {sock.fileno(): (sock, True) for sock in tls_sockets}
         self._guests: list[Connection] = []
-        self._handlers: dict[int, Any] = {}
+        self._is_open = False
         self._tasks: set[asyncio.Task[object]] = set()
         self._next_s = 0.0
         engine.scripts.on_slow = self.serve
@@ -101,8 +138,8 @@ class BusyDesk:
         if now_s < self._next_s:
             return
         self._next_s = now_s + PERIOD_S
-        if not self._handlers:
-            self._take_signals()
+        if not self._is_open:
+            self._is_open = True
             self._let_earlier_go()
         poll = select.poll()
         for fd in self._listening:
@@ -115,7 +152,7 @@ class BusyDesk:
             if not events & select.POLLIN:
                 continue
             if fd in self._listening:
-                self._accept(self._listening[fd])
+                self._accept(*self._listening[fd])
             else:
                 self._read(clients[fd])
 
@@ -144,7 +181,11 @@ class BusyDesk:
             and isinstance(session, WireSession)
             and not (session.held_bytes or session.is_waiting or session.backlog or session.closing)
         ]
-        return [connection for connection in connections if connection.has_plain_socket]
+        return [
+            connection
+            for connection in connections
+            if connection.has_plain_socket or isinstance(connection.transport, TlsGuest)
+        ]
 
     def _empty_inbox(self, clients: list[Connection]) -> None:
         """Who came in the turn in which the script began, and is not read yet, is answered first.
@@ -172,7 +213,11 @@ class BusyDesk:
             return  # the loop will see it, too
         finally:
             sock.detach()
-        self._answer(connection, data)
+        transport: Any = connection.transport
+        if isinstance(transport, TlsGuest):
+            data = transport.decrypted(data)
+        if data:
+            self._answer(connection, data)
 
     def _send(self, connection: Connection, replies: list[bytes]) -> None:
         """Past the loop, if that is possible; the rest goes the usual way."""
@@ -191,40 +236,34 @@ class BusyDesk:
         if joined:
             connection.deliver([joined])
 
-    def _accept(self, listening: socket.socket) -> None:
+    def _accept(self, listening: socket.socket, with_tls: bool) -> None:
         for _ in range(ACCEPTS):
             try:
                 sock, _ = listening.accept()
             except OSError:
                 return
             sock.setblocking(False)
+            guest = Guest(sock)
+            if with_tls:
+                assert self._engine.tls is not None
+                guest = TlsGuest(sock, self._engine.tls)
             connection = Connection(self._engine)
-            connection.connection_made(Guest(sock))  # type: ignore[arg-type]
+            connection.connection_made(guest)  # type: ignore[arg-type]
             self._guests.append(connection)
-
-    # -- signals ------------------------------------------------------------------------------
-
-    def _take_signals(self) -> None:
-        """The loop's own handlers would run when the loop does: never."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._handlers[number] = signal.signal(number, self._signalled)
-
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
-        log.warning("stopping in the middle of a script: what it has written is taken back")
-        self._engine.scripts.kill_for_shutdown()
-        self._stop()
 
     # -- afterwards ---------------------------------------------------------------------------
 
     def close(self) -> None:
         """The script has ended: the loop takes over."""
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._handlers = {}
+        self._is_open = False
         loop = asyncio.get_running_loop()
         guests, self._guests = self._guests, []
         for connection in guests:
             transport: Any = connection.transport
+            if isinstance(transport, TlsGuest):
+                connection.connection_lost(None)
+                transport.sock.close()
+                continue
             factory = partial(_itself, connection)
             task = loop.create_task(loop.connect_accepted_socket(factory, transport.sock))
             self._tasks.add(task)

@@ -10,8 +10,8 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import holdfast
 from holdfast.errors import ConfigError, StorageError
@@ -105,9 +105,15 @@ class Server:
             await loop.create_server(lambda: Connection(engine), sock=sock, ssl=tls)
             for sock in tls_sockets
         ]
-        BusyDesk(engine, sockets, partial(self.stop, True))
+        BusyDesk(engine, sockets, tls_sockets)
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            """Not a handler of the loop's: that one would wait for a script to end."""
+            engine.scripts.end_for_shutdown()
+            loop.call_soon_threadsafe(self.stop, True)
+
         for number in SIGNALS:
-            loop.add_signal_handler(number, self.stop, True)
+            signal.signal(number, on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop
         where = ", ".join(
             [listener.shown(sock) for sock in sockets]
@@ -129,17 +135,13 @@ class Server:
             return
         self._stopping.set_result(folds)
         for number in SIGNALS:
-            asyncio.get_running_loop().add_signal_handler(number, os._exit, 1)
+            signal.signal(number, lambda *_: os._exit(1))
 
     def _give_up(self, error: StorageError) -> None:
         self._fatal = error
         self.stop(False)
 
     def _close(self, store: Store, folds: bool) -> None:
-        # Folding takes a while and holds up the loop, so signals cannot go through it.
-        for number in SIGNALS:
-            asyncio.get_running_loop().remove_signal_handler(number)
-            signal.signal(number, lambda *_: os._exit(1))
         if self._fatal is not None:
             store.abandon()
             raise self._fatal

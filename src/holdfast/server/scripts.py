@@ -118,6 +118,7 @@ class Scripts:
         self._evaluated: dict[bytes, Script] = {}  # by SHA1, those used last at the end
         self._session: ScriptSession | None = None
         self.running: Running | None = None
+        self._is_ending = False
         # Where others are answered while a script runs for too long.
         self.on_slow: Callable[[], None] = _nowhere
         self.on_slow_end: Callable[[], None] = _nowhere
@@ -294,9 +295,9 @@ class Scripts:
             raise self.busy_error
         self.running.kill_reason = KILLED
 
-    def kill_for_shutdown(self) -> None:
-        if self.running is not None:
-            self.running.kill_reason = SHUT_DOWN
+    def end_for_shutdown(self) -> None:
+        """A script that runs for too long, or will, is ended. May be called at any moment."""
+        self._is_ending = True
 
     # -- what scripts call (see scripting.sandbox.Host) ------------------------------------------
 
@@ -396,6 +397,8 @@ class Scripts:
                 self._engine.update_gate()
             self.on_slow()
             running.writes_freely = False  # others were answered, the disk may have failed
+            if self._is_ending:
+                return SHUT_DOWN
         return running.kill_reason
 
 

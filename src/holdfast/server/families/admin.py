@@ -181,7 +181,7 @@ def shutdown(session: Session, argv: list[bytes]) -> Reply:
     scripts = session.engine.scripts
     if scripts.is_busy and b"NOSAVE" not in words:
         raise scripts.busy_error
-    scripts.kill_for_shutdown()
+    scripts.end_for_shutdown()
     stop = session.engine.on_shutdown
     if stop is None:
         raise CommandError("ERR There is no server to shut down: close the database instead")
