@@ -123,7 +123,7 @@ def run(rng: random.Random, folder: Path, kills: int) -> None:
         asyncio.run(survive(rng, server, folder, kills))
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_kills_lose_no_build_and_end_none_twice(rng: random.Random, tmp_path: Path) -> None:
     run(rng, tmp_path, kills=6)
 
