@@ -340,6 +340,25 @@ def test_a_build_that_has_ended_comes_again_as_a_new_one(play: Play) -> None:
     play(scenario)
 
 
+def test_a_worker_makes_no_new_build_of_one_that_has_ended(play: Play) -> None:
+    """It says again what was not answered, or has not heard yet of an abort."""
+
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a", retries=0))
+        await b.queue.enqueue(Build(2, "b"))
+        one, two = await b.queue.claim("w", 30), await b.queue.claim("w", 30)
+        for _ in range(2):
+            said = await b.queue.retry(1, token=one.token)
+            assert (said.status, said.state) == ("ENDED", State.FAILURE)
+        await b.queue.abort(2)
+        for anyway in (True, False):
+            said = await b.queue.retry(2, token=two.token, anyway=anyway)
+            assert (said.status, said.state) == ("ENDED", State.ABORTED)
+        assert await states(b.queue) == {1: State.FAILURE, 2: State.ABORTED}
+
+    play(scenario)
+
+
 def test_a_retry_that_makes_no_sense_says_why(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         said = await b.queue.retry(9)

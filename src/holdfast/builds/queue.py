@@ -109,7 +109,7 @@ class BuildQueue:
         anyway: bool | None = None,
     ) -> Retried:
         """Another attempt. With a token, by the worker that failed, after a pause and if one is
-        left; without, by anybody, at once. What has ended comes again as a new build."""
+        left; without, by anybody, at once, and what has ended comes again as a new build."""
         is_anyway = token is None if anyway is None else anyway
         status, state, new_id, delay_ms, message = await self._run(
             "retryBuild",

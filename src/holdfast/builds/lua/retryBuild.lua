@@ -6,8 +6,8 @@
 -- ARGV[4] reason        why, in a word or a sentence
 -- ARGV[5] anyway        "1": at once, and however many attempts there have been
 -- ARGV[6] once          a name for this call, so that sending it twice makes one new build
--- Returns RETRIED, ENDED (no attempt is left), ENQUEUED, STALE or REFUSED; the build's state; its
---   id; after how many ms it is on offer; what was wrong.
+-- Returns RETRIED, ENDED (no attempt is left, or it had ended), ENQUEUED, STALE or REFUSED; the
+--   build's state; its id; after how many ms it is on offer; what was wrong.
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])
@@ -20,6 +20,9 @@ elseif token ~= "" and token ~= build.token then
 end
 
 if StateValidator.is_final(build.state) then
+  if token ~= "" then
+    return { "ENDED", build.state, id, 0, "" } -- its worker says so again, or does not know yet
+  end
   local new_id = Arrivals.new_id(q, ARGV[6])
   if not Record.exists(q, new_id) then
     Arrivals.enqueue(q, new_id, Arrivals.copy(Record.raw(q, id)))
