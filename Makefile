@@ -10,7 +10,7 @@ STAMP  := .venv/.installed
 # One worker per core, but no more redis-servers at once than a laptop likes.
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint format bench bench-builds bench-client bench-memory bench-semaphore profile faults soak docs clean
+.PHONY: install serve test lint format bench bench-builds bench-client bench-memory bench-scripts bench-semaphore profile faults soak docs clean
 
 install: $(STAMP)
 	@:
@@ -53,6 +53,10 @@ bench: install
 bench-semaphore: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.semaphore $(ARGS)
+
+# What a call from Lua costs, and how long others wait while a script overruns.
+bench-scripts: install
+	@$(BIN)/python -m bench.scripts $(ARGS)
 
 bench-memory: install
 	@scripts/install-oracle

@@ -94,7 +94,7 @@ def test_with_tls_it_can_be_killed_by_who_comes_later(
         certificates.connect(server.port) as earlier,
         RawClient.connect_unix(path) as plain,
     ):
-        prepare(victim)
+        prepare(plain)
         victim.send_command(*run)
         wait_until_busy(plain)
         earlier.send_command("PING")

@@ -1,0 +1,170 @@
+"""Scripts: what a call costs, and how long others wait for an answer while one overruns.
+
+The calls are measured in this process, without sockets: the same commands dispatched to the engine
+one by one, as a connection does it, and called from a loop in Lua. The waiting is measured on a
+server of its own, with scripts that never end by themselves.
+"""
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.common import say, workplace
+from holdfast.server import families as families
+from holdfast.server.config import Config
+from holdfast.server.engine import Engine
+from holdfast.server.scripts import NoSink
+from holdfast.server.session import Session
+from holdfast.store.store import MemoryStore
+from tests.harness import HoldfastServer, RawClient
+from tests.harness.rawclient import Argument
+
+CALLS: dict[str, tuple[tuple[bytes, ...], str]] = {
+    "GET": ((b"GET", b"k"), "redis.call('get', 'k')"),
+    "SET": ((b"SET", b"k", b"v"), "redis.call('set', 'k', 'v')"),
+    "INCR": ((b"INCR", b"n"), "redis.call('incr', 'n')"),
+    "HSET": ((b"HSET", b"h", b"f", b"v"), "redis.call('hset', 'h', 'f', 'v')"),
+    "LRANGE": ((b"LRANGE", b"l", b"0", b"-1"), "redis.call('lrange', 'l', 0, -1)"),
+}
+PER_SCRIPT = 50  # calls
+LIMIT_MS = 50
+LOOPS = {
+    "a plain loop": "while true do end",
+    "in pcall": "while true do pcall(function() while true do end end) end",
+    "calls": "while true do redis.call('get', 'k') end",
+    "large texts": "local s = ('x'):rep(1e7) while true do local t = s .. 'y' end",
+    "patterns": "local s = ('a'):rep(30000) while true do s:find('.-.-.-.-b') end",
+}
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
+class Calls:
+    def __init__(self) -> None:
+        self._engine = Engine(MemoryStore(), Config())
+        self._session = Session(self._engine, NoSink(), "bench", "bench")
+        self._engine.connected(self._session)
+        self._engine.receive(self._session, [[b"SET", b"k", b"v"], [b"RPUSH", b"l", b"a", b"b"]])
+
+    def _time_us(self, argv: list[bytes], count: int) -> float:
+        engine, session = self._engine, self._session
+        started_s = time.process_time()
+        for _ in range(count):
+            engine.receive(session, [argv])
+        elapsed_s = time.process_time() - started_s
+        engine.turn.end()
+        return elapsed_s / count * 1e6
+
+    def measure(self, rounds: int) -> dict[str, tuple[float, float]]:
+        """By command: µs of a dispatch, and of a call. The best of all rounds, taken in turn, so
+        that both meet the same machine."""
+        best: dict[tuple[str, str], float] = {}
+
+        def note(kind: str, name: str, us: float) -> None:
+            best[kind, name] = min(best.get((kind, name), us), us)
+
+        empty = [b"EVAL", b"for i = 1, %d do end" % PER_SCRIPT, b"0"]
+        for _ in range(rounds):
+            note("loop", "", self._time_us(empty, 20))
+            for name, (argv, call) in CALLS.items():
+                script = f"for i = 1, {PER_SCRIPT} do {call} end".encode()
+                note("dispatch", name, self._time_us(list(argv), 1000))
+                note("script", name, self._time_us([b"EVAL", script, b"0"], 20))
+        return {
+            name: (
+                best["dispatch", name],
+                (best["script", name] - best["loop", ""]) / PER_SCRIPT,
+            )
+            for name in CALLS
+        }
+
+
+# -- waiting ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Waits:
+    """In milliseconds."""
+
+    busy: float  # of the answers -BUSY, the longest
+    connect: float  # to connect and be told so
+    kill: float  # from KILL to the error that the script's caller gets
+
+
+def _ms(action: Callable[[], object]) -> float:
+    started_s = time.perf_counter()
+    action()
+    return (time.perf_counter() - started_s) * 1000
+
+
+def _begin(server: HoldfastServer, client: RawClient, run: tuple[Argument, ...]) -> RawClient:
+    """Who runs it. `client` was let in before: it will be answered."""
+    client.command("PING")
+    victim = server.client()
+    victim.send_command(*run)
+    while client.command("PING") == b"+PONG\r\n":
+        pass
+    return victim
+
+
+def measure_waits(server: HoldfastServer, kind: str, body: str, asks: int) -> Waits:
+    with RawClient.connect(server.port) as client:
+        library = f"#!lua name=l\nredis.register_function('f', function() {body} end)"
+        client.command("FUNCTION", "LOAD", "REPLACE", library)
+        run = ("FCALL", "f", 0) if kind == "FUNCTION" else ("EVAL", body, 0)
+        victim = _begin(server, client, run)
+
+        def connect() -> None:
+            with RawClient.connect(server.port) as late:
+                assert late.command("PING")[:5] == b"-BUSY"
+
+        def kill() -> None:
+            assert client.command(kind, "KILL") == b"+OK\r\n"
+            assert victim.read_reply()[:4] == b"-ERR"
+
+        busy = max(_ms(lambda: client.command("GET", "k")) for _ in range(asks))
+        return Waits(busy, max(_ms(connect) for _ in range(5)), _ms(kill))
+
+
+def measure_shutdown(folder: Path) -> float:
+    """Milliseconds from SHUTDOWN NOSAVE to the end of the process."""
+    with HoldfastServer(folder, "--lua-time-limit", str(LIMIT_MS)) as server:
+        client = server.client()
+        _begin(server, client, ("EVAL", LOOPS["a plain loop"], 0))
+
+        def shut_down() -> None:
+            client.send_command("SHUTDOWN", "NOSAVE")
+            server.process.wait()
+
+        return _ms(shut_down)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60, help="of measuring calls")
+    parser.add_argument("--asks", type=int, default=100, help="commands during each script")
+    args = parser.parse_args()
+    gc.freeze()
+    gc.set_threshold(10_000, 5, 1000)  # as the server does
+    print("| call | dispatched, µs | from Lua, µs | ratio |\n|---|---|---|---|")
+    for name, (dispatch_us, call_us) in Calls().measure(args.rounds).items():
+        print(f"| {name} | {dispatch_us:.2f} | {call_us:.2f} | {call_us / dispatch_us:.2f} |")
+    with workplace() as folder:
+        server = HoldfastServer(folder / "busy", "--lua-time-limit", str(LIMIT_MS))
+        with server:
+            print("\n| script | longest -BUSY, ms | connecting | KILL |\n|---|---|---|---|")
+            for kind in ("SCRIPT", "FUNCTION"):
+                for title, body in LOOPS.items():
+                    say(f"{kind.lower()}: {title}")
+                    waits = measure_waits(server, kind, body, args.asks)
+                    figures = f"{waits.busy:.1f} | {waits.connect:.1f} | {waits.kill:.1f}"
+                    print(f"| {kind.lower()}, {title} | {figures} |", flush=True)
+        print(f"\nSHUTDOWN NOSAVE: {measure_shutdown(folder / 'shutdown'):.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
