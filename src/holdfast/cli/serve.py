@@ -1,6 +1,7 @@
 """`holdfast serve`: reads the configuration and hands it to the server."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.cli.command import Command
@@ -15,6 +16,9 @@ _COMMON = (
     ("--unixsocket PATH", "unixsocket", "also listen on this unix socket"),
     ("--requirepass PASSWORD", "requirepass", "clients must AUTH with this password"),
     ("--maxmemory SIZE", "maxmemory", "such as 500mb; 0 is no limit"),
+    ("--active-active", "active-active", "share the database with other servers"),
+    ("--node-id N", "node-id", "which of them this one is, from 1 to 255"),
+    ("--peer URL", "peer", "where another one is: redis://host:port; once for each"),
     ("--dir PATH", "dir", "the folder that relative paths start from"),
     ("--loglevel LEVEL", "loglevel", "debug, verbose, notice or warning"),
 )
@@ -26,7 +30,7 @@ def run(argv: list[str]) -> int:
         return 0
     from holdfast.server.config import Config
 
-    file, options = _config_file(argv)
+    file, options = _config_file(list(_with_values(argv)))
     config = Config.from_sources(file, options)
     ignored = config.without_effect()
     if ignored:
@@ -37,6 +41,14 @@ def run(argv: list[str]) -> int:
     from holdfast.server.main import run as run_server
 
     return run_server(config)
+
+
+def _with_values(argv: list[str]) -> Iterator[str]:
+    """`--active-active` alone means yes."""
+    for at, word in enumerate(argv):
+        yield word
+        if word == "--active-active" and (at + 1 == len(argv) or argv[at + 1].startswith("--")):
+            yield "yes"
 
 
 def _config_file(argv: list[str]) -> tuple[Path | None, list[str]]:

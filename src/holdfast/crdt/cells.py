@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.crdt.dots import MAX_REPLICA, Author, Dot, Vector, covers, replica_of, seq_of
+from holdfast.crdt.dots import dot_of as event
 from holdfast.crdt.effects import ADD, CLEAR, MANY, REMOVE, WRITE, Change, Effect
 from holdfast.crdt.numbers import Number, negative, total
 from holdfast.crdt.replicated import Replicated, Rows
@@ -220,6 +221,11 @@ class Cells(Replicated):
             del self._totals[name]
         return [] if new == old else [((name, replica), new, old)]
 
+    @property
+    def has_residue(self) -> bool:
+        totals = self._totals.values()
+        return any(not entry.is_live for of_name in totals for entry in of_name.values())
+
     def settle(self, stable: Vector) -> list[Change]:
         """Forget residue whose reset everybody has seen."""
         gone = [
@@ -249,6 +255,27 @@ class Cells(Replicated):
         if row is not None:
             writes.append((number, row[0], row[1]))
         self._keep(name, writes)
+
+    def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
+        """A total that one has seen and has not is one that it has settled, so it is reset."""
+        theirs = dict(rows)
+        settled_there = [
+            (name, replica)
+            for name, totals in self._totals.items()
+            for replica, entry in totals.items()
+            if (name, replica) not in theirs and covers(other_seen, event(replica, entry.seq))
+        ]
+        settled_here = [
+            (name, number)
+            for (name, number), row in theirs.items()
+            if number <= MAX_REPLICA
+            and number not in self._totals.get(name, ())
+            and covers(seen, event(number, row[0]))
+        ]
+        for sub in settled_here:
+            del theirs[sub]
+        gone = [change for sub in settled_there for change in self._put_total(*sub, None)]
+        return gone + super().merge(theirs.items(), seen, other_seen)
 
     def dot_of(self, sub: tuple[Name, int]) -> Dot:
         return 0 if sub[1] <= MAX_REPLICA else sub[1]

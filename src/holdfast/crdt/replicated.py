@@ -61,6 +61,11 @@ class Replicated(Protocol):
             self.apply(sub, new)
         return changes
 
+    @property
+    def has_residue(self) -> bool:
+        """Whether there is anything that `settle` may forget one day."""
+        return False
+
     def settle(self, stable: Vector) -> list[Change]:
         """Forget what is only remembered until everybody has seen so much."""
         return []

@@ -28,6 +28,10 @@ class Config:
     db: str
     dir: str
     databases: int
+    active_active: bool
+    active_active_cluster: str
+    node_id: int
+    peer: tuple[tuple[bytes], ...]
     appendonly: bool
     appendfsync: str
     save: tuple[SavePoint, ...]

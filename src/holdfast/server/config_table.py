@@ -115,6 +115,11 @@ TABLE: tuple[Param, ...] = (
     Param("db", _TEXT, "holdfast.db", FIXED),
     Param("dir", Directory(), ".", Use.PROTECTED),
     Param("databases", Int(1), "16", FIXED),
+    # Active-active: which of the servers this one is, and where the others are.
+    Param("active-active", _BOOL, "no", FIXED | HIDDEN),
+    Param("active-active-cluster", _TEXT, "holdfast", FIXED | HIDDEN),
+    Param("node-id", Int(0, 255), "0", FIXED | HIDDEN),
+    Param("peer", Entries(1, 1), "", FILE),
     # Redis says no, everysec and three save points. Here every write is in the journal, and
     # a reply leaves when the write is on disk: never to acknowledge what could be lost is what
     # Holdfast is for. There are no snapshots, so there is nothing for `save` to schedule.

@@ -9,7 +9,7 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock
@@ -46,6 +46,9 @@ from holdfast.store.database import Database
 from holdfast.store.eviction import Deletion
 from holdfast.store.file import FileError
 from holdfast.store.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.replication.replicator import Replicator
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +126,7 @@ class Engine:
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
         self.pause = Pause(self)
         self.scripts = Scripts(self)
+        self.replicator: Replicator | None = None  # of an active-active server
         self._gated = False  # `_admit` looks at every command, not only at gated sessions'
         self.inbox: deque[tuple[Reader, bytes]] = deque()  # what has come in since the last turn
         self._is_reading = False
@@ -527,6 +531,8 @@ class Engine:
             session.say_last_words()
         self.pubsub.flush()
         self.tracking.broadcast()
+        if self.replicator is not None:
+            self.replicator.before_commit()
 
     # -- sessions -----------------------------------------------------------------------------
 

@@ -67,11 +67,12 @@ class Server:
         renamed_table(config)  # these complain before anything is opened
         configured_users(config)
         tls = tls_context(config)
+        node, peers = replicas(config)
         sockets, tls_sockets = listener.listen(config)
         try:
             with _pidfile(config):
-                store = open_store(config.db_path, config.databases)
-                await self._serve(store, sockets, tls_sockets, tls)
+                store = open_store(config.db_path, config.databases, node)
+                await self._serve(store, peers, sockets, tls_sockets, tls)
         finally:
             listener.close(sockets + tls_sockets, config)
         return 0
@@ -79,6 +80,7 @@ class Server:
     async def _serve(
         self,
         store: Store,
+        peers: list[str],
         sockets: list[socket.socket],
         tls_sockets: list[socket.socket],
         tls: ssl.SSLContext | None,
@@ -92,6 +94,10 @@ class Server:
         engine.tls = tls
         engine.meter.tcp_port = listener.port_of(sockets)
         engine.turn.start(loop)
+        if config.active_active:
+            from holdfast.replication.replicator import Replicator  # others do not pay for it
+
+            engine.replicator = Replicator(engine, config.active_active_cluster, peers)
         cron = Cron(engine)
         cron.start()
         _allow_connections(config.maxclients)
@@ -105,6 +111,8 @@ class Server:
             await loop.create_server(lambda: Connection(engine), sock=sock, ssl=tls)
             for sock in tls_sockets
         ]
+        if engine.replicator is not None:
+            engine.replicator.start()
         BusyDesk(engine, sockets, tls_sockets)
 
         def on_signal(number: int, frame: FrameType | None) -> None:
@@ -122,6 +130,8 @@ class Server:
         print(f"holdfast {holdfast.__version__} ready on {where} (db: {config.db})", flush=True)  # noqa: T201 - whoever started us waits for this line
         folds = await self._stopping
         log.info("stopping")
+        if engine.replicator is not None:
+            await engine.replicator.stop()
         for server in listeners:
             server.close()
         await _drain(engine, config.shutdown_timeout)
@@ -175,6 +185,28 @@ async def _drain(engine: Engine, timeout_s: int) -> None:
         await asyncio.sleep(0.01)
     for session in list(engine.sessions.values()):
         session.sink.close()
+
+
+def replicas(config: Config) -> tuple[int, list[str]]:
+    """Which node of an active-active database this is (0: of none), and the URLs of the others.
+    Raises ConfigError."""
+    urls = [url.decode("utf-8", "surrogateescape") for (url,) in config.peer]
+    if not config.active_active:
+        if urls or config.node_id:
+            raise ConfigError("peer and node-id are for servers with active-active yes")
+        return 0, []
+    if not config.node_id:
+        raise ConfigError("an active-active server needs a node-id from 1 to 255")
+    from holdfast.client.options import parse_url
+
+    for url in urls:
+        try:
+            scheme = parse_url(url).scheme
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"peer: {error}") from None
+        if scheme not in ("redis", "rediss", "unix"):
+            raise ConfigError(f"peer: {scheme}:// names no single server")
+    return config.node_id, urls
 
 
 # -- the process ----------------------------------------------------------------------------------

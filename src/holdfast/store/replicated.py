@@ -21,6 +21,7 @@ from holdfast.store.replicated_changes import Address, Changes
 from holdfast.store.replicated_shown import Shown
 
 if TYPE_CHECKING:
+    from holdfast.store.keys import Key as StoreKey
     from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 
 # Their places are in files, so for ever.
@@ -82,6 +83,7 @@ class Replication:
         self._places: dict[int, Address] = {}  # by id: while replaying
         self._log_rows: dict[int, bytes] = {}  # likewise
         self._has_residue: set[Address] = set()  # maybe
+        self._tidied: Vector = {}  # what was stable when last looked at
         self._rows: list[Op] = []
         self._changes: list[tuple[int, bytes, str, Effect]] = []
 
@@ -295,7 +297,9 @@ class Replication:
         return True
 
     def _show(self, slot: Slot, kind: str, changes: list[Change], before: str | None) -> None:
-        key = self._shown.update(slot.address, slot.key, kind, changes, before)
+        self._is_at(slot, self._shown.update(slot.address, slot.key, kind, changes, before))
+
+    def _is_at(self, slot: Slot, key: "StoreKey | None") -> None:
         if key is not None:
             self.addresses[key.id] = slot.address
 
@@ -319,7 +323,7 @@ class Replication:
             changes = [change for of_kind, change in merged if of_kind == kind]
             self._put_rows(slot, kind, changes)
         if merged:
-            self._shown.rebuild(slot.address, slot.key, before)
+            self._is_at(slot, self._shown.rebuild(slot.address, slot.key, before))
             self._shown.announce(slot.address)
         self._drop_empty([slot.address])
         self._flush_rows()
@@ -390,6 +394,9 @@ class Replication:
         """Cut the log, and forget residue, where every member has confirmed it."""
         self.seal()
         stable = self.stable
+        if stable == self._tidied:
+            return
+        self._tidied = stable
         start = self.log.start
         if self.log.cut(stable):
             self.keyspace.ops += [(CRDT_LOG, 0, lsn, None) for lsn in range(start, self.log.start)]
@@ -399,6 +406,11 @@ class Replication:
             for kind, change in slot.key.settle(stable):
                 self._put_rows(slot, kind, [change])
         self._drop_empty(self._has_residue)
+        self._has_residue = {
+            address
+            for address in self._has_residue & self._ids.keys()
+            if any(part.has_residue for part in self.key_at(address).parts.values())
+        }
         self._flush_rows()
         self.sealed = len(self.keyspace.ops)
 

@@ -172,7 +172,7 @@ class Changes:
     def take_string(self, address: Address, _: None, value: bytes) -> None:
         added = self._take_added()
         author = self._author
-        if value.startswith(hll.MAGIC) and (held := _registers(value)) is not None:
+        if value.startswith(hll.MAGIC) and (held := registers(value)) is not None:
             self._sketch(address, held)
             return
         part = self._part(address, "string")
@@ -243,8 +243,10 @@ class Changes:
         part: Stream = self._part(address, "stream")
         if row is None:
             effect = part.remove(ENTRY + sub, self._author)
-        else:
+        elif from_row(sub) > part.last_id:
             effect = part.enter(from_row(sub), _decode_fields(row), self._author)
+        else:  # COPY has told before what was counted
+            effect = part.write(ENTRY + sub, _decode_fields(row), self._author)
         self._change(address, "stream", effect)
 
     def take_stream_meta(self, address: Address, _: None, row: tuple[bytes, bytes, int]) -> None:
@@ -323,7 +325,7 @@ _LIST_INTENTS: dict[int, Callable[[Any, Any, Author], Effect]] = {
 }
 
 
-def _registers(value: bytes) -> bytes | None:
+def registers(value: bytes) -> bytes | None:
     """None when it only looks like a HyperLogLog."""
     try:
         return hll.registers(value) if hll.is_valid(value) else None

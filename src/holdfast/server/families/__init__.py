@@ -2,6 +2,7 @@
 
 from holdfast.server.families import (
     acl,
+    active,
     admin,
     client,
     command,
@@ -23,6 +24,7 @@ from holdfast.server.families import (
 
 __all__ = [
     "acl",
+    "active",
     "admin",
     "client",
     "command",

@@ -1,0 +1,69 @@
+"""What servers say to each other, as bytes. No I/O.
+
+Who pulls sends `ACTIVE LINK hello`, which is answered with a hello, and then `ACTIVE ACK ack`
+whenever something was stored and once a second, which is answered with an ack. In between come
+pushes: `active`, the kind of message, its parts.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from holdfast.crdt.dots import Vector
+from holdfast.crdt.log import frozen
+
+VERSION = 1
+PUSH = b"active"
+RECORDS = b"records"  # records of the log
+BEGIN = b"begin"  # a snapshot: what its author had seen
+KEYS = b"keys"  # of the snapshot
+COMPLETE = b"complete"
+
+
+class Hello(NamedTuple):
+    """Who I am and what I have seen."""
+
+    cluster: str
+    node: int
+    replica: int
+    vector: Vector
+    now_ms: int
+    version: int = VERSION
+
+
+class Ack(NamedTuple):
+    """What I have on disk, what my clock says, and how many pushes I have taken in."""
+
+    vector: Vector
+    now_ms: int
+    taken: int
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_hello = msgspec.msgpack.Decoder(tuple[str, int, int, dict[int, int], int, int]).decode
+_ack = msgspec.msgpack.Decoder(tuple[dict[int, int], int, int]).decode
+_any = msgspec.msgpack.Decoder().decode
+_vector = msgspec.msgpack.Decoder(dict[int, int]).decode
+
+BadMessage = msgspec.MsgspecError
+
+
+def pack(message: Any) -> bytes:
+    return _pack(message)
+
+
+def read_hello(data: bytes) -> Hello:
+    return Hello(*_hello(data))
+
+
+def read_ack(data: bytes) -> Ack:
+    return Ack(*_ack(data))
+
+
+def read_vector(data: bytes) -> Vector:
+    return _vector(data)
+
+
+def read_key(data: bytes) -> Any:
+    """A key of a snapshot: database, name, rows."""
+    return frozen(_any(data))

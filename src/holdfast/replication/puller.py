@@ -1,0 +1,319 @@
+"""The client's side of a link: dials a peer, takes in its log, says what is on disk here."""
+
+import asyncio
+import logging
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import holdfast
+from holdfast.client.errors import ConnectError, ServerError
+from holdfast.client.handshake import handshake
+from holdfast.client.link import Link, dialer
+from holdfast.client.options import Backoff, parse_url
+from holdfast.client.replies import Push
+from holdfast.client.request import encode, encode_all
+from holdfast.client.waiting import deadline
+from holdfast.crdt.dots import Vector
+from holdfast.crdt.log import GapError
+from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.replication.messages import (
+    BEGIN,
+    COMPLETE,
+    KEYS,
+    PUSH,
+    RECORDS,
+    Ack,
+    BadMessage,
+    Hello,
+    pack,
+    read_ack,
+    read_hello,
+    read_key,
+    read_vector,
+)
+from holdfast.replication.states import Event, State, after
+from holdfast.server.session import Session
+from holdfast.server.unasked import Published
+from holdfast.store.replicated_changes import Address
+
+if TYPE_CHECKING:
+    from holdfast.replication.replicator import Replicator
+
+log = logging.getLogger(__name__)
+
+BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=5.0)
+PATIENCE_S = 10.0  # a peer that says nothing for so long is gone; it answers once a second
+
+
+class LinkError(HoldfastError):
+    """The link cannot go on, for a reason that people should read."""
+
+
+class Puller:
+    """Owns the link, and is the sink of the session whose output are acknowledgements."""
+
+    output_bytes = 0
+
+    def __init__(self, replicator: "Replicator", url: str) -> None:
+        self.url = url
+        self._replicator = replicator
+        self._engine = replicator.engine
+        self._options = parse_url(url).options
+        self._dial = dialer(self._options, self._engine.clock)
+        self._task: asyncio.Task[None] | None = None
+        self._link: Link | None = None
+        self._session: Session | None = None
+        self._expected: asyncio.Future[list[Any]] | None = None  # replies, while greeting
+        self._early: list[Any] = []
+        self._over: asyncio.Future[None] | None = None
+        self._wake = asyncio.Event()
+        self.state = State.WAITING
+        self.node: int | None = None
+        self.last_error = ""
+        self.received_bytes = 0
+        self.attempts = 0
+        self._taken = 0
+        self._snapshot: set[Address] | None = None  # names that it had so far
+        self._snapshot_seen: Vector = {}
+        self._heard_s = 0.0
+        self.peer_vector: Vector = {}
+        self._even_s: float | None = None  # when we last had all that the peer has
+
+    @property
+    def where(self) -> str:
+        """The address, which shows no password."""
+        return self._options.address
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def pause(self) -> None:
+        self._become(Event.PAUSE)
+        self._hang_up(LinkError("paused"))
+
+    def resume(self) -> None:
+        self._become(Event.RESUME)
+        self._wake.set()
+
+    def hurry(self) -> None:
+        """The peer is there: it has just dialled us."""
+        if self.state is State.WAITING:
+            self._wake.set()
+
+    def _become(self, event: Event) -> None:
+        self.state = after(self.state, event)
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            if self.state is State.PAUSED:
+                await self._wake.wait()
+                continue
+            try:
+                await self._follow()
+            except (OSError, TimeoutError, HoldfastError, BadMessage) as error:
+                self._failed(error)
+            finally:
+                self._clean_up()
+            self.attempts += 1
+            delay_s = max(BACKOFF.delay_s(self.attempts, random.random()), 0.02)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), delay_s)
+
+    def _failed(self, error: Exception) -> None:
+        if self.state is State.PAUSED:
+            return
+        message = str(error) or type(error).__name__
+        if message != self.last_error:
+            log.warning("link to %s: %s", self.where, message)
+        self.last_error = message
+
+    def _clean_up(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        if self._session is not None:
+            self._session.closing = True
+        self._link = self._session = self._expected = self._over = None
+        self._snapshot = None
+        self._early = []
+        self._become(Event.LOST)
+
+    def _hang_up(self, error: Exception) -> None:
+        for future in (self._expected, self._over):
+            if future is not None and not future.done():
+                future.set_exception(error)
+
+    async def _follow(self) -> None:
+        engine = self._engine
+        self._become(Event.DIAL)
+        link = self._link = Link(self, self._options.keepalive_s)
+        async with deadline(engine.clock, PATIENCE_S, f"{self.where} does not answer"):
+            await self._dial(lambda: link)
+            self._become(Event.CONNECTED)
+            await self._greet(link)
+        self._become(Event.WELCOME)
+        log.info("link to %s: following node %s", self.where, self.node)
+        self.attempts = 0
+        self.last_error = ""
+        self._taken = 0
+        self._heard_s = engine.clock.monotonic_s()
+        self._session = Session(engine, self, self.where, "")
+        self._over = asyncio.get_running_loop().create_future()
+        early, self._early = self._early, []
+        self.on_replies(early)
+        self.acknowledge()
+        await self._over
+
+    async def _greet(self, link: Link) -> None:
+        words = handshake(self._options, holdfast.__version__)
+        try:
+            commands = next(words)
+            while True:
+                commands = words.send(await self._ask(link, encode_all(commands), len(commands)))
+        except StopIteration as end:
+            if end.value.protocol != 3:
+                raise ConnectError(f"{self.where} is no Holdfast server") from None
+        hello = encode(("ACTIVE", "LINK", pack(self._replicator.hello())))
+        (reply,) = await self._ask(link, hello, 1)
+        if isinstance(reply, ServerError):
+            raise LinkError(str(reply))
+        self._meet(read_hello(reply))
+
+    async def _ask(self, link: Link, data: bytes, count: int) -> list[Any]:
+        self._expected = asyncio.get_running_loop().create_future()
+        self._early = []
+        self._awaited = count
+        link.write(data)
+        replies = await self._expected
+        self._expected = None
+        return replies
+
+    def _meet(self, peer: Hello) -> None:
+        self.node = peer.node
+        self.peer_vector = peer.vector
+        self._replicator.met(self, peer)
+
+    # -- what the peer says -------------------------------------------------------------------
+
+    def on_replies(self, replies: list[Any]) -> None:
+        if self._over is None:
+            self._early += replies
+            expected = self._expected
+            if expected is not None and not expected.done() and len(self._early) >= self._awaited:
+                asked, self._early = self._early[: self._awaited], self._early[self._awaited :]
+                expected.set_result(asked)
+            return
+        self._heard_s = self._engine.clock.monotonic_s()
+        try:
+            if self._take(replies):
+                self.acknowledge()
+        except (GapError, LinkError, BadMessage, ServerError) as error:
+            self._hang_up(error)
+        except Exception as error:
+            log.error("link to %s failed", self.where, exc_info=error)
+            self._hang_up(LinkError("internal error, see the server's log"))
+
+    def on_writable(self) -> None: ...
+
+    def on_lost(self, link: Link, error: Exception) -> None:
+        if link is self._link:
+            self._hang_up(error)
+
+    def _take(self, replies: list[Any]) -> bool:
+        """Whether there was anything to acknowledge."""
+        engine = self._engine
+        if engine.failure is not None or engine.turn.is_dead:
+            raise LinkError("nothing can be stored now")
+        engine.refresh_clock()
+        taken = self._taken
+        for reply in replies:
+            if type(reply) is Push and reply[0] == PUSH:
+                self._taken += 1
+                self._message(reply[1], reply[2:])
+            elif isinstance(reply, ServerError):
+                raise reply
+            else:
+                ack = read_ack(reply)
+                self.peer_vector = ack.vector
+        if self._taken > taken:
+            engine.serve_ready()
+            engine.turn.schedule()
+        return self._taken > taken
+
+    def _message(self, kind: bytes, parts: list[bytes]) -> None:
+        replication = self._replicator.replication
+        self.received_bytes += sum(map(len, parts))
+        if kind == RECORDS:
+            for data in parts:
+                replication.apply(data)
+            self._replicator.check_drift()
+        elif kind == BEGIN:
+            self._become(Event.BEHIND)
+            self._snapshot = set()
+            self._snapshot_seen = read_vector(parts[0])
+        elif kind == KEYS and self._snapshot is not None:
+            for data in parts:
+                database, name, rows = read_key(data)
+                self._snapshot.add((database, name))
+                replication.merge((database, name, rows), self._snapshot_seen)
+        elif kind == COMPLETE and self._snapshot is not None:
+            replication.merged_all(self._snapshot, self._snapshot_seen)
+            self._snapshot = None
+            self._become(Event.COMPLETE)
+        else:
+            raise ProtocolError(f"unknown message {kind!r}")
+
+    # -- what we say --------------------------------------------------------------------------
+
+    def acknowledge(self) -> None:
+        """Leaves when all that it says is on disk."""
+        if self._session is not None:
+            replication = self._replicator.replication
+            ack = Ack(replication.vector, self._engine.clock.now_ms(), self._taken)
+            data = Published(encode(("ACTIVE", "ACK", pack(ack))))
+            self._session.push([data], len(data))
+
+    def beat(self) -> None:
+        """Once a second."""
+        now_s = self._engine.clock.monotonic_s()
+        if self._session is not None:
+            if now_s - self._heard_s > PATIENCE_S:
+                self._hang_up(LinkError("the peer says nothing any more"))
+            self.acknowledge()
+        if self.is_following and not self.lag_ops:
+            self._even_s = now_s
+
+    @property
+    def is_following(self) -> bool:
+        return self.state is State.FOLLOWING
+
+    @property
+    def lag_ops(self) -> int:
+        """Events that the peer had when it last spoke, and we have not."""
+        mine = self._replicator.replication.vector
+        return sum(max(0, seq - mine.get(each, 0)) for each, seq in self.peer_vector.items())
+
+    @property
+    def lag_s(self) -> float | None:
+        """For how long we have been behind; None when we never were even."""
+        if self.is_following and not self.lag_ops:
+            return 0.0
+        return None if self._even_s is None else self._engine.clock.monotonic_s() - self._even_s
+
+    # -- as the session sees it ---------------------------------------------------------------
+
+    def deliver(self, replies: list[bytes]) -> None:
+        if self._link is not None:
+            self._link.write(b"".join(replies))
+
+    def close(self) -> None:
+        self._hang_up(LinkError("closed"))

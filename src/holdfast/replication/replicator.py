@@ -1,0 +1,274 @@
+"""All links of this server, and who is on them. The engine tells when a turn ends; the rest is
+done once a second."""
+
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Timer
+from holdfast.errors import CommandError, ConfigError
+from holdfast.replication.feeds import Feed
+from holdfast.replication.messages import PUSH, Ack, Hello, pack
+from holdfast.replication.puller import LinkError, Puller
+from holdfast.resp import Push, encode3
+from holdfast.server.session import Session
+from holdfast.server.unasked import Published
+from holdfast.store.replicated import Replication
+from holdfast.store.replicated_keyspace import ReplicatedKeyspace
+
+if TYPE_CHECKING:
+    from holdfast.server.engine import Engine
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 1.0
+MOST_NODES = 255
+MAX_DRIFT_MS = 5_000
+
+NOT_LINKED = CommandError("ERR this connection is no link")
+
+
+class Replicator:
+    def __init__(self, engine: "Engine", cluster: str, urls: list[str]) -> None:
+        keyspace = engine.keyspace
+        assert isinstance(keyspace, ReplicatedKeyspace)
+        self.engine = engine
+        self._keyspace = keyspace
+        self._feeds: dict[Session, Feed] = {}
+        self._paused: set[int] = set()
+        self._timer: Timer | None = None
+        self.drift_ms: dict[int, int] = {}  # nodes whose clock is too far from ours
+        self._check_file()
+        replication = self.replication
+        known = replication.facts.get(b"cluster")
+        if known is None:
+            replication.note(b"cluster", cluster)
+        elif known != cluster:
+            raise ConfigError(f"this file belongs to the cluster '{known}', not to '{cluster}'")
+        self.cluster = cluster
+        nodes = replication.facts.get(b"urls", {})
+        urls = list(dict.fromkeys([*urls, *replication.facts.get(b"joined", ())]))
+        self.pullers = [
+            Puller(self, url) for url in urls if nodes.get(url) not in replication.removed
+        ]
+        replication.expected = len(self.pullers)
+        replication.sealed = len(keyspace.ops)
+
+    @property
+    def replication(self) -> Replication:
+        """Another one after the file had to be read again."""
+        return self._keyspace.replication
+
+    def _check_file(self) -> None:
+        """A copy of a file is another replica: whatever the original wrote since, this one would
+        give the same numbers to something else."""
+        path = self.engine.store.path
+        if path is None:
+            return
+        replication = self.replication
+        inode, known = path.stat().st_ino, replication.facts.get(b"inode")
+        if known != inode:
+            if known is not None:
+                log.warning("%s is a copy: it becomes a new replica", path)
+                self._become_new(())
+            replication.note(b"inode", inode)
+
+    def _become_new(self, taken: "dict[int, int] | tuple[()]") -> None:
+        replication = self.replication
+        replication.seal()
+        replica = replication.replica
+        while replica == replication.replica or replica in replication.vector or replica in taken:
+            replica += MOST_NODES + 1
+            if replica >= 1 << 16:
+                raise LinkError("this node has used up its replica numbers: give it a new node id")
+        replication.identify(replication.node, replica)
+        replication.sealed = len(self._keyspace.ops)
+
+    # -- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for puller in self.pullers:
+            puller.start()
+        self._beat()
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for puller in self.pullers:
+            await puller.stop()
+
+    def _beat(self) -> None:
+        self._timer = self.engine.clock.call_later(BEAT_S, self._beat)
+        engine = self.engine
+        if engine.failure is not None or engine.turn.is_dead:
+            return
+        engine.refresh_clock()
+        self.replication.tidy()
+        self._keyspace.expire_lingering()
+        for puller in self.pullers:
+            puller.beat()
+        engine.turn.schedule()
+
+    def before_commit(self) -> None:
+        """At the end of every turn: what was done becomes a record, and goes to whoever follows.
+        It leaves with the replies, so not before it is on disk."""
+        replication = self.replication
+        replication.seal()
+        for session, feed in list(self._feeds.items()):
+            if session.closing:
+                del self._feeds[session]
+            elif feed.replication is not replication:  # it may have told what is lost
+                del self._feeds[session]
+                session.abort()
+            else:
+                feed.pump()
+
+    # -- peers who pull -----------------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        replication = self.replication
+        replication.seal()
+        return Hello(
+            self.cluster,
+            replication.node,
+            replication.replica,
+            dict(replication.vector),
+            self.engine.clock.now_ms(),
+        )
+
+    def link(self, session: Session, peer: Hello) -> bytes:
+        """A peer wants to follow. Raises CommandError."""
+        self._check(peer)
+        if peer.node in self._paused:
+            raise CommandError(f"ERR node {peer.node} is paused here")
+        replication = self.replication
+        hello = self.hello()
+        knows = hello.vector.get(peer.replica, 0)
+        if knows <= peer.vector.get(peer.replica, 0):  # else it has to become somebody new first
+            for other, feed in list(self._feeds.items()):
+                if feed.node == peer.node and other is not session:
+                    del self._feeds[other]
+                    other.abort()
+            replication.admit(peer.node, peer.replica)
+            replication.sealed = len(self._keyspace.ops)
+
+            def send(parts: list[bytes]) -> None:
+                data = Published(encode3(Push([PUSH, *parts])))
+                session.push([data], len(data))
+
+            feed = Feed(replication, peer, send)
+            self._feeds[session] = feed
+            for puller in self.pullers:
+                if puller.node in (None, peer.node):
+                    puller.hurry()
+            self.engine.turn.schedule()
+        return pack(hello)
+
+    def acknowledge(self, session: Session, ack: Ack) -> bytes:
+        feed = self._feeds.get(session)
+        if feed is None:
+            raise NOT_LINKED
+        feed.acknowledged(ack.vector, ack.taken)
+        self.replication.acknowledge(feed.replica, ack.vector, ack.now_ms)
+        self._note_clock(feed.node, ack.now_ms)
+        return pack(Ack(self.replication.vector, self.engine.clock.now_ms(), 0))
+
+    def _check(self, peer: Hello) -> None:
+        replication = self.replication
+        if peer.cluster != self.cluster:
+            raise CommandError(f"ERR this is the cluster '{self.cluster}', not '{peer.cluster}'")
+        if peer.node == replication.node:
+            raise CommandError(f"ERR node id {peer.node} is this server's own")
+        if peer.node in replication.removed:
+            raise CommandError(f"ERR node {peer.node} was removed from this cluster")
+        self._note_clock(peer.node, peer.now_ms)
+
+    def _note_clock(self, node: int, now_ms: int) -> None:
+        drift_ms = now_ms - self.engine.clock.now_ms()
+        if abs(drift_ms) <= MAX_DRIFT_MS:
+            self.drift_ms.pop(node, None)
+        elif node not in self.drift_ms:
+            log.error("the clock of node %d is %d ms away from ours", node, drift_ms)
+            self.drift_ms[node] = drift_ms
+
+    def check_drift(self) -> None:
+        if self.replication.drift_ms:
+            log.error("a record is stamped %d ms ahead of our clock", self.replication.drift_ms)
+            self.replication.drift_ms = 0
+
+    # -- peers whom we pull from --------------------------------------------------------------
+
+    def met(self, puller: Puller, peer: Hello) -> None:
+        """A peer let us in. Raises LinkError when we cannot follow it."""
+        try:
+            self._check(peer)
+        except CommandError as error:
+            raise LinkError(str(error)) from None
+        replication = self.replication
+        replication.seal()
+        if peer.vector.get(replication.replica, 0) > replication.vector.get(replication.replica, 0):
+            self._become_new(peer.vector)
+            self.engine.turn.schedule()
+            raise LinkError("this server was restored from a backup: it is a new replica now")
+        urls = dict(replication.facts.get(b"urls", {}))
+        if urls.get(puller.url) != peer.node:
+            urls[puller.url] = peer.node
+            replication.note(b"urls", urls)
+        replication.admit(peer.node, peer.replica)
+        replication.sealed = len(self._keyspace.ops)
+        self.engine.turn.schedule()
+
+    # -- what people ask for ------------------------------------------------------------------
+
+    def join(self, url: str) -> None:
+        """One more peer. It has to be told of this server, too."""
+        if any(puller.url == url for puller in self.pullers):
+            return
+        try:
+            puller = Puller(self, url)
+        except (ValueError, TypeError) as error:
+            raise CommandError(f"ERR {error}") from None
+        replication = self.replication
+        replication.seal()
+        replication.note(b"joined", [*replication.facts.get(b"joined", ()), url])
+        self._follow_pullers([*self.pullers, puller])
+        puller.start()
+
+    def forget(self, node: int) -> None:
+        """Nobody waits for this node any more, and it is not let in again."""
+        replication = self.replication
+        replication.seal()
+        replication.remove(node)
+        for puller in self.pullers:
+            if puller.node == node:
+                puller.pause()
+        self._follow_pullers([puller for puller in self.pullers if puller.node != node])
+        self._cut(node)
+
+    def _follow_pullers(self, pullers: list[Puller]) -> None:
+        self.pullers = pullers
+        self.replication.expected = len(pullers)
+        self.replication.sealed = len(self._keyspace.ops)
+
+    def pause(self, node: int | None) -> None:
+        """Hear and say nothing, as if the line were cut."""
+        for puller in self._pullers_of(node):
+            puller.pause()
+        self._paused.update(self.replication.members if node is None else [node])
+        self._cut(node)
+
+    def resume(self, node: int | None) -> None:
+        self._paused = set() if node is None else self._paused - {node}
+        for puller in self._pullers_of(node):
+            puller.resume()
+
+    def _pullers_of(self, node: int | None) -> list[Puller]:
+        return [puller for puller in self.pullers if node in (None, puller.node)]
+
+    def _cut(self, node: int | None) -> None:
+        for session, feed in list(self._feeds.items()):
+            if node in (None, feed.node):
+                del self._feeds[session]
+                session.abort()
+
+    def feed_of(self, node: int | None) -> Feed | None:
+        return next((feed for feed in self._feeds.values() if feed.node == node), None)

@@ -1,0 +1,191 @@
+"""ACTIVE: the links of an active-active server. What they do is in replication/."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.commands.args import parse_int_between
+from holdfast.commands.table import command, container, help_reply
+from holdfast.errors import CommandError
+from holdfast.replication.messages import BadMessage, read_ack, read_hello
+from holdfast.resp import OK, Reply
+from holdfast.server.session import Session
+
+if TYPE_CHECKING:
+    from holdfast.replication.replicator import Replicator
+
+ADMIN = "admin noscript loading stale"
+NOT_ACTIVE = CommandError("ERR this server is not active-active (see --active-active)")
+BAD_NODE = CommandError("ERR a node id is a number from 1 to 255")
+BAD_MESSAGE = CommandError("ERR this is no message of a peer")
+
+container(
+    "active", -2, "", "Links to the other servers of the database.", group="server", since="7.0.0"
+)
+
+
+def _replicator(session: Session) -> "Replicator":
+    replicator = session.engine.replicator
+    if replicator is None:
+        raise NOT_ACTIVE
+    return replicator
+
+
+def _node(argv: list[bytes]) -> int | None:
+    if len(argv) > 3:
+        raise CommandError(
+            b"ERR wrong number of arguments for 'active|%s' command" % argv[1].lower()
+        )
+    return parse_int_between(argv[2], 1, 255, BAD_NODE) if len(argv) == 3 else None
+
+
+@command("active|info", 2, ADMIN, group="server", since="7.0.0")
+def info(session: Session, argv: list[bytes]) -> Reply:
+    """Who this server is among the others, and what it has seen.
+
+    ACTIVE INFO
+    """
+    replicator = _replicator(session)
+    replication = replicator.replication
+    replication.seal()
+    return {
+        b"cluster": replicator.cluster.encode(),
+        b"node": replication.node,
+        b"replica": replication.replica,
+        b"vector": " ".join(
+            f"{each}:{seq}" for each, seq in sorted(replication.vector.items())
+        ).encode(),
+        b"members": " ".join(map(str, sorted(replication.members))).encode(),
+        b"removed": " ".join(map(str, sorted(replication.removed))).encode(),
+        b"log_records": len(replication.log),
+        b"unconfirmed_removals": replication.unconfirmed_removals,
+    }
+
+
+@command("active|peers", 2, ADMIN, group="server", since="7.0.0")
+def peers(session: Session, argv: list[bytes]) -> Reply:
+    """The other servers, and how the links to them are.
+
+    ACTIVE PEERS
+    """
+    replicator = _replicator(session)
+    replies: list[Reply] = []
+    for puller in replicator.pullers:
+        feed = replicator.feed_of(puller.node)
+        replies.append(
+            {
+                b"node": puller.node or 0,
+                b"address": puller.where.encode(),
+                b"state": puller.state.value.encode(),
+                b"lag_ops": puller.lag_ops,
+                b"follows_us": int(feed is not None),
+                b"error": puller.last_error.encode(),
+            }
+        )
+    return replies
+
+
+@command("active|join", 3, ADMIN, group="server", since="7.0.0")
+def join(session: Session, argv: list[bytes]) -> Reply:
+    """Follow one more server; it needs to be told of this one, too.
+
+    ACTIVE JOIN url
+    """
+    _replicator(session).join(argv[2].decode("utf-8", "surrogateescape"))
+    return OK
+
+
+@command("active|forget", 3, ADMIN, group="server", since="7.0.0")
+def forget(session: Session, argv: list[bytes]) -> Reply:
+    """Remove a server for good: nobody waits for it, and it is refused. Say so on all others.
+
+    ACTIVE FORGET node
+    """
+    node = _node(argv)
+    assert node is not None
+    _replicator(session).forget(node)
+    return OK
+
+
+@command("active|pause", -2, ADMIN, group="server", since="7.0.0")
+def pause(session: Session, argv: list[bytes]) -> Reply:
+    """Cut the links to one server, or to all, until RESUME.
+
+    ACTIVE PAUSE [node]
+    """
+    _replicator(session).pause(_node(argv))
+    return OK
+
+
+@command("active|resume", -2, ADMIN, group="server", since="7.0.0")
+def resume(session: Session, argv: list[bytes]) -> Reply:
+    """Link again what PAUSE has cut.
+
+    ACTIVE RESUME [node]
+    """
+    _replicator(session).resume(_node(argv))
+    return OK
+
+
+@command("active|digest", 2, ADMIN, group="server", since="7.0.0")
+def digest(session: Session, argv: list[bytes]) -> Reply:
+    """A number for all data: servers that have seen the same have the same.
+
+    ACTIVE DIGEST
+    """
+    return b"%032x" % _replicator(session).replication.digest()
+
+
+@command("active|link", 3, ADMIN, group="server", since="7.0.0")
+def link(session: Session, argv: list[bytes]) -> Reply:
+    """Said by another server that wants to follow this one.
+
+    ACTIVE LINK hello
+    """
+    replicator = _replicator(session)
+    if session.protocol != 3:
+        raise CommandError("ERR a link needs RESP3")
+    try:
+        hello = read_hello(argv[2])
+    except BadMessage:
+        raise BAD_MESSAGE from None
+    return replicator.link(session, hello)
+
+
+@command("active|ack", 3, ADMIN, group="server", since="7.0.0")
+def ack(session: Session, argv: list[bytes]) -> Reply:
+    """Said by another server: what it has on disk.
+
+    ACTIVE ACK ack
+    """
+    replicator = _replicator(session)
+    try:
+        message = read_ack(argv[2])
+    except BadMessage:
+        raise BAD_MESSAGE from None
+    return replicator.acknowledge(session, message)
+
+
+@command("active|help", 2, "loading stale", group="server", since="7.0.0")
+def help_(session: Session, argv: list[bytes]) -> Reply:
+    """What ACTIVE can do.
+
+    ACTIVE HELP
+    """
+    return help_reply(
+        "ACTIVE",
+        """
+        INFO
+            Who this server is among the others, and what it has seen.
+        PEERS
+            The other servers, and how the links to them are.
+        JOIN <url>
+            Follow one more server.
+        FORGET <node>
+            Remove a server for good.
+        PAUSE [<node>]
+            Cut the links to one server, or to all.
+        RESUME [<node>]
+            Link again what PAUSE has cut.
+        DIGEST
+            A number for all data: equal where the same was seen.
+        """,
+    )

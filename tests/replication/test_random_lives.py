@@ -1,0 +1,105 @@
+"""Random commands on three nodes that pull from each other at random, restart and fold: clients
+see what the replicated values say at every moment, and all nodes the same when all has arrived."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.harness.rawclient import Argument
+from tests.replication.nodes import Node, sync
+
+TIMES_LONGER = int(os.environ.get("HOLDFAST_LIVES", "1"))
+KEYS = ("a", "b", "c")
+VALUES = ("x", "y", "z", "1", "2.5")
+
+
+def command(rng: random.Random) -> list[Argument]:
+    key, other = rng.choice(KEYS), rng.choice(KEYS)
+    value, more = rng.choice(VALUES), rng.choice(VALUES)
+    number = rng.randrange(-3, 4)
+    commands: list[list[Argument]] = [
+        ["SET", key, value],
+        ["SET", key, value, "KEEPTTL"],
+        ["APPEND", key, value],
+        ["GETDEL", key],
+        ["INCRBY", key, number],
+        ["INCRBYFLOAT", key, "0.1"],
+        ["SETRANGE", key, 2, value],
+        ["DEL", key],
+        ["DEL", key, other],
+        ["RENAME", key, other],
+        ["COPY", key, other, "REPLACE"],
+        ["MOVE", key, 1],
+        ["EXPIRE", key, rng.choice((5, 10, 100))],
+        ["PERSIST", key],
+        ["RPUSH", key, value, more],
+        ["RPUSH", key, value],
+        ["LPUSH", key, value],
+        ["LPOP", key],
+        ["RPOP", key, 2],
+        ["LINSERT", key, rng.choice(("BEFORE", "AFTER")), value, more],
+        ["LSET", key, number, value],
+        ["LREM", key, number, value],
+        ["LTRIM", key, rng.randrange(2), rng.randrange(2, 6)],
+        ["LMOVE", key, other, "LEFT", "RIGHT"],
+        ["SADD", key, value, more],
+        ["SREM", key, value],
+        ["SPOP", key],
+        ["SMOVE", key, other, value],
+        ["SUNIONSTORE", key, key, other],
+        ["HSET", key, value, more],
+        ["HDEL", key, value],
+        ["HINCRBY", key, "n", number],
+        ["HINCRBYFLOAT", key, "n", "0.3"],
+        ["ZADD", key, number, value, 1, more],
+        ["ZINCRBY", key, "1.1", value],
+        ["ZREM", key, value],
+        ["ZPOPMIN", key],
+        ["ZRANGESTORE", key, other, 0, 1],
+        ["PFADD", key, value, more],
+        ["PFMERGE", key, other],
+        ["PFCOUNT", key],
+        ["XADD", key, "*", value, more],
+        ["XADD", key, "MAXLEN", 3, "*", value, more],
+        ["XTRIM", key, "MAXLEN", 1],
+        ["XGROUP", "CREATE", key, "g", rng.choice(("0", "$")), "MKSTREAM"],
+        ["XGROUP", "DESTROY", key, "g"],
+        ["XGROUP", "DELCONSUMER", key, "g", "c"],
+        ["XREADGROUP", "GROUP", "g", rng.choice(("c", "d")), "COUNT", 2, "STREAMS", key, ">"],
+        ["XAUTOCLAIM", key, "g", "d", 0, "0"],
+        ["FLUSHDB"] if rng.random() < 0.1 else ["TYPE", key],
+    ]
+    return rng.choice(commands)
+
+
+@pytest.mark.parametrize("seed", range(12 * TIMES_LONGER))
+def test_all_see_the_same_in_the_end(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    nodes = [Node(number, tmp_path / f"{number}.db") for number in (1, 2, 3)]
+    for _ in range(rng.randrange(40, 160)):
+        node = rng.choice(nodes)
+        chance = rng.random()
+        if chance < 0.7:
+            node(*command(rng))
+        elif chance < 0.75:
+            node.client.transaction(command(rng), command(rng), command(rng))
+        elif chance < 0.9:
+            node.pull(rng.choice([other for other in nodes if other is not node]))
+        elif chance < 0.93:
+            node.tidy()
+        elif chance < 0.95:
+            node.restart(fold=rng.random() < 0.5)
+        else:
+            for each in nodes:
+                each.clock.advance(rng.choice((0.001, 1, 6)))
+        node.check()
+    sync(*nodes)
+    for node in nodes:
+        node.tidy()
+        node.check()
+    joiner = Node(4)
+    sync(*nodes, joiner)
+    for node in (*nodes, joiner):
+        node.close()
