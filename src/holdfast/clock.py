@@ -83,7 +83,7 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         target_us = self._elapsed_us + round(seconds * 1e6)
-        while self._timers and self._timers[0][0] * 1e6 <= target_us:
+        while self._timers and round(self._timers[0][0] * 1e6) <= target_us:
             due_s, _, timer = heapq.heappop(self._timers)
             self._move_to(max(self._elapsed_us, round(due_s * 1e6)))
             if timer.callback is not None:

@@ -276,6 +276,34 @@ def test_a_connection_lost_in_the_handshake_is_no_connection() -> None:
     run(scenario())
 
 
+def test_a_connection_lost_in_the_turn_of_its_handshake_is_tried_again() -> None:
+    """The handshake is answered, and before anybody has read that, the link is gone."""
+
+    async def scenario() -> None:
+        rig = await Rig().open()
+        rig.server.hello = None
+        rig.server.link.cut()
+        await turns()
+        rig.server.hello = FakeServer().hello
+        rig.server.link.say(b"%0\r\n+OK\r\n+OK\r\n")
+        rig.server.link.cut()
+        await turns(20)
+        assert rig.is_in(State.OPEN)
+        assert (rig.server.dials, rig.connection.generation) == (3, 2)
+        await rig.connection.close()
+
+        first = Rig()
+        first.server.hello = None
+        connecting = asyncio.ensure_future(first.connection.connect())
+        await turns()
+        first.server.link.say(b"%0\r\n+OK\r\n+OK\r\n")
+        first.server.link.cut()
+        with pytest.raises(ConnectError, match="closed"):
+            await connecting
+
+    run(scenario())
+
+
 # -- hooks ------------------------------------------------------------------------------------
 
 

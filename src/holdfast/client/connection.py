@@ -203,6 +203,8 @@ class Connection:
             async with deadline(self.clock, options.connect_timeout_s, what):
                 await self._dial(lambda: link)
                 self.agreed = await self._shake_hands(link)
+            if self._link is not link:  # lost since the last reply, which we only see now
+                raise ConnectionResetError("the server closed the connection")
         except BaseException:
             if self._link is link:
                 self._link = None

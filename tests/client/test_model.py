@@ -1,0 +1,198 @@
+"""A connection, callers and a server, all at random, in memory and on a clock that stands still.
+
+Whatever happens, in whatever order: every call ends once, with its own reply or with an error
+that is true. What an error calls unsent has never reached the server, and nothing has twice.
+"""
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.client.errors import ClientError, QueueFullError
+from holdfast.client.options import Backoff
+from holdfast.client.single import send_many, send_one
+from holdfast.client.state import State
+from tests.client.fakes import FakeServer, FakeTransport, Rig, turns
+
+STEPS = 250
+
+
+class World:
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.rig = Rig(
+            max_requests=40,
+            max_bytes=4000,
+            close_grace_s=1,
+            connect_timeout_s=1,
+            backoff=Backoff(immediate=2, first_s=0.5, cap_s=2, jitter=0),
+        )
+        self.server = self.rig.server
+        self.calls: dict[asyncio.Future[Any], list[bytes]] = {}
+        self.serial = 0
+        self.received: Counter[bytes] = Counter()
+        self.unsent: set[bytes] = set()  # so an error said
+        self.unanswered: dict[FakeTransport, deque[bytes]] = {}
+        self.outcomes: Counter[str] = Counter()
+
+    # -- callers ------------------------------------------------------------------------------
+
+    def token(self) -> bytes:
+        self.serial += 1
+        return b"%d:%b" % (self.serial, b"x" * self.rng.choice([0, 5, 300]))
+
+    def call(self) -> None:
+        tokens = [self.token() for _ in range(self.rng.choice([1, 1, 1, 4]))]
+        try:
+            if len(tokens) > 1:
+                commands: list[Any] = [("ECHO", token) for token in tokens]
+                future: asyncio.Future[Any] = send_many(
+                    self.rig.connection, commands, self.rng.choice([None, 0.5, 3])
+                )
+            elif self.rng.random() < 0.5:
+                future = send_one(self.rig.connection, ("ECHO", tokens[0]), self.rng.choice([1, 2]))
+            else:
+                future = self.rig.submit("ECHO", tokens[0].decode(), timeout_s=2)
+        except ClientError as error:
+            if error.may_have_executed:
+                raise
+            self.unsent.update(tokens)
+            self.outcomes["full" if isinstance(error, QueueFullError) else "rejected"] += 1
+        else:
+            self.calls[future] = tokens
+
+    def cancel(self) -> None:
+        if self.calls:
+            self.rng.choice(list(self.calls)).cancel()
+
+    def look(self) -> None:
+        """At what became of the calls that are over."""
+        for future in [future for future in self.calls if future.done()]:
+            tokens = self.calls.pop(future)
+            if future.cancelled():
+                self.outcomes["cancelled"] += 1
+                continue
+            error = future.exception()
+            if error is not None:
+                assert isinstance(error, ClientError)
+                self.outcomes[type(error).__name__] += 1
+                if not error.may_have_executed:
+                    self.unsent.update(tokens)
+                continue
+            result = future.result()
+            replies = result if isinstance(result, list) else [result]
+            assert len(replies) == len(tokens)
+            for token, reply in zip(tokens, replies, strict=True):
+                if isinstance(reply, ClientError):
+                    assert reply.may_have_executed
+                    self.outcomes["slot failed"] += 1
+                else:
+                    assert reply == token, "somebody else's reply"
+                    self.outcomes["ok"] += 1
+
+    # -- the server ---------------------------------------------------------------------------
+
+    def read(self) -> None:
+        for link in self.server.links:
+            waiting = self.unanswered.setdefault(link, deque())
+            for command in link.commands():
+                if command[0] == b"ECHO":  # and not a handshake
+                    self.received[command[1]] += 1
+                    waiting.append(command[1])
+
+    def answer(self) -> None:
+        self.read()
+        link = self.server.link
+        waiting = self.unanswered.get(link, deque())
+        data = b""
+        for _ in range(min(len(waiting), self.rng.randint(1, 8))):
+            if self.rng.random() < 0.1:
+                data += b">2\r\n+invalidate\r\n*1\r\n+k\r\n"
+            token = waiting.popleft()
+            data += b"$%d\r\n%b\r\n" % (len(token), token)
+        while data:
+            cut = self.rng.randint(1, len(data))
+            link.say(data[:cut])
+            data = data[cut:]
+
+    def cut(self) -> None:
+        if self.server.links:
+            self.read()
+            protocol = self.server.link.protocol
+            ends: list[Callable[[], object]] = [
+                lambda: protocol.connection_lost(ConnectionResetError("cut")),
+                protocol.eof_received,
+                lambda: protocol.data_received(b"?\r\n"),
+            ]
+            self.rng.choice(ends)()
+
+    def pause(self) -> None:
+        self.rng.choice(
+            [self.server.link.protocol.pause_writing, self.server.link.protocol.resume_writing]
+        )()
+
+    def change(self) -> None:
+        self.server.refusing = self.rng.random() < 0.3
+        self.server.hello = None if self.rng.random() < 0.2 else FakeServer().hello
+
+    def advance(self) -> None:
+        self.rig.clock.advance(self.rng.choice([0.1, 0.5, 1.5]))
+
+    # -- all together -------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        await self.rig.open()
+        likely: list[tuple[Callable[[], None], int]] = [
+            *((self.call, 40), (self.answer, 25), (self.cancel, 6), (self.advance, 6)),
+            *((self.cut, 3), (self.pause, 4), (self.change, 3)),
+        ]
+        steps, weights = zip(*likely, strict=True)
+        for _ in range(STEPS):
+            self.rng.choices(steps, weights)[0]()
+            await turns(self.rng.choice([0, 0, 1, 3]))
+            self.look()
+        await self.end()
+
+    async def end(self) -> None:
+        closing = asyncio.ensure_future(self.rig.connection.close())
+        await turns()
+        self.rig.clock.advance(1)
+        await closing
+        await turns()
+        self.read()
+        self.look()
+        assert not self.calls, "somebody is still waiting"
+        assert self.rig.is_in(State.CLOSED)
+        assert self.rig.connection.pending == (0, 0)
+        assert self.rig.clock.pending_timers == 0
+        assert not [token for token, count in self.received.items() if count > 1], "sent twice"
+        assert not self.unsent & set(self.received), "called unsent, but it was sent"
+
+
+def test_every_call_ends_once_and_truthfully(rng: random.Random) -> None:
+    outcomes: Counter[str] = Counter()
+    for _ in range(150):
+        world = World(random.Random(rng.getrandbits(32)))
+        asyncio.run(world.run())
+        outcomes += world.outcomes
+    print(outcomes)  # noqa: T201 - shown when it fails
+    expected = {"ok", "cancelled", "rejected", "full", "slot failed"}
+    expected |= {
+        "ConnectionLostError",
+        "BadReplyError",
+        "RequestTimeoutError",
+        "NotConnectedError",
+        "ClosedError",
+    }
+    assert expected <= set(outcomes), "the test did not go everywhere"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_call_ends_once_and_truthfully_for_longer(rng: random.Random) -> None:
+    for _ in range(2000):
+        asyncio.run(World(random.Random(rng.getrandbits(32))).run())
