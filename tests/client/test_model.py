@@ -173,10 +173,11 @@ class World:
         assert not self.unsent & set(self.received), "called unsent, but it was sent"
 
 
-def test_every_call_ends_once_and_truthfully(rng: random.Random) -> None:
+def test_every_call_ends_once_and_truthfully() -> None:
+    """The same worlds each time; `make faults` looks for new ones."""
     outcomes: Counter[str] = Counter()
-    for _ in range(150):
-        world = World(random.Random(rng.getrandbits(32)))
+    for seed in range(120):
+        world = World(random.Random(seed))
         asyncio.run(world.run())
         outcomes += world.outcomes
     print(outcomes)  # noqa: T201 - shown when it fails
