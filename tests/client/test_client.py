@@ -204,6 +204,27 @@ def test_a_watched_transaction_has_a_timeout_and_leaves_no_watch_behind(play: Pl
     play(scenario)
 
 
+def test_a_lent_connection_that_is_lost_does_not_close_the_client(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url) as client:
+            async with client.transaction("a") as tx:
+                number = await tx.exec("CLIENT", "ID", into=int)
+                await client.exec("CLIENT", "KILL", "ID", number)
+                (lent,) = single(client)._leased
+                await until(lambda: not lent.is_connected)
+                for call in (tx.exec("GET", "a"), tx.add("GET", "a").commit()):
+                    with pytest.raises(
+                        NotConnectedError, match="the connection was lost"
+                    ) as caught:
+                        await call
+                    assert not isinstance(caught.value, ClosedError)
+                    assert caught.value.is_retryable
+            assert await client.ping() == "PONG"
+            assert not single(client)._leased
+
+    asyncio.run(scenario())
+
+
 def test_blocking_reads_of_streams_do_not_block_others(play: Play) -> None:
     async def scenario(client: Client) -> None:
         read = client.exec("XREAD", "BLOCK", 0, "STREAMS", "x", "$")

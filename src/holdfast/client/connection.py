@@ -58,6 +58,7 @@ class Connection:
         self.state = State.INIT
         self.last_error: Exception | None = None
         self.agreed = Agreement(0, None)
+        self.is_lent = False  # to one caller, who cannot close the client with it
         self.is_subscriber = False  # while what comes over it are messages, not replies
         self.generation = 0  # how often it has opened
         self.attempts = 0  # to reconnect, since it was last open
@@ -332,6 +333,8 @@ class Connection:
     def _rejection(self) -> NotConnectedError:
         why = f": {self.last_error}" if self.last_error is not None else ""
         if self.state is State.CLOSED or self.state is State.CLOSING:
+            if self.is_lent and self.last_error is not None:  # then only this connection is
+                return NotConnectedError(f"the connection was lost{why}")
             return ClosedError(f"the client is closed{why}")
         if self.state is State.INIT:
             return NotConnectedError("not connected yet: await connect() first")

@@ -180,6 +180,7 @@ class Single:
         if self.state is State.CLOSED or self.state is State.CLOSING:
             raise ClosedError("the client is closed")
         connection = self._make(replace(self.options, reconnect=False, cache_keys=0))
+        connection.is_lent = True
         self._leased.add(connection)
         try:
             await connection.connect()
