@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from holdfast.client.backends import commands_of
-from holdfast.semaphore.keeper import Waiter
+from holdfast.semaphore import keeper
+from holdfast.semaphore.waiter import Waiter
 from tests.client.fakes import turns
 from tests.semaphore.conftest import Place, World, emptied, taken, waiting
 
@@ -62,6 +63,32 @@ def test_messages_that_are_old_or_make_no_sense_let_nobody_in(place: Place, worl
         await emptied(client)
 
     place.play(scenario)
+
+
+def test_the_heartbeat_of_many_goes_in_batches(
+    redis_place: Place, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_BATCH", 2)
+
+    async def scenario(client: Any) -> None:
+        semaphore = world.semaphore(client, 2, heartbeat_max_interval_s=10)
+        held = [await semaphore.acquire() for _ in range(2)]
+        waiters = [asyncio.create_task(semaphore.acquire()) for _ in range(5)]
+        await waiting(semaphore, 5)
+        for _ in range(8):  # much longer than any of them would live
+            beaten_s = semaphore._keeper()._beaten_s
+            while semaphore._keeper()._beaten_s == beaten_s:
+                world.clock.advance(0.5)
+                await turns(5)
+                await semaphore.count()
+        await waiting(semaphore, 5)
+        await taken(semaphore, 2)
+        for acquisition in held:
+            assert await semaphore.release(acquisition)
+        for waiter in asyncio.as_completed(waiters):
+            assert await semaphore.release(await waiter)
+
+    redis_place.play(scenario)
 
 
 @pytest.mark.parametrize("options", [{"ttl_s": 500}, {"heartbeat_max_interval_s": 500}, {}])

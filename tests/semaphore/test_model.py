@@ -14,8 +14,8 @@ import pytest
 import holdfast
 from holdfast.client.backends import Commands, commands_of
 from holdfast.client.lua import load
-from holdfast.semaphore.keeper import Waiter
 from holdfast.semaphore.names import Names
+from holdfast.semaphore.waiter import Waiter
 
 HEARTBEAT_S = 10.0
 NAMES = Names("model", "s")

@@ -2,9 +2,9 @@
 
 The server decides everything; this asks it. A waiter asks to enter, waits for a message in the
 mailbox, and asks again unless the message says all and is beyond doubt (see `Waiter`), so it may
-be lost, late or wrong. Every fifth of the heartbeat interval (and every second while somebody
-waits) one call says that all holders and waiters of this loop live, lets others in where somebody
-died, and tells what became of each.
+be lost, late or wrong. Every fifth of the heartbeat interval one call says that all holders and
+waiters of this loop live, lets others in where somebody died, and tells what became of each. The
+one who waits longest is looked after every second.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from holdfast.client.backends import Commands
@@ -24,6 +24,7 @@ from holdfast.client.waiting import sleep
 from holdfast.clock import Clock, Timer
 from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError
 from holdfast.semaphore.names import Names
+from holdfast.semaphore.waiter import Waiter
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ ENTER, LEAVE, TEND, RESIZE, STATE, CARD = (
 _POLL_S = 1.0  # for waiters: how long a lost hint, or a lost place, can go unnoticed
 _LISTEN_S = 5.0  # how long a mailbox is watched after the last waiter got in
 _CLEAN_UP_S = 0.25  # how long a cancelled caller is kept until its traces are gone
+_BATCH = 500  # of a heartbeat: the server does nothing else while it runs
 _HERE = "\0id"
 _RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -65,37 +67,6 @@ class Settings:
         return {name: values[name] for name in script.args}
 
 
-class Waiter:
-    """One that has asked to enter.
-
-    A message that it was let in is beyond doubt while the server still believes in it. It was let
-    in after the server last called it waiting, which it did no earlier than it was asked; that
-    this message is from after that, its token shows: it is larger than the last one then.
-    """
-
-    __slots__ = ("acquisition", "last_token", "renewed_s", "told")
-
-    def __init__(self) -> None:
-        self.told = asyncio.Event()
-        self.acquisition: Acquisition | None = None
-        self.still_waits(math.inf, 0)
-
-    def still_waits(self, last_token: float, asked_s: float) -> None:
-        self.last_token = last_token
-        self.renewed_s = asked_s
-
-    def believe(self, message: list[str], heartbeat_s: float, now_s: float) -> None:
-        """A message of id, token, slot number and the heartbeat interval of who sent it."""
-        try:
-            id, token, number = message[0], int(message[1]), int(message[2])
-            their_heartbeat_s = float(message[3])
-        except (IndexError, ValueError):
-            return  # it says less, or nothing that we know
-        is_new = token > self.last_token and now_s < self.renewed_s + heartbeat_s
-        if is_new and their_heartbeat_s >= heartbeat_s:
-            self.acquisition = Acquisition(id, number, token, renewed_s=self.renewed_s)
-
-
 class Keeper:
     def __init__(self, commands: Commands, settings: Settings) -> None:
         self.commands = commands
@@ -112,8 +83,9 @@ class Keeper:
         self._expiring: dict[str, Timer] = {}
         self._timer: Timer | None = None
         self._due_s = 0.0
+        self._beaten_s = -math.inf
         self._is_tending = False
-        self._unreachable = False
+        self.failure: Exception | None = None  # of the last call
 
     # -- scripts ------------------------------------------------------------------------------
 
@@ -165,13 +137,13 @@ class Keeper:
             try:
                 answer, number, *token = await self._run_for(ENTER, id)
             except (ClientError, ServerError) as error:
-                self._unreachable = True
+                self.failure = error
                 if not (patient and is_passing(error)):
                     raise
                 await self._pause(failures)
                 failures += 1
                 continue
-            self._unreachable = False
+            self.failure = None
             if answer == 1:
                 return Acquisition(id, number, token[0], renewed_s=sent_s)
             if answer == -1:
@@ -199,7 +171,7 @@ class Keeper:
     async def _clean_up(self, id: str) -> None:
         """Leave, whatever happens; the caller waits only if that is likely to be short."""
         leaving = self._start(self._leave_surely(id))
-        if not self._unreachable:
+        if self.failure is None:
             await asyncio.wait([leaving], timeout=_CLEAN_UP_S)
 
     async def _leave_surely(self, id: str) -> None:
@@ -276,39 +248,58 @@ class Keeper:
             self._start(self._tend())
 
     async def _tend(self) -> None:
-        beat_s = self._settings.heartbeat_s / 5
-        held, waiting = dict(self._held), list(self._waiting)
-        sent_s = self._now_s()
-        oldest_s = min((each.renewed_s for each in held.values()), default=sent_s)
-        patience_s = max(oldest_s + self._settings.heartbeat_s - sent_s, beat_s)
-        delay_s = min(beat_s, _POLL_S) if waiting else beat_s
+        """A heartbeat for all; or, between two of them, a look at the one who waits longest."""
+        heartbeat_s = self._settings.heartbeat_s
+        beat_s = heartbeat_s / 5
+        now_s = self._now_s()
+        is_beat = now_s >= self._beaten_s + 0.9 * beat_s
+        ids = [*self._held, *self._waiting] if is_beat else list(islice(self._waiting, 1))
+        oldest_s = min((each.renewed_s for each in self._held.values()), default=now_s)
+        delay_s = min(beat_s, _POLL_S) if self._waiting else beat_s
         try:
-            async with asyncio.timeout(patience_s):
-                due_ms, token, *states = await self.run(TEND, acquisition_ids=[*held, *waiting])
+            async with asyncio.timeout(max(oldest_s + heartbeat_s - now_s, beat_s)):
+                due_s, is_lost = await self._ask_about(ids)
+                if is_lost and not is_beat:  # so others may be, too
+                    is_beat = True
+                    due_s, _ = await self._ask_about([*self._held, *self._waiting])
+            if is_beat:
+                self._beaten_s = now_s
+            if self._waiting:
+                delay_s = min(delay_s, due_s)
         except ClosedError:
             self._give_up()
         except (ClientError, ServerError, TimeoutError) as error:
             log.warning("semaphore %s: heartbeat failed: %s", self._settings.name, error)
             delay_s = min(beat_s / 2, _POLL_S, max(self._lose_overdue(), 0.001))
-        else:
-            for acquisition, state in zip(held.values(), states, strict=False):
-                if state == 2:
-                    acquisition.renewed_s = sent_s
-                else:
-                    self._lose(acquisition)
-            for id, state in zip(waiting, states[len(held) :], strict=True):
-                if (waiter := self._waiting.get(id)) is None:
-                    continue
-                if state == 1:
-                    waiter.still_waits(token, sent_s)
-                else:
-                    waiter.told.set()
-            if waiting and due_ms >= 0:
-                delay_s = min(delay_s, due_ms / 1000 + 0.001)
         finally:
             self._is_tending = False
         if self._held or self._waiting:
             self._tend_in(delay_s)
+
+    async def _ask_about(self, ids: list[str]) -> tuple[float, bool]:
+        """Say that they live, and learn what became of each.
+
+        Returns how long it is until a slot may fall free, and whether any of these was lost.
+        """
+        due_ms, is_lost = -1, False
+        for start in range(0, len(ids), _BATCH):
+            some = ids[start : start + _BATCH]
+            held = {id: self._held[id] for id in some if id in self._held}  # not who gets in now
+            sent_s = self._now_s()
+            due_ms, token, *states = await self.run(TEND, acquisition_ids=some)
+            is_lost = is_lost or 0 in states
+            for id, state in zip(some, states, strict=True):
+                if (acquisition := held.get(id)) is not None:
+                    if state == 2:
+                        acquisition.renewed_s = sent_s
+                    else:
+                        self._lose(acquisition)
+                elif (waiter := self._waiting.get(id)) is not None:
+                    if state == 1:
+                        waiter.still_waits(token, sent_s)
+                    else:
+                        waiter.told.set()
+        return due_ms / 1000 + 0.001 if due_ms >= 0 else math.inf, is_lost
 
     def _give_up(self) -> None:
         """The client is closed: holders are on their own, and waiters find out for themselves."""
@@ -348,14 +339,14 @@ class Keeper:
             del self._listeners[box]
 
     def _read(self, box: str, message: list[str]) -> None:
-        """By the id that it begins with, or, whatever it says, if its mailbox is that of one id."""
-        waiter = self._waiting.get(message[0]) or self._waiting.get(box)
-        if waiter is None:
-            return
+        """For the id that it begins with; or for whom the mailbox is, whatever it says."""
+        waiter = self._waiting.get(message[0])
         # A time limit runs from the moment when the server is told that the slot is held.
-        if self._settings.ttl_s is None:
+        if waiter is not None and self._settings.ttl_s is None:
             waiter.believe(message, self._settings.heartbeat_s, self._now_s())
-        waiter.told.set()
+        waiter = waiter or self._waiting.get(box)
+        if waiter is not None:
+            waiter.told.set()
 
     # -- life ---------------------------------------------------------------------------------
 

@@ -89,14 +89,17 @@ class Semaphore:
 
     async def acquire(self) -> Acquisition:
         """Wait for a slot. Raises TimeoutError, LimitMismatchError; cancelling leaves no trace."""
+        keeper = self._keeper()
         limit_s = self._settings.max_acquire_time_s
         if limit_s is None:
-            return await self._keeper().acquire()
+            return await keeper.acquire()
         try:
             async with asyncio.timeout(limit_s):
-                return await self._keeper().acquire()
-        except TimeoutError as error:
-            raise TimeoutError(f"semaphore {self.name!r}: no slot within {limit_s} s") from error
+                return await keeper.acquire()
+        except TimeoutError:
+            why = f": {keeper.failure}" if keeper.failure is not None else ""
+            text = f"semaphore {self.name!r}: no slot within {limit_s} s{why}"
+            raise TimeoutError(text) from keeper.failure
 
     async def release(self, acquisition: Acquisition | str) -> bool:
         """Give a slot back, by its id or as it is. Whether it was held until now.

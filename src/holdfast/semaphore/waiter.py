@@ -1,0 +1,37 @@
+"""What a waiter knows, and which messages it believes without asking. No I/O."""
+
+import asyncio
+import math
+
+from holdfast.semaphore.acquisition import Acquisition
+
+
+class Waiter:
+    """One that has asked to enter.
+
+    A message that it was let in is beyond doubt while the server still believes in it. It was let
+    in after the server last called it waiting, which it did no earlier than it was asked; that
+    this message is from after that, its token shows: it is larger than the last one then.
+    """
+
+    __slots__ = ("acquisition", "last_token", "renewed_s", "told")
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+        self.acquisition: Acquisition | None = None
+        self.still_waits(math.inf, 0)
+
+    def still_waits(self, last_token: float, asked_s: float) -> None:
+        self.last_token = last_token
+        self.renewed_s = asked_s
+
+    def believe(self, message: list[str], heartbeat_s: float, now_s: float) -> None:
+        """A message of id, token, slot number and the heartbeat interval of who sent it."""
+        try:
+            id, token, number = message[0], int(message[1]), int(message[2])
+            their_heartbeat_s = float(message[3])
+        except (IndexError, ValueError):
+            return  # it says less, or nothing that we know
+        is_new = token > self.last_token and now_s < self.renewed_s + heartbeat_s
+        if is_new and their_heartbeat_s >= heartbeat_s:
+            self.acquisition = Acquisition(id, number, token, renewed_s=self.renewed_s)
