@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -112,7 +113,6 @@ class Functions:
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
         """FUNCTION LOAD: the library's name."""
-        self._deadline_s = perf_counter() + LOAD_LIMIT_S
         library = self._create(code, self.libraries, replace=replace)
         self._put([library])
         return library.name
@@ -134,7 +134,6 @@ class Functions:
         new: dict[bytes, Library] = {}
         try:
             for code in rdb.load_libraries(payload):
-                self._deadline_s = perf_counter() + LOAD_LIMIT_S
                 library = self._create(code, new, replace=False)
                 new[library.name] = library
         except rdb.ChecksumError:
@@ -182,24 +181,36 @@ class Functions:
     def _load_again(self) -> None:
         self._sandbox, self._libraries = None, {}
         self._loaded_from = self._keyspace.libraries
-        self._deadline_s = None  # it went well before, and this machine may be a slow one
         for name, code in self._loaded_from.items():
-            try:
-                self._libraries[name] = self._create(code, self._libraries, replace=False)
+            try:  # without a limit: it went well before, and this machine may be a slow one
+                self._libraries[name] = self._create(
+                    code, self._libraries, replace=False, limit_s=inf
+                )
             except CommandError as error:
                 log.error("cannot load the library %s: %s", name.decode(), error)
         self._index()
 
-    def _create(self, code: bytes, among: dict[bytes, Library], *, replace: bool) -> Library:
+    def _create(
+        self,
+        code: bytes,
+        among: dict[bytes, Library],
+        *,
+        replace: bool,
+        limit_s: float = LOAD_LIMIT_S,
+    ) -> Library:
         """A library that can join those others. Raises CommandError."""
         name, body = _metadata(code)
         if name in among and not replace:
             raise CommandError(b"ERR Library '%s' already exists" % name)
         if self._sandbox is None:
             self._sandbox = self._host.new_sandbox(for_functions=True)
+        self._deadline_s = perf_counter() + limit_s
+        try:
+            registered = _registered(self._sandbox, body)
+        finally:
+            self._deadline_s = None  # it is not for the scripts that come after
         functions = [
-            Function(_script(self._sandbox, entry, body), entry.description)
-            for entry in _registered(self._sandbox, body)
+            Function(_script(self._sandbox, entry, body), entry.description) for entry in registered
         ]
         if not functions:
             raise NO_FUNCTIONS
