@@ -233,4 +233,10 @@ def test_keyspace_section(pair: Pair) -> None:
     pair.same("SELECT", 3)
     pair.same("SET", "a", "1")
     pair.same("SELECT", 0)
-    assert b"db0:keys=3,expires=1,avg_ttl=0" in pair.same("INFO", "keyspace")
+    # Redis's own average is 0 until its cron has come by.
+    ours, theirs = (
+        re.sub(rb"avg_ttl=\d+|^[$=]\d+", b"", client.command("INFO", "keyspace"))
+        for client in (pair.ours, pair.oracle)
+    )
+    assert ours == theirs
+    assert b"db0:keys=3,expires=1," in ours

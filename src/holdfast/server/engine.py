@@ -420,7 +420,7 @@ class Engine:
             )
         if gate & MONITORING and session.has_flag(command, "readonly", "write"):
             raise NOT_WHILE_MONITORING
-        if self.pause.holds(session, command):
+        if self.pause.holds(session, command, argv):
             self.pause.hold(session, argv)
             return False
         if gate & IN_MULTI and "no_multi_queue" not in flags:

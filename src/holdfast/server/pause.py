@@ -51,12 +51,18 @@ class Pause:
             session.parked = False
             engine.make_runnable(session)
 
-    def holds(self, session: Session, command: Command) -> bool:
+    def holds(self, session: Session, command: Command, argv: list[bytes]) -> bool:
         """Whoever monitors is not held, as with Redis, where they count as replicas."""
         return self.is_on and not (
             session.gate & MONITORING
-            or (self._writes_only and not session.has_flag(command, "write", "may_replicate"))
+            or (self._writes_only and not self._may_write(session, command, argv))
         )
+
+    def _may_write(self, session: Session, command: Command, argv: list[bytes]) -> bool:
+        declared = self._engine.scripts.declared_to_write(command, argv)
+        if declared is None:
+            return session.has_flag(command, "write", "may_replicate")
+        return declared
 
     def hold(self, session: Session, argv: list[bytes]) -> None:
         session.parked = True

@@ -287,6 +287,19 @@ class Scripts:
         savepoint.keep()
         return result
 
+    def declared_to_write(self, command: Command, argv: list[bytes]) -> bool | None:
+        """Whether the script that a command runs may write by its flags; None: it has none."""
+        find = {"eval": self.evaluated, "evalsha": self.known, "fcall": self.functions.find}.get(
+            command.name.removesuffix("_ro")
+        )
+        if find is None:
+            return None
+        try:
+            script = find(argv[1])
+        except CommandError:
+            return None
+        return None if script.flags is None else script.may_write
+
     def kill(self, *, is_function: bool) -> None:
         """End the script that runs; what it wrote is taken back."""
         if self.running is None:

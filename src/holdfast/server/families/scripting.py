@@ -11,6 +11,7 @@ NEGATIVE_KEYS = CommandError("ERR Number of keys can't be negative")
 BAD_NUMBER_OF_KEYS = CommandError("ERR Bad number of keys provided")
 TOO_MANY_KEYS = CommandError("ERR Number of keys can't be greater than number of args")
 
+RUNS_READ_ONLY = "noscript stale skip_monitor no_mandatory_keys readonly"
 RUNS = "noscript stale skip_monitor no_mandatory_keys may_replicate"
 ALL_NODES = ("request_policy:all_nodes", "response_policy:all_succeeded")
 
@@ -52,7 +53,7 @@ def eval_(session: Session, argv: list[bytes]) -> Reply:
 @command(
     "eval_ro",
     -3,
-    f"readonly {RUNS}",
+    RUNS_READ_ONLY,
     _keys("RO access", "notes"),
     group="scripting",
     since="7.0.0",
@@ -92,7 +93,7 @@ def evalsha(session: Session, argv: list[bytes]) -> Reply:
 @command(
     "evalsha_ro",
     -3,
-    f"readonly {RUNS}",
+    RUNS_READ_ONLY,
     _keys("RO access"),
     group="scripting",
     since="7.0.0",
@@ -134,7 +135,7 @@ def fcall(session: Session, argv: list[bytes]) -> Reply:
 @command(
     "fcall_ro",
     -3,
-    f"readonly {RUNS}",
+    RUNS_READ_ONLY,
     _keys("RO access", "notes"),
     group="scripting",
     since="7.0.0",
