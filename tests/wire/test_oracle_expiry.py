@@ -91,8 +91,8 @@ SEQUENCES: dict[str, list[Line]] = {
         ),
     ],
     "expire with conditions that contradict": [
-        f"EXPIRE {key} {time} {one} {other}"
-        for key, time in (("s", 10), ("missing", "x"))
+        f"EXPIREAT {key} {time} {one} {other}"  # else a millisecond more or less would show
+        for key, time in (("s", 4102444800), ("missing", "x"))
         for one in ("NX", "XX", "GT", "LT", "nope")
         for other in ("NX", "XX", "GT", "LT", "nope")
     ],
