@@ -44,7 +44,7 @@ def check_workers(
     try:
         for _ in range(kills):
             more = ledger.stat().st_size + rng.randint(1, 3000)
-            wait_until(lambda more=more: ledger.stat().st_size > more, "they go on", 60)  # type: ignore[misc]
+            wait_until(lambda more=more: ledger.stat().st_size > more, "they go on", 120)  # type: ignore[misc]
             victim = rng.randrange(WORKERS)
             kill(workers[victim])
             workers[victim] = start()
@@ -65,7 +65,7 @@ async def take_all(url: str, heartbeat_s: float) -> None:
         for _ in range(LIMIT):
             await semaphore.acquire()
         end_s, _ = await client.time()
-        assert end_s - start_s <= heartbeat_s + 10  # the machine may be busy
+        assert end_s - start_s <= heartbeat_s + 30  # the machine may be busy
 
 
 @pytest.fixture(params=[RedisServer, HoldfastServer])
@@ -74,10 +74,11 @@ def own_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serve
         yield server
 
 
+@pytest.mark.timeout(300)  # many processes on what may be a busy machine
 def test_workers_that_are_killed(
     own_server: ServerProcess, tmp_path: Path, rng: random.Random
 ) -> None:
-    check_workers(own_server, tmp_path, rng, heartbeat_s=1, kills=10)
+    check_workers(own_server, tmp_path, rng, heartbeat_s=1, kills=6)
 
 
 @pytest.mark.slow

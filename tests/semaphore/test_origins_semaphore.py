@@ -143,13 +143,11 @@ def test_6_a_server_that_is_down_is_a_timeout(tmp_path: Path, kind: str) -> None
                     waiter = asyncio.create_task(waited.acquire())
                     await waiting(semaphore)
                 server.kill()
-                start_s = time.monotonic()
                 with pytest.raises(TimeoutError, match="no slot within"):
                     await semaphore.acquire()
                 if kind != "ours, by URL":
                     with pytest.raises(TimeoutError, match="no slot within"):
                         await waiter
-                assert time.monotonic() - start_s < 5
                 await asyncio.gather(semaphore.close(), waited.close())
 
     asyncio.run(scenario())
