@@ -191,12 +191,14 @@ async def measure(call: Call, tasks: int, seconds: float, weight: int) -> Figure
     end_s = time.perf_counter() + seconds
 
     async def caller() -> None:
-        before_s = time.perf_counter()
-        while before_s < end_s:
+        now_s = time.perf_counter()
+        while True:  # once at least, however late it is
+            before_s = now_s
             await call()
             now_s = time.perf_counter()
             latencies.append(now_s - before_s)
-            before_s = now_s
+            if now_s >= end_s:
+                break
 
     start_s, start_cpu_s = time.perf_counter(), time.process_time()
     await asyncio.gather(*(caller() for _ in range(tasks)))
