@@ -27,6 +27,7 @@ class Feed:
         self._taken = 0
         self.total_bytes = 0
         self._snapshot: Iterator[SnapshotKey] | None = None
+        self._is_begun = True  # has the peer been told of the snapshot?
         self._vector: Vector = {}
         log = replication.log
         self.cursor = log.start
@@ -34,7 +35,7 @@ class Feed:
             self._snapshot = replication.snapshot()
             self._vector = dict(replication.vector)
             self.cursor = log.start + len(log)
-            self._say([BEGIN, pack(self._vector)])
+            self._is_begun = False
 
     @property
     def lag_ops(self) -> int:
@@ -78,6 +79,9 @@ class Feed:
 
     def _snapshot_part(self) -> list[bytes]:
         assert self._snapshot is not None
+        if not self._is_begun:  # not before the peer is answered, so not when this is made
+            self._is_begun = True
+            return [BEGIN, pack(self._vector)]
         parts, nbytes = [KEYS], 0
         for key in self._snapshot:
             parts.append(pack(key))

@@ -66,6 +66,7 @@ class Puller:
         self._session: Session | None = None
         self._expected: asyncio.Future[list[Any]] | None = None  # replies, while greeting
         self._early: list[Any] = []
+        self._pushes: list[Any] = []  # that came before we were ready
         self._over: asyncio.Future[None] | None = None
         self._wake = asyncio.Event()
         self.state = State.WAITING
@@ -122,6 +123,9 @@ class Puller:
                 await self._follow()
             except (OSError, TimeoutError, HoldfastError, BadMessage) as error:
                 self._failed(error)
+            except Exception as error:
+                log.exception("link to %s failed", self.where)
+                self._failed(error)
             finally:
                 self._clean_up()
             self.attempts += 1
@@ -144,7 +148,7 @@ class Puller:
             self._session.closing = True
         self._link = self._session = self._expected = self._over = None
         self._snapshot = None
-        self._early = []
+        self._early, self._pushes = [], []
         self._become(Event.LOST)
 
     def _hang_up(self, error: Exception) -> None:
@@ -168,7 +172,7 @@ class Puller:
         self._heard_s = engine.clock.monotonic_s()
         self._session = Session(engine, self, self.where, "")
         self._over = asyncio.get_running_loop().create_future()
-        early, self._early = self._early, []
+        early, self._pushes = self._pushes, []
         self.on_replies(early)
         self.acknowledge()
         await self._over
@@ -206,7 +210,8 @@ class Puller:
 
     def on_replies(self, replies: list[Any]) -> None:
         if self._over is None:
-            self._early += replies
+            self._pushes += [reply for reply in replies if type(reply) is Push]
+            self._early += [reply for reply in replies if type(reply) is not Push]
             expected = self._expected
             if expected is not None and not expected.done() and len(self._early) >= self._awaited:
                 asked, self._early = self._early[: self._awaited], self._early[self._awaited :]

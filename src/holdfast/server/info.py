@@ -230,6 +230,8 @@ def _replication(engine: "Engine") -> Facts:
     yield "repl_backlog_size", 1048576
     yield "repl_backlog_first_byte_offset", 0
     yield "repl_backlog_histlen", 0
+    if engine.replicator is not None:
+        yield from engine.replicator.facts()
 
 
 def _cpu(_: "Engine") -> Facts:

@@ -1,0 +1,230 @@
+"""Who belongs to a cluster: joining with a snapshot, coming back from a backup, being removed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import CommandError, ConfigError, StorageError
+from holdfast.replication.messages import Hello
+from holdfast.replication.puller import LinkError, Puller
+from holdfast.replication.replicator import Replicator
+from holdfast.replication.states import TABLE, Event, State, after
+from holdfast.store.store import FileStore
+from tests.harness import HoldfastServer, RawClient, wait_until
+from tests.replication.crew import CONVERGENCE_S, are_linked, ask, await_the_same, cluster
+from tests.replication.nodes import Node, sync
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def replicator_of(node: Node, *urls: str) -> Replicator:
+    return Replicator(node.engine, "test", list(urls))
+
+
+def test_a_joiner_gets_a_snapshot_when_the_log_was_cut() -> None:
+    one = Node(1)
+    for number in range(200):
+        one("RPUSH", "list", number)
+        one("SADD", f"set-{number}", "x")
+    one.tidy()
+    assert len(one.replication.log) == 0, "nobody else is there who may need it"
+    two = Node(2)
+    two("RPUSH", "list", "of my own")
+    sync(one, two)
+    assert two("LLEN", "list") == b":201\r\n"
+    assert two("DBSIZE") == b":201\r\n"
+
+
+def test_nothing_is_cut_while_somebody_is_expected_who_never_came() -> None:
+    one = Node(1)
+    one.replication.expected = 1
+    one("SET", "k", "v")
+    one.tidy()
+    assert len(one.replication.log) == 1
+
+
+def test_the_log_is_cut_when_all_have_confirmed() -> None:
+    one, two, three = Node(1), Node(2), Node(3)
+    sync(one, two, three)
+    one("SET", "k", "v")
+    two.pull(one)
+    one.tidy()
+    assert len(one.replication.log) == 1
+    three.pull(one)
+    one.tidy()
+    assert len(one.replication.log) == 0
+
+
+def test_a_queue_leaves_no_residue() -> None:
+    one, two = Node(1), Node(2)
+    sync(one, two)
+    for round_ in range(20):
+        for number in range(100):
+            one("RPUSH", "queue", f"{round_}-{number}")
+        sync(one, two)
+        while two("LPOP", "queue") != b"$-1\r\n":
+            pass
+        sync(one, two)
+    for node in (one, two):
+        node.tidy()
+        assert len(node.replication.log) == 0
+        assert node.replication.unconfirmed_removals == 0
+        assert node.replication.all_addresses == []
+
+
+def test_a_counter_that_was_deleted_is_forgotten_when_all_know() -> None:
+    one, two = Node(1), Node(2)
+    sync(one, two)
+    one("INCR", "n")
+    sync(one, two)
+    two("DEL", "n")
+    two.tidy()
+    assert two.replication.all_addresses == [(0, b"n")], "a state may come that does not know"
+    sync(one, two)
+    for node in (one, two):
+        node.tidy()
+        assert node.replication.all_addresses == []
+
+
+def test_a_file_knows_whose_it_is(tmp_path: Path) -> None:
+    node = Node(1, tmp_path / "a.db")
+    node("SET", "k", "v")
+    replicator_of(node)
+    node.engine.turn.end()
+    node.restart()
+    with pytest.raises(ConfigError, match="belongs to the cluster 'test'"):
+        Replicator(node.engine, "another", [])
+    node.close()
+    with pytest.raises(StorageError, match="active-active"):
+        FileStore(tmp_path / "a.db")
+
+
+def test_a_standalone_file_becomes_replicated(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    database = store.keyspace.databases[0]
+    database.set_string(b"s", b"v", 4102444800000)
+    store.close()
+    one, two = Node(1, tmp_path / "a.db"), Node(2)
+    sync(one, two)
+    assert two("GET", "s") == b"$1\r\nv\r\n"
+    assert two("PEXPIRETIME", "s") == b":4102444800000\r\n"
+    one.close()
+
+
+def test_a_copy_of_a_file_is_another_replica(tmp_path: Path) -> None:
+    node = Node(1, tmp_path / "a.db")
+    replicator_of(node)
+    node("SET", "k", "v")
+    node.restart(fold=True)
+    replicator_of(node)
+    assert node.replication.replica == 1
+    node.engine.turn.end()
+    node.restart(fold=True)
+    node.close()
+    shutil.copy(tmp_path / "a.db", tmp_path / "b.db")
+    copy = Node(1, tmp_path / "b.db")
+    replicator_of(copy)
+    copy("SET", "k", "w")
+    assert copy.replication.replica == 257
+    assert copy.replication.vector.keys() == {1, 257}
+    copy.restart()
+    replicator_of(copy)
+    assert copy.replication.replica == 257, "from now on"
+    copy.close()
+
+
+def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
+    """As after a power cut that took what peers have."""
+    node = Node(1)
+    replicator = replicator_of(node)
+    puller = Puller(replicator, "redis://127.0.0.1:1")
+    peer = Hello("test", 2, 2, {1: 10, 257: 3}, node.clock.now_ms())
+    with pytest.raises(LinkError, match="backup"):
+        replicator.met(puller, peer)
+    assert node.replication.replica == 513
+    replicator.met(puller, peer)
+
+
+@pytest.mark.parametrize(
+    ("peer", "why"),
+    [
+        (Hello("other", 2, 2, {}, 0), "this is the cluster 'test'"),
+        (Hello("test", 1, 1, {}, 0), "is this server's own"),
+        (Hello("test", 3, 3, {}, 0), "was removed"),
+    ],
+)
+def test_who_is_not_let_in(peer: Hello, why: str) -> None:
+    node = Node(1)
+    replicator = replicator_of(node)
+    replicator.forget(3)
+    with pytest.raises(CommandError, match=why):
+        replicator.link(node.client.session, peer)
+
+
+def test_a_clock_that_is_far_off_is_reported() -> None:
+    node = Node(1)
+    replicator = replicator_of(node)
+    replicator.link(node.client.session, Hello("test", 2, 2, {}, node.clock.now_ms() + 60_000))
+    assert replicator.drift_ms == {2: 60_000}
+    replicator.link(node.client.session, Hello("test", 2, 2, {}, node.clock.now_ms() + 100))
+    assert replicator.drift_ms == {}
+
+
+def test_every_state_can_be_lost_and_paused() -> None:
+    for state in State:
+        assert after(state, Event.PAUSE) is State.PAUSED
+        assert after(state, Event.LOST) in (State.WAITING, State.PAUSED)
+    assert set(TABLE) == set(State)
+
+
+def test_commands_of_a_standalone_server(client: RawClient) -> None:
+    assert client.command("ACTIVE", "INFO").startswith(b"-ERR this server is not active-active")
+
+
+def test_links_authenticate(tmp_path: Path) -> None:
+    with cluster(tmp_path, 2, "--requirepass", "secret") as servers:
+        with RawClient.connect(servers[0].port) as client:
+            assert client.command("AUTH", "secret") == b"+OK\r\n"
+            wait_until(
+                lambda: b"NOAUTH" in client.command("ACTIVE", "PEERS"),
+                "the link is refused without the password",
+                CONVERGENCE_S,
+            )
+            url = f"unix://:secret@{tmp_path}/2.sock"
+            assert client.command("ACTIVE", "JOIN", url) == b"+OK\r\n"
+            wait_until(
+                lambda: b"$9\r\nfollowing\r\n" in client.command("ACTIVE", "PEERS"),
+                "the link is let in with it",
+                CONVERGENCE_S,
+            )
+
+
+def test_a_third_server_comes_later(tmp_path: Path) -> None:
+    with cluster(tmp_path, 2) as servers:
+        wait_until(lambda: are_linked(servers), "both follow each other", CONVERGENCE_S)
+        for number in range(50):
+            ask(servers[0], "RPUSH", "list", number)
+        await_the_same(servers)
+        sock = tmp_path / "3.sock"
+        peers = [f"unix://{tmp_path}/{number}.sock" for number in (1, 2)]
+        third = HoldfastServer(
+            tmp_path / "node-3",
+            *("--active-active", "--node-id", "3", "--unixsocket", str(sock)),
+            *("--peer", peers[0], "--peer", peers[1]),
+        )
+        with third:
+            for server in servers:
+                assert ask(server, "ACTIVE", "JOIN", f"unix://{sock}") == b"+OK\r\n"
+            ask(servers[1], "LPUSH", "list", "meanwhile")
+            await_the_same([*servers, third])
+            assert ask(third, "LLEN", "list") == b":51\r\n"
+            assert b"peer1:node=3," in ask(servers[0], "INFO", "replication")
+            for server in servers:
+                assert ask(server, "ACTIVE", "FORGET", 3) == b"+OK\r\n"
+            wait_until(
+                lambda: b"was removed" in ask(third, "ACTIVE", "PEERS"),
+                "the third is refused",
+                CONVERGENCE_S,
+            )
+            await_the_same(servers)
