@@ -1,5 +1,7 @@
 """EVAL, EVALSHA, FCALL, SCRIPT and their likes. How scripts run is in server/scripts.py."""
 
+from functools import partial
+
 from holdfast.commands.args import parse_int
 from holdfast.commands.table import Keys, command, container, help_reply
 from holdfast.errors import NOT_AN_INTEGER, CommandError
@@ -14,6 +16,8 @@ TOO_MANY_KEYS = CommandError("ERR Number of keys can't be greater than number of
 RUNS_READ_ONLY = "noscript stale skip_monitor no_mandatory_keys readonly"
 RUNS = "noscript stale skip_monitor no_mandatory_keys may_replicate"
 ALL_NODES = ("request_policy:all_nodes", "response_policy:all_succeeded")
+
+scripting = partial(command, group="scripting", categories="scripting")
 
 container("script", -2, "", "Manage the scripts that are loaded.", group="scripting", since="2.6.0")
 
@@ -33,15 +37,7 @@ def _key_count(argv: list[bytes], not_a_number: CommandError = NOT_AN_INTEGER) -
     return count
 
 
-@command(
-    "eval",
-    -3,
-    RUNS,
-    _keys("RW access update", "notes"),
-    group="scripting",
-    since="2.6.0",
-    categories="scripting",
-)
+@scripting("eval", -3, RUNS, _keys("RW access update", "notes"), since="2.6.0")
 def eval_(session: Session, argv: list[bytes]) -> Reply:
     """Run a script. If it fails nothing has happened.
 
@@ -50,15 +46,7 @@ def eval_(session: Session, argv: list[bytes]) -> Reply:
     return _evaluate(session, argv, read_only=False)
 
 
-@command(
-    "eval_ro",
-    -3,
-    RUNS_READ_ONLY,
-    _keys("RO access", "notes"),
-    group="scripting",
-    since="7.0.0",
-    categories="scripting",
-)
+@scripting("eval_ro", -3, RUNS_READ_ONLY, _keys("RO access", "notes"), since="7.0.0")
 def eval_ro(session: Session, argv: list[bytes]) -> Reply:
     """Run a script that may not write.
 
@@ -73,15 +61,7 @@ def _evaluate(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
     return scripts.run(session, scripts.evaluated(argv[1]), argv, count, read_only=read_only)
 
 
-@command(
-    "evalsha",
-    -3,
-    RUNS,
-    _keys("RW access update"),
-    group="scripting",
-    since="2.6.0",
-    categories="scripting",
-)
+@scripting("evalsha", -3, RUNS, _keys("RW access update"), since="2.6.0")
 def evalsha(session: Session, argv: list[bytes]) -> Reply:
     """Run a script that is known, by the SHA1 of its text.
 
@@ -90,15 +70,7 @@ def evalsha(session: Session, argv: list[bytes]) -> Reply:
     return _evaluate_known(session, argv, read_only=False)
 
 
-@command(
-    "evalsha_ro",
-    -3,
-    RUNS_READ_ONLY,
-    _keys("RO access"),
-    group="scripting",
-    since="7.0.0",
-    categories="scripting",
-)
+@scripting("evalsha_ro", -3, RUNS_READ_ONLY, _keys("RO access"), since="7.0.0")
 def evalsha_ro(session: Session, argv: list[bytes]) -> Reply:
     """Run a script that is known, by the SHA1 of its text; it may not write.
 
@@ -115,15 +87,7 @@ def _evaluate_known(session: Session, argv: list[bytes], *, read_only: bool) -> 
     return scripts.run(session, scripts.known(argv[1]), argv, count, read_only=read_only)
 
 
-@command(
-    "fcall",
-    -3,
-    RUNS,
-    _keys("RW access update", "notes"),
-    group="scripting",
-    since="7.0.0",
-    categories="scripting",
-)
+@scripting("fcall", -3, RUNS, _keys("RW access update", "notes"), since="7.0.0")
 def fcall(session: Session, argv: list[bytes]) -> Reply:
     """Run a function of a library. If it fails nothing has happened.
 
@@ -132,15 +96,7 @@ def fcall(session: Session, argv: list[bytes]) -> Reply:
     return _call_function(session, argv, read_only=False)
 
 
-@command(
-    "fcall_ro",
-    -3,
-    RUNS_READ_ONLY,
-    _keys("RO access", "notes"),
-    group="scripting",
-    since="7.0.0",
-    categories="scripting",
-)
+@scripting("fcall_ro", -3, RUNS_READ_ONLY, _keys("RO access", "notes"), since="7.0.0")
 def fcall_ro(session: Session, argv: list[bytes]) -> Reply:
     """Run a function of a library that has the flag no-writes.
 
@@ -159,15 +115,7 @@ def _call_function(session: Session, argv: list[bytes], *, read_only: bool) -> R
 # -- SCRIPT ---------------------------------------------------------------------------------------
 
 
-@command(
-    "script|load",
-    3,
-    "noscript stale",
-    group="scripting",
-    since="2.6.0",
-    categories="scripting",
-    tips=ALL_NODES,
-)
+@scripting("script|load", 3, "noscript stale", since="2.6.0", tips=ALL_NODES)
 def load(session: Session, argv: list[bytes]) -> Reply:
     """Keep a script, also across restarts; the answer is its SHA1.
 
@@ -176,13 +124,11 @@ def load(session: Session, argv: list[bytes]) -> Reply:
     return session.engine.scripts.load(argv[2])
 
 
-@command(
+@scripting(
     "script|exists",
     -3,
     "noscript",
-    group="scripting",
     since="2.6.0",
-    categories="scripting",
     tips=("request_policy:all_shards", "response_policy:agg_logical_and"),
 )
 def exists(session: Session, argv: list[bytes]) -> Reply:
@@ -193,15 +139,7 @@ def exists(session: Session, argv: list[bytes]) -> Reply:
     return [int(sha in session.engine.scripts) for sha in argv[2:]]
 
 
-@command(
-    "script|flush",
-    -2,
-    "noscript",
-    group="scripting",
-    since="2.6.0",
-    categories="scripting",
-    tips=ALL_NODES,
-)
+@scripting("script|flush", -2, "noscript", since="2.6.0", tips=ALL_NODES)
 def flush(session: Session, argv: list[bytes]) -> Reply:
     """Forget all scripts.
 
@@ -213,13 +151,11 @@ def flush(session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command(
+@scripting(
     "script|kill",
     2,
     "noscript allow_busy",
-    group="scripting",
     since="2.6.0",
-    categories="scripting",
     tips=("request_policy:all_shards", "response_policy:one_succeeded"),
 )
 def kill(session: Session, argv: list[bytes]) -> Reply:
@@ -231,7 +167,7 @@ def kill(session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command("script|debug", 3, "noscript", group="scripting", since="3.2.0", categories="scripting")
+@scripting("script|debug", 3, "noscript", since="3.2.0")
 def debug(session: Session, argv: list[bytes]) -> Reply:
     """There is no debugger: only NO is possible.
 
@@ -245,9 +181,7 @@ def debug(session: Session, argv: list[bytes]) -> Reply:
     raise CommandError("ERR Use SCRIPT DEBUG YES/SYNC/NO")
 
 
-@command(
-    "script|help", 2, "loading stale", group="scripting", since="5.0.0", categories="scripting"
-)
+@scripting("script|help", 2, "loading stale", since="5.0.0")
 def help_(session: Session, argv: list[bytes]) -> Reply:
     """What SCRIPT can do.
 
