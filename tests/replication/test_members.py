@@ -134,6 +134,42 @@ def test_a_copy_of_a_file_is_another_replica(tmp_path: Path) -> None:
     copy.close()
 
 
+def test_a_node_comes_back_from_a_backup(tmp_path: Path) -> None:
+    """It gets what it had written since, and what it had removed does not come back."""
+    one, two = Node(1), Node(2, tmp_path / "two.db")
+    replicator_of(two)
+    two("INCRBY", "n", 5)
+    two("RPUSH", "list", "a", "b")
+    two("SADD", "gone", "x")
+    sync(one, two)
+    two.restart(fold=True)
+    two.close()
+    shutil.copy(tmp_path / "two.db", tmp_path / "backup.db")
+    two = Node(2, tmp_path / "two.db")
+    two("INCRBY", "n", 1)
+    two("LPOP", "list")
+    two("RPUSH", "list", "c")
+    one("DEL", "gone")
+    sync(one, two)
+    two("DEL", "n")
+    sync(one, two)
+    for node in (one, two):
+        node.tidy()
+        assert len(node.replication.log) == 0
+    two.close()
+    restored = Node(2, tmp_path / "backup.db")
+    replicator_of(restored)
+    restored("RPUSH", "list", "new")
+    restored("INCRBY", "n", 1)
+    assert restored.replication.replica == 258
+    sync(one, restored)
+    assert one("LRANGE", "list", 0, -1) == restored("LRANGE", "list", 0, -1)
+    assert set(one("LRANGE", "list", 0, -1).split(b"\r\n")[2::2]) == {b"b", b"c", b"new"}
+    assert one("GET", "n") == b"$1\r\n1\r\n"
+    assert one("EXISTS", "gone") == b":0\r\n"
+    restored.close()
+
+
 def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
     """As after a power cut that took what peers have."""
     node = Node(1)
@@ -183,21 +219,23 @@ def test_commands_of_a_standalone_server(client: RawClient) -> None:
 
 
 def test_links_authenticate(tmp_path: Path) -> None:
-    with cluster(tmp_path, 2, "--requirepass", "secret") as servers:
-        with RawClient.connect(servers[0].port) as client:
-            assert client.command("AUTH", "secret") == b"+OK\r\n"
-            wait_until(
-                lambda: b"NOAUTH" in client.command("ACTIVE", "PEERS"),
-                "the link is refused without the password",
-                CONVERGENCE_S,
-            )
-            url = f"unix://:secret@{tmp_path}/2.sock"
-            assert client.command("ACTIVE", "JOIN", url) == b"+OK\r\n"
-            wait_until(
-                lambda: b"$9\r\nfollowing\r\n" in client.command("ACTIVE", "PEERS"),
-                "the link is let in with it",
-                CONVERGENCE_S,
-            )
+    with (
+        cluster(tmp_path, 2, "--requirepass", "secret") as servers,
+        RawClient.connect(servers[0].port) as client,
+    ):
+        assert client.command("AUTH", "secret") == b"+OK\r\n"
+        wait_until(
+            lambda: b"NOAUTH" in client.command("ACTIVE", "PEERS"),
+            "the link is refused without the password",
+            CONVERGENCE_S,
+        )
+        url = f"unix://:secret@{tmp_path}/2.sock"
+        assert client.command("ACTIVE", "JOIN", url) == b"+OK\r\n"
+        wait_until(
+            lambda: b"$9\r\nfollowing\r\n" in client.command("ACTIVE", "PEERS"),
+            "the link is let in with it",
+            CONVERGENCE_S,
+        )
 
 
 def test_a_third_server_comes_later(tmp_path: Path) -> None:
