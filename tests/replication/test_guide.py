@@ -14,7 +14,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide-active-active.md"
 
 
 def test_the_walk_through(tmp_path: Path) -> None:
-    blocks = re.findall(r"```console\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    blocks = re.findall(r"```text\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     parts = re.split(r"^(one|two)> (.*)\n", "".join(blocks), flags=re.MULTILINE)[1:]
     steps = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
     assert len(steps) > 10
