@@ -18,7 +18,6 @@ PRELUDE = """local function S(v)
 end
 """
 KEYS = ("k", "n", "l", "h", "s", "z")
-MODES = ("list", "error", "plain")
 
 
 class Programs:
