@@ -10,7 +10,7 @@ STAMP  := .venv/.installed
 # One worker per core, but no more redis-servers at once than a laptop likes.
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: install serve test lint format bench bench-builds bench-client bench-memory bench-scripts bench-semaphore profile faults soak docs clean
+.PHONY: install serve test lint format bench bench-active-active bench-builds bench-client bench-memory bench-scripts bench-semaphore profile faults soak docs clean
 
 install: $(STAMP)
 	@:
@@ -73,6 +73,10 @@ bench-client: install
 	@build/bench-client/bin/pip install -qq --disable-pip-version-check \
 	  --editable . redis hiredis coredis valkey-glide
 	@$(BIN)/python bench/client.py --python build/bench-client/bin/python $(ARGS)
+
+# What it costs to share a database: make bench-active-active ARGS="--policy always"
+bench-active-active: install
+	@$(BIN)/python -m bench.active_active $(ARGS)
 
 # The build queue on both servers: make bench-builds ARGS="--policy everysec --rounds 5"
 bench-builds: install
