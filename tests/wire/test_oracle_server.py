@@ -32,7 +32,12 @@ def every_command() -> Iterator[tuple[str, Command]]:
             yield sub.name, sub
 
 
-ALL = {name: entry for name, entry in every_command() if name not in NEWER}
+OURS_ALONE = "active"  # Redis has nothing like it
+ALL = {
+    name: entry
+    for name, entry in every_command()
+    if name not in NEWER and name.partition("|")[0] != OURS_ALONE
+}
 LEAVES = [name for name, entry in ALL.items() if not entry.subcommands]
 CONTAINERS = [name for name, entry in ALL.items() if entry.subcommands]
 
