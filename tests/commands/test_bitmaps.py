@@ -1,11 +1,9 @@
 """What bitmap and HyperLogLog commands announce, and that a refused one changes nothing. What
 they reply is compared in tests/wire."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.commands.listening import EVERYTHING, Listening, published
+from tests.commands.listening import Listening, published
 from tests.harness import RedisServer
 from tests.harness.in_process import InProcess
 
@@ -20,12 +18,6 @@ CHANGES = [
     *("PFADD new", "PFADD new a", "PFADD h a", "PFADD h z", "PFCOUNT h", "PFCOUNT new"),
     *("PFMERGE h new", "PFMERGE new h", "PFMERGE new", "PFCOUNT h new"),
 ]
-
-
-@pytest.fixture(scope="module")
-def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("loud"), *EVERYTHING) as server:
-        yield server
 
 
 @pytest.mark.oracle

@@ -1,11 +1,9 @@
 """What RESTORE and SORT announce, what lasts of a restored value, and the expiry of hash fields,
 which redis-server 7.0 does not know. What they reply is compared in tests/wire."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.commands.listening import EVERYTHING, Listening, published
+from tests.commands.listening import Listening, published
 from tests.harness import RawClient, RedisServer
 from tests.harness.in_process import InProcess, Peer
 
@@ -17,12 +15,6 @@ SORTS = [
     "SORT missing STORE d",
     "SORT l",
 ]
-
-
-@pytest.fixture(scope="module")
-def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("loud"), *EVERYTHING) as server:
-        yield server
 
 
 @pytest.mark.oracle

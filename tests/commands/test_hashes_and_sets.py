@@ -1,11 +1,9 @@
 """What hash and set commands announce, and how their random ones choose. What they reply is
 compared in tests/wire."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.commands.listening import EVERYTHING, Listening, published
+from tests.commands.listening import Listening, published
 from tests.harness import RedisServer
 from tests.harness.in_process import InProcess, Peer
 
@@ -28,12 +26,6 @@ CHANGES = [
     *("SUNIONSTORE new s t", "SUNIONSTORE text s", "SUNIONSTORE s new", "SUNIONSTORE s s"),
     *("SDIFFSTORE new s t", "SDIFFSTORE s s s", "SDIFFSTORE new new s", "SDIFFSTORE new s text"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("loud"), *EVERYTHING) as server:
-        yield server
 
 
 @pytest.mark.oracle

@@ -1,11 +1,9 @@
 """What commands on keys announce, and what they tell about time, which stands still here. What
 they reply is compared in tests/wire."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.commands.listening import EVERYTHING, Listening, published
+from tests.commands.listening import Listening, published
 from tests.harness import RedisServer
 from tests.harness.in_process import InProcess
 
@@ -27,12 +25,6 @@ CHANGES = [
     *("SWAPDB 0 1", "RANDOMKEY", "KEYS *", "SCAN 0", "OBJECT ENCODING new", "OBJECT FREQ new"),
     *("OBJECT IDLETIME s", "DBSIZE"),
 ]
-
-
-@pytest.fixture(scope="module")
-def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("loud"), *EVERYTHING) as server:
-        yield server
 
 
 @pytest.mark.oracle

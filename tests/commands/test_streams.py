@@ -1,11 +1,9 @@
 """What commands on streams announce, and that a refused one changes nothing. What they reply is
 compared in tests/wire."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.commands.listening import EVERYTHING, Listening, published
+from tests.commands.listening import Listening, published
 from tests.harness import RedisServer
 
 START = [
@@ -35,12 +33,6 @@ CHANGES = [
     *("XGROUP DELCONSUMER k g alice", "XGROUP DELCONSUMER k g bob"),
     *("XINFO STREAM k", "XINFO STREAM new", "XINFO GROUPS new", "XINFO CONSUMERS new g"),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("loud"), *EVERYTHING) as server:
-        yield server
 
 
 @pytest.mark.oracle

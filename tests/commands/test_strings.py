@@ -1,12 +1,10 @@
 """What string commands announce, and that a refused one changes nothing. What they reply is
 compared in tests/wire."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from holdfast.errors import NOT_AN_INTEGER
-from tests.commands.listening import EVERYTHING, Listening, published
+from tests.commands.listening import Listening, published
 from tests.harness import RedisServer
 from tests.harness.in_process import InProcess
 
@@ -30,12 +28,6 @@ CHANGES = [
     ),
     *("STRLEN new", "GETRANGE new 0 1", "LCS s new", "SET l v GET", "MGET new new2"),
 ]
-
-
-@pytest.fixture(scope="module")
-def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("loud"), *EVERYTHING) as server:
-        yield server
 
 
 @pytest.mark.oracle

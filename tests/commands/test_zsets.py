@@ -1,11 +1,9 @@
 """What commands on sorted sets and places announce, and that a refused one changes nothing. What
 they reply is compared in tests/wire."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.commands.listening import EVERYTHING, Listening, published
+from tests.commands.listening import Listening, published
 from tests.harness import RedisServer
 
 START = [
@@ -86,12 +84,6 @@ CHANGES = [
     "GEORADIUS g 13 38 1 km STORE s",
     "GEORADIUSBYMEMBER g p 1 km STOREDIST g",
 ]
-
-
-@pytest.fixture(scope="module")
-def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("loud"), *EVERYTHING) as server:
-        yield server
 
 
 @pytest.mark.oracle
