@@ -25,6 +25,7 @@ from holdfast.client import ServerError
         {"job_id": None},
         {"job_id": b"a"},
         {"blocked_by": "a"},
+        {"blocked_by": None},
         {"blocked_by": [""]},
         {"blocked_by": [str(n) for n in range(101)]},
         {"collapse": "maybe"},
@@ -42,6 +43,9 @@ from holdfast.client import ServerError
         {"priority": 1001},
         {"priority": "high"},
         {"freeze": "* * * * *"},
+        {"freeze": 5},
+        {"annotations": None},
+        {"annotations": ["x"]},
         {"annotations": {"x/timeout": "long"}},
     ],
     ids=str,
@@ -56,6 +60,8 @@ def test_nonsense_is_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
 def test_what_is_only_found_when_it_is_written() -> None:
     with pytest.raises(BadCronError):
         Build(1, "a", freeze=["often"]).fields()
+    with pytest.raises(BadCronError, match="text"):
+        Build(1, "a", freeze=[5]).fields()  # type: ignore[list-item]
     with pytest.raises(BadBuildError, match="JSON"):
         Build(1, "a", annotations={"x": object()}).fields()
 
@@ -64,6 +70,22 @@ def test_a_keyword_counts_more_than_an_annotation() -> None:
     annotations = {"ci/timeout": 5, "ci/blockedBySameJobWaitTime": "2", "collapseBuilds": True}
     build = Build(1, "a", annotations=annotations, timeout_min=7)
     assert (build.timeout_min, build.same_job_wait_min, build.collapse) == (7, 2, True)
+
+
+def test_what_must_be_more_than_nothing_says_so() -> None:
+    with pytest.raises(BadBuildError, match="timeout_min is a number above 0, not 0"):
+        Build(1, "a", timeout_min=0)
+
+
+@pytest.mark.parametrize("wrong", [{"keep_days": 0}, {"hold_min": 0}, {"keep_events": 1}], ids=str)
+def test_queues_keep_things_for_a_while(wrong: dict[str, Any]) -> None:
+    """A build that is forgotten as it ends could not even be answered for."""
+    with pytest.raises(BadBuildError):
+        BuildQueue(holdfast.connect("memory://"), **wrong)
+
+
+def test_a_name_may_be_a_number() -> None:
+    assert BuildQueue(holdfast.connect("memory://"), 5).key == "{5}"  # type: ignore[arg-type]
 
 
 def test_a_job_may_be_a_number() -> None:
@@ -97,6 +119,8 @@ def test_questions_that_make_no_sense() -> None:
             queue = BuildQueue(client)
             with pytest.raises(BadBuildError, match="no state; there are QUEUED"):
                 await queue.list(state="DONE")
+            with pytest.raises(BadBuildError, match="5 is no state"):
+                await queue.list(state=5)  # type: ignore[arg-type]
             with pytest.raises(BadBuildError, match="limit"):
                 await queue.list(limit=0)
             asks: list[Any] = [queue.get, queue.start, queue.abort, queue.retry, queue.events]

@@ -366,6 +366,9 @@ def test_a_retry_that_makes_no_sense_says_why(play: Play) -> None:
         await b.queue.enqueue(Build(1, "a"))
         assert (await b.queue.retry(1)).message == "READY: it has not run yet"
         await b.queue.start(1)
-        assert (await b.queue.retry(1, token=99)).status == "STALE"
+        said = await b.queue.retry(1, token=99)
+        assert (said.status, said.message) == ("STALE", "the token is 2 by now")
+        await b.queue.retry(1)
+        assert (await b.queue.complete(1, token=2)).message == "nobody has the build by now"
 
     play(scenario)

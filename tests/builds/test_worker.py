@@ -115,6 +115,28 @@ def test_how_builds_end(play: Play) -> None:
     play(scenario)
 
 
+def test_what_a_handler_says_may_be_no_text_or_very_long(play: Play) -> None:
+    """Names of files need not be text; to choke on one would lose what became of the build."""
+
+    async def scenario(queue: BuildQueue) -> None:
+        async def handler(run: Run) -> None:
+            if run.build_id == 1:
+                raise BuildFailed("no file caf\udce9")
+            raise OSError("x" * 1_000_000)
+
+        await queue.enqueue(Build(1, "a"))
+        await queue.enqueue(Build(2, "b", retries=0))
+        async with Worker(queue, handler):
+            await all_ended(queue)
+        assert (await known(queue, 1)).reason == "no file caf\\udce9"
+        reason = (await known(queue, 2)).reason
+        assert reason.startswith("OSError: xxx")
+        assert reason.endswith("x…")
+        assert len(reason) == 1001
+
+    play(scenario)
+
+
 def blocking_handler() -> tuple[Callable[[Run], Awaitable[None]], asyncio.Event, list[int]]:
     """A handler that never ends, when it has begun, and what was cancelled."""
     begun, cancelled = asyncio.Event(), list[int]()
@@ -207,6 +229,21 @@ def test_a_delayed_build_is_started_by_an_idle_worker(play: Play) -> None:
             await queue.enqueue(Build(1, "a", delay_s=0.05))
             await ran.wait()
             await all_ended(queue)
+
+    play(scenario)
+
+
+def test_who_takes_a_build_leaves_the_news_of_what_is_due_to_others(play: Play) -> None:
+    """The one was about to wait when a delayed build came; the other is busy from now on."""
+
+    async def scenario(queue: BuildQueue) -> None:
+        assert (await queue.claim("idle", 30)).next_due_s is None
+        await queue.enqueue(Build(1, "a"))
+        await queue.enqueue(Build(2, "b", delay_s=1000))
+        assert (await queue.claim("busy", 30)).build_id == 1
+        assert await queue.wait(30)
+        assert (await queue.claim("idle", 30)).next_due_s is not None
+        assert not await queue.wait(0.01)  # nothing that it does not know
 
     play(scenario)
 

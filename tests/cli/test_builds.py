@@ -119,8 +119,9 @@ def test_bad_words_are_one_sentence_too(builds: Run, argv: list[str]) -> None:
     assert (code, err.count("\n")) == (1, 1)
 
 
-def test_no_server_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["builds", "list", "--url", "redis://127.0.0.1:1"])
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "http://127.0.0.1", "redis://a:b:c"])
+def test_no_server_is_one_sentence(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["builds", "list", "--url", url])
     assert (code, capsys.readouterr().err.count("\n")) == (1, 1)
 
 

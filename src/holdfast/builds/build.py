@@ -16,6 +16,7 @@ Fields: TypeAlias = dict[str, str]
 _LARGEST_ID = 2**53 - 1
 _LARGEST_PRIORITY = 1000
 _MOST_BLOCKED_BY = 100
+_LONGEST_REASON = 1000
 
 
 class BadBuildError(HoldfastError, ValueError):
@@ -76,10 +77,12 @@ class Build:
             "blocked_by", tuple(dict.fromkeys(map(job_name, listed("blocked_by", self.blocked_by))))
         )
         put("freeze", listed("freeze", self.freeze))
+        if not isinstance(self.annotations, Mapping):
+            raise BadBuildError(f"annotations are names with values, not {self.annotations!r}")
         by_annotation = {
             ANNOTATIONS[last]: value
             for name, value in self.annotations.items()
-            if (last := name.rpartition("/")[2]) in ANNOTATIONS
+            if (last := str(name).rpartition("/")[2]) in ANNOTATIONS
         }
         for name, default in _DEFAULTS.items():
             if getattr(self, name) is None:
@@ -224,9 +227,16 @@ def flag(name: str, value: object) -> bool:
 
 
 def listed(name: str, value: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(value, str):
-        raise BadBuildError(f"{name} is a list, not the text {value!r}")
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise BadBuildError(f"{name} is a list, not {value!r}")
     return tuple(value)
+
+
+def sentence(value: str) -> str:
+    """A reason, such as what an exception says: that may hold names of files which are no text,
+    or all that a compiler printed, and is kept in the record and in each event."""
+    text = value.encode(errors="backslashreplace").decode()
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 
 
 def number(name: str, value: object, above: float | None = None) -> float:
@@ -235,7 +245,8 @@ def number(name: str, value: object, above: float | None = None) -> float:
     except (TypeError, ValueError):
         result = -1.0
     if not (0 if above is None else above) <= result < 1e9 or result == above:
-        raise BadBuildError(f"{name} is a number from 0 on, not {value!r}")
+        least = "from 0 on" if above is None else f"above {above:g}"
+        raise BadBuildError(f"{name} is a number {least}, not {value!r}")
     return result
 
 
@@ -251,3 +262,8 @@ def bit(value: object) -> str:
 
 def ms(value: object, unit_ms: int) -> str:
     return str(round(float(value) * unit_ms))  # type: ignore[arg-type]  # checked before
+
+
+def span_ms(name: str, value: object, unit_ms: int) -> str:
+    """How long something lasts, which is more than nothing."""
+    return ms(number(name, value, above=0), unit_ms)

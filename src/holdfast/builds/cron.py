@@ -34,6 +34,8 @@ _PART = re.compile(
 
 def compile_cron(text: str, name: str = "") -> str:
     """One expression as the scripts read it; `name` decides what `H` is."""
+    if not isinstance(text, str):
+        raise BadCronError(f"cron is written as text, not {text!r}")
     words = text.upper().split()
     if len(words) != len(_FIELDS):
         raise BadCronError(

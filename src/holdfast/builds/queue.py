@@ -11,7 +11,8 @@ from holdfast.builds.build import (
     build_id,
     job_name,
     ms,
-    number,
+    sentence,
+    span_ms,
     whole,
 )
 from holdfast.builds.cron import BadCronError, compile_cron
@@ -48,14 +49,14 @@ class BuildQueue:
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.name = job_name(name)
-        if hash_tag and set(name) & set("{}"):
+        if hash_tag and set(self.name) & set("{}"):
             raise BadBuildError(f"a queue's name has no braces: {name!r}")
-        self.key = f"{{{name}}}" if hash_tag else name
+        self.key = f"{{{self.name}}}" if hash_tag else self.name
         self._commands: Commands = commands_of(client)
         self._now_ms = now_ms
         self._of_all = {
-            "hold_ms": "" if hold_min is None else ms(number("hold_min", hold_min), 60_000),
-            "keep_ms": ms(number("keep_days", keep_days), 86_400_000),
+            "hold_ms": "" if hold_min is None else span_ms("hold_min", hold_min, 60_000),
+            "keep_ms": span_ms("keep_days", keep_days, 86_400_000),
             "keep_events": str(whole("keep_events", keep_events, 10, 1_000_000)),
         }
 
@@ -115,7 +116,7 @@ class BuildQueue:
             "retryBuild",
             id=build_id(build),
             token="" if token is None else token,
-            reason=reason,
+            reason=sentence(reason),
             anyway="1" if is_anyway else "0",
             once=uuid.uuid4().hex,
         )
@@ -229,7 +230,7 @@ class BuildQueue:
     async def _start(
         self, build: int | str, worker: str, lease_s: float | None, force: bool
     ) -> Decision:
-        lease_ms = "" if lease_s is None else ms(number("lease_s", lease_s, above=0), 1000)
+        lease_ms = "" if lease_s is None else span_ms("lease_s", lease_s, 1000)
         reply = await self._run(
             "startBuild",
             id=build,
@@ -244,7 +245,7 @@ class BuildQueue:
             "stopBuild",
             id=build_id(build),
             state=state.name,
-            reason=reason,
+            reason=sentence(reason),
             token="" if token is None else token,
             mark_ms=ABORT_MARK_MS,
         )
@@ -263,7 +264,7 @@ class BuildQueue:
 def _named(state: State | str) -> State:
     if isinstance(state, State):
         return state
-    if state.upper() not in State.__members__:
+    if str(state).upper() not in State.__members__:
         known = ", ".join(State.__members__)
         raise BadBuildError(f"{state!r} is no state; there are {known}")
     return State[state.upper()]

@@ -80,7 +80,9 @@ class Worker:
     A handler that returns has built it; one that returns False or raises BuildFailed has not;
     any other exception means that it could not be run, and the queue may let another attempt
     follow. The handler is cancelled when its build is aborted, times out or is somebody else's by
-    now. Without a sign of life for `lease_s`, another worker gets the build.
+    now. Without a sign of life for `lease_s`, another worker gets the build. A `name` belongs to
+    one worker: what is told to two of the same name may reach the wrong one, and the right one
+    learns it with its next sign of life.
     """
 
     def __init__(

@@ -70,7 +70,11 @@ async def _act(args: "argparse.Namespace", view: "View") -> int:
     from holdfast import connect
     from holdfast.builds import BuildQueue
 
-    async with connect(args.url) as client:
+    try:
+        connecting = connect(args.url)
+    except ValueError as error:
+        raise ConfigError(f"--url: {error}") from None
+    async with connecting as client:
         queue = BuildQueue(client, args.queue)
         if args.action == "list":
             return await _list(queue, args, view)

@@ -15,8 +15,10 @@ local id, token, reason, anyway = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == "1"
 local build = Record.load(q, id)
 if not build then
   return { "REFUSED", "", id, 0, "there is no build " .. id }
-elseif token ~= "" and token ~= build.token then
-  return { "STALE", build.state, id, 0, "the token is " .. build.token .. " by now" }
+end
+local stale = Record.stale(build, token)
+if stale then
+  return { "STALE", build.state, id, 0, stale }
 end
 
 if StateValidator.is_final(build.state) then

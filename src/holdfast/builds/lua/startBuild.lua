@@ -14,7 +14,8 @@ local worker, lease_ms = ARGV[3], tonumber(ARGV[4])
 
 local function answer(id, action, reason, build, blockers, why)
   Turns.settle(q)
-  Queue.settle_wakes(q, ARGV[2] == "" and 0 or 1) -- who claims hears what is due
+  -- Who finds nothing hears what is due and waits no longer; who has a build may not look again.
+  Queue.settle_wakes(q, action == "NONE" and 0 or 1)
   local has_begun = action == "START" and build.state == "RUNNING"
   return {
     id, action, reason, build and build.state or "", table.concat(blockers or {}, " "), why or "",

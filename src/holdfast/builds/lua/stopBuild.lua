@@ -21,8 +21,9 @@ if not build then
 end
 
 local status, removed, why = "CLEANED", {}, nil
-if token ~= "" and token ~= build.token then
-  status, why = "STALE", "the token is " .. build.token .. " by now"
+local stale = Record.stale(build, token)
+if stale then
+  status, why = "STALE", stale
 elseif StateValidator.is_final(build.state) then
   status = Queue.owner(q, build.job) and "NOT_RUNNING" or "ALREADY_CLEAN"
 else

@@ -82,6 +82,16 @@ function Record.load(q, id)
   return typed(fields)
 end
 
+-- What is wrong with a token that somebody names; nil if it is the present attempt's, or none.
+function Record.stale(build, token)
+  if token == "" or token == build.token then
+    return nil
+  elseif build.token == "" then
+    return "nobody has the build by now"
+  end
+  return "the token is " .. build.token .. " by now"
+end
+
 -- Every field as it is stored: name, value, name, value.
 function Record.raw(q, id)
   return redis.call("HGETALL", Record.key(q, id))
