@@ -112,6 +112,8 @@ def test_a_mistake_in_a_url_is_one_sentence_that_shows_no_password(url: str, sen
 
 
 def test_a_mistake_in_an_option_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match="a URL is text, not NoneType"):
+        parse_url(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"connect\(\) has no option timeout"):
         parse_url("redis://h", timeout=5)
     with pytest.raises(ValueError, match="max_requests is -1"):

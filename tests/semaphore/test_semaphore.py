@@ -125,8 +125,9 @@ def test_arguments_that_make_no_sense() -> None:
                 with pytest.raises(ValueError, match="a limit"):
                     Semaphore(client, "s", limit)  # type: ignore[arg-type]
             for option in ("ttl_s", "max_acquire_time_s", "heartbeat_max_interval_s"):
-                with pytest.raises(ValueError, match="above 0"):
-                    Semaphore(client, "s", 1, **{option: 0})  # type: ignore[arg-type]
+                for wrong in (0, -1, "5", float("nan")):
+                    with pytest.raises(ValueError, match=f"{option} must be a number above 0"):
+                        Semaphore(client, "s", 1, **{option: wrong})  # type: ignore[arg-type]
             for name in ("", "}"):
                 with pytest.raises(ValueError, match="name"):
                     Semaphore(client, name, 1)

@@ -132,6 +132,8 @@ def parse_url(url: str, **options: Any) -> Target:
     redis+cluster://host:port,host:port, holdfast:///path/app.db, memory://. Raises ValueError,
     with a sentence that never shows a password.
     """
+    if not isinstance(url, str):
+        raise ValueError(f"a URL is text, not {type(url).__name__}")
     scheme, colon, _ = url.partition("://")
     if scheme not in _SCHEMES or not colon:
         raise ValueError(f"a URL begins with one of {', '.join(f'{s}://' for s in _SCHEMES)}")

@@ -59,8 +59,10 @@ class Semaphore:
             ("max_acquire_time_s", max_acquire_time_s),
             ("heartbeat_max_interval_s", heartbeat_max_interval_s),
         ):
-            if seconds is not None and not 0 < seconds < 1e9:
-                raise ValueError(f"{what} must be above 0: {seconds!r}")
+            if seconds is None and what != "heartbeat_max_interval_s":
+                continue
+            if not isinstance(seconds, int | float) or not 0 < seconds < 1e9:
+                raise ValueError(f"{what} must be a number above 0: {seconds!r}")
         self.name = name
         self.cancel_on_loss = cancel_on_loss
         self._namespace = namespace
