@@ -342,6 +342,19 @@ def test_a_worker_can_be_stopped_while_the_server_is_away(start_server: Any) -> 
     asyncio.run(scenario())
 
 
+def test_a_worker_that_has_stopped_can_work_again(play: Play) -> None:
+    async def scenario(queue: BuildQueue) -> None:
+        async def handler(run: Run) -> None: ...
+
+        worker = Worker(queue, handler)
+        for build in (1, 2):
+            await queue.enqueue(Build(build, "a"))
+            async with worker:
+                await all_ended(queue)
+
+    play(scenario)
+
+
 def test_an_idle_worker_stops(play: Play) -> None:
     async def scenario(queue: BuildQueue) -> None:
         async def handler(run: Run) -> None: ...

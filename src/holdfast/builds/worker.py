@@ -141,6 +141,8 @@ class Worker:
             timer.cancel()
 
     async def __aenter__(self) -> Self:
+        self._draining.clear()  # it may have worked before
+        self._is_leaving = False
         self._main = asyncio.create_task(self.run())
         self._over.clear()
         return self
