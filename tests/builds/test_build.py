@@ -16,7 +16,7 @@ from holdfast.client import ServerError
     [
         {"id": 0},
         {"id": -1},
-        {"id": 2**53},
+        {"id": 2**52 + 1},
         {"id": True},
         {"id": "1"},
         {"id": 1.5},

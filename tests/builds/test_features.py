@@ -293,7 +293,7 @@ def test_nobody_claims_and_still_there_is_no_heap_of_wakes(play: Play) -> None:
 
 def test_the_largest_id_is_kept_exactly(play: Play) -> None:
     async def scenario(b: Bench) -> None:
-        largest = 2**53 - 1
+        largest = 2**52
         await b.queue.enqueue(Build(largest - 1, "a"))
         await b.queue.enqueue(Build(largest, "a"))
         assert [record.id for record in await b.queue.list()] == [largest, largest - 1]

@@ -13,7 +13,7 @@ from holdfast.builds.states import State
 from holdfast.errors import HoldfastError
 
 Fields: TypeAlias = dict[str, str]
-_LARGEST_ID = 2**53 - 1
+_LARGEST_ID = 2**52  # so that those after it are exact in Lua, too
 _LARGEST_PRIORITY = 1000
 _MOST_BLOCKED_BY = 100
 _LONGEST_REASON = 1000

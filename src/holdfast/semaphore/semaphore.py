@@ -148,8 +148,13 @@ class Semaphore:
     async def resize(self, limit: int) -> None:
         """Change the limit for everybody. Holders beyond a smaller one stay until they release."""
         _check_limit(limit)
+        before = self._settings.limit
         self._settings.limit = limit
-        await self._keeper().run(RESIZE)
+        try:
+            await self._keeper().run(RESIZE)
+        except BaseException:
+            self._settings.limit = before
+            raise
 
     async def stats(self, names: list[str] | None = None, limit: int = 100) -> list[SemaphoreStats]:
         """Those semaphores of the namespace, or all that are in use; the most loaded come first."""
