@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from redis.asyncio import Redis, RedisCluster
+from valkey.asyncio import Valkey
 
 from holdfast.builds import Build, BuildQueue, Run, State, Worker
 from tests.builds.conftest import all_ended
@@ -35,6 +36,14 @@ async def build_all(client: object, name: str) -> None:
 def test_redis_py(url: str, decode: bool, protocol: int) -> None:
     async def scenario() -> None:
         async with Redis.from_url(url, decode_responses=decode, protocol=protocol) as client:
+            await build_all(client, "q")
+
+    asyncio.run(scenario())
+
+
+def test_valkey_py(url: str) -> None:
+    async def scenario() -> None:
+        async with Valkey.from_url(url) as client:
             await build_all(client, "q")
 
     asyncio.run(scenario())
