@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -25,19 +26,20 @@ IDLE_CLIENTS = 300
 Call = Callable[[], Awaitable[Any]]
 
 
-class Library:
+class Library(ABC):
     """What the benchmark needs of a client library: connect, three commands, a pipeline."""
 
     def __init__(self, port: int) -> None:
         self.port = port
 
+    @abstractmethod
     async def connect(self) -> Any: ...
 
-    def calls(self, client: Any) -> dict[str, Call]:
-        raise NotImplementedError
+    @abstractmethod
+    def calls(self, client: Any) -> dict[str, Call]: ...
 
-    def pipeline(self, client: Any) -> Call:
-        raise NotImplementedError
+    @abstractmethod
+    def pipeline(self, client: Any) -> Call: ...
 
 
 class Holdfast(Library):

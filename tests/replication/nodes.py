@@ -110,7 +110,7 @@ class Node:
             else:
                 assert kind == COMPLETE
                 self.replication.merged_all(names, seen)
-        self.engine.serve_ready()
+        self.engine.waiting.serve_ready()
         self.engine.turn.end()
         other.replication.acknowledge(
             self.replication.replica, dict(self.replication.vector), self.clock.now_ms()

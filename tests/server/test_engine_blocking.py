@@ -189,7 +189,7 @@ def test_an_element_that_expired_in_the_same_transaction_is_no_element(setting: 
     key, value = database.create_as(b"k", List)
     value.push_right([b"phantom"], setting.engine.keyspace)
     database.set_expiry(key, setting.clock.now_ms())
-    setting.engine.serve_ready()
+    setting.engine.waiting.serve_ready()
     assert waiter.is_waiting
     assert waiter.replies() == []
 
@@ -332,8 +332,8 @@ def test_unblocking_answers_once(setting: InProcess) -> None:
     peer = setting.blocked("BLPOP", "k", 10)
     waiter = peer.session.waiter
     assert waiter is not None
-    assert setting.engine.unblock(waiter, waiter.block.on_timeout)
-    assert not setting.engine.unblock(waiter, waiter.block.on_timeout)
+    assert setting.engine.waiting.unblock(waiter, waiter.block.on_timeout)
+    assert not setting.engine.waiting.unblock(waiter, waiter.block.on_timeout)
     assert peer.replies() == [NIL]
     setting.assert_nothing_left()
 

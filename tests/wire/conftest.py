@@ -1,12 +1,13 @@
 """Fixtures for the differential tests: every test that takes `pair` runs in RESP2 and RESP3. And
 one for the libraries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.harness import HoldfastServer, Pair, RedisServer, open_pair
+from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pair
 from tests.wire.libraries.crew import Crew
 
 
@@ -30,3 +31,22 @@ def crew(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Crew]:
     library = module.__name__.rpartition("test_lib_")[2]
     with Crew(library, tmp_path, *module.WORKER) as crew:
         yield crew
+
+
+@pytest.fixture
+def peer(
+    pair: Pair, server: HoldfastServer, oracle: RedisServer, protocol: int
+) -> Iterator[Callable[[], Pair]]:
+    """Further connections to both servers, which `pair` has emptied."""
+    with ExitStack() as stack:
+
+        def connect() -> Pair:
+            ours, theirs = (
+                stack.enter_context(RawClient.connect(port)) for port in (server.port, oracle.port)
+            )
+            if protocol == 3:
+                for client in (ours, theirs):
+                    client.command("HELLO", 3)
+            return Pair(ours, theirs, protocol)
+
+        yield connect

@@ -4,33 +4,13 @@ The differences that docs/compatibility.md lists are tests of their own here, wh
 """
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 
 import pytest
 
 from tests.blocking.talk import PONG
-from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, encode_command
+from tests.harness import Pair, encode_command
 from tests.harness.rawclient import Argument
-
-
-@pytest.fixture
-def peer(
-    pair: Pair, server: HoldfastServer, oracle: RedisServer, protocol: int
-) -> Iterator[Callable[[], Pair]]:
-    """Further connections to both servers, which `pair` has emptied."""
-    with ExitStack() as stack:
-
-        def connect() -> Pair:
-            ours, theirs = (
-                stack.enter_context(RawClient.connect(port)) for port in (server.port, oracle.port)
-            )
-            if protocol == 3:
-                for client in (ours, theirs):
-                    client.command("HELLO", 3)
-            return Pair(ours, theirs, protocol)
-
-        yield connect
 
 
 def block(pair: Pair, *args: Argument) -> None:

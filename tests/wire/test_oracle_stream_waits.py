@@ -1,33 +1,15 @@
 """XREAD and XREADGROUP that wait, against redis-server: who is told what, and when."""
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 
 import pytest
 
 from tests.blocking.talk import PONG
-from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, encode_command
+from tests.harness import Pair, encode_command
 
 Peer = Callable[[], Pair]
 WAITING = ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"]
-
-
-@pytest.fixture
-def peer(pair: Pair, server: HoldfastServer, oracle: RedisServer, protocol: int) -> Iterator[Peer]:
-    """Further connections to both servers, which `pair` has emptied."""
-    with ExitStack() as stack:
-
-        def connect() -> Pair:
-            ours, theirs = (
-                stack.enter_context(RawClient.connect(port)) for port in (server.port, oracle.port)
-            )
-            if protocol == 3:
-                for client in (ours, theirs):
-                    client.command("HELLO", 3)
-            return Pair(ours, theirs, protocol)
-
-        yield connect
 
 
 def run(pair: Pair, *commands: str) -> None:

@@ -250,7 +250,7 @@ class Puller:
                 ack = read_ack(reply)
                 self.peer_vector = ack.vector
         if self._taken > taken:
-            engine.serve_ready()
+            engine.waiting.serve_ready()
             engine.turn.schedule()
         return self._taken > taken
 

@@ -95,7 +95,7 @@ class Cron:
         engine.meter.expiry_ns += elapsed_ns
         engine.spikes.add(b"expire-cycle", keyspace.now_s, elapsed_ns // 1_000_000)
         if count:
-            engine.serve_ready()  # readers of a group whose stream is gone
+            engine.waiting.serve_ready()  # readers of a group whose stream is gone
             engine.turn.schedule()
         if count >= EXPIRE_SLICE or is_searching(keyspace):
             engine.meter.expiry_slices_put_off += 1
@@ -112,7 +112,7 @@ class Cron:
                 engine.deletion.make_room()
                 took_ms = (time.perf_counter_ns() - started_ns) // 1_000_000
                 engine.spikes.add(b"eviction-cycle", engine.keyspace.now_s, took_ms)
-                engine.serve_ready()  # readers of a group whose stream is gone
+                engine.waiting.serve_ready()  # readers of a group whose stream is gone
                 turn.schedule()
         deadline_s = time.monotonic() + IDLE_FOLD_BUDGET_S
         try:

@@ -1,4 +1,4 @@
-"""The engine: argv in, reply out. Looks commands up, admits them, runs them, lets them wait.
+"""The engine: argv in, reply out. Looks commands up, admits them and runs them.
 
 No sockets and no event loop: connections and embedded databases feed it, `Turn` ends its turns.
 """
@@ -41,8 +41,8 @@ from holdfast.server.slowlog import SlowLog
 from holdfast.server.tracking import Tracking
 from holdfast.server.turn import Turn
 from holdfast.server.users import Users
-from holdfast.server.waiters import Waiter, Waiters
-from holdfast.store.database import Database
+from holdfast.server.waiters import Waiters
+from holdfast.server.waiting import Waiting
 from holdfast.store.eviction import Deletion
 from holdfast.store.file import FileError
 from holdfast.store.store import Store
@@ -105,6 +105,7 @@ class Engine:
         self.turn.before_end = self._before_end
         self.turn.on_failure = self._storage_failed
         self.waiters = Waiters()
+        self.waiting = Waiting(self)
         self.sessions: dict[int, Session] = {}
         self.monitors = Monitors(self.clock)
         self.pubsub = PubSub()
@@ -254,7 +255,7 @@ class Engine:
         try:
             result = command.handler(session, argv)
             if type(result) is Block:
-                self._block(session, command, argv, result)
+                self.waiting.block(session, command, argv, result)
         except CommandError as error:
             result = error.with_traceback(None)  # see CommandError
             stats.failed += 1
@@ -278,7 +279,7 @@ class Engine:
         if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
         if self.keyspace.ready:
-            self.serve_ready()
+            self.waiting.serve_ready()
 
     def _ran(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """A gated session's command is answered."""
@@ -296,14 +297,14 @@ class Engine:
             except CommandError as error:
                 self.error_stats[error.code] += 1
                 return error.with_traceback(None)
-        result = self._run(session, command, argv)
+        result = self.run(session, command, argv)
         if session.gate & TRACKING:
             self.tracking.remember(session, command, argv)
         if self.monitors.sessions:
             self.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result
 
-    def _run(
+    def run(
         self, session: Session, command: Command, argv: list[bytes], *, again: bool = False
     ) -> Result:
         """What `execute` does inline: whatever the handler raises is its reply. But a file that
@@ -333,11 +334,11 @@ class Engine:
     def _broke(self, command: Command, error: Exception) -> CommandError:
         """A handler could not read the file, or has a bug."""
         if isinstance(error, FileError):
-            return self._unreadable(error)
+            return self.unreadable(error)
         log.error("%s failed", command.name, exc_info=error)
         return INTERNAL
 
-    def _unreadable(self, error: FileError) -> CommandError:
+    def unreadable(self, error: FileError) -> CommandError:
         """Somebody may have changed half of what he meant to: back to what the file has."""
         self.turn.fail(StorageError(f"cannot read the tables: {error}"))
         assert self.failure is not None
@@ -432,89 +433,12 @@ class Engine:
         self.running = session
         return True
 
-    # -- waiting ------------------------------------------------------------------------------
-
-    def _block(self, session: Session, command: Command, argv: list[bytes], block: Block) -> None:
-        waiter = Waiter(session, command, block.retry_argv or argv, block)
-        config = self.config
-        self.waiters.add(
-            waiter, config.blocking_max_waiters_per_key, config.blocking_max_total_waiters
-        )
-        session.waiter = waiter
-        if block.timeout_s:
-            waiter.timer = self.clock.call_later(block.timeout_s, lambda: self._timed_out(waiter))
-
-    def unblock(self, waiter: Waiter, result: Reply) -> bool:
-        """Answer a waiter: served, timed out, or told so by CLIENT UNBLOCK. At most once."""
-        if not self.waiters.remove(waiter):
-            return False
-        session = waiter.session
-        session.waiter = None
-        if session.gate & SUBSCRIBED:
-            self.pubsub.flush()
-        session.reply(result)
-        self.make_runnable(session)
-        return True
-
-    def _timed_out(self, waiter: Waiter) -> None:
-        self.refresh_clock()
-        self.unblock(waiter, waiter.block.on_timeout)
+    # -- going on ----------------------------------------------------------------------------
 
     def make_runnable(self, session: Session) -> None:
         if session.backlog or session.last_words is not None:
             self._runnable.append(session)
             self.turn.schedule()
-
-    def serve_ready(self) -> None:
-        """Names that came to hold something: waiters are served, each name in turn."""
-        try:
-            self._serve_ready()
-        except FileError as error:
-            self._unreadable(error)  # whoever waits goes on waiting
-
-    def _serve_ready(self) -> None:
-        ready = self.keyspace.ready
-        names = deque(dict.fromkeys(ready))
-        ready.clear()
-        while names:
-            database, name = names.popleft()
-            for _ in range(self.config.blocking_wakeup_batch_size):
-                if not self._serve_one(database, name):
-                    break
-            else:
-                names.append((database, name))  # others first, then on
-            names.extend(dict.fromkeys(ready))  # a served BLMOVE has pushed somewhere
-            ready.clear()
-
-    def _serve_one(self, database: Database, name: bytes) -> bool:
-        """The oldest waiter that can be served is, by running its own argv again."""
-        queue = Waiters.queue(database, name)
-        if queue is None:
-            return False
-        key = database.find(name)
-        value_type = None if key is None else type(key.value)
-        in_vain: set[bytes] = set()
-        for waiter in queue:
-            block = waiter.block
-            if block.rivals in in_vain:
-                continue
-            if block.value_type is value_type or block.even_if_gone:
-                waiter.woken_by = name
-                result = self._run_again(waiter)
-                if not isinstance(result, Block):
-                    return self.unblock(waiter, result)
-                if block.rivals is not None:
-                    in_vain.add(block.rivals)
-        return False
-
-    def _run_again(self, waiter: Waiter) -> Result:
-        session, command, argv = waiter.session, waiter.command, waiter.argv
-        if session.gate & RESTRICTED:  # and rules may have changed since it began to wait
-            try:
-                self.users.check(session, command, argv)
-            except CommandError as error:
-                return error.with_traceback(None)
-        return self._run(session, command, argv, again=True)
 
     def check_permission(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """For what a script calls in the name of `session`, its caller. Raises CommandError."""
@@ -607,7 +531,7 @@ class Engine:
         # Pops that never happened may have left lists that somebody waits for.
         for waiter in self.waiters:
             self.keyspace.ready += [(waiter.database, name) for name in waiter.names]
-        self.serve_ready()
+        self.waiting.serve_ready()
 
 
 def _unknown_command(argv: list[bytes]) -> CommandError:

@@ -98,7 +98,7 @@ class Conversation:
         except asyncio.CancelledError:
             waiter = self._session.waiter
             if waiter is not None and self._calls.waiting[0] is call:
-                self._engine.unblock(waiter, None)
+                self._engine.waiting.unblock(waiter, None)
             raise
 
     async def close(self) -> None:

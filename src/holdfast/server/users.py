@@ -4,8 +4,6 @@ What a user may do is in acl.py; what clients say about users is in families/acl
 """
 
 import logging
-import os
-import tempfile
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from holdfast.errors import CommandError, ConfigError
 from holdfast.server.acl import Denial, RuleError, User, has_blanks, with_selectors_joined
 from holdfast.server.acl_text import line_of
 from holdfast.server.config import Config
+from holdfast.server.replacing import replace_file
 from holdfast.server.session import NEEDS_AUTH, RESTRICTED, Session
 
 if TYPE_CHECKING:
@@ -287,24 +286,8 @@ class Users:
 
     def save(self) -> None:
         """ACL SAVE: the old file stays until the new one is on disk. Raises OSError."""
-        path = Path(os.path.realpath(self._config.path(self._config.aclfile)))
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                if path.exists():
-                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-                file.writelines(line + b"\n" for line in self.lines())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        path = Path(self._config.path(self._config.aclfile))
+        replace_file(path, b"".join([line + b"\n" for line in self.lines()]), new_mode=0o600)
 
     def _keep(self) -> None:
         """For CONFIG REWRITE, which has no lines for users if there is a file of them."""

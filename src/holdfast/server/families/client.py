@@ -277,7 +277,7 @@ def unblock(session: Session, argv: list[bytes]) -> Reply:
     waiter = target.waiter if target is not None else None
     if waiter is None:
         return 0
-    engine.unblock(waiter, UNBLOCKED if reason == b"ERROR" else waiter.block.on_timeout)
+    engine.waiting.unblock(waiter, UNBLOCKED if reason == b"ERROR" else waiter.block.on_timeout)
     return 1
 
 
