@@ -6,7 +6,6 @@ meets a fold that is half done. A crash is a copy of the files, opened as they a
 """
 
 import copy
-import itertools
 import random
 import shutil
 from collections.abc import Callable
@@ -21,60 +20,26 @@ from holdfast.store.database import Database
 from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key
 from holdfast.store.lists import List
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore
 from holdfast.store.zsets import ZSet
+from tests.model.plain import (
+    KINDS,
+    Entry,
+    Members,
+    Model,
+    Scan,
+    Scores,
+    lose_fields,
+    plain,
+)
 from tests.store.consistency import check_counts, check_rows, check_settled
 
 DATABASES = 4
 NAMES = [b"name:%d" % number for number in range(10)]
 ELEMENTS = [b"", b"a", b"bb", b"ccc", b"d" * 30]
 FOREVER = b"the field that a hash has as long as it lives"
-
-Fields = dict[bytes, tuple[bytes, int | None]]  # value and expiry
-
-
-class Members(dict[bytes, None]):
-    """A set, in order."""
-
-
-class Scores(dict[bytes, float]):
-    """A sorted set, sorted."""
-
-
-KINDS: dict[type, str] = {
-    bytes: "string", list: "list", dict: "hash", Members: "set", Scores: "zset",
-}  # fmt: skip
-
-tokens = itertools.count()
-
-
-class Entry:
-    """What a name should hold. The token tells a key from a later one of the same name."""
-
-    def __init__(
-        self,
-        value: bytes | list[bytes] | Fields | Members | Scores,
-        expires_at_ms: int | None = None,
-    ) -> None:
-        self.value = value
-        self.expires_at_ms = expires_at_ms
-        self.token = next(tokens)
-
-
-Model = list[dict[bytes, Entry]]
-
-
-class Scan:
-    """A SCAN in progress: whoever is there throughout has to be seen."""
-
-    def __init__(self, index: int, entries: dict[bytes, Entry]) -> None:
-        self.index = index
-        self.cursor = 0
-        self.throughout = {name: entry.token for name, entry in entries.items()}
-        self.seen: set[bytes] = set()
 
 
 class Work:
@@ -366,7 +331,7 @@ class Work:
             return
         assert key.expires_at_ms == entry.expires_at_ms
         if isinstance(entry.value, dict):
-            assert _plain(key) == (entry.value, list(entry.value))
+            assert plain(key) == (entry.value, list(entry.value))
         elif isinstance(key.value, List):
             at = self.rng.randrange(len(entry.value))
             assert key.value.index(at) == entry.value[at]
@@ -416,7 +381,7 @@ class Work:
                 for name in gone:
                     del entries[name]
                 for entry in entries.values():
-                    _lose_fields(entry, self.now_ms)
+                    lose_fields(entry, self.now_ms)
                 if model is self.model:
                     self.overdue += len(gone)
 
@@ -520,7 +485,7 @@ class Work:
                 key = database.find(name)
                 assert key is not None, name
                 in_order = list(entry.value) if isinstance(entry.value, dict) else None
-                assert _plain(key) == (entry.value, in_order)
+                assert plain(key) == (entry.value, in_order)
                 assert key.expires_at_ms == entry.expires_at_ms
         check_counts(keyspace)
 
@@ -556,27 +521,6 @@ class Work:
         self.rng.choice([Work.read, Work.go_on_scanning])(self)
         if self.rng.random() < 0.1:
             self.check()
-
-
-def _plain(key: Key) -> tuple[object, list[bytes] | None]:
-    """What a key holds, as the model has it, and the order if a dict is not enough to tell."""
-    value = key.value
-    if isinstance(value, Set):
-        return Members.fromkeys(value), list(value)
-    if isinstance(value, ZSet):
-        return Scores(value.items()), [member for _, member in value.slice(0, len(value))]
-    if isinstance(value, Hash):
-        fields = {name: (text, value.expires_at_ms(name)) for name, text in value.items.items()}
-        return fields, list(value)
-    return (list(value) if isinstance(value, List) else value), None
-
-
-def _lose_fields(entry: Entry, now_ms: int) -> None:
-    fields = entry.value
-    if isinstance(fields, dict) and not isinstance(fields, Members | Scores):
-        for field, (_, expires_at_ms) in list(fields.items()):
-            if expires_at_ms is not None and expires_at_ms <= now_ms:
-                del fields[field]
 
 
 def _full_journal(ops: object) -> int:
