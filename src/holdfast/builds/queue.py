@@ -19,7 +19,7 @@ from holdfast.builds.cron import BadCronError, compile_cron
 from holdfast.builds.events import Event, pairs, parse_events, record_of, replay
 from holdfast.builds.results import Checked, Decision, Retried, Stats, Stopped, due_s, state_of
 from holdfast.builds.states import State
-from holdfast.client.backends import Commands, commands_of
+from holdfast.client.backends import Commands, commands_of, warn_of_sharing
 from holdfast.client.lua import Values, load
 
 Events: TypeAlias = list[Event]  # the class has a method by the name of `list`
@@ -54,6 +54,7 @@ class BuildQueue:
         self.key = f"{{{self.name}}}" if hash_tag else self.name
         self._commands: Commands = commands_of(client)
         self._now_ms = now_ms
+        self._is_warned = False
         self._of_all = {
             "hold_ms": "" if hold_min is None else span_ms("hold_min", hold_min, 60_000),
             "keep_ms": span_ms("keep_days", keep_days, 86_400_000),
@@ -66,9 +67,9 @@ class BuildQueue:
         """Make its record and decide. Enqueueing the same build again changes nothing."""
         once = uuid.uuid4().hex if build.id is None else ""
         identity = "" if build.id is None else build.id
-        return Decision.enqueued(
-            await self._run("enqueueBuild", id=identity, once=once, fields=self._fields(build))
-        )
+        reply = await self._run("enqueueBuild", id=identity, once=once, fields=self._fields(build))
+        self._check_home(len(reply) > 7)
+        return Decision.enqueued(reply)
 
     async def start(
         self,
@@ -227,6 +228,12 @@ class BuildQueue:
             args["now"] = "" if self._now_ms is None else self._now_ms()
         return await self._commands.run(load("holdfast.builds", script), {"queue": self.key}, args)
 
+    def _check_home(self, is_shared: bool) -> None:
+        """Say once that several servers may decide about this queue."""
+        if is_shared and not self._is_warned:
+            self._is_warned = True
+            warn_of_sharing(f"build queue {self.name!r}")
+
     async def _start(
         self, build: int | str, worker: str, lease_s: float | None, force: bool
     ) -> Decision:
@@ -238,6 +245,7 @@ class BuildQueue:
             lease_ms=lease_ms,
             force="1" if force else "0",
         )
+        self._check_home(len(reply) > 9)
         return Decision.started(reply)
 
     async def _stop(self, build: int, state: State, token: int | None, reason: str) -> Stopped:

@@ -39,7 +39,7 @@ class Decision:
     @classmethod
     def started(cls, reply: list[Any]) -> "Decision":
         """From what startBuild.lua answers."""
-        due_ms, now_ms, raw = reply[6:]
+        due_ms, now_ms, raw = reply[6:9]
         record = BuildRecord.of(pairs(raw)) if raw else None
         return cls(**cls._common(reply), next_due_s=due_s(due_ms), now_ms=now_ms, record=record)
 

@@ -6,6 +6,7 @@ brings a client of it. All speak alike: replies are bytes, int, None and lists o
 reply raises ServerError, no reply ClientError (with `may_have_executed`).
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
@@ -83,6 +84,16 @@ def commands_of(client: object) -> Commands:
 
             return ForeignCommands(client, library)
     raise TypeError(f"no client for Redis that we know: {client!r}")
+
+
+def warn_of_sharing(what: str) -> None:
+    """Said once by whoever finds itself on an active-active database, and needs one winner."""
+    warnings.warn(
+        f"{what} is on an active-active database, where two servers that are apart can decide"
+        " differently: use it on one server only, or on a database that is not shared",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 class Scripted(ABC):

@@ -291,6 +291,7 @@ function redis.acl_check_cmd(...)
 end
 
 redis.REDIS_VERSION, redis.REDIS_VERSION_NUM = python.version, python.version_number
+redis.ACTIVE_ACTIVE = python.active_active -- not in Redis, and not on a server of its own
 redis.LOG_DEBUG, redis.LOG_VERBOSE, redis.LOG_NOTICE, redis.LOG_WARNING = 0, 1, 2, 3
 redis.REPL_NONE, redis.REPL_AOF, redis.REPL_SLAVE, redis.REPL_REPLICA, redis.REPL_ALL = 0, 1, 2, 2, 3
 

@@ -102,6 +102,7 @@ class Sandbox:
         max_bytes: int,
         *,
         for_functions: bool = False,
+        active_active: bool = False,
     ) -> None:
         self._host = host
         self._host_call = host.call
@@ -138,6 +139,8 @@ class Sandbox:
             b"strtod": _strtod,
             b"for_functions": for_functions,
         }
+        if active_active:
+            functions[b"active_active"] = 1
         names = ("errors", "strings", "cjson", "cmsgpack", "struct", "functions")
         libraries = {name.encode(): self._load(name) for name in names}
         world = self._load("sandbox")(table(functions), table(libraries))

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import count, islice
 from typing import Any
 
-from holdfast.client.backends import Commands
+from holdfast.client.backends import Commands, warn_of_sharing
 from holdfast.client.errors import ClientError, ClosedError, ServerError
 from holdfast.client.lua import LuaScript, Value, load
 from holdfast.client.waiting import sleep
@@ -53,6 +53,7 @@ class Settings:
     shared_mailbox: bool
     now: Callable[[], float] | None
     clock: Clock
+    is_warned: bool = False  # that the database is active-active
 
     def args_of(self, script: LuaScript, more: dict[str, Any]) -> dict[str, Any]:
         """The arguments that a script wants."""
@@ -144,6 +145,9 @@ class Keeper:
                 failures += 1
                 continue
             self.failure = None
+            if len(token) > 1 and not self._settings.is_warned:
+                self._settings.is_warned = True
+                warn_of_sharing(f"semaphore {self._settings.name!r}")
             if answer == 1:
                 return Acquisition(id, number, token[0], renewed_s=sent_s)
             if answer == -1:

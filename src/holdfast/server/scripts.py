@@ -146,7 +146,14 @@ class Scripts:
         major, minor, patch = map(int, REDIS_VERSION.split("."))
         number = major << 16 | minor << 8 | patch
         max_bytes = self._engine.config.lua_max_memory
-        return Sandbox(self, REDIS_VERSION.encode(), number, max_bytes, for_functions=for_functions)
+        return Sandbox(
+            self,
+            REDIS_VERSION.encode(),
+            number,
+            max_bytes,
+            for_functions=for_functions,
+            active_active=self._keyspace.is_replicated,
+        )
 
     @property
     def used_bytes(self) -> int:

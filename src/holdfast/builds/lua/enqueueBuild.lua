@@ -4,7 +4,8 @@
 -- ARGV[2] id            a whole number; empty: the next one
 -- ARGV[3] once          without an id: a name for this call, so that sending it twice is once
 -- ARGV[4+] fields       of the record: name, value, name, value
--- Returns id, action, reason, state, blocking builds, what was wrong, jobs in a circle.
+-- Returns id, action, reason, state, blocking builds, what was wrong, jobs in a circle; and 1 on an
+--   active-active database.
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])

@@ -6,7 +6,8 @@
 -- ARGV[4] lease_ms      how long without a sign of life; empty: up to the time limit
 -- ARGV[5] force         "1": freeze windows do not count
 -- Returns id, action, reason, state, blocking builds, what was wrong, how long until something is
---   due in ms (-1: nothing is), the time; and its record, if it begins.
+--   due in ms (-1: nothing is), the time; its record, if it begins; and 1 on an active-active
+--   database.
 -- @include Turns
 
 local q = Queue.open(KEYS[1], ARGV[1])
@@ -20,6 +21,7 @@ local function answer(id, action, reason, build, blockers, why)
   return {
     id, action, reason, build and build.state or "", table.concat(blockers or {}, " "), why or "",
     Queue.next_due_ms(q), q.now, has_begun and Record.raw(q, id) or {},
+    redis.ACTIVE_ACTIVE,
   }
 end
 

@@ -13,7 +13,8 @@
 -- ARGV[5] now                  seconds; empty for the server's time
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
 -- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and
--- that was the last token of all; {-1, limit}: the limit is another.
+-- that was the last token of all; {-1, limit}: the limit is another. On an active-active database
+-- one more element comes behind the token.
 -- @include clock
 -- @include expiry
 -- @include hold
@@ -33,7 +34,7 @@ if redis.call('EXISTS', main, waiting) == 0 then
   redis.call('ZADD', main, now + heartbeat_s, id)
   redis.call('PEXPIRE', main, life_ms(need_s))
   start_ttl(ttl, id, ttl_s, now)
-  return {1, 1, next_token(KEYS[6], now)}
+  return {1, 1, next_token(KEYS[6], now), redis.ACTIVE_ACTIVE}
 end
 
 -- @include enqueue
@@ -45,7 +46,7 @@ local function hold()
     remember_limit(max, limit, need_s)
   end
   start_ttl(ttl, id, ttl_s, now)
-  return {1, redis.call('ZCARD', main), next_token(KEYS[6], now)}
+  return {1, redis.call('ZCARD', main), next_token(KEYS[6], now), redis.ACTIVE_ACTIVE}
 end
 
 if redis.call('ZSCORE', main, id) then
@@ -73,4 +74,4 @@ end
 if enqueue(waiting, waiting_heartbeat, id, heartbeat_s, ttl_s, now) then
   remember_limit(max, stored, need_s)
 end
-return {0, stored - free, last_token(KEYS[6])}
+return {0, stored - free, last_token(KEYS[6]), redis.ACTIVE_ACTIVE}

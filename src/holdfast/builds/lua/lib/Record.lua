@@ -109,7 +109,8 @@ function Record.matches(q, id, fields)
 end
 
 -- What was decided about a build, as its record tells: action, reason, state, the builds that it
--- waits for, nothing that was wrong, the jobs that block each other in a circle with its own.
+-- waits for, nothing that was wrong, the jobs that block each other in a circle with its own; and
+-- 1 on an active-active database.
 local ACTIONS = {
   QUEUED = "DELAY", BLOCKED = "BLOCK", FROZEN = "FREEZE", READY = "START", RUNNING = "START",
   SUCCESS = "START", FAILURE = "START", ABORTED = "ABORT", COLLAPSED = "COLLAPSE",
@@ -117,7 +118,7 @@ local ACTIONS = {
 function Record.decision(q, id)
   local state, reason, blockers, cycle =
     unpack(redis.call("HMGET", Record.key(q, id), "state", "reason", "blockers", "cycle"))
-  return ACTIONS[state], reason or "", state, blockers or "", "", cycle or ""
+  return ACTIONS[state], reason or "", state, blockers or "", "", cycle or "", redis.ACTIVE_ACTIVE
 end
 
 -- Above the limit, the oldest event becomes part of the base: replay begins with that. Only
