@@ -7,10 +7,10 @@ import sys
 
 from holdfast.cli.main import main
 from holdfast.server import cron, turn
-from holdfast.store import chunks, fold, journal
+from holdfast.store import chunks, fold, fold_rows, journal
 
 fold.SLICE_ROWS = 5
-fold.SORTED_ROWS = 20
+fold_rows.SORTED_ROWS = 20
 fold.PASS_OPS = 200
 turn.CHECKPOINT_PAGES = 60
 cron.IDLE_FOLD_AFTER_S = 0.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.server import turn
-from holdfast.store import chunks, fold, journal
+from holdfast.store import chunks, fold, fold_rows, journal
 from holdfast.store.store import FileStore
 from tests.faults.clients import difference
 from tests.faults.disk import Disk
@@ -123,7 +123,7 @@ def check_rows_of_image(folder: Path) -> None:
 def restless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Folds and checkpoints all the time, in small steps."""
     monkeypatch.setattr(fold, "SLICE_ROWS", 5)
-    monkeypatch.setattr(fold, "SORTED_ROWS", 10)
+    monkeypatch.setattr(fold_rows, "SORTED_ROWS", 10)
     monkeypatch.setattr(fold, "PASS_OPS", 60)
     monkeypatch.setattr(turn, "CHECKPOINT_PAGES", 40)
     monkeypatch.setattr(chunks, "CHUNK", 4)

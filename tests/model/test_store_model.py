@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store import chunks, eviction, fold, journal, lists
+from holdfast.store import chunks, eviction, fold, fold_rows, journal, lists
 from holdfast.store.database import Database
 from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
@@ -541,8 +541,7 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     rng = random.Random(seed)
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
     patch.setattr(fold, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
-    patch.setattr(fold, "SORTED_ROWS", rng.choice([1, 5, 1000]))
-    patch.setattr(fold, "LARGEST_SORT", rng.choice([1, 3, 2048]))
+    patch.setattr(fold_rows, "SORTED_ROWS", rng.choice([1, 3, 20, 2000]))
     patch.setattr(eviction, "MOST_FORGOTTEN", rng.choice([2, 64]))
     patch.setattr(journal, "LARGEST_ROW", rng.choice([60, 1 << 20]))
     patch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))

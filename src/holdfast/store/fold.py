@@ -8,15 +8,14 @@ a pass costs nothing but doing it again.
 Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted ones 2 µs.
 """
 
-from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
-from heapq import merge
-from itertools import chain, groupby, islice
-from typing import Any
+from collections.abc import Generator, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
 
 import apsw
 
 from holdfast.errors import StorageError
+from holdfast.store.fold_rows import ChangedRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
@@ -27,18 +26,10 @@ SLICE_ROWS = 500
 KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
 STATEMENT_ROWS = 50
 SLICE_BYTES = 256 * 1024
-SORTED_ROWS = 2000  # put into buckets, or freed, in about the time of a slice
 PASS_OPS = 200_000  # a pass starts at this many operations …
 PASS_BYTES = 32 << 20  # … or this many bytes, or when the server is idle
 
-# Rows are sorted bucket by bucket, because one sort of 100k rows takes 0.1–0.2 s.
-BUCKETS_LOG2 = 12
-SUB_BUCKET_SHIFT = 31  # 2,048 neighbouring elements of a list
-LARGEST_SORT = 2048  # rows; more are sorted in runs of this many and merged
-
-# For each table, the last operation of each row by its place: the key id, or that and the sub key.
-Rows = list[dict[Any, Op]]
-Buckets = defaultdict[tuple[int, int, int], list[Any]]  # of places
+_table_of = itemgetter(0)
 
 # A collection's rows go later, in slices; a grave remembers them.
 BURY = (
@@ -52,7 +43,8 @@ class Fold:
         self._connection = connection
         self._journal = journal
         self.keyspace = keyspace
-        self._rows = _no_rows()
+        self._rows = ChangedRows()
+        self._rows_in_pass = ChangedRows()  # and not all of it in the tables
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
         self._pass: Generator[None] | None = None
         self.pending_ops = 0  # not yet taken by a pass
@@ -61,26 +53,20 @@ class Fold:
         self._pass_done_ops = 0
         first = connection.execute("SELECT min(lsn) FROM journal").get
         self.folded_lsn = journal.lsn if first is None else first - 1
-        self._touched: set[int] = set()
-        self._touched_in_pass: set[int] = set()
         # No row of an id from here on was ever written. Recovery, which may find a pass half
         # done, sets this anew.
         self.first_unwritten_id = keyspace.next_id
 
     def add(self, lsn: int, ops: list[Op], nbytes: int) -> None:
         # At once, while they are in the processor's caches: later it would take twice as long.
-        rows = self._rows
-        for op in ops:
-            table, key_id, sub, _ = op
-            rows[table][key_id if sub is None else (key_id, sub)] = op
+        self._rows.add(ops)
         self._batches.append((lsn, nbytes))
         self.pending_ops += len(ops)
         self.pending_bytes += nbytes
-        self._touched.update([op[1] for op in ops])
 
     def is_clean(self, key_id: int) -> bool:
         """Whether the tables have all of this key, so that memory may forget it."""
-        return key_id not in self._touched and key_id not in self._touched_in_pass
+        return not (self._rows.concern(key_id) or self._rows_in_pass.concern(key_id))
 
     @property
     def is_idle(self) -> bool:
@@ -131,71 +117,55 @@ class Fold:
 
     def _run_pass(self) -> Generator[None]:
         batches, self._batches = self._batches, []
-        rows, self._rows = self._rows, _no_rows()
+        rows = self._rows_in_pass = self._rows
+        self._rows = ChangedRows()
         self._pass_ops, self._pass_done_ops = self.pending_ops, 0
         self.pending_ops = self.pending_bytes = 0
-        self._touched_in_pass, self._touched = self._touched, set()
         keyspace = self.keyspace
         first_new_id, self.first_unwritten_id = self.first_unwritten_id, keyspace.next_id
         keyspace.begin_fold()
         try:
-            buckets: Buckets = defaultdict(list)
-            yield from self._sort(rows, buckets)
-            yield from self._write(rows, buckets, first_new_id)
-            if rows[SPACES]:
+            yield from self._write(rows, first_new_id)
+            if rows.has(SPACES):
                 self._bury_spaces()
             yield from self._delete_batches(batches)
         except apsw.Error:
             # What the journal still has, we must have too: the next pass does it all again.
             keyspace.abort_fold()
             self._batches = batches + self._batches
-            self._rows = [older | newer for older, newer in zip(rows, self._rows, strict=True)]
+            rows.overlay(self._rows)
+            self._rows, self._rows_in_pass = rows, ChangedRows()
             self.pending_ops += self._pass_ops
             self.pending_bytes += sum(nbytes for _, nbytes in batches)
-            self._touched |= self._touched_in_pass
             raise
         keyspace.end_fold()
-        self._touched_in_pass = set()
-        yield from _free(rows)
+        self._rows_in_pass = ChangedRows()
+        yield from rows.free()
         yield from self._empty_graves()
 
-    def _sort(self, rows: Rows, buckets: Buckets) -> Generator[None]:
-        """The places of rows into buckets that are small enough to be sorted."""
-        shift = max(8, self.keyspace.next_id.bit_length() - BUCKETS_LOG2)
-        for table, of_table in enumerate(rows):
-            places = iter(of_table)
-            while some := list(islice(places, SORTED_ROWS)):
-                for place in some:
-                    if type(place) is int:
-                        buckets[table, place >> shift, 0].append(place)
-                    else:
-                        key_id, sub = place
-                        part = sub >> SUB_BUCKET_SHIFT if type(sub) is int else 0
-                        buckets[table, key_id >> shift, part].append(place)
-                yield
-
-    def _write(self, rows: Rows, buckets: Buckets, first_new_id: int) -> Generator[None]:
+    def _write(self, rows: ChangedRows, first_new_id: int) -> Generator[None]:
         """Write the rows, sorted. Dead keys lose everything, or were never in the tables."""
-        dead = {key_id for key_id, op in rows[KEYS].items() if op[3] is None}
+        ops_per_row = self._pass_ops / ((yield from rows.count()) or 1)
+        dead = yield from rows.dead()
+        never_written = {key_id for key_id in dead if key_id >= first_new_id}
         slice_ops: list[Op] = []
         slice_cost = slice_bytes = 0
-        share = self._pass_ops / (sum(map(len, rows)) or 1)
-        for bucket in sorted(buckets):
-            of_table = rows[bucket[0]]
-            for place in _in_order(buckets.pop(bucket)):
-                op = of_table[place]
-                table, key_id, _, value = op
-                if key_id in dead and (table != KEYS or key_id >= first_new_id):
-                    continue
-                slice_ops.append(op)
-                slice_cost += KEY_ROW_COST if table == KEYS else 1
-                if type(value) is bytes:
-                    slice_bytes += len(value)
-                if slice_cost >= SLICE_ROWS or slice_bytes >= SLICE_BYTES:
-                    self._write_slice(slice_ops)
-                    self._pass_done_ops += int(len(slice_ops) * share)
-                    slice_ops, slice_cost, slice_bytes = [], 0, 0
+        for table in ROWS:
+            cost = KEY_ROW_COST if table == KEYS else 1
+            for ops in rows.in_order(table, never_written if table == KEYS else dead):
+                if not ops:
                     yield
+                for op in ops:
+                    slice_ops.append(op)
+                    slice_cost += cost
+                    value = op[3]
+                    if type(value) is bytes:
+                        slice_bytes += len(value)
+                    if slice_cost >= SLICE_ROWS or slice_bytes >= SLICE_BYTES:
+                        self._write_slice(slice_ops)
+                        self._pass_done_ops += int(len(slice_ops) * ops_per_row)
+                        slice_ops, slice_cost, slice_bytes = [], 0, 0
+                        yield
         if slice_ops:
             self._write_slice(slice_ops)
             yield
@@ -203,12 +173,13 @@ class Fold:
     def _write_slice(self, ops: list[Op]) -> None:
         connection = self._connection
         with connection:
-            for (table, is_gone), group in groupby(ops, key=_table_and_gone):
+            for table, group in groupby(ops, key=_table_of):
                 rows, same = ROWS[table], list(group)
-                if not is_gone:
-                    self._put(table, rows.bindings(same))
-                    continue
-                places = rows.places(same)
+                gone = [op for op in same if op[3] is None]
+                if len(gone) < len(same):
+                    there = [op for op in same if op[3] is not None] if gone else same
+                    self._put(table, rows.bindings(there))
+                places = rows.places(gone)
                 if table == KEYS:
                     connection.executemany(BURY, places)
                     connection.executemany(ROWS[STRINGS].delete, places)
@@ -282,27 +253,3 @@ class Fold:
             return
         connection.execute("DELETE FROM redis_space_sizes WHERE space = ?", (space,))
         connection.execute("DELETE FROM redis_graves WHERE id = ?", (space,))
-
-
-def _table_and_gone(op: Op) -> tuple[int, bool]:
-    return op[0], op[3] is None
-
-
-def _no_rows() -> Rows:
-    return [{} for _ in ROWS]
-
-
-def _free(rows: Rows) -> Generator[None]:
-    """To free 100k rows at once takes 10 ms."""
-    for of_table in rows:
-        while of_table:
-            for _ in range(min(len(of_table), SORTED_ROWS)):
-                of_table.popitem()
-            yield
-
-
-def _in_order(places: list[Any]) -> Iterable[Any]:
-    if len(places) <= LARGEST_SORT:
-        return sorted(places)
-    runs = range(0, len(places), LARGEST_SORT)
-    return merge(*[sorted(places[start : start + LARGEST_SORT]) for start in runs])

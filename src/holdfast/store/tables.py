@@ -52,17 +52,21 @@ class RowTable(NamedTuple):
         """Of rows to put."""
         if self.takes_operations:
             return ops
-        return [(*self._place(op), *(op[3] if len(self.values) != 1 else op[3:])) for op in ops]
+        if len(self.sub) > 1:
+            if len(self.values) == 1:
+                return [(key_id, *sub, value) for _, key_id, sub, value in ops]
+            return [(key_id, *sub, *value) for _, key_id, sub, value in ops]
+        if self.sub:
+            return [(key_id, sub, *value) for _, key_id, sub, value in ops]
+        return [(key_id, *value) for _, key_id, _, value in ops]
 
     def places(self, ops: list[Op]) -> list[tuple[object, ...]]:
         """The bindings of rows to delete."""
-        return [self._place(op) for op in ops]
-
-    def _place(self, op: Op) -> tuple[object, ...]:
-        sub = op[2]
-        if sub is None:
-            return (op[1],)
-        return (op[1], *sub) if len(self.sub) > 1 else (op[1], sub)
+        if len(self.sub) > 1:
+            return [(key_id, *sub) for _, key_id, sub, _ in ops]
+        if self.sub:
+            return [(key_id, sub) for _, key_id, sub, _ in ops]
+        return [(key_id,) for _, key_id, _, _ in ops]
 
     def put(self, rows: int) -> str:
         """`ON CONFLICT DO UPDATE` rather than REPLACE: the triggers that count rows must see an

@@ -1,0 +1,110 @@
+"""Rows of a fold: sorted in parts, none lost, none twice."""
+
+import random
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from holdfast.store import fold_rows
+from holdfast.store.fold_rows import ChangedRows, in_order
+from holdfast.store.ops import KEYS, SET_MEMBERS, STRINGS, Op
+
+SORTED_ROWS = 20
+
+
+@pytest.fixture(autouse=True)
+def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_rows, "SORTED_ROWS", SORTED_ROWS)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_places_come_sorted_in_parts_that_are_no_longer_than_two_runs(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.choice([0, 1, SORTED_ROWS, SORTED_ROWS + 1, 1000])
+    digits = rng.choice([3, 9])
+    places = list({b"%0*d" % (digits, rng.randrange(10**digits)): None for _ in range(count)})
+    if rng.random() < 0.3:
+        places.sort(reverse=rng.random() < 0.5)
+    parts = list(in_order(places))
+    assert [place for part in parts for place in part] == sorted(places)
+    assert max(map(len, parts)) <= 2 * SORTED_ROWS
+
+
+def test_who_asks_can_do_something_else_between_runs() -> None:
+    parts = list(in_order(range(10 * SORTED_ROWS, 0, -1)))
+    assert parts[:10] == [[]] * 10
+
+
+def test_rows_that_come_in_order_are_handed_on_as_they_are() -> None:
+    class Counted(bytes):
+        compared = 0
+
+        def __lt__(self, other: bytes) -> bool:
+            Counted.compared += 1
+            return bytes.__lt__(self, other)
+
+    places = [Counted(b"%05d" % number) for number in range(100 * SORTED_ROWS)]
+    assert sum(map(len, in_order(places))) == len(places)
+    assert Counted.compared <= len(places)
+
+
+def test_of_each_row_the_last_operation_is_kept() -> None:
+    rows = ChangedRows()
+    rows.add([(SET_MEMBERS, 5, b"b", 1), (STRINGS, 4, None, b"old"), (SET_MEMBERS, 5, b"a", 2)])
+    rows.add([(SET_MEMBERS, 5, b"b", None), (STRINGS, 4, None, b"new"), (SET_MEMBERS, 3, b"c", 1)])
+    assert written(rows, SET_MEMBERS) == [
+        (SET_MEMBERS, 3, b"c", 1),
+        (SET_MEMBERS, 5, b"a", 2),
+        (SET_MEMBERS, 5, b"b", None),
+    ]
+    assert written(rows, STRINGS) == [(STRINGS, 4, None, b"new")]
+    assert written(rows, SET_MEMBERS, {5}) == [(SET_MEMBERS, 3, b"c", 1)]
+    assert rows.concern(4)
+    assert not rows.concern(6)
+
+
+def test_what_is_newer_lies_over_what_is_older() -> None:
+    older, newer = ChangedRows(), ChangedRows()
+    older.add([(STRINGS, 4, None, b"old"), (SET_MEMBERS, 5, b"a", 1), (SET_MEMBERS, 5, b"b", 2)])
+    newer.add([(STRINGS, 4, None, b"new"), (SET_MEMBERS, 5, b"a", None), (SET_MEMBERS, 6, b"c", 1)])
+    older.overlay(newer)
+    assert written(older, STRINGS) == [(STRINGS, 4, None, b"new")]
+    assert written(older, SET_MEMBERS) == [
+        (SET_MEMBERS, 5, b"a", None),
+        (SET_MEMBERS, 5, b"b", 2),
+        (SET_MEMBERS, 6, b"c", 1),
+    ]
+
+
+def test_counting_finding_the_dead_and_freeing_take_many_small_steps() -> None:
+    rows = ChangedRows()
+    ids = range(1024, 1024 + 10 * SORTED_ROWS)
+    rows.add(
+        [(KEYS, key_id, None, None if key_id % 2 else (0, b"", "set", None)) for key_id in ids]
+    )
+    rows.add([(SET_MEMBERS, key_id, b"a", 1) for key_id in ids])
+    rows.add([(SET_MEMBERS, 1024, b"%d" % number, 1) for number in range(10 * SORTED_ROWS)])
+    steps, total = stepped(rows.count())
+    assert (steps, total) == (10, 30 * SORTED_ROWS)
+    steps, dead = stepped(rows.dead())
+    assert (steps, dead) == (10, {key_id for key_id in ids if key_id % 2})
+    assert stepped(rows.free())[0] >= 20
+    assert not any(map(rows.has, (KEYS, SET_MEMBERS)))
+
+
+def written(
+    rows: ChangedRows, table: int, without: frozenset[int] | set[int] = frozenset()
+) -> list[Op]:
+    return [op for ops in rows.in_order(table, without) for op in ops]
+
+
+def stepped(work: Generator[None, None, Any]) -> tuple[int, Any]:
+    """How many steps it takes, and what it returns."""
+    steps = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return steps, end.value
+        steps += 1
