@@ -86,12 +86,23 @@ class Node:
     def hello(self) -> Hello:
         replication = self.replication
         vector = dict(replication.vector)
-        return Hello("test", self.number, replication.replica, vector, self.clock.now_ms())
+        return Hello(
+            "test",
+            self.number,
+            replication.replica,
+            vector,
+            self.clock.now_ms(),
+            replication.members.view,
+        )
 
     def pull(self, other: "Node", *, most: int | None = None) -> None:
         """Take in what the other has, or its first messages; then say so."""
         messages: list[list[bytes]] = []
-        other.replication.admit(self.number, self.replication.replica)
+        members, others = self.replication.members, other.replication.members
+        others.admit(self.number, self.replication.replica)
+        members.admit(other.number, other.replication.replica)
+        others.learn(members.view)
+        members.learn(others.view)
         feed = Feed(other.replication, self.hello(), messages.append)
         feed.pump()
         names: set[tuple[int, bytes]] = set()
@@ -113,7 +124,10 @@ class Node:
         self.engine.waiting.serve_ready()
         self.engine.turn.end()
         other.replication.acknowledge(
-            self.replication.replica, dict(self.replication.vector), self.clock.now_ms()
+            self.replication.replica,
+            dict(self.replication.vector),
+            self.clock.now_ms(),
+            members.view,
         )
 
     def tidy(self) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.crdt.dots import Vector
 from holdfast.errors import CommandError, ConfigError, StorageError
-from holdfast.replication.messages import Hello
+from holdfast.replication.messages import Hello, pack
 from holdfast.replication.puller import LinkError, Puller
 from holdfast.replication.replicator import Replicator
 from holdfast.replication.states import TABLE, Event, State, after
@@ -20,6 +21,17 @@ pytestmark = pytest.mark.timeout(300)
 
 def replicator_of(node: Node, *urls: str) -> Replicator:
     return Replicator(node.engine, "test", list(urls))
+
+
+def hello(
+    node: int, vector: Vector | None = None, now_ms: int = 0, *, cluster: str = "test"
+) -> Hello:
+    """Of one who knows nobody else."""
+    return Hello(cluster, node, node, vector or {}, now_ms, view_of({node: node}))
+
+
+def view_of(known: dict[int, int], *removed: int) -> bytes:
+    return pack((known, removed))
 
 
 def test_a_joiner_gets_a_snapshot_when_the_log_was_cut() -> None:
@@ -38,7 +50,7 @@ def test_a_joiner_gets_a_snapshot_when_the_log_was_cut() -> None:
 
 def test_nothing_is_cut_while_somebody_is_expected_who_never_came() -> None:
     one = Node(1)
-    one.replication.expected = 1
+    one.keyspace.expect(1)
     one("SET", "k", "v")
     one.tidy()
     assert len(one.replication.log) == 1
@@ -175,7 +187,7 @@ def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
     node = Node(1)
     replicator = replicator_of(node)
     puller = Puller(replicator, "redis://127.0.0.1:1")
-    peer = Hello("test", 2, 2, {1: 10, 257: 3}, node.clock.now_ms())
+    peer = hello(2, {1: 10, 257: 3}, node.clock.now_ms())
     with pytest.raises(LinkError, match="backup"):
         replicator.met(puller, peer)
     assert node.replication.replica == 513
@@ -185,9 +197,9 @@ def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
 @pytest.mark.parametrize(
     ("peer", "why"),
     [
-        (Hello("other", 2, 2, {}, 0), "this is the cluster 'test'"),
-        (Hello("test", 1, 1, {}, 0), "is this server's own"),
-        (Hello("test", 3, 3, {}, 0), "was removed"),
+        (hello(2, cluster="other"), "this is the cluster 'test'"),
+        (hello(1), "is this server's own"),
+        (hello(3), "was removed"),
     ],
 )
 def test_who_is_not_let_in(peer: Hello, why: str) -> None:
@@ -201,9 +213,9 @@ def test_who_is_not_let_in(peer: Hello, why: str) -> None:
 def test_a_clock_that_is_far_off_is_reported() -> None:
     node = Node(1)
     replicator = replicator_of(node)
-    replicator.link(node.client.session, Hello("test", 2, 2, {}, node.clock.now_ms() + 60_000))
+    replicator.link(node.client.session, hello(2, {}, node.clock.now_ms() + 60_000))
     assert replicator.drift_ms == {2: 60_000}
-    replicator.link(node.client.session, Hello("test", 2, 2, {}, node.clock.now_ms() + 100))
+    replicator.link(node.client.session, hello(2, {}, node.clock.now_ms() + 100))
     assert replicator.drift_ms == {}
 
 

@@ -113,8 +113,9 @@ class Confirmations:
     """What the other members have acknowledged.
 
     An acknowledgement counts once everything has arrived that its sender had written when he
-    sent it. Otherwise something of his might still be on the way, older than what he confirms,
-    and what it refers to would have been forgotten too early.
+    sent it, and all that he had of those who confirm nothing themselves, because they are gone.
+    Otherwise something of theirs might still be on the way, older than what is confirmed, and
+    what it refers to would have been forgotten too early.
     """
 
     def __init__(self, members: Iterable[int]) -> None:
@@ -134,10 +135,20 @@ class Confirmations:
         self._counted.pop(member, None)
         self._waiting.pop(member, None)
 
+    def start_over(self) -> None:
+        """What was said before does not count any more."""
+        self._counted = {member: {} for member in self._counted}
+        self._waiting.clear()
+
     def stable(self, seen: Vector) -> Vector:
         """What every member has, as far as this replica, which has seen so much, can know."""
+        others = self._counted
         for member, vector in list(self._waiting.items()):
-            if vector.get(member, 0) <= seen.get(member, 0):
+            if all(
+                seq <= seen.get(each, 0)
+                for each, seq in vector.items()
+                if each == member or each not in others
+            ):
                 self._counted[member] = self._waiting.pop(member)
         return meet([seen, *self._counted.values()])
 

@@ -13,6 +13,7 @@ from holdfast.crdt.dots import Vector
 from holdfast.crdt.log import frozen
 
 VERSION = 1
+FORGOTTEN = b"FORGOTTEN"  # the error's code, for one that was removed
 PUSH = b"active"
 RECORDS = b"records"  # records of the log
 BEGIN = b"begin"  # a snapshot: what its author had seen
@@ -21,27 +22,30 @@ COMPLETE = b"complete"
 
 
 class Hello(NamedTuple):
-    """Who I am and what I have seen."""
+    """Who I am and what I have seen; whom I know (Members.view); whether I am new myself."""
 
     cluster: str
     node: int
     replica: int
     vector: Vector
     now_ms: int
+    view: bytes
+    is_joining: bool = False
     version: int = VERSION
 
 
 class Ack(NamedTuple):
-    """What I have on disk, what my clock says, and how many pushes I have taken in."""
+    """What I have on disk, what my clock says, how many pushes I have taken in, whom I know."""
 
     vector: Vector
     now_ms: int
     taken: int
+    view: bytes
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_hello = msgspec.msgpack.Decoder(tuple[str, int, int, dict[int, int], int, int]).decode
-_ack = msgspec.msgpack.Decoder(tuple[dict[int, int], int, int]).decode
+_hello = msgspec.msgpack.Decoder(tuple[str, int, int, dict[int, int], int, bytes, bool, int]).decode
+_ack = msgspec.msgpack.Decoder(tuple[dict[int, int], int, int, bytes]).decode
 _any = msgspec.msgpack.Decoder().decode
 _vector = msgspec.msgpack.Decoder(dict[int, int]).decode
 

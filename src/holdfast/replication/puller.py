@@ -14,12 +14,13 @@ from holdfast.client.options import Backoff, parse_url
 from holdfast.client.replies import Push
 from holdfast.client.request import encode, encode_all
 from holdfast.client.waiting import deadline
-from holdfast.crdt.dots import Vector
+from holdfast.crdt.dots import Vector, includes
 from holdfast.crdt.log import GapError
 from holdfast.errors import HoldfastError, ProtocolError
 from holdfast.replication.messages import (
     BEGIN,
     COMPLETE,
+    FORGOTTEN,
     KEYS,
     PUSH,
     RECORDS,
@@ -79,6 +80,8 @@ class Puller:
         self._snapshot_seen: Vector = {}
         self._heard_s = 0.0
         self.peer_vector: Vector = {}
+        self._goal: Vector | None = None  # what the peer had when it let us in
+        self.is_peer_joining = False
         self._even_s: float | None = None  # when we last had all that the peer has
 
     @property
@@ -147,7 +150,7 @@ class Puller:
         if self._session is not None:
             self._session.closing = True
         self._link = self._session = self._expected = self._over = None
-        self._snapshot = None
+        self._snapshot = self._goal = None
         self._early, self._pushes = [], []
         self._become(Event.LOST)
 
@@ -175,6 +178,7 @@ class Puller:
         early, self._pushes = self._pushes, []
         self.on_replies(early)
         self.acknowledge()
+        self._replicator.check_joined()
         await self._over
 
     async def _greet(self, link: Link) -> None:
@@ -189,6 +193,8 @@ class Puller:
         hello = encode(("ACTIVE", "LINK", pack(self._replicator.hello())))
         (reply,) = await self._ask(link, hello, 1)
         if isinstance(reply, ServerError):
+            if reply.code == FORGOTTEN:
+                self._replicator.was_removed()
             raise LinkError(str(reply))
         self._meet(read_hello(reply))
 
@@ -205,6 +211,8 @@ class Puller:
         self.node = peer.node
         self.peer_vector = peer.vector
         self._replicator.met(self, peer)
+        self._goal = peer.vector
+        self.is_peer_joining = peer.is_joining
 
     # -- what the peer says -------------------------------------------------------------------
 
@@ -249,9 +257,11 @@ class Puller:
             else:
                 ack = read_ack(reply)
                 self.peer_vector = ack.vector
+                self._replicator.learn(ack.view)
         if self._taken > taken:
             engine.waiting.serve_ready()
             engine.turn.schedule()
+            self._replicator.check_joined()
         return self._taken > taken
 
     def _message(self, kind: bytes, parts: list[bytes]) -> None:
@@ -283,7 +293,8 @@ class Puller:
         """Leaves when all that it says is on disk."""
         if self._session is not None:
             replication = self._replicator.replication
-            ack = Ack(replication.vector, self._engine.clock.now_ms(), self._taken)
+            now_ms = self._engine.clock.now_ms()
+            ack = Ack(replication.vector, now_ms, self._taken, replication.members.view)
             data = Published(encode(("ACTIVE", "ACK", pack(ack))))
             self._session.push([data], len(data))
 
@@ -300,6 +311,12 @@ class Puller:
     @property
     def is_following(self) -> bool:
         return self.state is State.FOLLOWING
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether we have what the peer had when it let us in."""
+        mine = self._replicator.replication.vector
+        return self.is_following and self._goal is not None and includes(mine, self._goal)
 
     @property
     def lag_ops(self) -> int:

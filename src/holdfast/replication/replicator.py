@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from holdfast.clock import Timer
 from holdfast.errors import CommandError, ConfigError
 from holdfast.replication.feeds import Feed
-from holdfast.replication.messages import PUSH, Ack, Hello, pack
+from holdfast.replication.messages import FORGOTTEN, PUSH, Ack, Hello, pack
 from holdfast.replication.puller import LinkError, Puller
 from holdfast.resp import Push, encode3
 from holdfast.server.session import Session
 from holdfast.server.unasked import Published
+from holdfast.store.members import REPLICAS_PER_NODE
 from holdfast.store.replicated import Replication
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 
@@ -22,8 +23,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
-MOST_NODES = 255
+ALL_NODES = frozenset(range(1, 256))
 MAX_DRIFT_MS = 5_000
+
+# A server on a new file that has peers takes no writes before it has met one, who knows whether
+# there was a node by its number before, and before it has caught up with one.
+NEW, CATCHING_UP, MEMBER, REMOVED = "new", "catching-up", "member", "removed"
+REFUSALS = {
+    NEW: CommandError("READONLY this server has not reached its peers yet, see ACTIVE PEERS"),
+    CATCHING_UP: CommandError("READONLY this server has not caught up with its peers yet"),
+    REMOVED: CommandError("READONLY this server was removed from its cluster"),
+}
 
 NOT_LINKED = CommandError("ERR this connection is no link")
 
@@ -43,16 +53,18 @@ class Replicator:
         known = replication.facts.get(b"cluster")
         if known is None:
             replication.note(b"cluster", cluster)
+            replication.note(b"joining", NEW if urls else MEMBER)
         elif known != cluster:
             raise ConfigError(f"this file belongs to the cluster '{known}', not to '{cluster}'")
         self.cluster = cluster
         nodes = replication.facts.get(b"urls", {})
         urls = list(dict.fromkeys([*urls, *replication.facts.get(b"joined", ())]))
         self.pullers = [
-            Puller(self, url) for url in urls if nodes.get(url) not in replication.removed
+            Puller(self, url) for url in urls if nodes.get(url) not in replication.members.removed
         ]
-        replication.expected = len(self.pullers)
+        keyspace.expect(len(self.pullers))
         replication.sealed = len(keyspace.ops)
+        self._gate()
 
     @property
     def replication(self) -> Replication:
@@ -62,10 +74,14 @@ class Replicator:
     def _check_file(self) -> None:
         """A copy of a file is another replica: whatever the original wrote since, this one would
         give the same numbers to something else."""
+        replication = self.replication
+        if replication.node != self._keyspace.node:
+            raise ConfigError(
+                f"this file is node {replication.node}'s, and not node {self._keyspace.node}'s"
+            )
         path = self.engine.store.path
         if path is None:
             return
-        replication = self.replication
         inode, known = path.stat().st_ino, replication.facts.get(b"inode")
         if known != inode:
             if known is not None:
@@ -78,7 +94,7 @@ class Replicator:
         replication.seal()
         replica = replication.replica
         while replica == replication.replica or replica in replication.vector or replica in taken:
-            replica += MOST_NODES + 1
+            replica += REPLICAS_PER_NODE
             if replica >= 1 << 16:
                 raise LinkError("this node has used up its replica numbers: give it a new node id")
         replication.identify(replication.node, replica)
@@ -134,6 +150,8 @@ class Replicator:
             replication.replica,
             dict(replication.vector),
             self.engine.clock.now_ms(),
+            replication.members.view,
+            self.is_joining,
         )
 
     def link(self, session: Session, peer: Hello) -> bytes:
@@ -149,8 +167,7 @@ class Replicator:
                 if feed.node == peer.node and other is not session:
                     del self._feeds[other]
                     other.abort()
-            replication.admit(peer.node, peer.replica)
-            replication.sealed = len(self._keyspace.ops)
+            self._admit(peer)
 
             def send(parts: list[bytes]) -> None:
                 data = Published(encode3(Push([PUSH, *parts])))
@@ -169,9 +186,12 @@ class Replicator:
         if feed is None:
             raise NOT_LINKED
         feed.acknowledged(ack.vector, ack.taken)
-        self.replication.acknowledge(feed.replica, ack.vector, ack.now_ms)
+        self.learn(ack.view)
+        replication = self.replication
+        replication.acknowledge(feed.replica, ack.vector, ack.now_ms, ack.view)
         self._note_clock(feed.node, ack.now_ms)
-        return pack(Ack(self.replication.vector, self.engine.clock.now_ms(), 0))
+        now_ms = self.engine.clock.now_ms()
+        return pack(Ack(replication.vector, now_ms, 0, replication.members.view))
 
     def _check(self, peer: Hello) -> None:
         replication = self.replication
@@ -179,8 +199,9 @@ class Replicator:
             raise CommandError(f"ERR this is the cluster '{self.cluster}', not '{peer.cluster}'")
         if peer.node == replication.node:
             raise CommandError(f"ERR node id {peer.node} is this server's own")
-        if peer.node in replication.removed:
-            raise CommandError(f"ERR node {peer.node} was removed from this cluster")
+        if peer.node in replication.members.removed:
+            code = FORGOTTEN.decode()
+            raise CommandError(f"{code} node {peer.node} was removed from this cluster")
         self._note_clock(peer.node, peer.now_ms)
 
     def _note_clock(self, node: int, now_ms: int) -> None:
@@ -206,7 +227,11 @@ class Replicator:
             raise LinkError(str(error)) from None
         replication = self.replication
         replication.seal()
-        if peer.vector.get(replication.replica, 0) > replication.vector.get(replication.replica, 0):
+        here = replication.vector.get(replication.replica, 0)
+        there = peer.vector.get(replication.replica, 0)
+        if here and there and self.state == NEW:
+            raise LinkError(f"node id {replication.node} was another file's: take a new one")
+        if there > here:
             self._become_new(peer.vector)
             self.engine.turn.schedule()
             raise LinkError("this server was restored from a backup: it is a new replica now")
@@ -214,9 +239,64 @@ class Replicator:
         if urls.get(puller.url) != peer.node:
             urls[puller.url] = peer.node
             replication.note(b"urls", urls)
-        replication.admit(peer.node, peer.replica)
-        replication.sealed = len(self._keyspace.ops)
+        if self.state == NEW:
+            self._turn_into(CATCHING_UP)
+        self._admit(peer)
         self.engine.turn.schedule()
+
+    # -- members ------------------------------------------------------------------------------
+
+    def _admit(self, peer: Hello) -> None:
+        self.replication.members.admit(peer.node, peer.replica)
+        self.learn(peer.view)
+
+    def learn(self, view: bytes) -> None:
+        """Whom a peer knows, we know."""
+        gone = self.replication.members.learn(view)
+        if gone:
+            log.warning("removed by others: node %s", ", ".join(map(str, sorted(gone))))
+            if self.replication.node in gone:
+                self.was_removed()
+            self._left(gone)
+
+    @property
+    def unlinked(self) -> list[int]:
+        """Members that this server does not follow: it has to be told where they are."""
+        linked = {puller.node for puller in self.pullers}
+        return sorted(self.replication.members.present.keys() - linked)
+
+    @property
+    def state(self) -> str:
+        state: str = self.replication.facts.get(b"joining", MEMBER)
+        return state
+
+    @property
+    def is_joining(self) -> bool:
+        return self.state in (NEW, CATCHING_UP)
+
+    def check_joined(self) -> None:
+        """A joiner has caught up with one who is none; or, when all begin together, with all."""
+        if self.is_joining and (
+            any(each.has_caught_up and not each.is_peer_joining for each in self.pullers)
+            or all(each.has_caught_up for each in self.pullers)
+        ):
+            log.info("caught up: taking writes")
+            self._turn_into(MEMBER)
+
+    def was_removed(self) -> None:
+        if self.state != REMOVED:
+            log.error("this server was removed from its cluster: it takes no writes any more")
+            self._turn_into(REMOVED)
+
+    def _turn_into(self, state: str) -> None:
+        self.replication.seal()
+        self.replication.note(b"joining", state)
+        self.engine.turn.schedule()
+        self._gate()
+
+    def _gate(self) -> None:
+        self.engine.read_only = REFUSALS.get(self.state)
+        self.engine.update_gate()
 
     # -- what people ask for ------------------------------------------------------------------
 
@@ -230,31 +310,39 @@ class Replicator:
             raise CommandError(f"ERR {error}") from None
         replication = self.replication
         replication.seal()
+        if not replication.vector and not replication.members.known:
+            self._turn_into(NEW)  # nobody has been here yet
         replication.note(b"joined", [*replication.facts.get(b"joined", ()), url])
         self._follow_pullers([*self.pullers, puller])
         puller.start()
 
     def forget(self, node: int) -> None:
-        """Nobody waits for this node any more, and it is not let in again."""
-        replication = self.replication
-        replication.seal()
-        replication.remove(node)
+        """Nobody waits for this node any more, and it is not let in again: here from now on, and
+        everywhere as soon as it is known there."""
+        if node == self.replication.node:
+            raise CommandError("ERR a server does not forget itself: say it to another one")
+        self.replication.seal()
+        self.replication.members.remove([node])
+        self._left({node})
+
+    def _left(self, nodes: set[int]) -> None:
         for puller in self.pullers:
-            if puller.node == node:
+            if puller.node in nodes:
                 puller.pause()
-        self._follow_pullers([puller for puller in self.pullers if puller.node != node])
-        self._cut(node)
+        self._follow_pullers([puller for puller in self.pullers if puller.node not in nodes])
+        for node in nodes:
+            self._cut(node)
+        self.check_joined()
 
     def _follow_pullers(self, pullers: list[Puller]) -> None:
         self.pullers = pullers
-        self.replication.expected = len(pullers)
-        self.replication.sealed = len(self._keyspace.ops)
+        self._keyspace.expect(len(pullers))
 
     def pause(self, node: int | None) -> None:
         """Hear and say nothing, as if the line were cut."""
         for puller in self._pullers_of(node):
             puller.pause()
-        self._paused.update(self.replication.members if node is None else [node])
+        self._paused |= ALL_NODES if node is None else {node}
         self._cut(node)
 
     def resume(self, node: int | None) -> None:
@@ -276,7 +364,10 @@ class Replicator:
         replication = self.replication
         yield "active_active_node", replication.node
         yield "active_active_replica", replication.replica
-        yield "active_active_members", len(replication.members)
+        yield "active_active_state", self.state
+        yield "active_active_epoch", replication.members.epoch
+        yield "active_active_members", len(replication.members.present)
+        yield "active_active_unlinked_members", len(self.unlinked)
         yield "active_active_log_records", len(replication.log)
         yield "active_active_log_bytes", replication.log_bytes
         yield "active_active_unconfirmed_removals", replication.unconfirmed_removals

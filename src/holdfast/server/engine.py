@@ -112,7 +112,9 @@ class Engine:
         self.tracking = Tracking(self)
         self.notifications = Notifications(self)
         self.running: Session | None = None  # if it is a gated one: who changes the keys
-        self.failure: CommandError | None = None  # why writes are refused
+        self.failure: CommandError | None = None  # of the disk
+        self.read_only: CommandError | None = None  # of an active-active server that is none yet
+        self.refusal: CommandError | None = None  # why writes are refused: one of these
         self.last_storage_error = ""
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
         self.on_shutdown: Callable[[bool], None] | None = None  # whether to fold before
@@ -404,10 +406,16 @@ class Engine:
             self.users.check(session, command, argv)
         if self.scripts.is_busy and "allow_busy" not in flags:
             raise self.scripts.busy_error
-        if self.failure is not None:
-            if session.has_flag(command, "write") or command.name == "ping":
-                raise self.failure
-        elif self.deletion is not None and not (self.pause.is_on or self.scripts.running):
+        if self.refusal is not None and (
+            session.has_flag(command, "write")
+            or (self.failure is not None and command.name == "ping")
+        ):
+            raise self.refusal
+        if (
+            self.failure is None
+            and self.deletion is not None
+            and not (self.pause.is_on or self.scripts.running)
+        ):
             self.is_out_of_memory = not self.deletion.make_room()
             if self.is_out_of_memory and (
                 session.has_flag(command, "denyoom")
@@ -486,8 +494,9 @@ class Engine:
     # -- being held up ------------------------------------------------------------------------
 
     def update_gate(self) -> None:
+        self.refusal = self.failure or self.read_only
         self._gated = (
-            self.failure is not None
+            self.refusal is not None
             or self.deletion is not None
             or self.pause.is_on
             or self.scripts.is_busy
@@ -504,7 +513,8 @@ class Engine:
         self.pubsub.drop()
         self.last_storage_error = str(error)
         self.failure = CommandError(f"MISCONF Errors writing to the database file: {error}")
-        self._gated = self.turn.refuses_writes = True
+        self.turn.refuses_writes = True
+        self.update_gate()
         if not is_fatal:
             try:
                 self.store.reload()

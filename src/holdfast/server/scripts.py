@@ -245,8 +245,8 @@ class Scripts:
             if script.flags is not None:
                 raise NOT_WITH_RO
             may_write = False
-        if may_write and script.flags is not None and self._engine.failure is not None:
-            raise self._engine.failure
+        if may_write and script.flags is not None and self._engine.refusal is not None:
+            raise self._engine.refusal
         if self._engine.is_out_of_memory and (
             script.flags is not None and script.flags.isdisjoint((b"allow-oom", b"no-writes"))
         ):
@@ -264,7 +264,7 @@ class Scripts:
             caller,
             session,
             may_write,
-            may_write and engine.failure is None and not engine.is_out_of_memory,
+            may_write and engine.refusal is None and not engine.is_out_of_memory,
             bool(
                 not caller.user.is_unrestricted
                 or caller.gate & TRACKING
@@ -366,8 +366,8 @@ class Scripts:
         if is_write:
             if not running.may_write:
                 raise READ_ONLY
-            if engine.failure is not None:
-                raise engine.failure
+            if engine.refusal is not None:
+                raise engine.refusal
             if engine.is_out_of_memory and running.lacks_memory_for(command):
                 raise OUT_OF_MEMORY
 

@@ -15,7 +15,8 @@ from holdfast.crdt.dots import Author, Vector, join
 from holdfast.crdt.effects import Change, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import Key
-from holdfast.crdt.log import Confirmations, Log, Record, decode, encode, frozen, is_news
+from holdfast.crdt.log import Log, Record, decode, encode, frozen, is_news
+from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, CRDT_ROWS, INTENT, Op
 from holdfast.store.replicated_changes import Address, Changes
 from holdfast.store.replicated_shown import Shown
@@ -66,11 +67,7 @@ class Replication:
         self.vector: Vector = {}
         self.clock = HybridClock(lambda: keyspace.now_ms)
         self.log: Log[Stored] = Log()
-        self.confirmations = Confirmations(())
-        self.members: dict[int, int] = {}  # nodes, and the replicas that they are now
-        self.removed: set[int] = set()
-        self.expected = 0  # how many members there are to be at least
-        self.heard_ms: dict[int, int] = {}  # replicas: until when we know all that they did
+        self.members = Members(keyspace.node)
         self.drift_ms = 0  # the alarm: how far a peer's clock is ahead, when that is too far
         self.addresses: dict[int, Address] = {}  # of keys in memory, as of the last seal
         self.sealed = 0  # operations of the open batch that are told already
@@ -134,12 +131,11 @@ class Replication:
             self.log.append(_stored(self._log_rows[lsn]))
         self._log_rows = {}
         self._places = {}
-        self.members = dict(facts.get(b"members", {}))
-        self.removed = set(facts.get(b"removed", ()))
-        self.confirmations = Confirmations(self.members.values())
+        self.members.load(facts, self.note)
         identity = facts.get(b"identity")
         if identity is not None:
             self.node, self.replica = identity
+            self.members.identify(self.node, self.replica)
         for database in self.keyspace.replicated_databases:
             for key in database.space.keys.values():
                 self.addresses[key.id] = (database.index, key.name)
@@ -159,6 +155,7 @@ class Replication:
 
     def identify(self, node: int, replica: int) -> None:
         self.node, self.replica = node, replica
+        self.members.identify(node, replica)
         self.keyspace.replica = replica
         self.note(b"identity", (node, replica))
 
@@ -352,39 +349,15 @@ class Replication:
 
     # -- members ------------------------------------------------------------------------------
 
-    def admit(self, node: int, replica: int) -> None:
-        """From now on nothing is cut that this one has not got."""
-        known = self.members.get(node)
-        if known != replica:
-            if known is not None:  # it came back from a backup, as somebody new
-                self.confirmations.forget(known)
-            self.members[node] = replica
-            self.confirmations.admit(replica)
-            self.note(b"members", self.members)
-
-    def remove(self, node: int) -> None:
-        """Nobody waits for it any more, and it is not let in again."""
-        replica = self.members.pop(node, None)
-        if replica is not None:
-            self.confirmations.forget(replica)
-            self.heard_ms.pop(replica, None)
-        self.removed.add(node)
-        self.note(b"members", self.members)
-        self.note(b"removed", sorted(self.removed))
-
-    def acknowledge(self, replica: int, vector: Vector, now_ms: int) -> None:
-        """A member has all this on disk, and had written all that it says of itself when its
-        clock showed this."""
-        self.confirmations.acknowledge(replica, vector)
+    def acknowledge(self, replica: int, vector: Vector, now_ms: int, view: bytes) -> None:
+        """See Members. It says nothing of a time before which we do not know all it did."""
         if vector.get(replica, 0) <= self.vector.get(replica, 0):
-            self.heard_ms[replica] = max(self.heard_ms.get(replica, 0), now_ms)
+            self.members.heard(replica, now_ms)
+        self.members.acknowledge(replica, vector, view)
 
     @property
     def stable(self) -> Vector:
-        """What everybody has. Nothing, as long as somebody is expected who never came."""
-        if len(self.members) < self.expected:
-            return {}
-        return self.confirmations.stable(self.vector)
+        return self.members.stable(self.vector)
 
     @property
     def log_bytes(self) -> int:
@@ -420,11 +393,8 @@ class Replication:
         self.sealed = len(self.keyspace.ops)
 
     def may_expire(self, expires_at_ms: int) -> bool:
-        """Whether everybody has told all that he did before: nobody can have prolonged it."""
-        if len(self.members) < self.expected:
-            return False
-        heard_ms = self.heard_ms
-        return all(heard_ms.get(each, 0) > expires_at_ms for each in self.members.values())
+        """Whether nobody can have prolonged it, of whom we have not heard yet."""
+        return self.members.have_passed(expires_at_ms)
 
 
 def _sub(kind: int, place: bytes) -> Any:

@@ -81,6 +81,7 @@ class ReplicatedKeyspace(Keyspace):
 
     def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
         self.node = node
+        self._expected = 0  # others
         self.lingering: set[Key] = set()
         super().__init__(tables, databases)
         if tables is None:
@@ -93,8 +94,13 @@ class ReplicatedKeyspace(Keyspace):
     def forget(self) -> None:
         self.lingering.clear()
         self.replication = Replication(self)
+        self.replication.members.expected = self._expected
         super().forget()
         self.replication.load()
+
+    def expect(self, others: int) -> None:
+        """So many have to be known before anything is forgotten because all have it."""
+        self._expected = self.replication.members.expected = others
 
     def take_crdt(self, op: Op) -> None:
         self.replication.replay(op)

@@ -53,8 +53,11 @@ def info(session: Session, argv: list[bytes]) -> Reply:
         b"vector": " ".join(
             f"{each}:{seq}" for each, seq in sorted(replication.vector.items())
         ).encode(),
-        b"members": " ".join(map(str, sorted(replication.members))).encode(),
-        b"removed": " ".join(map(str, sorted(replication.removed))).encode(),
+        b"state": replicator.state.encode(),
+        b"epoch": replication.members.epoch,
+        b"members": " ".join(map(str, sorted(replication.members.present))).encode(),
+        b"unlinked": " ".join(map(str, replicator.unlinked)).encode(),
+        b"removed": " ".join(map(str, sorted(replication.members.removed))).encode(),
         b"log_records": len(replication.log),
         b"unconfirmed_removals": replication.unconfirmed_removals,
     }
@@ -95,7 +98,7 @@ def join(session: Session, argv: list[bytes]) -> Reply:
 
 @command("active|forget", 3, ADMIN, group="server", since="7.0.0")
 def forget(session: Session, argv: list[bytes]) -> Reply:
-    """Remove a server for good: nobody waits for it, and it is refused. Say so on all others.
+    """Remove a server for good: nobody waits for it, and it is refused. The others learn of it.
 
     ACTIVE FORGET node
     """
@@ -144,10 +147,9 @@ def link(session: Session, argv: list[bytes]) -> Reply:
     if session.protocol != 3:
         raise CommandError("ERR a link needs RESP3")
     try:
-        hello = read_hello(argv[2])
+        return replicator.link(session, read_hello(argv[2]))
     except BadMessage:
         raise BAD_MESSAGE from None
-    return replicator.link(session, hello)
 
 
 @command("active|ack", 3, ADMIN, group="server", since="7.0.0")
@@ -158,10 +160,9 @@ def ack(session: Session, argv: list[bytes]) -> Reply:
     """
     replicator = _replicator(session)
     try:
-        message = read_ack(argv[2])
+        return replicator.acknowledge(session, read_ack(argv[2]))
     except BadMessage:
         raise BAD_MESSAGE from None
-    return replicator.acknowledge(session, message)
 
 
 @command("active|help", 2, "loading stale", group="server", since="7.0.0")

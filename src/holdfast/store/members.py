@@ -1,0 +1,126 @@
+"""Who shares an active-active database, and what each of them is known to have.
+
+Nodes that were ever admitted, and nodes that were removed: both only grow, so servers that tell
+each other what they know (`view`) agree in the end, whatever came first. Everybody has to know
+everybody: what is forgotten because all have confirmed it must not be needed by one who was not
+asked. So acknowledgements carry the view, and count only when it knows of all removals that we
+know of; else their sender may yet take in something from a node that we do not wait for.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from holdfast.crdt.dots import Vector
+from holdfast.crdt.log import Confirmations
+
+_encode_view = msgspec.msgpack.Encoder().encode
+_decode_view = msgspec.msgpack.Decoder(tuple[dict[int, int], list[int]]).decode
+
+REPLICAS_PER_NODE = 256  # a replica's number is its node's plus a multiple of this
+
+
+class Members:
+    """`known` has the replica that each of the other nodes is now, or was when it was removed."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.replica = node
+        self.known: dict[int, int] = {}
+        self.removed: set[int] = set()
+        self.expected = 0  # how many others there are to be at least
+        self._confirmations = Confirmations(())
+        self._heard_ms: dict[int, int] = {}  # replicas: until when we know all that they did
+        self._note: Callable[[bytes, Any], None] = lambda name, value: None
+        self.view = b""
+
+    def load(self, facts: dict[bytes, Any], note: Callable[[bytes, Any], None]) -> None:
+        self.known = dict(facts.get(b"members", {}))
+        self.removed = set(facts.get(b"removed", ()))
+        self._confirmations = Confirmations(self.present.values())
+        self._note = note
+
+    def identify(self, node: int, replica: int) -> None:
+        self.node, self.replica = node, replica
+        self._refresh()
+
+    def _refresh(self) -> None:
+        known = sorted({**self.known, self.node: self.replica}.items())
+        self.view = _encode_view((dict(known), sorted(self.removed)))
+
+    @property
+    def present(self) -> dict[int, int]:
+        """Nodes that we wait for, and the replicas that they are now."""
+        return {node: each for node, each in self.known.items() if node not in self.removed}
+
+    @property
+    def epoch(self) -> int:
+        """It rises with every admission and removal that we learn of. Who knows the same has
+        the same."""
+        replicas = [*self.known.values(), self.replica]
+        return sum(1 + each // REPLICAS_PER_NODE for each in replicas) + len(self.removed)
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def admit(self, node: int, replica: int) -> None:
+        """From now on nothing is forgotten that this one has not got."""
+        before = self.known.get(node, 0)
+        if replica > before and node != self.node:
+            if before:  # it came back from a backup, as somebody new
+                self._confirmations.forget(before)
+            self.known[node] = replica
+            if node not in self.removed:
+                self._confirmations.admit(replica)
+            self._note(b"members", self.known)
+            self._refresh()
+
+    def remove(self, nodes: Iterable[int]) -> None:
+        """Nobody waits for them any more, and they are not let in again."""
+        for node in nodes:
+            self.removed.add(node)
+            replica = self.known.get(node)
+            if replica is not None:
+                self._confirmations.forget(replica)
+                self._heard_ms.pop(replica, None)
+        self._confirmations.start_over()
+        self._note(b"removed", sorted(self.removed))
+        self._refresh()
+
+    def learn(self, view: bytes) -> set[int]:
+        """What a peer knows; the nodes that were removed by that. Raises msgspec's errors."""
+        if view == self.view:
+            return set()
+        known, removed = _decode_view(view)
+        for node, replica in known.items():
+            self.admit(node, replica)
+        gone = set(removed) - self.removed
+        if gone:
+            self.remove(gone)
+        return gone
+
+    # -- what everybody has -------------------------------------------------------------------
+
+    def acknowledge(self, replica: int, vector: Vector, view: bytes) -> None:
+        """A member has all this on disk. Whether that counts: see above."""
+        if view != self.view and not self.removed <= set(_decode_view(view)[1]):
+            return
+        self._confirmations.acknowledge(replica, vector)
+
+    def heard(self, replica: int, until_ms: int) -> None:
+        """We know all that it did before its clock showed that."""
+        self._heard_ms[replica] = max(self._heard_ms.get(replica, 0), until_ms)
+
+    @property
+    def are_complete(self) -> bool:
+        return len(self.present) >= self.expected
+
+    def stable(self, seen: Vector) -> Vector:
+        """What everybody has. Nothing, as long as somebody is expected who never came."""
+        return self._confirmations.stable(seen) if self.are_complete else {}
+
+    def have_passed(self, time_ms: int) -> bool:
+        """Whether everybody has told all that he did until then."""
+        heard_ms = self._heard_ms
+        present = self.present.values()
+        return self.are_complete and all(heard_ms.get(each, 0) > time_ms for each in present)
