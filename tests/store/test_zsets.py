@@ -45,7 +45,7 @@ def test_nothing_is_sorted_before_someone_asks(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("sorted")
 
     value = filled(1000)
-    monkeypatch.setattr(zsets, "SortedList", refuse)
+    monkeypatch.setattr(zsets, "Ranking", refuse)
     value.put(b"x", 1.0, Log())
     value.remove(b"member:5", Log())
     assert value.score(b"x") == 1.0

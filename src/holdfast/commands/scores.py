@@ -111,16 +111,16 @@ def put_entries(
             return 0
         found = c.db.create_as(name, ZSet)
     value = found[1]
-    put, score_of, log = value.put, value.score, c.keyspace
+    log = c.keyspace
     added = updated = 0
     for score, member in zip(scores, members, strict=True):
-        old = score_of(member)
+        old = value.score(member)
         if old is None:
             if b"XX" not in flags:
-                put(member, score, log)
+                value.change(member, None, score, log)
                 added += 1
         elif score != old and (not flags or may_change(flags, old, score)):
-            put(member, score, log)
+            value.change(member, old, score, log)
             updated += 1
         elif log.is_replicated and score == old and not flags:
             log.intend(WRITTEN_AGAIN, value.id, (ZSET_MEMBERS, member, score))

@@ -140,7 +140,7 @@ def _sorted(c: Context, name: bytes, request: Request) -> list[Any]:
     if isinstance(value, List):
         elements = list(value.range(0, -1))
     elif isinstance(value, ZSet):
-        elements = [member for _, member in value.slice(0, len(value))]
+        elements = value.members(0, len(value))
     elif isinstance(value, Set):
         elements = list(value)
     else:

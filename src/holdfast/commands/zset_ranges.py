@@ -66,19 +66,28 @@ class Range(NamedTuple):
     limit: int  # negative: all
 
     def entries(self, value: ZSet) -> list[Entry]:
-        start, stop = self.find(value)
-        if self.offset < 0 or start >= stop:
-            return []
-        if self.reverse:
-            stop -= self.offset
-            start = start if self.limit < 0 else max(start, stop - self.limit)
-        else:
-            start += self.offset
-            stop = stop if self.limit < 0 else min(stop, start + self.limit)
-        entries = value.slice(start, stop) if start < stop else []
+        start, stop = self._bounds(value)
+        entries = value.slice(start, stop)
         if self.reverse:
             entries.reverse()
         return entries
+
+    def members(self, value: ZSet) -> list[bytes]:
+        start, stop = self._bounds(value)
+        members = value.members(start, stop)
+        if self.reverse:
+            members.reverse()
+        return members
+
+    def _bounds(self, value: ZSet) -> tuple[int, int]:
+        start, stop = self.find(value)
+        if self.offset < 0 or start >= stop:
+            return 0, 0
+        if self.reverse:
+            stop -= self.offset
+            return (start if self.limit < 0 else max(start, stop - self.limit)), stop
+        start += self.offset
+        return start, (stop if self.limit < 0 else min(stop, start + self.limit))
 
 
 def _parse(
@@ -122,10 +131,9 @@ def _parse(
 
 def _read(c: Context, name: bytes, wanted: Range) -> Reply:
     value = c.db.read_as(name, ZSet)
-    entries = wanted.entries(value) if value else []
     if wanted.with_scores:
-        return entries_reply(c, entries)
-    return tuple([member for _, member in entries])
+        return entries_reply(c, wanted.entries(value) if value else [])
+    return tuple(wanted.members(value)) if value else ()
 
 
 @range_command("zrange", -4, "readonly", one("RO access"), since="1.2.0")

@@ -248,7 +248,7 @@ def zscan(c: Context, argv: list[bytes]) -> Reply:
         return [b"0", ()]
     options = ScanOptions.parse(argv, 3)
     if len(value) <= options.limit or is_small_zset(value, c.limits):
-        cursor, members = 0, [member for _, member in value.slice(0, len(value))]
+        cursor, members = 0, value.members(0, len(value))
     else:
         cursor, members = value.scan(cursor, options.limit)
     words: list[bytes] = []
@@ -276,7 +276,7 @@ def _pop_command(c: Context, argv: list[bytes], highest: bool) -> Reply:
     if found is None or not count:
         return ()
     entries = _pop(c, found, highest, count)
-    if len(argv) == 3:
+    if len(argv) == 3 or c.protocol == 2:
         return entries_reply(c, entries)
     [(score, member)] = entries
     return [member, score]

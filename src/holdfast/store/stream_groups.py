@@ -5,9 +5,10 @@ Values only: how they change is in streams.py, which reports the rows.
 
 from collections.abc import Iterator
 
-from sortedcontainers import SortedList  # type: ignore[import-untyped]
-
+from holdfast.store.ranking import Ranking
 from holdfast.store.stream_ids import to_row
+
+RANGE_STEP = 100  # entries looked up at a time
 
 GROUP_OVERHEAD, CONSUMER_OVERHEAD, PENDING_OVERHEAD = 1000, 600, 400
 
@@ -37,7 +38,7 @@ class PendingEntries:
 
     def __init__(self) -> None:
         self._by_id: dict[int, Pending] = {}
-        self._order: SortedList | None = None
+        self._order: Ranking | None = None  # the ids are the scores
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -49,18 +50,21 @@ class PendingEntries:
         """One that is not there."""
         self._by_id[entry_id] = pending
         if self._order is not None:
-            self._order.add(entry_id)
+            self._order.add(entry_id, b"")
 
     def pop(self, entry_id: int) -> Pending | None:
         pending = self._by_id.pop(entry_id, None)
         if pending is not None and self._order is not None:
-            self._order.remove(entry_id)
+            self._order.remove(entry_id, b"")
         return pending
 
     def range(self, low: int, high: int) -> Iterator[tuple[int, Pending]]:
         """Both included. Nothing may be added or removed meanwhile."""
-        for entry_id in self._ordered().irange(low, high):
-            yield entry_id, self._by_id[entry_id]
+        order = self._ordered()
+        start, stop = order.count_below(low), order.count_up_to(high)
+        for at in range(start, stop, RANGE_STEP):
+            for entry_id, _ in order.entries(at, min(at + RANGE_STEP, stop)):
+                yield entry_id, self._by_id[entry_id]
 
     def ids(self) -> list[int]:
         """In order."""
@@ -69,11 +73,12 @@ class PendingEntries:
     def ends(self) -> tuple[int, int]:
         """The lowest and the highest id; there must be one."""
         order = self._ordered()
-        return order[0], order[-1]
+        [(first, _)], [(last, _)] = order.entries(0, 1), order.entries(len(order) - 1, len(order))
+        return first, last
 
-    def _ordered(self) -> SortedList:
+    def _ordered(self) -> Ranking:
         if self._order is None:
-            self._order = SortedList(self._by_id)
+            self._order = Ranking([(entry_id, b"") for entry_id in sorted(self._by_id)])
         return self._order
 
 

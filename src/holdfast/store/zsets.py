@@ -4,14 +4,12 @@ Every mutator reports the rows it changes to the `ChangeLog` that it is given la
 knows key names, replies or SQL, nor how bounds are written in commands.
 """
 
-import math
 from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
-from typing import Protocol
-
-from sortedcontainers import SortedList  # type: ignore[import-untyped]
+from typing import Any
 
 from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
+from holdfast.store.ranking import Ranking
 
 Entry = tuple[float, bytes]  # score and member, because that is how they are ordered
 
@@ -19,29 +17,14 @@ Entry = tuple[float, bytes]  # score and member, because that is how they are or
 ScoreCut = tuple[float, bool]
 LexCut = tuple[bytes, bool] | None  # None: after everything
 
-# What a short member costs beyond its bytes, measured: headers, a float, a tuple, its slots in
-# the dict and the order.
-MEMBER_OVERHEAD = 175
+# What a short member costs beyond its bytes, measured: headers, a float, its slots in the dict
+# and the order.
+MEMBER_OVERHEAD = 130
 
 ALWAYS_ORDERED = 16_384  # with so many members the order is kept, so that nobody waits for it
 
 HASH_BITS = 63
 HASH_MASK = (1 << HASH_BITS) - 1
-
-
-class Order(Protocol):
-    """The part of SortedList that is used here."""
-
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Entry]: ...
-    def __getitem__(self, index: slice) -> list[Entry]: ...
-    def __delitem__(self, index: slice) -> None: ...
-    def add(self, entry: Entry) -> None: ...
-    def remove(self, entry: Entry) -> None: ...
-    def pop(self, index: int) -> Entry: ...
-    def index(self, entry: Entry) -> int: ...
-    def bisect_left(self, entry: Entry | tuple[float]) -> int: ...
-    def bisect_right(self, entry: Entry) -> int: ...
 
 
 class Shuffle:
@@ -101,7 +84,7 @@ class ZSet:
         self.id = key_id
         self.nbytes = self.longest = self.most_members = 0
         self._scores: dict[bytes, float] = {}
-        self._order: Order | None = None
+        self._order: Ranking | None = None
         self._shuffle: Shuffle | None = None
 
     def __len__(self) -> int:
@@ -125,21 +108,24 @@ class ZSet:
 
     def put(self, member: bytes, score: float, log: ChangeLog) -> None:
         """The member scores this now, whether or not it was there."""
-        score += 0.0  # -0 becomes 0
-        old = self._scores.get(member)
-        self._scores[member] = score
+        self.change(member, self._scores.get(member), score, log)
+
+    def change(self, member: bytes, old: float | None, score: float, log: ChangeLog) -> None:
+        """`put`, for who knows what it scored before, if it was there."""
+        new: Any = score + 0.0  # -0 becomes 0; one object for the dict and the order
+        self._scores[member] = new
         order = self._order
         if order is not None:
             if old is not None:
-                order.remove((old, member))
-            order.add((score, member))
+                order.remove(old, member)
+            order.add(new, member)
         elif len(self._scores) >= ALWAYS_ORDERED:
             self._ordered()
         if old is None:
             if self._shuffle is not None:
                 self._shuffle.add(member)
             log.used_bytes += self._came(member)
-        log.ops.append((ZSET_MEMBERS, self.id, member, score))
+        log.ops.append((ZSET_MEMBERS, self.id, member, new))
         if log.undo is not None:
             log.undo.append((self._revert, log, (member, old)))
 
@@ -149,14 +135,14 @@ class ZSet:
         if score is None:
             return False
         if self._order is not None:
-            self._order.remove((score, member))
+            self._order.remove(score, member)
         self._gone((score, member), log)
         return True
 
     def pop(self, count: int, highest: bool, log: ChangeLog) -> list[Entry]:
         """Up to `count` from one end, in the order they are popped."""
-        order, at = self._ordered(), -1 if highest else 0
-        popped = [order.pop(at) for _ in range(min(count, len(self._scores)))]
+        order = self._ordered()
+        popped = [order.pop(highest) for _ in range(min(count, len(self._scores)))]
         for entry in popped:
             self._gone(entry, log)
         return popped
@@ -164,9 +150,8 @@ class ZSet:
     def remove_slice(self, start: int, stop: int, log: ChangeLog) -> int:
         """How many there were in the slice of the order."""
         order = self._ordered()
-        entries = order[start:stop]
-        if entries:
-            del order[start:stop]
+        entries = order.entries(start, stop)
+        order.remove_slice(start, start + len(entries))
         for entry in entries:
             self._gone(entry, log)
         return len(entries)
@@ -218,12 +203,12 @@ class ZSet:
         if old is not None:
             self.nbytes -= len(member) + MEMBER_OVERHEAD
             if order is not None:
-                order.remove((old, member))
+                order.remove(old, member)
         if score is not None:
             self._scores[member] = score
             self._came(member)
             if order is not None:
-                order.add((score, member))
+                order.add(score, member)
 
     def copy(self, new_id: int, log: ChangeLog) -> "ZSet":
         """The same members as a value of another key, which nobody holds yet.
@@ -238,21 +223,25 @@ class ZSet:
 
     # -- in order -----------------------------------------------------------------------------
 
-    def _ordered(self) -> Order:
+    def _ordered(self) -> Ranking:
         order = self._order
         if order is None:
-            order = SortedList(zip(self._scores.values(), self._scores, strict=True))
-            self._order = order
+            entries = zip(self._scores.values(), self._scores, strict=True)
+            order = self._order = Ranking(sorted(entries))
         return order
 
     def slice(self, start: int, stop: int) -> list[Entry]:
         """The entries from one index up to another, neither of them negative."""
-        return self._ordered()[start:stop]
+        return self._ordered().entries(start, stop)
+
+    def members(self, start: int, stop: int) -> list[bytes]:
+        """`slice` without scores."""
+        return self._ordered().members(start, stop)
 
     def rank(self, member: bytes) -> int | None:
         """How many come before it; None when it is not there."""
         score = self._scores.get(member)
-        return None if score is None else self._ordered().index((score, member))
+        return None if score is None else self._ordered().count_before(score, member)
 
     def score_range(self, low: ScoreCut, high: ScoreCut) -> tuple[int, int]:
         """The entries between two cuts, as a slice of the order; nothing when start >= stop."""
@@ -260,11 +249,8 @@ class ZSet:
 
     def _score_index(self, cut: ScoreCut) -> int:
         score, is_after = cut
-        if is_after:
-            if score == math.inf:
-                return len(self._scores)
-            score = math.nextafter(score, math.inf)
-        return self._ordered().bisect_left((score,))
+        order = self._ordered()
+        return order.count_up_to(score) if is_after else order.count_below(score)
 
     def lex_range(self, low: LexCut, high: LexCut, *, reverse: bool = False) -> tuple[int, int]:
         """The entries between two cuts, as a slice of the order, if all members score the same.
@@ -273,12 +259,13 @@ class ZSet:
         taken that one finds when one goes through a small set from the front, or the back.
         """
         order = self._ordered()
-        if not order or low is None or (high is not None and low >= high):
+        if not len(order) or low is None or (high is not None and low >= high):
             return 0, 0
-        [(first_score, _)], [(last_score, _)] = order[:1], order[-1:]
+        [(first_score, _)] = order.entries(0, 1)
+        [(last_score, _)] = order.entries(len(order) - 1, len(order))
         if first_score == last_score:
             return self._lex_index(low, first_score), self._lex_index(high, first_score)
-        members = [member for _, member in order]
+        members = order.members(0, len(order))
         if not _is_after(members[-1], low) or _is_after(members[0], high):
             return 0, 0
         if not reverse:
@@ -299,8 +286,8 @@ class ZSet:
         if cut is None:
             return len(self._scores)
         member, is_after = cut
-        order = self._ordered()
-        return (order.bisect_right if is_after else order.bisect_left)((score, member))
+        is_passed = is_after and self._scores.get(member) == score
+        return self._ordered().count_before(score, member) + is_passed
 
     # -- in any order -------------------------------------------------------------------------
 
@@ -319,6 +306,7 @@ class ZSet:
         """Raise AssertionError if the parts contradict each other."""
         assert self.nbytes == sum(len(member) + MEMBER_OVERHEAD for member in self._scores)
         if self._order is not None:
+            self._order.check()
             assert list(self._order) == sorted((s, m) for m, s in self._scores.items())
 
 

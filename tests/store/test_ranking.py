@@ -1,0 +1,68 @@
+"""Members in order: chunks that split, shrink and join, and what is counted before each."""
+
+import random
+
+import pytest
+
+from holdfast.store import ranking
+from holdfast.store.ranking import Entry, Ranking
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_is_what_a_sorted_list_is(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    chunk = rng.choice([4, 8, 16])
+    monkeypatch.setattr(ranking, "CHUNK", chunk)
+    monkeypatch.setattr(ranking, "FEW", chunk // 4)
+    scores = rng.choice([1, 3, 1000])  # how many different ones
+
+    def any_entry() -> Entry:
+        return float(rng.randrange(scores)), b"%d" % rng.randrange(200)
+
+    model = sorted({any_entry() for _ in range(rng.choice([0, 1, 100]))})
+    order = Ranking(list(model))
+    growth = 0.7
+    for _ in range(400):
+        if rng.random() < 0.02:
+            growth = rng.choice([0.2, 0.7])
+        entry = any_entry()
+        if rng.random() < growth:
+            if entry not in model:
+                order.add(*entry)
+                model = sorted([*model, entry])
+        elif model:
+            what = rng.randrange(4)
+            if what == 0:
+                highest = rng.random() < 0.5
+                assert order.pop(highest) == model.pop(-1 if highest else 0)
+            elif what == 1 and rng.random() < 0.1:
+                start, stop = sorted(rng.choices(range(len(model) + 1), k=2))
+                order.remove_slice(start, stop)
+                del model[start:stop]
+            else:
+                order.remove(*model.pop(rng.randrange(len(model))))
+        order.check()
+        if rng.random() < 0.5:
+            compare(order, model, entry, rng)
+    assert list(order) == model
+
+
+def compare(order: Ranking, model: list[Entry], entry: Entry, rng: random.Random) -> None:
+    assert len(order) == len(model)
+    score = entry[0]
+    assert order.count_before(*entry) == len([other for other in model if other < entry])
+    assert order.count_below(score) == len([other for other in model if other[0] < score])
+    assert order.count_up_to(score) == len([other for other in model if other[0] <= score])
+    start, stop = rng.randrange(len(model) + 2), rng.randrange(len(model) + 2)
+    assert order.entries(start, stop) == model[start:stop]
+    assert order.members(start, stop) == [member for _, member in model[start:stop]]
+
+
+def test_chunks_that_have_become_small_are_joined() -> None:
+    count = 20 * ranking.CHUNK
+    order = Ranking([(float(number), b"x") for number in range(count)])
+    for number in range(count):
+        if number % 16:
+            order.remove(float(number), b"x")
+    order.check()
+    assert len(order._scores) <= 2 * len(order) // ranking.FEW
