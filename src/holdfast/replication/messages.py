@@ -35,17 +35,18 @@ class Hello(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """What I have on disk, what my clock says, how many pushes I have taken in, whom I know."""
+    """What I have on disk, what my clock says, how many pushes I have taken in; and as in Hello."""
 
     vector: Vector
     now_ms: int
     taken: int
     view: bytes
+    is_joining: bool
 
 
 _pack = msgspec.msgpack.Encoder().encode
 _hello = msgspec.msgpack.Decoder(tuple[str, int, int, dict[int, int], int, bytes, bool, int]).decode
-_ack = msgspec.msgpack.Decoder(tuple[dict[int, int], int, int, bytes]).decode
+_ack = msgspec.msgpack.Decoder(tuple[dict[int, int], int, int, bytes, bool]).decode
 _any = msgspec.msgpack.Decoder().decode
 _vector = msgspec.msgpack.Decoder(dict[int, int]).decode
 

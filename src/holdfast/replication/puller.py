@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import holdfast
@@ -35,6 +36,7 @@ from holdfast.replication.messages import (
 )
 from holdfast.replication.states import Event, State, after
 from holdfast.server.session import Session
+from holdfast.server.tls import tls_to_peers
 from holdfast.server.unasked import Published
 from holdfast.store.replicated_changes import Address
 
@@ -61,7 +63,6 @@ class Puller:
         self._replicator = replicator
         self._engine = replicator.engine
         self._options = parse_url(url).options
-        self._dial = dialer(self._options, self._engine.clock)
         self._task: asyncio.Task[None] | None = None
         self._link: Link | None = None
         self._session: Session | None = None
@@ -163,8 +164,11 @@ class Puller:
         engine = self._engine
         self._become(Event.DIAL)
         link = self._link = Link(self, self._options.keepalive_s)
+        options = self._options
+        if options.tls is not None:
+            options = replace(options, tls=tls_to_peers(engine.config))
         async with deadline(engine.clock, PATIENCE_S, f"{self.where} does not answer"):
-            await self._dial(lambda: link)
+            await dialer(options, engine.clock)(lambda: link)
             self._become(Event.CONNECTED)
             await self._greet(link)
         self._become(Event.WELCOME)
@@ -258,6 +262,9 @@ class Puller:
                 ack = read_ack(reply)
                 self.peer_vector = ack.vector
                 self._replicator.learn(ack.view)
+                if self.is_peer_joining and not ack.is_joining:
+                    self.is_peer_joining = False
+                    self._replicator.check_joined()
         if self._taken > taken:
             engine.waiting.serve_ready()
             engine.turn.schedule()
@@ -294,7 +301,13 @@ class Puller:
         if self._session is not None:
             replication = self._replicator.replication
             now_ms = self._engine.clock.now_ms()
-            ack = Ack(replication.vector, now_ms, self._taken, replication.members.view)
+            ack = Ack(
+                replication.vector,
+                now_ms,
+                self._taken,
+                replication.members.view,
+                self._replicator.is_joining,
+            )
             data = Published(encode(("ACTIVE", "ACK", pack(ack))))
             self._session.push([data], len(data))
 

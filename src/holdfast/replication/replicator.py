@@ -191,7 +191,8 @@ class Replicator:
         replication.acknowledge(feed.replica, ack.vector, ack.now_ms, ack.view)
         self._note_clock(feed.node, ack.now_ms)
         now_ms = self.engine.clock.now_ms()
-        return pack(Ack(replication.vector, now_ms, 0, replication.members.view))
+        view = replication.members.view
+        return pack(Ack(replication.vector, now_ms, 0, view, self.is_joining))
 
     def _check(self, peer: Hello) -> None:
         replication = self.replication

@@ -28,6 +28,20 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     return context
 
 
+def tls_to_peers(config: Config) -> ssl.SSLContext:
+    """For links that this server dials: it shows the certificate that it has for clients, and
+    trusts the same authorities. Made for each call, as files are renewed. Raises ConfigError."""
+    has_authorities = bool(config.tls_ca_cert_file or config.tls_ca_cert_dir)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if has_authorities:
+        _load_authorities(context, config)
+    else:
+        context.load_default_certs()
+    if config.tls_cert_file:
+        _load_certificate(context, config)
+    return context
+
+
 def renew(context: ssl.SSLContext, config: Config) -> None:
     """CONFIG SET: whoever connects from now on meets what it says, a renewed certificate as well.
     Raises ConfigError, and then nothing has changed. Authorities stay: none can be taken away."""
