@@ -2,37 +2,38 @@
 
 import random
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.harness import HoldfastServer, RawClient, wait_until
+from tests.harness import HoldfastServer, RawClient, encode_command, wait_until
 from tests.harness.rawclient import Argument
+from tests.replication.cutter import Cutter
 
 CONVERGENCE_S = 120.0  # on a busy machine; it takes well below one
 
 
 @contextmanager
-def cluster(folder: Path, count: int, *options: str) -> Iterator[list[HoldfastServer]]:
-    """Linked through unix sockets, whose names outlive a server that is killed."""
+def cluster(
+    folder: Path, count: int, *options: str, cutter: Cutter | None = None
+) -> Iterator[list[HoldfastServer]]:
+    """Linked through unix sockets, whose names outlive a server that is killed; through those of
+    a cutter, if there is one."""
     with ExitStack() as stack:
-        sockets = [folder / f"{number}.sock" for number in range(1, count + 1)]
         servers = []
-        for number, path in enumerate(sockets, 1):
-            peers = [word for other in sockets if other != path for word in _peer(other)]
+        for number in range(1, count + 1):
             server = HoldfastServer(
                 folder / f"node-{number}",
-                *("--active-active", "--node-id", str(number), "--unixsocket", str(path)),
-                *peers,
+                *("--active-active", "--node-id", str(number)),
+                *("--unixsocket", str(folder / f"{number}.sock")),
                 *options,
             )
+            for other in range(1, count + 1):
+                if other != number:
+                    way = cutter.way(number, other) if cutter else folder / f"{other}.sock"
+                    server.args += ("--peer", f"unix://{way}")
             servers.append(stack.enter_context(server))
         yield servers
-
-
-def _peer(path: Path) -> tuple[str, str]:
-    return "--peer", f"unix://{path}"
 
 
 def ask(server: HoldfastServer, *args: Argument) -> bytes:
@@ -48,14 +49,14 @@ def are_linked(servers: list[HoldfastServer]) -> bool:
     )
 
 
-def await_the_same(servers: list[HoldfastServer]) -> None:
+def await_the_same(servers: list[HoldfastServer], within_s: float = CONVERGENCE_S) -> None:
     """Until all have seen the same, and so have the same."""
-    wait_until(lambda: are_linked(servers), "all follow all", CONVERGENCE_S)
+    wait_until(lambda: are_linked(servers), "all follow all", within_s)
 
     def is_so() -> bool:
         return len({ask(server, "ACTIVE", "DIGEST") for server in servers}) == 1
 
-    wait_until(is_so, "equal digests", CONVERGENCE_S)
+    wait_until(is_so, "equal digests", within_s)
 
 
 class Worker(threading.Thread):
@@ -67,12 +68,13 @@ class Worker(threading.Thread):
         self._rng = random.Random(seed)
         self._enough = threading.Event()
         self._client: RawClient | None = None
-        self._number = 0
+        self.done = 0  # operations
         self.added: set[str] = set()
-        self.removed: set[str] = set()  # or maybe removed
+        self.removed: set[str] = set()  # by us, who had seen it
+        self.perhaps_removed: set[str] = set()
         self.pushed: set[str] = set()
-        self.in_doubt: set[str] = set()  # added or pushed, or not
-        self.counted: Counter[str] = Counter()  # "yes" and "maybe"
+        self.counted: set[str] = set()
+        self.in_doubt: set[str] = set()  # added, pushed or counted, or not
 
     def stop(self) -> None:
         self._enough.set()
@@ -80,20 +82,22 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         while not self._enough.is_set():
-            self._add()
-            self._push()
+            self._note(self.added, "SADD", "set")
+            self._note(self.pushed, self._rng.choice(("RPUSH", "LPUSH")), "queue")
             self._count()
-            self._remove()
+            if self._rng.random() < 0.5:
+                self._remove()
             self._command("LMOVE", "queue", f"done-{self.name}", "LEFT", "RIGHT")
         if self._client is not None:
             self._client.close()
 
-    def _command(self, *args: Argument) -> bytes | None:
-        """None when nobody knows."""
+    def _talk(self, *commands: tuple[Argument, ...]) -> bytes | None:
+        """The last reply; None when nobody knows."""
         try:
             if self._client is None:
                 self._client = RawClient.connect(self._server.port, 30)
-            return self._client.command(*args)
+            self._client.send(b"".join(encode_command(*each) for each in commands))
+            return self._client.read_replies(len(commands))[-1]
         except (OSError, AssertionError):
             if self._client is not None:
                 self._client.close()
@@ -101,30 +105,34 @@ class Worker(threading.Thread):
             self._enough.wait(0.05)
             return None
 
-    def _next_name(self) -> str:
-        self._number += 1
-        return f"{self.name}-{self._number}"
+    def _command(self, *args: Argument) -> bytes | None:
+        return self._talk(args)
 
-    def _add(self) -> None:
-        name = self._next_name()
-        reply = self._command("SADD", "set", name)
-        (self.in_doubt if reply is None else self.added).add(name)
+    def _next_name(self, more: object = "") -> str:
+        self.done += 1
+        return f"{self.name}-{self.done}:{more}"
 
-    def _push(self) -> None:
+    def _note(self, names: set[str], *args: Argument) -> None:
         name = self._next_name()
-        where = self._rng.choice(("RPUSH", "LPUSH"))
-        reply = self._command(where, "queue", name)
-        (self.in_doubt if reply is None else self.pushed).add(name)
+        reply = self._command(*args, name)
+        (self.in_doubt if reply is None else names).add(name)
 
     def _count(self) -> None:
-        reply = self._command("INCR", "counter")
-        self.counted["maybe" if reply is None else "yes"] += 1
+        """Together with its name: so it is known in the end whether it counts."""
+        amount = self._rng.randint(-9, 9)
+        name = self._next_name(amount)
+        commands = (("MULTI",), ("SADD", "counted", name), ("INCRBY", "counter", amount))
+        reply = self._talk(*commands, ("EXEC",))
+        (self.in_doubt if reply is None else self.counted).add(name)
 
     def _remove(self) -> None:
-        if self.added and self._rng.random() < 0.3:
-            name = self._rng.choice(sorted(self.added)[-50:])
-            self.removed.add(name)
-            self._command("SREM", "set", name)
+        """What is seen here, whoever added it."""
+        seen = self._command("SRANDMEMBER", "set")
+        if seen is not None and not seen.startswith(b"$-1"):
+            name = seen.split(b"\r\n")[1].decode()
+            self.perhaps_removed.add(name)
+            if self._command("SREM", "set", name) is not None:
+                self.removed.add(name)
 
 
 def names_in(reply: bytes) -> list[str]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=5.0)
+BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=1.0)  # a heartbeat: cheap, and soon there
 PATIENCE_S = 10.0  # a peer that says nothing for so long is gone; it answers once a second
 
 
@@ -70,6 +70,7 @@ class Puller:
         self._early: list[Any] = []
         self._pushes: list[Any] = []  # that came before we were ready
         self._over: asyncio.Future[None] | None = None
+        self._lost: Exception | None = None  # why there is no line any more
         self._wake = asyncio.Event()
         self.state = State.WAITING
         self.node: int | None = None
@@ -164,6 +165,7 @@ class Puller:
         engine = self._engine
         self._become(Event.DIAL)
         link = self._link = Link(self, self._options.keepalive_s)
+        self._lost = None
         options = self._options
         if options.tls is not None:
             options = replace(options, tls=tls_to_peers(engine.config))
@@ -183,6 +185,8 @@ class Puller:
         self.on_replies(early)
         self.acknowledge()
         self._replicator.check_joined()
+        if self._lost is not None:
+            raise self._lost
         await self._over
 
     async def _greet(self, link: Link) -> None:
@@ -203,6 +207,8 @@ class Puller:
         self._meet(read_hello(reply))
 
     async def _ask(self, link: Link, data: bytes, count: int) -> list[Any]:
+        if self._lost is not None:
+            raise self._lost
         self._expected = asyncio.get_running_loop().create_future()
         self._early = []
         self._awaited = count
@@ -243,6 +249,7 @@ class Puller:
 
     def on_lost(self, link: Link, error: Exception) -> None:
         if link is self._link:
+            self._lost = error  # maybe nobody waits for anything just now
             self._hang_up(error)
 
     def _take(self, replies: list[Any]) -> bool:
