@@ -504,6 +504,11 @@ def test_scripts_are_kept_if_they_were_loaded(pair: Pair) -> None:
 def test_lua_is_another_one(pair: Pair) -> None:
     assert both(pair, "EVAL", "return '\\x41'", 0) == (b"$1\r\nA\r\n", b"$3\r\nx41\r\n")
     assert both(pair, "EVAL", "return tostring(0/0)", 0) == (b"$3\r\nnan\r\n", b"$4\r\n-nan\r\n")
+    assert both(pair, "EVAL", "return #string.format('%c', 0)", 0) == (b":1\r\n", b":0\r\n")
+    assert both(pair, "EVAL", "return tonumber('-5', 16) < 0 and 1 or 2", 0) == (
+        b":1\r\n",
+        b":2\r\n",
+    )
 
 
 @shows("script-debugger")

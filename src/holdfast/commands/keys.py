@@ -257,7 +257,7 @@ def flushdb(c: Context, argv: list[bytes]) -> Reply:
     """
     _check_flush_mode(argv)
     c.db.flush()
-    c.keyspace.on_flush()
+    c.keyspace.flushed()
     return OK
 
 
@@ -270,7 +270,7 @@ def flushall(c: Context, argv: list[bytes]) -> Reply:
     _check_flush_mode(argv)
     for database in c.keyspace.databases:
         database.flush()
-    c.keyspace.on_flush()
+    c.keyspace.flushed()
     return OK
 
 

@@ -27,6 +27,8 @@ MOST_VALUES: Final = 200
 
 INT64_MIN = -(1 << 63)
 
+BAD_ARGUMENT = CommandError("ERR Lua redis lib command arguments must be strings or integers")
+
 MakeTable = Callable[[Any], Any]  # from a list or a dict
 Converter = Callable[[Any], Any]
 
@@ -112,38 +114,34 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
             return (None, ARRAY, *items)
         return make_table(items)
 
-    def plain_list(items: list[Reply]) -> Any:
-        if len(items) <= MOST_VALUES and not resp3 and all(type(i) in PLAIN for i in items):
-            return (None, ARRAY, *[False if item is None else item for item in items])
-        return array(items)
-
     return inner | {
         tuple: bulks,
-        list: plain_list,
         Simple: lambda text: (bytes(text), STATUS),
         CommandError: lambda error: (error.message, ERROR),
     }
 
 
-PLAIN = frozenset({bytes, int, type(None)})
+def arguments(values: Iterable[object]) -> list[bytes]:
+    """Those of `redis.call` as the command will see them. Raises BAD_ARGUMENT."""
+    argv: list[bytes] = []
+    for value in values:
+        if type(value) is bytes:
+            argv.append(value)
+        elif type(value) is int:
+            argv.append((b"%d" if -(10**16) < value < 10**16 else b"%.17g") % value)
+        elif type(value) is float:
+            # C writes the sign of a NaN, and that of 0/0 is a minus.
+            is_minus_nan = value != value and copysign(1, value) < 0
+            argv.append(b"-nan" if is_minus_nan else b"%.17g" % value)
+        else:
+            raise BAD_ARGUMENT
+    return argv
 
 
-def argument(value: object) -> bytes | None:
-    """An argument of `redis.call` as the command will see it. None: it cannot be one."""
-    if type(value) is bytes:
-        return value
-    if type(value) is int:
-        if -(10**16) < value < 10**16:
-            return b"%d" % value
-        return b"%.17g" % value
-    if type(value) is float:
-        # C writes the sign of a NaN, and that of 0/0 is a minus.
-        return b"-nan" if value != value and copysign(1, value) < 0 else b"%.17g" % value
-    return None
-
-
-def integer(number: float) -> int:
-    """As C casts a double to a long long."""
+def integer(number: int | float) -> int:
+    """As C casts a double to a long long. One that lupa took for an int fits."""
+    if type(number) is int:
+        return number
     return int(number) if -(2.0**63) <= number < 2.0**63 else INT64_MIN
 
 

@@ -10,7 +10,7 @@ import struct
 from importlib.resources import files
 from math import copysign
 from types import NoneType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, final
 
 from lupa.luajit21 import LuaError, LuaMemoryError, LuaRuntime
 
@@ -24,7 +24,7 @@ from holdfast.scripting.conversions import (
     LACK,
     MOST_VALUES,
     STATUS,
-    argument,
+    arguments,
     from_lua,
     integer,
     to_lua,
@@ -34,19 +34,28 @@ from holdfast.scripting.tails import keep_frames
 log = logging.getLogger(__name__)
 
 MARGIN_BYTES = 16 << 20  # between what scripts may take and where allocation fails
+LIBRARIES = (
+    "errors",
+    "redis",
+    "base",
+    "strings",
+    "cjson",
+    "cmsgpack",
+    "struct",
+    "functions",
+    "results",
+)
 LARGE_REPLY, FEW = 1 << 20, 64
 SMALL = frozenset({Simple, NoneType, NullArray, bool, float})  # whatever they say
 
 NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this redis lib call")
-BAD_ARGUMENT = CommandError("ERR Lua redis lib command arguments must be strings or integers")
 
 OKAY = (bytes(OK), STATUS)
 
 LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 
-# How `run` in sandbox.lua ends: a plain value, a table of flat values, flat values, an error,
-# killed.
-_PLAIN, _TABLE, _FLAT, _FAILED, _KILLED = range(5)
+# As sandbox.lua says how a script ended, where it is not told by a plain value.
+_TABLE, _FLAT, _ARRAY, _FAILED, _KILLED = range(1, 6)
 
 
 class Host(Protocol):
@@ -67,12 +76,16 @@ class Host(Protocol):
         ...
 
 
+@final
 class Failure(NamedTuple):
     """An error that escaped a script."""
 
     message: bytes
     source: bytes | None
     line: int | None
+
+
+NO_MEMORY = Failure(b"ERR not enough memory", None, None)
 
 
 class Registered(NamedTuple):
@@ -118,6 +131,7 @@ class Sandbox:
         )
         self._used_bytes = self._lua.get_memory_used
         self._max_bytes = max_bytes
+        self._much_bytes = max_bytes // 2  # then it is time to collect garbage
         self._lua.execute(b"jit.off() jit.flush()")
         table = self._lua.table_from
         self._converters = {2: to_lua(table, False), 3: to_lua(table, True)}
@@ -138,17 +152,16 @@ class Sandbox:
             b"unpack": _unpack,
             b"strtod": _strtod,
             b"for_functions": for_functions,
+            b"limit_kb": max_bytes // 1024,
         }
         if active_active:
             functions[b"active_active"] = 1
-        names = ("errors", "strings", "cjson", "cmsgpack", "struct", "functions")
-        libraries = {name.encode(): self._load(name) for name in names}
+        libraries = {name.encode(): self._load(name) for name in LIBRARIES}
         world = self._load("sandbox")(table(functions), table(libraries))
-        self._run = world[b"run"]
-        self._run_tables = world[b"run_tables"]
+        self._run, self._run_with = world[b"run"], world[b"run_with"]
+        self._call_function, self._call_with = world[b"call"], world[b"call_with"]
         self._compile = world[b"compile"]
         self._world = world
-        world[b"limit_memory"](max_bytes // 1024)
 
     def _load(self, name: str) -> Any:
         text = files("holdfast.scripting").joinpath(f"{name}.lua").read_bytes()
@@ -168,28 +181,32 @@ class Sandbox:
         return result if kept is text else self._compile(kept, name)
 
     def run(
-        self, function: Any, argv: list[bytes], key_count: int, *, as_arguments: bool = False
+        self, function: Any, argv: list[bytes], key_count: int, as_arguments: bool
     ) -> Reply | Failure:
-        """Run a script. `argv` is EVAL's: keys and arguments begin at its fourth. Raises Killed,
-        or whatever the host raised to end it."""
+        """Run a script. `argv` is EVAL's: keys and arguments begin at its fourth; functions get
+        them as theirs. Raises Killed, or whatever the host raised to end it."""
         if self._resp3:
             self._setresp(2)
-        self._verdict = None
-        nbytes = sum(map(len, argv)) + 16 * len(argv)
-        if self._used_bytes() + 2 * nbytes > self._max_bytes // 2 and not self._has_room(nbytes):
-            return Failure(b"ERR not enough memory", None, None)
+        nbytes = 16 * len(argv)
+        for arg in argv:
+            nbytes += len(arg)
+        if self._used_bytes() + 2 * nbytes > self._much_bytes and not self._has_room(nbytes):
+            return NO_MEMORY
         try:
             if len(argv) <= MOST_VALUES:
-                result = self._run(function, as_arguments, key_count, *argv[3:])
+                enter = self._call_function if as_arguments else self._run
+                result = enter(function, key_count, *argv[3:])
             else:
+                enter = self._call_with if as_arguments else self._run_with
                 table, last = self._lua.table_from, 3 + key_count
-                result = self._run_tables(
-                    function, table(argv[3:last]), table(argv[last:]), as_arguments
-                )
+                result = enter(function, table(argv[3:last]), table(argv[last:]))
+            if type(result) is bytes or result is None:
+                return result
+            if type(result) is not tuple:
+                return integer(result)
             ending = result[0]
-            if ending == _PLAIN:
-                value = result[1]
-                return integer(value) if type(value) in (int, float) else value
+            if ending == _ARRAY:
+                return [item if type(item) is bytes else integer(item) for item in result[1:]]
             if ending == _FLAT:
                 return from_lua(iter(result[1:]), self._resp3)
             if ending == _TABLE:
@@ -202,11 +219,10 @@ class Sandbox:
         """Run the code of a library; the functions that it registers. Raises CommandError with
         what Lua says if it is none, and as `run` does."""
         code = self.compile(text, b"@user_function")
-        self._verdict = None
         try:
             result = self._world[b"load_library"](code)
-            if result[0] == _PLAIN:
-                return [_registered(entry) for entry in result[1].values()]
+            if type(result) is not tuple:
+                return [_registered(entry) for entry in result.values()]
         except (LuaError, MemoryError) as error:
             return self._broke(error)
         return self._failure(*result)
@@ -218,7 +234,7 @@ class Sandbox:
     def _broke(self, error: Exception) -> Failure:
         if isinstance(error, (LuaMemoryError, MemoryError)):
             self._collect_garbage()
-            return Failure(b"ERR not enough memory", None, None)
+            return NO_MEMORY
         return Failure(b"ERR " + str(error).encode(), None, None)
 
     def _failure(
@@ -236,37 +252,55 @@ class Sandbox:
 
     def _call(self, *args: Any) -> Any:
         try:
-            argv = [*args]
+            argv = list(args)
             for arg in args:
                 if type(arg) is not bytes:
-                    argv = [arg if type(arg) is bytes else argument(arg) for arg in args]
-                    if None in argv:
-                        return (BAD_ARGUMENT.message, ERROR)
+                    argv = arguments(args)
                     break
             if not argv:
                 return (NO_ARGUMENT.message, ERROR)
             reply = self._host_call(argv)
-            kind = type(reply)
-            if kind is int:
+            if type(reply) is int:
                 return reply
-            if kind is bytes:
-                if len(reply) < LARGE_REPLY:  # type: ignore[arg-type]
+            if type(reply) is bytes:
+                if len(reply) < LARGE_REPLY:
                     return reply
-            elif kind is tuple:
-                if len(reply) <= FEW and sum(map(len, reply)) < LARGE_REPLY:  # type: ignore[arg-type]
-                    return (None, ARRAY, *reply)  # type: ignore[misc]
             elif reply is OK:
                 return OKAY
-            elif kind in SMALL:
-                return self._convert[kind](reply)
+            elif type(reply) is tuple:
+                if len(reply) <= FEW and sum(map(len, reply)) < LARGE_REPLY:
+                    return (None, ARRAY, *reply)
+            elif type(reply) is list:
+                if len(reply) <= FEW and (values := self._plain(reply)) is not None:
+                    return values
+            elif type(reply) in SMALL:
+                return self._convert[type(reply)](reply)
             if self._is_too_much(reply):
                 return (None, LACK)
-            return self._convert[kind](reply)
+            return self._convert[type(reply)](reply)
         except CommandError as error:
             return (error.with_traceback(None).message, ERROR)
         except BaseException as error:  # noqa: BLE001 - an exception must not become a Lua value
             self._raised = error
             return (None, KILLED)
+
+    def _plain(self, items: list[Reply]) -> tuple[Any, ...] | None:
+        """As _convert would, for lists as they mostly are."""
+        if self._resp3:
+            return None
+        values: list[Any] = [None, ARRAY]
+        nbytes = 0
+        for item in items:
+            if type(item) is bytes:
+                nbytes += len(item)
+                values.append(item)
+            elif type(item) is int:
+                values.append(item)
+            elif item is None:
+                values.append(False)
+            else:
+                return None
+        return tuple(values) if nbytes < LARGE_REPLY else None
 
     def _call_many(self, args: Any) -> Any:
         """More arguments than can be passed by themselves."""
@@ -277,7 +311,7 @@ class Sandbox:
 
         LuaJIT does not collect garbage when an allocation fails: it is done in good time.
         """
-        if self._lua.get_memory_used() + 2 * nbytes > self._max_bytes // 2:
+        if self._lua.get_memory_used() + 2 * nbytes > self._much_bytes:
             self._collect_garbage()
         return bool(self._lua.get_memory_used() + 2 * nbytes <= self._max_bytes)
 
@@ -303,12 +337,10 @@ class Sandbox:
 
     def _acl_check(self, *args: Any) -> Any:
         try:
-            argv = [argument(arg) for arg in args]
+            argv = arguments(args)
             if not argv:
                 return (NO_ARGUMENT.message, ERROR)
-            if None in argv:
-                return (BAD_ARGUMENT.message, ERROR)
-            return self._host.may_call(argv)  # type: ignore[arg-type]
+            return self._host.may_call(argv)
         except CommandError as error:
             return (error.message, ERROR)
         except BaseException as error:  # noqa: BLE001 - as above

@@ -11,14 +11,14 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from holdfast.commands.context import Block
-from holdfast.commands.table import Command
+from holdfast.commands.table import Command, Handler
 from holdfast.errors import OUT_OF_MEMORY, CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.conversions import c_string
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.server.functions import Functions, Script, line_of_last_return
 from holdfast.server.latency import FAST_NS, SHIFT, Stats
-from holdfast.server.session import TRACKING, Session
+from holdfast.server.session import RESTRICTED, TRACKING, Session
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.ops import SCRIPT
 from holdfast.store.savepoint import Savepoint
@@ -51,9 +51,12 @@ FLAGS = frozenset(
 MOST_EVALUATED = 500  # scripts that were never loaded; those used last stay, as in Redis 7.4
 
 
-# A command that a script calls, what its arity allows, and whether it writes; None: scripts may
-# not call it.
-Found = tuple[Command, int, int, Stats, bool | None]
+# A command that a script calls, what runs it, and what its arity allows.
+Found = tuple[Command, Handler, int, int, Stats]
+Known = dict[bytes, Found]  # by name, as scripts spell it
+
+
+NONE: Known = {}  # every command is looked at
 
 
 class NoSink:
@@ -84,9 +87,7 @@ class Running:
     argv: list[bytes]
     key_count: int
     caller: Session
-    session: "ScriptSession"
     may_write: bool
-    writes_freely: bool  # nothing is in the way of it
     is_watched: bool  # somebody wants to know of each command, or may forbid it
     started_ns: int
     savepoint: Savepoint
@@ -122,7 +123,11 @@ class Scripts:
         # Where others are answered while a script runs for too long.
         self.on_slow: Callable[[], None] = _nowhere
         self.on_slow_end: Callable[[], None] = _nowhere
-        self._calls: dict[bytes, Found] = {}  # as scripts spell them
+        # Commands that scripts have called, those that read and all; and which of these the one
+        # that runs may call without being asked.
+        self._reads: Known = {}
+        self._all: Known = {}
+        self._open: Known = {}
 
         self.functions = Functions(self, engine.keyspace)
 
@@ -231,68 +236,59 @@ class Scripts:
     # -- running ------------------------------------------------------------------------------
 
     def run(
-        self,
-        caller: Session,
-        script: Script,
-        argv: list[bytes],
-        key_count: int,
-        *,
-        read_only: bool,
+        self, caller: Session, script: Script, argv: list[bytes], key_count: int, read_only: bool
     ) -> Reply:
         """Run a script. Unless it succeeds nothing has happened."""
+        engine = self._engine
         may_write = script.may_write
-        if read_only and may_write:
-            if script.flags is not None:
-                raise NOT_WITH_RO
-            may_write = False
-        if may_write and script.flags is not None and self._engine.refusal is not None:
-            raise self._engine.refusal
-        if self._engine.is_out_of_memory and (
-            script.flags is not None and script.flags.isdisjoint((b"allow-oom", b"no-writes"))
-        ):
-            raise OUT_OF_MEMORY
+        if read_only or script.flags is not None:
+            may_write = self._may_write(script, read_only)
         session = self._session
         if session is None:
-            session = self._session = ScriptSession(self._engine, NoSink(), "lua", "lua")
+            session = self._session = ScriptSession(engine, NoSink(), "lua", "lua")
         session.db, session.user, session.protocol = caller.db, caller.user, 2
         savepoint = Savepoint(self._keyspace)
-        engine = self._engine
-        self.running = Running(
-            script,
-            argv,
-            key_count,
-            caller,
-            session,
-            may_write,
-            may_write and engine.refusal is None and not engine.is_out_of_memory,
-            bool(
-                not caller.user.is_unrestricted
-                or caller.gate & TRACKING
-                or engine.monitors.sessions
-            ),
-            perf_counter_ns(),
-            savepoint,
+        is_watched = bool(caller.gate & (TRACKING | RESTRICTED) or engine.monitors.sessions)
+        self.running = running = Running(
+            script, argv, key_count, caller, may_write, is_watched, perf_counter_ns(), savepoint
         )
+        if is_watched:
+            self._open = NONE
+        elif may_write and engine.refusal is None and not engine.is_out_of_memory:
+            self._open = self._all
+        else:
+            self._open = self._reads
         result: Reply | Failure
         try:
-            result = script.sandbox.run(
-                script.function, argv, key_count, as_arguments=script.is_function
-            )
+            result = script.sandbox.run(script.function, argv, key_count, script.is_function)
         except Killed as killed:
             result = killed.failure
         except BaseException:
             savepoint.roll_back()
             raise
         finally:
-            was, self.running = self.running, None
-            if was.is_slow:
-                self._engine.update_gate()
+            self.running = None
+            if running.is_slow:
+                engine.update_gate()
                 self.on_slow_end()
-        if isinstance(result, Failure):
+        if type(result) is Failure:
             savepoint.roll_back()
             raise _as_error(result, script)
         savepoint.keep()
         return result
+
+    def _may_write(self, script: Script, read_only: bool) -> bool:
+        """Of a script that says so by its flags, or is not asked. Raises if it cannot run now."""
+        if script.flags is None:
+            return not read_only
+        if script.may_write:
+            if read_only:
+                raise NOT_WITH_RO
+            if self._engine.refusal is not None:
+                raise self._engine.refusal
+        if self._engine.is_out_of_memory and script.flags.isdisjoint((b"allow-oom", b"no-writes")):
+            raise OUT_OF_MEMORY
+        return script.may_write
 
     def declared_to_write(self, command: Command, argv: list[bytes]) -> bool | None:
         """Whether the script that a command runs may write by its flags; None: it has none."""
@@ -322,20 +318,15 @@ class Scripts:
     # -- what scripts call (see scripting.sandbox.Host) ------------------------------------------
 
     def call(self, argv: list[bytes]) -> Reply:
-        found = self._calls.get(argv[0])
+        found = self._open.get(argv[0])
         if found is None:
-            found = self._lookup(argv)
-        command, least, most, stats, is_write = found
+            found = self._admit(argv)
+        command, handler, least, most, stats = found
         if not least <= len(argv) <= most:
             raise WRONG_ARITY
-        running = self.running
-        assert running is not None
-        # Mostly there is nothing to be checked, and that is known without asking.
-        if running.is_watched or not (is_write is False or (is_write and running.writes_freely)):
-            self._admit(running, command, argv, is_write)
         started_ns = perf_counter_ns()
         try:
-            result = command.handler(running.session, argv)
+            result = handler(self._session, argv)
         except CommandError as error:
             stats.failed += 1
             self._engine.error_stats[error.code] += 1
@@ -350,44 +341,48 @@ class Scripts:
             # The hook in Lua counts instructions: a few of these calls could take for ever.
             if (reason := self.tick()) is not None:
                 raise Killed(Failure(reason, None, None))
-        if running.is_watched:
-            self._ran(running, command, argv)
+        if self._open is NONE:
+            self._ran(command, argv)
         return result.when_denied if type(result) is Block else result
 
-    def _admit(
-        self, running: Running, command: Command, argv: list[bytes], is_write: bool | None
-    ) -> None:
-        """Raises what the script should hear instead of the command's answer."""
-        if is_write is None:
+    def _admit(self, argv: list[bytes]) -> Found:
+        """The command, if the script may call it. Raises what it should hear instead."""
+        try:
+            command, stats = self._engine.lookup(argv)
+        except CommandError:
+            raise UNKNOWN from None
+        found = (command, command.handler, command.min_args, command.max_args, stats)
+        if not command.min_args <= len(argv) <= command.max_args:
+            raise WRONG_ARITY
+        if "noscript" in command.flags:
             raise NOT_ALLOWED
-        engine, caller = self._engine, running.caller
+        engine, running = self._engine, self.running
+        assert running is not None
+        caller = running.caller
         if not caller.user.is_unrestricted:
             engine.check_permission(caller, command, argv)
-        if is_write:
+        if command.is_write:
             if not running.may_write:
                 raise READ_ONLY
             if engine.refusal is not None:
                 raise engine.refusal
             if engine.is_out_of_memory and running.lacks_memory_for(command):
                 raise OUT_OF_MEMORY
+        if not command.subcommands and "|" not in command.name and len(self._all) < 4096:
+            self._all[argv[0]] = found
+            if not command.is_write:
+                self._reads[argv[0]] = found
+        return found
 
-    def _ran(self, running: Running, command: Command, argv: list[bytes]) -> None:
-        engine, caller = self._engine, running.caller
+    def _ran(self, command: Command, argv: list[bytes]) -> None:
+        engine, running, session = self._engine, self.running, self._session
+        assert running is not None
+        assert session is not None
+        caller = running.caller
         if caller.gate & TRACKING and "readonly" in command.flags:
             engine.tracking.remember_keys(caller, running.keys)
         if engine.monitors.sessions:
-            engine.monitors.feed(running.session, command, argv)
-
-    def _lookup(self, argv: list[bytes]) -> "Found":
-        try:
-            command, stats = self._engine.lookup(argv)
-        except CommandError:
-            raise UNKNOWN from None
-        is_write = None if "noscript" in command.flags else command.is_write
-        found = (command, command.min_args, command.max_args, stats, is_write)
-        if not command.subcommands and "|" not in command.name and len(self._calls) < 4096:
-            self._calls[argv[0]] = found
-        return found
+            engine.monitors.feed(session, command, argv)
 
     def may_call(self, argv: list[bytes]) -> bool:
         try:
@@ -416,7 +411,7 @@ class Scripts:
                 )
                 self._engine.update_gate()
             self.on_slow()
-            running.writes_freely = False  # others were answered, the disk may have failed
+            self._open = NONE  # others were answered: the disk may have failed, …
             if self._is_ending:
                 return SHUT_DOWN
         return running.kill_reason

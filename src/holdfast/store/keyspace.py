@@ -119,6 +119,13 @@ class Keyspace:
         self.next_id += 1
         return Space(self.next_id - 1)
 
+    def flushed(self) -> None:
+        """Whoever tracks keys has to know, once it is certain."""
+        if self.later is None:
+            self.on_flush()
+        else:
+            self.later.append(self.on_flush)
+
     # -- keys under their names ---------------------------------------------------------------
 
     def attach(self, key: Key) -> None:

@@ -28,8 +28,14 @@ def _keys(access: str, notes: str = "") -> Keys:
     return Keys(access, 3, count_at=2, notes=text if notes else "")
 
 
+# Nearly always there are few keys, and a look is quicker than reading the number.
+FEW = {b"%d" % count: count for count in range(10)}
+
+
 def _key_count(argv: list[bytes], not_a_number: CommandError = NOT_AN_INTEGER) -> int:
-    count = parse_int(argv[2], not_a_number)
+    count = FEW.get(argv[2])
+    if count is None:
+        count = parse_int(argv[2], not_a_number)
     if count > len(argv) - 3:
         raise TOO_MANY_KEYS
     if count < 0:
@@ -43,7 +49,7 @@ def eval_(session: Session, argv: list[bytes]) -> Reply:
 
     EVAL script numkeys [key [key ...]] [arg [arg ...]]
     """
-    return _evaluate(session, argv, read_only=False)
+    return _evaluate(session, argv, False)
 
 
 @scripting("eval_ro", -3, RUNS_READ_ONLY, _keys("RO access", "notes"), since="7.0.0")
@@ -52,13 +58,13 @@ def eval_ro(session: Session, argv: list[bytes]) -> Reply:
 
     EVAL_RO script numkeys [key [key ...]] [arg [arg ...]]
     """
-    return _evaluate(session, argv, read_only=True)
+    return _evaluate(session, argv, True)
 
 
-def _evaluate(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
+def _evaluate(session: Session, argv: list[bytes], read_only: bool) -> Reply:
     count = _key_count(argv)
     scripts = session.engine.scripts
-    return scripts.run(session, scripts.evaluated(argv[1]), argv, count, read_only=read_only)
+    return scripts.run(session, scripts.evaluated(argv[1]), argv, count, read_only)
 
 
 @scripting("evalsha", -3, RUNS, _keys("RW access update"), since="2.6.0")
@@ -67,7 +73,7 @@ def evalsha(session: Session, argv: list[bytes]) -> Reply:
 
     EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]
     """
-    return _evaluate_known(session, argv, read_only=False)
+    return _evaluate_known(session, argv, False)
 
 
 @scripting("evalsha_ro", -3, RUNS_READ_ONLY, _keys("RO access"), since="7.0.0")
@@ -76,15 +82,15 @@ def evalsha_ro(session: Session, argv: list[bytes]) -> Reply:
 
     EVALSHA_RO sha1 numkeys [key [key ...]] [arg [arg ...]]
     """
-    return _evaluate_known(session, argv, read_only=True)
+    return _evaluate_known(session, argv, True)
 
 
-def _evaluate_known(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
+def _evaluate_known(session: Session, argv: list[bytes], read_only: bool) -> Reply:
     if len(argv[1]) != 40:
         raise NO_SCRIPT
     count = _key_count(argv)
     scripts = session.engine.scripts
-    return scripts.run(session, scripts.known(argv[1]), argv, count, read_only=read_only)
+    return scripts.run(session, scripts.known(argv[1]), argv, count, read_only)
 
 
 @scripting("fcall", -3, RUNS, _keys("RW access update", "notes"), since="7.0.0")
@@ -93,7 +99,7 @@ def fcall(session: Session, argv: list[bytes]) -> Reply:
 
     FCALL function numkeys [key [key ...]] [arg [arg ...]]
     """
-    return _call_function(session, argv, read_only=False)
+    return _call_function(session, argv, False)
 
 
 @scripting("fcall_ro", -3, RUNS_READ_ONLY, _keys("RO access", "notes"), since="7.0.0")
@@ -102,14 +108,14 @@ def fcall_ro(session: Session, argv: list[bytes]) -> Reply:
 
     FCALL_RO function numkeys [key [key ...]] [arg [arg ...]]
     """
-    return _call_function(session, argv, read_only=True)
+    return _call_function(session, argv, True)
 
 
-def _call_function(session: Session, argv: list[bytes], *, read_only: bool) -> Reply:
+def _call_function(session: Session, argv: list[bytes], read_only: bool) -> Reply:
     scripts = session.engine.scripts
     function = scripts.functions.find(argv[1])
     count = _key_count(argv, BAD_NUMBER_OF_KEYS)
-    return scripts.run(session, function, argv, count, read_only=read_only)
+    return scripts.run(session, function, argv, count, read_only)
 
 
 # -- SCRIPT ---------------------------------------------------------------------------------------

@@ -1,0 +1,186 @@
+-- What Lua brings along, as far as scripts get it, and as Lua 5.1 has it: LuaJIT's own functions
+-- where they do the same, else ours around them.
+
+local python, G, ENV, behind = ...
+
+local fail, bad_argument, nested, watch = python.fail, python.bad_argument, python.nested, python.watch
+local error, type, select, tostring, tonumber, ipairs = error, type, select, tostring, tonumber, ipairs
+local raw_pairs, raw_next, raw_rawget, raw_rawset, raw_setmetatable = pairs, next, rawget, rawset, setmetatable
+local raw_load, raw_insert, collect = load, table.insert, collectgarbage
+local READ_ONLY = python.READ_ONLY
+
+-- So that a missing argument is not taken for a nil.
+local function present(kind, ...)
+  if select("#", ...) == 0 then bad_argument(1, kind .. " expected, got no value") end
+  return ...
+end
+
+function G.assert(...)
+  local holds, message = ...
+  if holds then return ... end
+  local count = select("#", ...)
+  if count == 0 then bad_argument(1, "value expected") end
+  if count == 1 or message == nil then message = "assertion failed!" end
+  if type(message) ~= "string" and type(message) ~= "number" then
+    bad_argument(2, "string expected, got " .. type(message))
+  end
+  fail(python.c_string(message))
+end
+
+-- -- tables -------------------------------------------------------------------------------------
+
+local function iterate(proxy)
+  local content = behind[proxy]
+  return function(_, key) return raw_next(content, key) end, proxy, nil
+end
+
+function G.pairs(...)
+  if behind[(...)] then return iterate((...)) end
+  return raw_pairs(present("table", ...))
+end
+function G.ipairs(...) return ipairs(present("table", ...)) end
+function G.next(...)
+  local subject, key = present("table", ...)
+  return raw_next(behind[subject] or subject, key)
+end
+function G.rawget(...)
+  local subject, key = present("table", ...)
+  if behind[subject] then subject = behind[subject] end
+  return raw_rawget(subject, key)
+end
+function G.rawset(...)
+  if behind[(...)] then error(READ_ONLY, 0) end
+  return raw_rawset(...)
+end
+function G.setmetatable(...)
+  if behind[(...)] then error(READ_ONLY, 0) end
+  return raw_setmetatable(present("table", ...))
+end
+
+local tables = python.only(table, "concat maxn")
+local sort = nested(table.sort)
+function tables.sort(...)
+  local list = present("table", ...)
+  if type(list) == "table" and #list > 10000 then watch() end
+  return sort(...)
+end
+local foreach, foreachi = nested(table.foreach), nested(table.foreachi)
+function tables.foreach(...) return foreach(present("table", ...)) end
+function tables.foreachi(...) return foreachi(present("table", ...)) end
+function tables.insert(...)
+  if behind[present("table", ...)] then error(READ_ONLY, 0) end
+  return raw_insert(...)
+end
+local remove, getn = table.remove, table.getn
+function tables.remove(...) return remove(present("table", ...)) end
+function tables.getn(...) return getn(present("table", ...)) end
+function tables.setn() error("'setn' is obsolete", 2) end
+
+-- -- code and memory ----------------------------------------------------------------------------
+
+-- Scripts must not be able to stop the collector.
+function G.collectgarbage(what, argument)
+  if what == "count" then return collect("count") end
+  if what == nil or what == "collect" or what == "step" then return collect(what, argument) end
+  return 0
+end
+
+-- Text only: there is no check of bytecode that could be relied upon.
+function G.loadstring(...)
+  local text, name = present("string", ...)
+  if type(text) ~= "string" and type(text) ~= "number" then
+    bad_argument(1, "string expected, got " .. type(text))
+  end
+  return raw_load(tostring(text), name or text, "t", ENV)
+end
+G.load = nested(function(...)
+  local pieces, name = present("function", ...)
+  if type(pieces) ~= "function" then bad_argument(1, "function expected, got " .. type(pieces)) end
+  return raw_load(pieces, name or "=(load)", "t", ENV)
+end)
+
+-- -- numbers ------------------------------------------------------------------------------------
+
+local maths = python.only(math, [[abs acos asin atan atan2 cos cosh exp fmod frexp huge
+  log log10 modf pi pow sin sinh sqrt tan tanh]])
+maths.mod = math.fmod
+
+-- An argument as luaL_checknumber sees it.
+local function number_at(index, count, value)
+  local number = tonumber(value)
+  if number then return number end
+  bad_argument(index, "number expected, got " .. (index > count and "no value" or type(value)))
+end
+
+-- LuaJIT's do not look whether they were given anything, and read what is left on the stack.
+local floor, ceil = math.floor, math.ceil
+function maths.floor(...) return floor(present("number", ...)) end
+function maths.ceil(...) return ceil(present("number", ...)) end
+function maths.deg(...) return number_at(1, select("#", ...), ...) / (math.pi / 180) end
+function maths.rad(...) return number_at(1, select("#", ...), ...) * (math.pi / 180) end
+
+-- LuaJIT's have another answer where a NaN is among the numbers.
+function maths.min(...)
+  local count, least, second = select("#", ...), ...
+  if count == 2 and type(least) == "number" and type(second) == "number" then
+    return second < least and second or least
+  end
+  local all = { ... }
+  least = number_at(1, count, least)
+  for index = 2, count do
+    local number = number_at(index, count, all[index])
+    if number < least then least = number end
+  end
+  return least
+end
+function maths.max(...)
+  local count, most, second = select("#", ...), ...
+  if count == 2 and type(most) == "number" and type(second) == "number" then
+    return second > most and second or most
+  end
+  local all = { ... }
+  most = number_at(1, count, most)
+  for index = 2, count do
+    local number = number_at(index, count, all[index])
+    if number > most then most = number end
+  end
+  return most
+end
+
+local ldexp = math.ldexp
+function maths.ldexp(...)
+  local count, number, exponent = select("#", ...), ...
+  exponent = number_at(2, count, exponent) -- complains about this one first, as C does
+  return ldexp(number_at(1, count, number), exponent)
+end
+
+-- drand48, from its standard seed: the same numbers after every start, as in Redis.
+local random_high, random_low = 0x1234ABCD, 0x330E
+local function seed(number)
+  random_high, random_low = number % 2 ^ 32, 0x330E
+end
+local function random31()
+  -- 48 bits as 32 and 16, times 0x5DEECE66D as 0x5DEEC and 0xE66D: no product exceeds 2^53.
+  local product = random_low * 0xE66D + 0xB
+  local high = floor(product / 65536) + random_low * 0x5DEEC + random_high * 0xE66D
+  random_high = (high + 65536 * (random_high * 0x5DEEC % 65536)) % 2 ^ 32
+  random_low = product % 65536
+  return floor(random_high / 2)
+end
+local function whole_at(index, count, value)
+  local found = number_at(index, count, value)
+  return found < 0 and ceil(found) or floor(found)
+end
+function maths.random(...)
+  local r = (random31() % 2147483647) / 2147483647
+  local count, low, high = select("#", ...), ...
+  if count == 0 then return r end
+  if count > 2 then fail("wrong number of arguments") end
+  low, high = whole_at(1, count, low), count == 2 and whole_at(2, count, high)
+  if not high then low, high = 1, low end
+  if low > high then bad_argument(count, "interval is empty") end
+  return floor(r * (high - low + 1)) + low
+end
+function maths.randomseed(...) seed(whole_at(1, select("#", ...), ...)) end
+
+return tables, maths

@@ -1,0 +1,153 @@
+-- redis.*: what scripts say to the server. Errors are in Redis's words.
+
+local python = ...
+
+local error, type, select, unpack, tostring, tonumber = error, type, select, unpack, tostring, tonumber
+local concat, match = table.concat, string.match
+local call_engine, check_memory, used_kb, limit_kb = python.call, python.check_memory, gcinfo, python.limit_kb
+local MOST_VALUES = 200 -- passed at once; more go in a table
+
+local redis = {}
+
+local function raise(message)
+  error({ err = message, ignore_error_stats_update = true }, 0)
+end
+
+-- -- calling -----------------------------------------------------------------------------------
+
+-- What the engine answered: a plain value, or with a kind what to make of it.
+local STATUS, ARRAY, ERROR, KILLED, LACK = 1, 2, 3, 4, 5
+
+local function built(value, kind, ...)
+  if kind == STATUS then return { ok = value } end
+  if kind == ARRAY then return { ... } end
+  if kind == ERROR then return { err = value, ignore_error_stats_update = true } end
+  if kind == LACK then error("not enough memory", 0) end
+  python.die() -- KILLED
+end
+
+local function answered(value, kind, ...)
+  if kind == nil then return value end
+  return built(value, kind, ...)
+end
+
+local function answered_or_raised(value, kind, ...)
+  if kind == nil then return value end
+  if kind == ERROR then raise(value) end
+  return built(value, kind, ...)
+end
+
+-- On the way to Python the sign of a zero gets lost.
+local function with_signs(...)
+  local all, count = { ... }, select("#", ...)
+  for index = 2, count do
+    if all[index] == 0 and 1 / all[index] < 0 then all[index] = "-0" end
+  end
+  return all
+end
+
+-- More than a few arguments, or a negative zero among them.
+local function ask(...)
+  local all, count = with_signs(...), select("#", ...)
+  if count > MOST_VALUES then return python.call_many(all) end
+  return call_engine(unpack(all, 1, count))
+end
+
+function redis.call(...)
+  if used_kb() > limit_kb then check_memory() end
+  local _, a, b, c, more = ...
+  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0) then
+    return answered_or_raised(call_engine(...))
+  end
+  return answered_or_raised(ask(...))
+end
+
+function redis.pcall(...)
+  if used_kb() > limit_kb then check_memory() end
+  local _, a, b, c, more = ...
+  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0) then
+    return answered(call_engine(...))
+  end
+  return answered(ask(...))
+end
+
+function redis.acl_check_cmd(...)
+  check_memory()
+  return answered_or_raised(python.acl_check(...))
+end
+
+-- -- the rest ----------------------------------------------------------------------------------
+
+local function reply_table(field, ...)
+  local text = ...
+  if select("#", ...) ~= 1 or type(text) ~= "string" then
+    return { err = "ERR wrong number or type of arguments" }
+  end
+  return { [field] = text }
+end
+
+function redis.status_reply(...) return reply_table("ok", ...) end
+
+function redis.error_reply(...)
+  local reply = reply_table("err", ...)
+  if type((...)) == "string" and select("#", ...) == 1 then
+    local whole = python.c_string(reply.err)
+    local code, text = match(whole, "^%-?([^ ]*) (.*)$")
+    if not code then code, text = "ERR", match(whole, "^%-?(.*)$") end
+    reply.err = code .. " " .. match(text, "^[\r\n]*(.-)[\r\n]*$")
+  end
+  return reply
+end
+
+-- How luaL_checknumber and the like see an argument.
+local function as_text(value)
+  local kind = type(value)
+  if kind == "number" then return tostring(value) end
+  return kind == "string" and value or ""
+end
+
+function redis.sha1hex(...)
+  if select("#", ...) ~= 1 then raise("ERR wrong number of arguments") end
+  check_memory()
+  return python.sha1hex(as_text((...)))
+end
+
+function redis.log(level, ...)
+  if select("#", ...) < 1 then raise("ERR redis.log() requires two arguments or more.") end
+  if type(level) ~= "number" then
+    raise("ERR First argument must be a number (log level).")
+  end
+  if level < 0 or level >= 4 then raise("ERR Invalid debug level.") end
+  local words = {}
+  for index = 1, select("#", ...) do words[index] = as_text((select(index, ...))) end
+  check_memory()
+  python.log(level, concat(words, " "))
+end
+
+function redis.setresp(...)
+  if select("#", ...) ~= 1 then raise("ERR redis.setresp() requires one argument.") end
+  local version = tonumber((...))
+  if version ~= 2 and version ~= 3 then raise("ERR RESP version must be 2 or 3.") end
+  python.setresp(version)
+end
+
+function redis.set_repl(...)
+  if select("#", ...) ~= 1 then raise("ERR redis.set_repl() requires two arguments.") end
+  local flags = tonumber((...)) or 0
+  if flags % 1 ~= 0 or flags < 0 or flags > 3 then
+    raise("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+  end
+end
+
+if not python.for_functions then
+  function redis.replicate_commands() return true end
+  function redis.breakpoint() return false end
+  function redis.debug() end
+end
+
+redis.REDIS_VERSION, redis.REDIS_VERSION_NUM = python.version, python.version_number
+redis.ACTIVE_ACTIVE = python.active_active -- not in Redis, and not on a server of its own
+redis.LOG_DEBUG, redis.LOG_VERBOSE, redis.LOG_NOTICE, redis.LOG_WARNING = 0, 1, 2, 3
+redis.REPL_NONE, redis.REPL_AOF, redis.REPL_SLAVE, redis.REPL_REPLICA, redis.REPL_ALL = 0, 1, 2, 2, 3
+
+return redis, raise

@@ -1,0 +1,112 @@
+-- What a script returns, so that Python can take it: it should not have to walk Lua's tables.
+
+local behind = ...
+
+local type, rawget, next = type, rawget, next
+
+local SPECIAL = { "err", "ok", "double", "map", "set", "big_number", "verbatim_string" }
+
+-- How long the table is, if it is an array of strings and numbers and nothing else, of at least one
+-- and at most so many; or nil.
+local function plain_length(value, most)
+  if type(value) ~= "table" or behind[value] then return nil end
+  for index = 1, #SPECIAL do
+    if rawget(value, SPECIAL[index]) ~= nil then return nil end
+  end
+  for index = 1, most + 1 do
+    local item = rawget(value, index)
+    if item == nil then return index > 1 and index - 1 or nil end
+    local kind = type(item)
+    if kind ~= "string" and kind ~= "number" then return nil end
+  end
+end
+
+-- Flat: a string or number is itself; `true` announces a code.
+local ARRAY_OF, NIL, BOOLEAN, AN_ERROR, A_STATUS, DOUBLE, MAP, SET, BIG, VERBATIM = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local DEEPEST = 200 -- Redis: as far as its stack goes, 7,995
+
+local function flatten(value, into, size, depth)
+  local kind = type(value)
+  if kind == "string" or kind == "number" then
+    into[size + 1] = value
+    return size + 1
+  end
+  into[size + 1] = true
+  if kind == "boolean" then
+    into[size + 2], into[size + 3] = BOOLEAN, value and 1 or 0
+    return size + 3
+  elseif kind ~= "table" then
+    into[size + 2] = NIL
+    return size + 2
+  elseif depth > DEEPEST then
+    into[size + 2], into[size + 3] = AN_ERROR, "ERR reached lua stack limit"
+    return size + 3
+  end
+  value = behind[value] or value
+  local special = rawget(value, "err")
+  if type(special) == "string" then
+    into[size + 2], into[size + 3] = AN_ERROR, special
+    return size + 3
+  end
+  special = rawget(value, "ok")
+  if type(special) == "string" then
+    into[size + 2], into[size + 3] = A_STATUS, special
+    return size + 3
+  end
+  special = rawget(value, "double")
+  if type(special) == "number" then
+    into[size + 2], into[size + 3] = DOUBLE, special == 0 and 1 / special < 0 and "-0" or special
+    return size + 3
+  end
+  special = rawget(value, "map")
+  if type(special) == "table" then
+    into[size + 2] = MAP
+    local at, pairs_count = size + 3, 0
+    size = at
+    for key, item in next, special do
+      size = flatten(key, into, size, depth + 1)
+      size = flatten(item, into, size, depth + 1)
+      pairs_count = pairs_count + 1
+    end
+    into[at] = pairs_count
+    return size
+  end
+  special = rawget(value, "set")
+  if type(special) == "table" then
+    into[size + 2] = SET
+    local at, members = size + 3, 0
+    size = at
+    for key in next, special do
+      size = flatten(key, into, size, depth + 1)
+      members = members + 1
+    end
+    into[at] = members
+    return size
+  end
+  special = rawget(value, "big_number")
+  if type(special) == "string" then
+    into[size + 2], into[size + 3] = BIG, special
+    return size + 3
+  end
+  special = rawget(value, "verbatim_string")
+  if type(special) == "table" then
+    local format, text = rawget(special, "format"), rawget(special, "string")
+    if type(format) == "string" and type(text) == "string" then
+      into[size + 2], into[size + 3], into[size + 4] = VERBATIM, format, text
+      return size + 4
+    end
+  end
+  into[size + 2] = ARRAY_OF
+  local at, length = size + 3, 0
+  size = at
+  while true do
+    local item = rawget(value, length + 1)
+    if item == nil then break end
+    length = length + 1
+    size = flatten(item, into, size, depth + 1)
+  end
+  into[at] = length
+  return size
+end
+
+return flatten, plain_length
