@@ -24,6 +24,7 @@ from holdfast.replication.messages import (
 from holdfast.server import families as families
 from holdfast.server.config import Config
 from holdfast.server.engine import Engine
+from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key
 from holdfast.store.lists import List
@@ -133,7 +134,7 @@ class Node:
     def tidy(self) -> None:
         self.engine.refresh_clock()
         self.replication.tidy()
-        self.keyspace.expire_lingering()
+        expire_due(self.keyspace, 1000)
         self.engine.turn.end()
 
     # -- checks -------------------------------------------------------------------------------

@@ -278,3 +278,23 @@ def test_a_third_server_comes_later(tmp_path: Path) -> None:
                 CONVERGENCE_S,
             )
             await_the_same(servers)
+
+
+def test_keys_that_somebody_may_have_prolonged_are_left_in_the_file(tmp_path: Path) -> None:
+    """For as long as he is away: nothing searches for them again and again, nothing loads them."""
+    one, two = Node(1, tmp_path / "one.db"), Node(2)
+    for number in range(50):
+        one("SET", f"k{number}", "v", "EX", 10)
+    sync(one, two)
+    one.restart(fold=True)
+    one.clock.advance(20)
+    for _ in range(3):
+        one.tidy()
+    space = one.keyspace.databases[0].space
+    assert (len(space), len(space.keys)) == (50, 0)
+    assert one("GET", "k1") == b"$-1\r\n"
+    two.clock.advance(20)
+    two.pull(one)
+    one.tidy()
+    assert len(space) == 0
+    one.close()

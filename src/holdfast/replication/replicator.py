@@ -120,7 +120,6 @@ class Replicator:
             return
         engine.refresh_clock()
         self.replication.tidy()
-        self._keyspace.expire_lingering()
         for puller in self.pullers:
             puller.beat()
         engine.turn.schedule()

@@ -78,7 +78,7 @@ def expire_due(keyspace: "Keyspace", limit: int) -> int:
     many. There may be more if that is `limit`, or `is_searching`."""
     by_space = {database.space.id: database for database in keyspace.databases}
     count = 0
-    for key in keyspace.expiring.pop_due(keyspace.now_ms, limit):
+    for key in keyspace.expiring.pop_due(keyspace.horizon_ms, limit):
         database = by_space.get(key.space.id)
         if database is not None:
             database.expire(key)
@@ -104,7 +104,7 @@ def _expire_cold(
     keyspace: "Keyspace", tables: "Tables", limit: int, by_space: "dict[int, Database]"
 ) -> int:
     before = keyspace.expired
-    rows = tables.due(keyspace.expiry_cursor, keyspace.now_ms, limit)
+    rows = tables.due(keyspace.expiry_cursor, keyspace.horizon_ms, limit)
     for _, key_id, space_id, name in rows:
         database = by_space.get(space_id)
         if database is not None and not keyspace.is_ahead_of_file(key_id):

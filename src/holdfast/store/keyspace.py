@@ -69,6 +69,11 @@ class Keyspace:
         ]
         self.forget()
 
+    @property
+    def horizon_ms(self) -> int:
+        """Keys that expire until then can go."""
+        return self.now_ms
+
     def forget(self) -> None:
         """Know what the tables say and nothing else. Sessions keep their databases, waiters and
         watches stay where they are; whoever watched anything is told that it changed."""

@@ -18,6 +18,7 @@ from holdfast.crdt.log import Confirmations
 _encode_view = msgspec.msgpack.Encoder().encode
 _decode_view = msgspec.msgpack.Decoder(tuple[dict[int, int], list[int]]).decode
 
+END = 1 << 63  # of time
 REPLICAS_PER_NODE = 256  # a replica's number is its node's plus a multiple of this
 
 
@@ -119,8 +120,9 @@ class Members:
         """What everybody has. Nothing, as long as somebody is expected who never came."""
         return self._confirmations.stable(seen) if self.are_complete else {}
 
-    def have_passed(self, time_ms: int) -> bool:
-        """Whether everybody has told all that he did until then."""
-        heard_ms = self._heard_ms
-        present = self.present.values()
-        return self.are_complete and all(heard_ms.get(each, 0) > time_ms for each in present)
+    @property
+    def horizon_ms(self) -> int:
+        """Everybody has told all that he did until then."""
+        if not self.are_complete:
+            return 0
+        return min((self._heard_ms.get(each, 0) - 1 for each in self.present.values()), default=END)

@@ -139,12 +139,12 @@ class Replication:
         for database in self.keyspace.replicated_databases:
             for key in database.space.keys.values():
                 self.addresses[key.id] = (database.index, key.name)
-        self._has_residue = {
-            address
-            for address in self._ids
-            if address[0] >= len(self.keyspace.databases)
-            or self.keyspace.replicated_databases[address[0]].glance(address[1]) is None
+        shown = {
+            (database.index, name)
+            for database in self.keyspace.databases
+            for name in self.keyspace.names(database.space)
         }
+        self._has_residue = self._ids.keys() - shown
 
     replica = 0
 
@@ -391,10 +391,6 @@ class Replication:
         }
         self._flush_rows()
         self.sealed = len(self.keyspace.ops)
-
-    def may_expire(self, expires_at_ms: int) -> bool:
-        """Whether nobody can have prolonged it, of whom we have not heard yet."""
-        return self.members.have_passed(expires_at_ms)
 
 
 def _sub(kind: int, place: bytes) -> Any:

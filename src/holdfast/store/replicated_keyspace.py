@@ -36,10 +36,8 @@ class ReplicatedDatabase(Database):
 
     def expire(self, key: Key) -> None:
         assert key.expires_at_ms is not None
-        if self.keyspace.replication.may_expire(key.expires_at_ms):
+        if key.expires_at_ms <= self.keyspace.horizon_ms:
             super().expire(key)
-        else:
-            self.keyspace.lingering.add(key)
 
     def copy(self, key: Key, name: bytes) -> Key:
         self.bury(name)
@@ -82,7 +80,6 @@ class ReplicatedKeyspace(Keyspace):
     def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
         self.node = node
         self._expected = 0  # others
-        self.lingering: set[Key] = set()
         super().__init__(tables, databases)
         if tables is None:
             self.recovered(lambda key_id: False)
@@ -92,7 +89,6 @@ class ReplicatedKeyspace(Keyspace):
         return self.databases  # type: ignore[return-value]
 
     def forget(self) -> None:
-        self.lingering.clear()
         self.replication = Replication(self)
         self.replication.members.expected = self._expected
         super().forget()
@@ -145,16 +141,11 @@ class ReplicatedKeyspace(Keyspace):
         finally:
             self.is_replicated = True
 
-    def expire_lingering(self) -> None:
-        """Those whom everybody has given up by now."""
-        by_space = {database.space: database for database in self.databases}
-        for key in list(self.lingering):
-            expires_at_ms = key.expires_at_ms
-            if not key.is_attached or expires_at_ms is None or expires_at_ms > self.now_ms:
-                self.lingering.discard(key)
-            elif self.replication.may_expire(expires_at_ms):
-                self.lingering.discard(key)
-                by_space[key.space].expire(key)
+    @property
+    def horizon_ms(self) -> int:
+        """Nobody can have prolonged what was to expire until then. What is later is left alone,
+        in memory and in the file, however long that takes."""
+        return min(self.now_ms, self.replication.members.horizon_ms)
 
     # -- keys that come and go ----------------------------------------------------------------
 
