@@ -38,3 +38,29 @@ class ChangeLog(Protocol):
     undo: list[Undo] | None  # a list while a script runs, which may have to be rolled back
     used_bytes: int
     is_replicated: bool  # whether to state intents
+
+
+class Rewritten:
+    """A row that most commands on a key change, such as the counters of a stream. An operation on
+    it takes the place of the one before in the batch being built: the last one says it all.
+
+    Not while a script runs, because what was there before it must stay; and not in replicated
+    databases, to which every step means something.
+    """
+
+    __slots__ = ("_at", "_op")
+
+    def __init__(self) -> None:
+        self._at = 0
+        self._op: Op | None = None
+
+    def write(self, op: Op, log: ChangeLog) -> None:
+        """All operations on the row, in order, must come through here."""
+        ops = log.ops
+        at = self._at
+        if at < len(ops) and ops[at] is self._op and log.undo is None and not log.is_replicated:
+            ops[at] = op
+        else:
+            self._at = len(ops)
+            ops.append(op)
+        self._op = op

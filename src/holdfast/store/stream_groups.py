@@ -5,6 +5,7 @@ Values only: how they change is in streams.py, which reports the rows.
 
 from collections.abc import Iterator
 
+from holdfast.store.ops import Rewritten
 from holdfast.store.ranking import Ranking
 from holdfast.store.stream_ids import to_row
 
@@ -94,7 +95,7 @@ class Consumer:
 class Group:
     """`entries_read` is None when it is not known how many entries the group has passed."""
 
-    __slots__ = ("consumers", "entries_read", "last_id", "name", "pending")
+    __slots__ = ("consumers", "entries_read", "last_id", "name", "pending", "position_row")
 
     def __init__(self, name: bytes, last_id: int, entries_read: int | None) -> None:
         self.name = name
@@ -102,6 +103,7 @@ class Group:
         self.entries_read = entries_read
         self.consumers: dict[bytes, Consumer] = {}
         self.pending = PendingEntries()
+        self.position_row = Rewritten()
 
     @property
     def row(self) -> tuple[bytes, int | None]:

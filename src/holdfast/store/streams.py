@@ -17,6 +17,7 @@ from holdfast.store.ops import (
     STREAM_META,
     STREAM_PENDING,
     ChangeLog,
+    Rewritten,
 )
 from holdfast.store.stream_entries import NODE_BYTES, NODE_ENTRIES, Entries, Entry, Fields
 from holdfast.store.stream_groups import PENDING_OVERHEAD, Consumer, Group, PendingRow
@@ -42,7 +43,16 @@ class Stream:
     """`last_id` and `entries_added` are of all entries that ever were, `max_deleted_id` of those
     that XDEL took away (so that some between are missing; trimming leaves no holes)."""
 
-    __slots__ = ("entries", "entries_added", "groups", "id", "last_id", "max_deleted_id", "nbytes")
+    __slots__ = (
+        "_meta_row",
+        "entries",
+        "entries_added",
+        "groups",
+        "id",
+        "last_id",
+        "max_deleted_id",
+        "nbytes",
+    )
 
     def __init__(self, key_id: int) -> None:
         self.id = key_id
@@ -51,6 +61,7 @@ class Stream:
         self.groups: dict[bytes, Group] = {}
         self.last_id = self.max_deleted_id = 0
         self.entries_added = 0
+        self._meta_row = Rewritten()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -140,10 +151,9 @@ class Stream:
         log.used_bytes += nbytes
         self.last_id = entry_id
         self.entries_added = added = signed(self.entries_added + 1)
-        log.ops += (
-            (STREAM_ENTRIES, self.id, sub, _encode(fields)),
-            (STREAM_META, self.id, None, (sub, to_row(self.max_deleted_id), added)),
-        )
+        log.ops.append((STREAM_ENTRIES, self.id, sub, _encode(fields)))
+        meta = (sub, to_row(self.max_deleted_id), added)
+        self._meta_row.write((STREAM_META, self.id, None, meta), log)
 
     def delete(self, entry_id: int, log: ChangeLog) -> bool:
         """XDEL; False when it is not there."""
@@ -166,7 +176,7 @@ class Stream:
             log.undo.append((self._revert, log, (STREAM_META, None, self._meta)))
         self.last_id, self.max_deleted_id = last_id, max_deleted_id
         self.entries_added = entries_added
-        log.ops.append((STREAM_META, self.id, None, self._meta))
+        self._meta_row.write((STREAM_META, self.id, None, self._meta), log)
 
     def create(self, log: ChangeLog) -> None:
         """Of a new stream that gets no entry at once: the row by which it exists."""
@@ -180,11 +190,15 @@ class Stream:
         """Also creates it."""
         row = (to_row(last_id), entries_read)
         group = self.groups.get(name)
-        if group is None or log.undo is not None:
-            self.write_row(STREAM_GROUPS, name, row, log)
-        else:  # the same, for every XREADGROUP
+        if log.undo is not None:
+            was = None if group is None else group.row
+            log.undo.append((self._revert, log, (STREAM_GROUPS, name, was)))
+        if group is None:
+            group = self._new_group(name, last_id, entries_read)
+            log.used_bytes += group.nbytes
+        else:
             group.last_id, group.entries_read = last_id, entries_read
-            log.ops.append((STREAM_GROUPS, self.id, name, row))
+        group.position_row.write((STREAM_GROUPS, self.id, name, row), log)
 
     def delete_group(self, group: Group, log: ChangeLog) -> None:
         for consumer in list(group.consumers.values()):
@@ -284,9 +298,9 @@ class Stream:
             return
         last_id, entries_read = from_row(row[0]), row[1]
         if group is None:
-            group = self.groups[name] = Group(name, last_id, entries_read)
-            self.nbytes += group.nbytes
-        group.last_id, group.entries_read = last_id, entries_read
+            self._new_group(name, last_id, entries_read)
+        else:
+            group.last_id, group.entries_read = last_id, entries_read
 
     def apply_consumer(self, sub: tuple[bytes, bytes], seen_at_ms: int | None) -> None:
         """Of a group that is not there: nothing. A fold was interrupted; the journal will tell."""
@@ -304,6 +318,11 @@ class Stream:
     @property
     def _meta(self) -> tuple[bytes, bytes, int]:
         return to_row(self.last_id), to_row(self.max_deleted_id), self.entries_added
+
+    def _new_group(self, name: bytes, last_id: int, entries_read: int | None) -> Group:
+        group = self.groups[name] = Group(name, last_id, entries_read)
+        self.nbytes += group.nbytes
+        return group
 
     def _put_entry(self, entry_id: int, fields: Fields | None) -> None:
         if fields is None:
