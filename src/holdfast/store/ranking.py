@@ -59,7 +59,7 @@ class Ranking:
         else:
             scores, members = self._scores[at], self._members[at]
             place = _find(scores, members, score, member)
-            scores[place:place] = (score,)  # four times as quick as `insert`, which moves one by one
+            scores[place:place] = (score,)  # a quarter of the time of `insert`
             members[place:place] = (member,)
         if len(self._before) > at + 1:
             del self._before[at + 1 :]
