@@ -1,12 +1,15 @@
-"""Which messages a waiter believes without asking."""
+"""Which messages a waiter believes without asking, and that none is missed."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from holdfast.client.backends import commands_of
+from holdfast.client.backends import Commands, commands_of
+from holdfast.client.errors import ClientError
+from holdfast.client.lua import LuaScript, load
 from holdfast.semaphore import keeper
+from holdfast.semaphore.acquisition import Acquisition
 from holdfast.semaphore.waiter import Waiter
 from tests.client.fakes import turns
 from tests.semaphore.conftest import Place, World, emptied, taken, waiting
@@ -114,5 +117,110 @@ def test_who_is_let_in_has_its_own_time_limits(
         assert until_s == pytest.approx(now_s + heartbeat_s, abs=1e-3)
         assert (limit is None) == ("ttl_s" not in options)
         assert limit is None or float(limit) == pytest.approx(now_s + 500, abs=1e-3)
+
+    place.play(scenario)
+
+
+# -- what release hears -----------------------------------------------------------------------
+
+
+def test_release_tells_the_waiters_of_its_own_loop_and_posts_to_others(
+    place: Place, world: World
+) -> None:
+    async def scenario(client: Any) -> None:
+        commands = commands_of(client)
+        mine = world.semaphore(client, 3)
+        keys = mine._settings.names.of(load("holdfast.semaphore", "leave"))
+        held = [await mine.acquire() for _ in range(3)]
+        for id in ("box/1", "other/1", "single", "box/2"):
+            await mine._keeper().run(load("holdfast.semaphore", "enter"), acquisition_id=id)
+
+        async def leave(id: str) -> Any:
+            script = load("holdfast.semaphore", "leave")
+            args = mine._settings.args_of(script, {"acquisition_id": id, "mailbox": "box"})
+            return await commands.run(script, keys, args)
+
+        removed, message = await leave(held[0].id)
+        token = held[2].fencing_token + 1
+        assert (removed, message) == (1, b"box/1 %d 3 180" % token)
+        assert await leave(held[1].id) == 1
+        assert await leave(held[2].id) == 1
+        assert await leave("nobody") == 0
+        removed, message = await leave("single")
+        assert (removed, message) == (1, b"box/2 %d 3 180" % (token + 3))
+        lists = [mine._settings.names.mailbox(box) for box in ("box", "other", "single")]
+        posted = [await commands.call("LRANGE", each, 0, -1) for each in lists]
+        other, single = b"other/1 %d 3 180" % (token + 1), b"single %d 3 180" % (token + 2)
+        assert posted == [[], [other], [single]]
+
+    place.play(scenario)
+
+
+class Deaf:
+    """Commands whose reply to the next release is lost: the caller sees an error, or the reply to
+    the same command sent again, as clients of others do it."""
+
+    def __init__(self, commands: Commands, *, sends_again: bool) -> None:
+        self._commands = commands
+        self._sends_again = sends_again
+        self.is_deaf = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._commands, name)
+
+    async def send(self, script: LuaScript, rest: Any) -> Any:
+        reply = await self._commands.send(script, rest)
+        if script.name == "leave" and self.is_deaf:
+            self.is_deaf = False
+            if self._sends_again:
+                return await self._commands.send(script, rest)
+            raise ClientError("lost", may_have_executed=True)
+        return reply
+
+
+async def advanced(world: World, waiter: "asyncio.Task[Acquisition]") -> Acquisition:
+    """What comes at once, without any poll: no time passes."""
+    while not waiter.done():
+        world.clock.advance(0)
+        await asyncio.sleep(0)
+    return await waiter
+
+
+@pytest.mark.parametrize("sends_again", [True, False])
+def test_a_waiter_gets_in_though_the_reply_to_the_release_is_lost(
+    place: Place, world: World, sends_again: bool
+) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = world.semaphore(client)
+        deaf = Deaf(commands_of(client), sends_again=sends_again)
+        semaphore._keeper().commands = deaf
+        first = await semaphore.acquire()
+        waiter = asyncio.create_task(semaphore.acquire())
+        await waiting(semaphore)
+        if sends_again:
+            assert not await semaphore.release(first)
+        else:
+            with pytest.raises(ClientError, match="lost"):
+                await semaphore.release(first)
+        await semaphore.release(await advanced(world, waiter))
+        assert not deaf.is_deaf
+
+    place.play(scenario)
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_a_waiter_gets_in_though_the_release_is_cancelled(
+    place: Place, world: World, count: int
+) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = world.semaphore(client)
+        first = await semaphore.acquire()
+        waiter = asyncio.create_task(semaphore.acquire())
+        await waiting(semaphore)
+        releasing = asyncio.create_task(semaphore.release(first))
+        await turns(count)
+        releasing.cancel()
+        await asyncio.gather(releasing, return_exceptions=True)
+        await semaphore.release(await advanced(world, waiter))
 
     place.play(scenario)

@@ -53,6 +53,7 @@ class Simulation:
         self.holding: dict[str, Client] = {}
         self.tokens: set[int] = set()
         self.believed = 0
+        self.heard = 0  # in the reply to a release
 
     async def run(self, name: str, **args: Any) -> Any:
         script = load("holdfast.semaphore", name)
@@ -61,6 +62,7 @@ class Simulation:
             "heartbeat_max_interval": HEARTBEAT_S,
             "ttl": "",
             "now": self.now_s,
+            "mailbox": "",
             "acquisition_notification_key_pattern": NAMES.pattern,
             **args,
         }
@@ -97,12 +99,15 @@ class Simulation:
     async def enter(self, client: Client) -> None:
         place = await self.place(client.id)
         ttl = "" if client.ttl_s is None else client.ttl_s
-        answer, number, token = await self.run("enter", acquisition_id=client.id, ttl=ttl)
-        if answer == 1:
+        answer = await self.run("enter", acquisition_id=client.id, ttl=ttl)
+        if isinstance(answer, int):
+            answer = [1, 1, answer] if answer > 0 else [0, self.limit, -answer]
+        state, number, token = answer
+        if state == 1:
             assert token > max(self.tokens, default=0)
             self.grant(client, number, token)
         else:
-            assert (answer, number) == (0, self.limit)
+            assert (state, number) == (0, self.limit)
             client.waiter.still_waits(token, self.now_s)
             if await self.place(client.id) != place:
                 assert place is None or not client.is_alive(self.now_s), "a place was lost"
@@ -115,7 +120,11 @@ class Simulation:
         told = [id.partition("/")[0] for id in await self.members("main") if id in self.waiting]
         box = self.rng.choice(told or ["p", "q"])
         message = await self.commands.call("LPOP", NAMES.mailbox(box))
-        words = message.decode().split(" ") if message else [""]
+        if message:
+            await self.read(message)
+
+    async def read(self, message: bytes) -> None:
+        words = message.decode().split(" ")
         client = self.waiting.get(words[0])
         if client is None:
             return
@@ -149,9 +158,21 @@ class Simulation:
                 removed = await self.run("release", acquisition_id=client.id)
                 await self.run("wake_up_nexts")
             else:
-                removed, _ = await self.run("leave", acquisition_id=client.id)
+                removed = await self.run_leave(client.id)
             if held is not None and held.is_alive(self.now_s):
                 assert removed == 1, "a live holder had lost its slot"
+
+    async def run_leave(self, id: str) -> int:
+        """By a process that may have others who wait, and may miss what it is told of them."""
+        box = self.rng.choice(["p", "q", "r", ""])
+        reply = await self.run("leave", acquisition_id=id, mailbox=box)
+        removed, *messages = reply if isinstance(reply, list) else [reply]
+        for message in messages:
+            assert message.decode().startswith(f"{box}/")
+            if self.rng.random() < 0.8:
+                self.heard += 1
+                await self.read(message)
+        return int(removed)
 
     async def tend(self) -> None:
         """One process speaks for some of the clients."""
@@ -231,7 +252,7 @@ class Simulation:
 
 async def simulate(rng: random.Random, limit: int, runs: int) -> None:
     async with holdfast.connect("memory://") as client:
-        grants = believed = 0
+        grants = believed = heard = 0
         for _ in range(runs):
             await client.flushdb()
             simulation = Simulation(commands_of(client), rng, limit)
@@ -241,8 +262,10 @@ async def simulate(rng: random.Random, limit: int, runs: int) -> None:
                     await simulation.check_no_slot_is_idle()
             grants += len(simulation.tokens)
             believed += simulation.believed
+            heard += simulation.heard
         assert grants > runs  # else it shows nothing
         assert believed > 0
+        assert heard > 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])

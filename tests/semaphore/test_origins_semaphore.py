@@ -217,6 +217,8 @@ def test_9_every_key_goes_away(any_place: Place) -> None:
         await semaphore.release(first)
         await semaphore.release(await waiter)
         await emptied(client)
+        async for key in commands.scan("*"):
+            assert 0 < await commands.call("PTTL", key) <= 3_600_000, key
 
     any_place.play(scenario)
 

@@ -108,6 +108,7 @@ def test_stats_of_all_that_are_in_use(any_place: Place) -> None:
         for name, (limit, count) in names.items():
             semaphore = Semaphore(client, name, limit)
             held += [await semaphore.acquire() for _ in range(count)]
+        await semaphore.release(await semaphore.acquire())  # its limit is remembered for a while
         await Semaphore(client, "other", 1, namespace="adv-sem-2").acquire()
         assert [row.name for row in await semaphore.stats()] == ["b", "odd*[name]", "a"]
         assert [row.name for row in await semaphore.stats(limit=1)] == ["b"]
@@ -131,6 +132,14 @@ def test_arguments_that_make_no_sense() -> None:
             for name in ("", "}"):
                 with pytest.raises(ValueError, match="name"):
                     Semaphore(client, name, 1)
+            no_text: Any
+            for no_text in (5, b"s", None):
+                with pytest.raises(TypeError, match="the name of a semaphore is a str, not"):
+                    Semaphore(client, no_text, 1)
+                with pytest.raises(TypeError, match="takes an acquisition or its id, not"):
+                    await Semaphore(client, "s", 1).release(no_text)
+            with pytest.raises(TypeError, match="the namespace of a semaphore is a str, not 5"):
+                Semaphore(client, "s", 1, namespace=5)  # type: ignore[arg-type]
             with pytest.raises(TypeError, match="no client"):
                 Semaphore(object(), "s", 1)
             with pytest.raises(ValueError, match="give a client"):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from holdfast.errors import HoldfastError
 
@@ -50,3 +51,11 @@ class Acquisition:
             self.lost.set()
             for callback in self._callbacks:
                 callback()
+
+
+def id_of(acquisition: Any) -> str:
+    """Of what `release` is given: an acquisition of either kind, or its id."""
+    id = acquisition if isinstance(acquisition, str) else getattr(acquisition, "id", None)
+    if not isinstance(id, str):
+        raise TypeError(f"release() takes an acquisition or its id, not {acquisition!r}")
+    return id

@@ -96,17 +96,18 @@ class Keeper:
             script, keys or self._settings.names.of(script), self._settings.args_of(script, args)
         )
 
-    async def _run_for(self, script: LuaScript, id: str) -> Any:
+    def _run_for(self, script: LuaScript, id: str) -> Coroutine[Any, Any, Any]:
         """One that wants an id and nothing else of its own: checked once, then only filled in."""
         settings = self._settings
         key = (script, settings.limit)
         if settings.now is not None or key not in self._prepared:
-            args = settings.args_of(script, {"acquisition_id": _HERE})
+            mailbox = self._box if settings.shared_mailbox else ""
+            args = settings.args_of(script, {"acquisition_id": _HERE, "mailbox": mailbox})
             rest = script.command(settings.names.of(script), args)
             at = rest.index(_HERE)
             self._prepared[key] = (rest[:at], rest[at + 1 :])
         before, after = self._prepared[key]
-        return await self.commands.send(script, (*before, id, *after))
+        return self.commands.send(script, (*before, id, *after))
 
     # -- in and out ---------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class Keeper:
             waiter.told.clear()
             sent_s = self._now_s()
             try:
-                answer, number, *token = await self._run_for(ENTER, id)
+                answer = await self._run_for(ENTER, id)
             except (ClientError, ServerError) as error:
                 self.failure = error
                 if not (patient and is_passing(error)):
@@ -145,32 +146,51 @@ class Keeper:
                 failures += 1
                 continue
             self.failure = None
-            if len(token) > 1 and not self._settings.is_warned:
-                self._settings.is_warned = True
-                warn_of_sharing(f"semaphore {self._settings.name!r}")
-            if answer == 1:
-                return Acquisition(id, number, token[0], renewed_s=sent_s)
-            if answer == -1:
-                raise LimitMismatchError(self._settings.name, self._settings.limit, number)
-            waiter.still_waits(token[0], sent_s)
+            if type(answer) is int:  # for short
+                state, number, token = (1, 1, answer) if answer > 0 else (0, 0, -answer)
+            else:
+                state, number, token = self._unpack(answer)
+            if state == 1:
+                return Acquisition(id, number, token, renewed_s=sent_s)
+            waiter.still_waits(token, sent_s)
             patient, failures = True, 0  # it has a place, which is worth waiting for the server
             self._listen(self._box if self._settings.shared_mailbox else id)
             self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
             await waiter.told.wait()
         return waiter.acquisition
 
+    def _unpack(self, answer: list[int]) -> tuple[int, int, int]:
+        state, number, *more = answer
+        if state == -1:
+            raise LimitMismatchError(self._settings.name, self._settings.limit, number)
+        if len(more) > 1 and not self._settings.is_warned:
+            self._settings.is_warned = True
+            warn_of_sharing(f"semaphore {self._settings.name!r}")
+        return state, number, more[0]
+
     async def release(self, id: str) -> bool:
         """Whether it was held until now."""
-        self._let_go(id)
+        was_held = self._let_go(id)
         try:
-            removed, _ = await self._run_for(LEAVE, id)
+            is_removed = self._hear(await self._run_for(LEAVE, id))
         except asyncio.CancelledError:
             await self._clean_up(id)
             raise
         except ClientError:
             self._start(self._leave_surely(id))
             raise
-        return bool(removed)
+        if was_held and not is_removed:  # sent twice, perhaps, and the first reply was lost
+            self._tend_all()
+        return is_removed
+
+    def _hear(self, reply: int | list[Any]) -> bool:
+        """What LEAVE says: whether a slot was given back; and who of ours has it now."""
+        if type(reply) is int:
+            return reply == 1
+        removed, *messages = reply  # type: ignore[misc]
+        for message in messages:
+            self._read(self._box, message)
+        return bool(removed == 1)
 
     async def _clean_up(self, id: str) -> None:
         """Leave, whatever happens; the caller waits only if that is likely to be short."""
@@ -184,7 +204,8 @@ class Keeper:
         failures = 0
         while True:
             try:
-                await self._run_for(LEAVE, id)
+                self._hear(await self._run_for(LEAVE, id))
+                self._tend_all()  # an earlier reply may be lost, and what it said
                 if not self._settings.shared_mailbox:
                     await self.commands.call("DEL", self._settings.names.mailbox(id))
                 return
@@ -209,10 +230,11 @@ class Keeper:
             lose = partial(self._lose, acquisition)
             self._expiring[acquisition.id] = self._clock.call_later(left_s, lose)
 
-    def _let_go(self, id: str) -> None:
-        self._held.pop(id, None)
-        if (timer := self._expiring.pop(id, None)) is not None:
+    def _let_go(self, id: str) -> bool:
+        """Whether it was held, as far as we know."""
+        if self._expiring and (timer := self._expiring.pop(id, None)) is not None:
             timer.cancel()
+        return self._held.pop(id, None) is not None
 
     def _lose(self, acquisition: Acquisition) -> None:
         if self._held.get(acquisition.id) is acquisition:
@@ -245,6 +267,12 @@ class Keeper:
         self._due_s = due_s
         self._timer = self._clock.call_later(delay_s, self._start_tending)
 
+    def _tend_all(self) -> None:
+        """As soon as possible: somebody of ours may have been let in and not been told."""
+        if self._waiting:
+            self._beaten_s = -math.inf
+            self._tend_in(0)
+
     def _start_tending(self) -> None:
         self._timer = None
         if (self._held or self._waiting) and not self._is_tending:
@@ -260,20 +288,23 @@ class Keeper:
         ids = [*self._held, *self._waiting] if is_beat else list(islice(self._waiting, 1))
         oldest_s = min((each.renewed_s for each in self._held.values()), default=now_s)
         delay_s = min(beat_s, _POLL_S) if self._waiting else beat_s
+        if is_beat:
+            self._beaten_s = now_s
         try:
             async with asyncio.timeout(max(oldest_s + heartbeat_s - now_s, beat_s)):
                 due_s, is_lost = await self._ask_about(ids)
                 if is_lost and not is_beat:  # so others may be, too
-                    is_beat = True
+                    self._beaten_s = now_s
                     due_s, _ = await self._ask_about([*self._held, *self._waiting])
-            if is_beat:
-                self._beaten_s = now_s
-            if self._waiting:
+            if self._beaten_s == -math.inf:  # somebody wants another one, see `_tend_all`
+                delay_s = 0
+            elif self._waiting:
                 delay_s = min(delay_s, due_s)
         except ClosedError:
             self._give_up()
         except (ClientError, ServerError, TimeoutError) as error:
             log.warning("semaphore %s: heartbeat failed: %s", self._settings.name, error)
+            self._beaten_s = -math.inf
             delay_s = min(beat_s / 2, _POLL_S, max(self._lose_overdue(), 0.001))
         finally:
             self._is_tending = False
@@ -335,15 +366,16 @@ class Keeper:
                     await self._pause(failures)
                     failures += 1
                 if popped is not None:
-                    self._read(box, popped[1].decode(errors="replace").split(" "))
+                    self._read(box, popped[1])
                     await asyncio.sleep(0)  # who was let in goes first, then the next pop
                 elif not (self._waiting if self._settings.shared_mailbox else box in self._waiting):
                     return
         finally:
             del self._listeners[box]
 
-    def _read(self, box: str, message: list[str]) -> None:
+    def _read(self, box: str, text: bytes) -> None:
         """For the id that it begins with; or for whom the mailbox is, whatever it says."""
+        message = text.decode(errors="replace").split(" ")
         waiter = self._waiting.get(message[0])
         # A time limit runs from the moment when the server is told that the slot is held.
         if waiter is not None and self._settings.ttl_s is None:

@@ -9,6 +9,9 @@ class Names:
     """All keys of a semaphore. Its name in braces puts them into one slot of a cluster."""
 
     def __init__(self, namespace: str, name: str, *, hash_tag: bool = True) -> None:
+        for what, text in (("name", name), ("namespace", namespace)):
+            if not isinstance(text, str):
+                raise TypeError(f"the {what} of a semaphore is a str, not {text!r}")
         if not name or (hash_tag and name.startswith("}")):
             raise ValueError(f"no name for a semaphore: {name!r}")
         tag = f"{{{name}}}" if hash_tag else name

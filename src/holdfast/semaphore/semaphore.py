@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from holdfast.clock import Clock, SystemClock
-from holdfast.semaphore.acquisition import Acquisition
+from holdfast.semaphore.acquisition import Acquisition, id_of
 from holdfast.semaphore.keeper import CARD, RESIZE, STATE, Keeper, Settings
 from holdfast.semaphore.names import Names, match_all
 from holdfast.semaphore.scope import Scope
@@ -109,8 +109,7 @@ class Semaphore:
         It may be called twice. If it is cancelled, the slot is given back nevertheless; if the
         server is away, it raises ClientError and goes on trying.
         """
-        id = acquisition if isinstance(acquisition, str) else acquisition.id
-        return await self._keeper().release(id)
+        return await self._keeper().release(id_of(acquisition))
 
     def cm(self, *, cancel_on_loss: bool | None = None) -> Scope:
         """`async with semaphore.cm() as acquisition:`, once each."""

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from holdfast.client.client import Client
 from holdfast.client.errors import ClientError, ServerError
 from holdfast.client.sync import SyncClient
-from holdfast.semaphore.acquisition import LeaseLostError
+from holdfast.semaphore.acquisition import LeaseLostError, id_of
 from holdfast.semaphore.scope import log
 from holdfast.semaphore.semaphore import Semaphore, SemaphoreOptions, SemaphoreStats
 
@@ -65,7 +65,7 @@ class SyncSemaphore:
 
     def release(self, acquisition: SyncAcquisition | str) -> bool:
         """Give a slot back, by its id or as it is. Whether it was held until now."""
-        id = acquisition if isinstance(acquisition, str) else acquisition.id
+        id = id_of(acquisition)
         return self._client.wait_for(lambda _: self._semaphore.release(id))
 
     def cm(self) -> "SyncScope":

@@ -12,9 +12,10 @@
 -- ARGV[4] ttl                  seconds; empty for none
 -- ARGV[5] now                  seconds; empty for the server's time
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
--- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and
--- that was the last token of all; {-1, limit}: the limit is another. On an active-active database
--- one more element comes behind the token.
+-- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and that was the last
+-- token of all; {-1, limit}: the limit is another. On an active-active database one more element
+-- comes behind the token. What is said most often is said without a table, which costs more than
+-- a redis.call: token for {1, 1, token}, -token for {0, limit, token}.
 -- @include clock
 -- @include expiry
 -- @include hold
@@ -29,32 +30,42 @@ local now = time_of(ARGV[5])
 local need_s = need_of(heartbeat_s, ttl_s)
 
 -- Nobody holds, nobody waits. What only the rest needs is defined below: that takes time, too.
-if redis.call('EXISTS', main, waiting) == 0 then
-  redis.call('SET', max, limit, 'PX', life_ms(need_s))
+local used = redis.call('EXISTS', main, waiting)
+if used == 0 then
+  if redis.call('GET', max) == ARGV[2] then
+    keep(max, need_s)
+  else
+    redis.call('SET', max, ARGV[2], 'PX', life_ms(need_s))
+  end
   redis.call('ZADD', main, now + heartbeat_s, id)
   redis.call('PEXPIRE', main, life_ms(need_s))
   start_ttl(ttl, id, ttl_s, now)
-  return {1, 1, next_token(KEYS[6], now), redis.ACTIVE_ACTIVE}
+  local given = next_token(KEYS[6], now)
+  return redis.ACTIVE_ACTIVE and {1, 1, given, redis.ACTIVE_ACTIVE} or given
 end
 
 -- @include enqueue
+-- @include give
 -- @include limit
--- @include wake
-local function hold()
-  redis.call('ZADD', main, now + heartbeat_s, id)
+-- @include purge
+local function hold(card)
+  card = card + redis.call('ZADD', main, now + heartbeat_s, id)
   if keep(main, need_s) then
     remember_limit(max, limit, need_s)
   end
   start_ttl(ttl, id, ttl_s, now)
-  return {1, redis.call('ZCARD', main), next_token(KEYS[6], now), redis.ACTIVE_ACTIVE}
+  return {1, card, next_token(KEYS[6], now), redis.ACTIVE_ACTIVE}
 end
 
 if redis.call('ZSCORE', main, id) then
-  return hold()
+  return hold(redis.call('ZCARD', main))
 end
-purge_slots(main, ttl, now)
+if used == 1 then -- else who waits tends them
+  purge_slots(main, ttl, now)
+end
 local stored = limit_of(max, limit)
 if stored ~= limit and not redis.call('ZSCORE', waiting, id) then
+  purge_slots(main, ttl, now)
   purge_waiting(waiting, waiting_heartbeat, now)
   if redis.call('EXISTS', main, waiting) > 0 then
     return {-1, stored}
@@ -62,16 +73,17 @@ if stored ~= limit and not redis.call('ZSCORE', waiting, id) then
   redis.call('DEL', max)
   stored = limit
 end
-local free = stored - redis.call('ZCARD', main)
-if free > 0 then
-  free = free - wake_up_nexts(
-    main, ttl, waiting, waiting_heartbeat, stored, heartbeat_s, ttl_s, now, ARGV[6], KEYS[6]
+local card = redis.call('ZCARD', main)
+if card < stored then
+  card = card + give_slots(
+    main, waiting, waiting_heartbeat, card, stored, heartbeat_s, ttl_s, now, ARGV[6], KEYS[6]
   )
-  if free > 0 or redis.call('ZSCORE', main, id) then
-    return hold()
+  if card < stored or redis.call('ZSCORE', main, id) then
+    return hold(card)
   end
 end
 if enqueue(waiting, waiting_heartbeat, id, heartbeat_s, ttl_s, now) then
   remember_limit(max, stored, need_s)
 end
-return {0, stored - free, last_token(KEYS[6]), redis.ACTIVE_ACTIVE}
+local last = last_token(KEYS[6])
+return redis.ACTIVE_ACTIVE and {0, card, last, redis.ACTIVE_ACTIVE} or -last

@@ -12,7 +12,8 @@
 -- ARGV[4] ttl                  seconds; empty for none
 -- ARGV[5] now                  seconds; empty for the server's time
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
--- Returns {removed, told}: 1 if it had a slot, else 0; how many were told.
+-- ARGV[7] mailbox              of the caller, who is told here what would come there; or empty
+-- Returns removed: 1 if it had a slot, else 0; {removed, message, …} with what the caller is told.
 -- @include numbers
 local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local limit = whole('limit', ARGV[2])
@@ -20,27 +21,27 @@ local heartbeat_s = positive('heartbeat_max_interval', ARGV[3])
 local ttl_s = optional('ttl', ARGV[4])
 local removed = redis.call('ZREM', main, ARGV[1])
 
--- Nobody is left. What only the rest needs is defined below: that takes time, too.
-if removed == 1 and redis.call('EXISTS', main, waiting) == 0 then
-  redis.call('DEL', ttl, max, waiting_heartbeat)
-  return {1, 0}
+-- Nobody waits. What only the rest needs is defined below: that takes time, too.
+if removed == 1 and redis.call('EXISTS', ttl, waiting) == 0 then
+  return 1
 end
 
 -- @include clock
+-- @include give
 -- @include limit
+-- @include purge
 -- @include remove
--- @include wake
+local now = time_of(ARGV[5])
 if removed == 1 then
   redis.call('ZREM', ttl, ARGV[1]) -- who has a slot does not wait
 else
   forget(ttl, waiting, waiting_heartbeat, ARGV[1])
+  purge_slots(main, ttl, now) -- else there is a slot to give, and who waits tends the others
 end
-local now = time_of(ARGV[5])
-limit = limit_of(max, limit)
-local told = wake_up_nexts(
-  main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[6], KEYS[6]
+local card = redis.call('ZCARD', main)
+local heard = {removed}
+give_slots(
+  main, waiting, waiting_heartbeat, card, limit_of(max, limit), heartbeat_s, ttl_s, now,
+  ARGV[6], KEYS[6], ARGV[7], heard
 )
-if told == 0 then
-  forget_if_unused(main, max, waiting)
-end
-return {removed, told}
+return heard[2] and heard or removed

@@ -23,8 +23,6 @@ local ttl_s = optional('ttl', ARGV[3])
 local now = time_of(ARGV[4])
 redis.call('SET', max, limit, 'KEEPTTL')
 keep(max, need_of(heartbeat_s, ttl_s))
-local told = wake_up_nexts(
+return wake_up_nexts(
   main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5], KEYS[6]
 )
-forget_if_unused(main, max, waiting)
-return told

@@ -12,4 +12,5 @@
 local now = time_of(ARGV[1])
 purge_slots(KEYS[1], KEYS[2], now)
 purge_waiting(KEYS[4], KEYS[5], now)
-return {redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[4]), limit_of(KEYS[3], 0)}
+local card, waiting = redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[4])
+return {card, waiting, card + waiting > 0 and limit_of(KEYS[3], 0) or 0}

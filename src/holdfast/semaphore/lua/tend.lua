@@ -39,7 +39,6 @@ limit = limit_of(max, limit)
 wake_up_nexts(
   main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5], KEYS[6]
 )
-forget_if_unused(main, max, waiting)
 
 local due_ms = -1
 for _, key in ipairs({main, ttl}) do

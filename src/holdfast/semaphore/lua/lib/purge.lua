@@ -1,19 +1,18 @@
+-- Removes those whose time is over from a set, and from the other set that knows them.
+local function purge(key, other, now)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now)) do
+    redis.call('ZREM', key, id)
+    redis.call('ZREM', other, id)
+  end
+end
+
 -- Takes slots from those who overran their time limit, and from those who died.
 local function purge_slots(main, ttl, now)
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', ttl, '-inf', now)) do
-    redis.call('ZREM', main, id)
-    redis.call('ZREM', ttl, id)
-  end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', main, '-inf', now)) do
-    redis.call('ZREM', main, id)
-    redis.call('ZREM', ttl, id)
-  end
+  purge(ttl, main, now)
+  purge(main, ttl, now)
 end
 
 -- Takes their places from waiters that died.
 local function purge_waiting(waiting, waiting_heartbeat, now)
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', waiting_heartbeat, '-inf', now)) do
-    redis.call('ZREM', waiting, id)
-    redis.call('ZREM', waiting_heartbeat, id)
-  end
+  purge(waiting_heartbeat, waiting, now)
 end

@@ -1,0 +1,55 @@
+-- @include expiry
+-- @include token
+
+-- An id such as `box/7` is told through the list of `box`, which many waiters of one process
+-- share; any other id has a list of its own.
+local function mailbox_of(id)
+  return string.match(id, '^(.+)/%d+$') or id
+end
+
+local function post(pattern, box, message, heartbeat_s)
+  local start, stop = string.find(pattern, '@@@ACQUISITION_ID@@@', 1, true)
+  local list = string.sub(pattern, 1, start - 1) .. box .. string.sub(pattern, stop + 1)
+  if redis.call('RPUSH', list, message) == 1 then
+    redis.call('PEXPIRE', list, life_ms(heartbeat_s))
+  else
+    keep(list, heartbeat_s)
+  end
+end
+
+-- Gives the slots from `card` to `limit` to those who wait longest, and tells them. How many were
+-- told. With the key of tokens they are told all that a holder has to know: id, fencing token, how
+-- many slots are taken, and for how long it is believed alive; without it the id alone, and they
+-- ask. What is for `here`, the mailbox of who calls this, is not posted but added to `heard`.
+local function give_slots(
+  main, waiting, waiting_heartbeat, card, limit, heartbeat_s, ttl_s, now, pattern, token, here, heard
+)
+  local told = 0
+  while card < limit do
+    local id = redis.call('ZPOPMIN', waiting)[1]
+    if not id then
+      break
+    end
+    local until_s = redis.call('ZSCORE', waiting_heartbeat, id)
+    redis.call('ZREM', waiting_heartbeat, id)
+    if not until_s or tonumber(until_s) > now then -- else it died
+      redis.call('ZADD', main, now + heartbeat_s, id)
+      card = card + 1
+      told = told + 1
+      local message = id
+      if token then
+        message = string.format('%s %.0f %d %.17g', id, next_token(token, now), card, heartbeat_s)
+      end
+      local box = mailbox_of(id)
+      if box == here then
+        heard[#heard + 1] = message
+      else
+        post(pattern, box, message, heartbeat_s)
+      end
+    end
+  end
+  if told > 0 then
+    keep(main, need_of(heartbeat_s, ttl_s))
+  end
+  return told
+end
