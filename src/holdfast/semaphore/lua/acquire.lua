@@ -11,6 +11,7 @@
 -- @include clock
 -- @include numbers
 -- @include hold
+-- @include refresh
 local id = ARGV[1]
 local limit = whole('limit', ARGV[2])
 local heartbeat_s = positive('heartbeat_max_interval', ARGV[3])

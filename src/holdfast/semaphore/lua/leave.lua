@@ -19,11 +19,12 @@ local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KE
 local limit = whole('limit', ARGV[2])
 local heartbeat_s = positive('heartbeat_max_interval', ARGV[3])
 local ttl_s = optional('ttl', ARGV[4])
-local removed = redis.call('ZREM', main, ARGV[1])
+local id = ARGV[1]
 
 -- Nobody waits. What only the rest needs is defined below: that takes time, too.
-if removed == 1 and redis.call('EXISTS', ttl, waiting) == 0 then
-  return 1
+if redis.call('EXISTS', waiting) == 0 then
+  redis.call('ZREM', ttl, id)
+  return redis.call('ZREM', main, id)
 end
 
 -- @include clock
@@ -32,16 +33,19 @@ end
 -- @include purge
 -- @include remove
 local now = time_of(ARGV[5])
-if removed == 1 then
-  redis.call('ZREM', ttl, ARGV[1]) -- who has a slot does not wait
-else
-  forget(ttl, waiting, waiting_heartbeat, ARGV[1])
+local removed = redis.call('ZSCORE', main, id) and 1 or 0
+if removed == 0 then
+  forget(ttl, waiting, waiting_heartbeat, id)
   purge_slots(main, ttl, now) -- else there is a slot to give, and who waits tends the others
 end
-local card = redis.call('ZCARD', main)
+local card = redis.call('ZCARD', main) - removed
 local heard = {removed}
 give_slots(
   main, waiting, waiting_heartbeat, card, limit_of(max, limit), heartbeat_s, ttl_s, now,
   ARGV[6], KEYS[6], ARGV[7], heard
 )
+if removed == 1 then -- only now, so that the key need not be made again
+  redis.call('ZREM', main, id)
+  redis.call('ZREM', ttl, id)
+end
 return heard[2] and heard or removed

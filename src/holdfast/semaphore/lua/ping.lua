@@ -9,7 +9,8 @@
 -- Returns {changed_waiting, changed_semaphore}: which of the two has it; {0, 0} if it was given up.
 -- @include clock
 -- @include numbers
--- @include hold
+-- @include expiry
+-- @include refresh
 local id = ARGV[1]
 local heartbeat_s = positive('heartbeat_max_interval', ARGV[2])
 local need_s = need_of(heartbeat_s, optional('ttl', ARGV[3]))

@@ -16,7 +16,8 @@
 -- never; the last token of all; and for each id 2 if it has a slot, 1 if it waits, 0 if neither.
 -- @include clock
 -- @include numbers
--- @include hold
+-- @include expiry
+-- @include refresh
 -- @include limit
 -- @include wake
 local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
