@@ -12,10 +12,10 @@ import msgspec
 
 from holdfast.clock import ManualClock
 from holdfast.crdt.dots import Author, Vector, join
-from holdfast.crdt.effects import Change, Effect
+from holdfast.crdt.effects import Change, Effect, frozen
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY, Key
-from holdfast.crdt.log import Confirmations, Log, Record, decode, encode, frozen, is_news
+from holdfast.crdt.log import Confirmations, Log, Record, decode, encode, is_news
 from holdfast.crdt.streams import Group
 
 WRONG_TYPE = "WRONGTYPE"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.clock import ManualClock
+from holdfast.crdt.effects import frozen
 from holdfast.crdt.keys import Key as ReplicatedKey
-from holdfast.crdt.log import frozen
 from holdfast.replication.feeds import Feed
 from holdfast.replication.messages import (
     BEGIN,
@@ -145,8 +145,8 @@ class Node:
         for database in self.keyspace.replicated_databases:
             for name in list(self.keyspace.names(database.space)):
                 shown.add((database.index, name))
-        for address in self.replication.all_addresses:
-            replicated = self.replication.key_at(address)
+        for address in self.replication.slots.addresses:
+            replicated = self.replication.slots.at(address).key
             key = self.keyspace.replicated_databases[address[0]].glance(address[1])
             assert (key is None) == (replicated.type is None), address
             shown.discard(address)

@@ -82,7 +82,7 @@ def test_a_queue_leaves_no_residue() -> None:
         node.tidy()
         assert len(node.replication.log) == 0
         assert node.replication.unconfirmed_removals == 0
-        assert node.replication.all_addresses == []
+        assert node.replication.slots.addresses == []
 
 
 def test_a_counter_that_was_deleted_is_forgotten_when_all_know() -> None:
@@ -92,11 +92,11 @@ def test_a_counter_that_was_deleted_is_forgotten_when_all_know() -> None:
     sync(one, two)
     two("DEL", "n")
     two.tidy()
-    assert two.replication.all_addresses == [(0, b"n")], "a state may come that does not know"
+    assert two.replication.slots.addresses == [(0, b"n")], "a state may come that does not know"
     sync(one, two)
     for node in (one, two):
         node.tidy()
-        assert node.replication.all_addresses == []
+        assert node.replication.slots.addresses == []
 
 
 def test_a_file_knows_whose_it_is(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def hincrby(c: Context, argv: list[bytes]) -> Reply:
         raise WOULD_OVERFLOW
     _, value = found or c.db.create_as(argv[1], Hash)
     if c.keyspace.is_replicated:
-        c.keyspace.intend(ADDED, 0, b"%d" % amount)
+        c.keyspace.intend(ADDED, 0, amount)
     value.set(argv[2], b"%d" % total, c.keyspace, keep_expiry=True)
     c.db.signal(argv[1], b"hincrby", HASH)
     return total

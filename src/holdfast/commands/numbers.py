@@ -89,7 +89,7 @@ def _add(c: Context, name: bytes, amount: int) -> int:
     if not INT64_MIN <= total <= INT64_MAX:
         raise WOULD_OVERFLOW
     if c.keyspace.is_replicated:
-        c.keyspace.intend(ADDED, 0, b"%d" % amount)
+        c.keyspace.intend(ADDED, 0, amount)
     if found is None:
         c.db.create(name, b"%d" % total)
     else:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from holdfast.crdt.dots import MAX_REPLICA, Author, Dot, Vector, covers, replica_of, seq_of
 from holdfast.crdt.dots import dot_of as event
-from holdfast.crdt.effects import ADD, CLEAR, MANY, REMOVE, WRITE, Change, Effect
-from holdfast.crdt.numbers import Number, negative, total
+from holdfast.crdt.effects import ADD, CLEAR, MANY, REMOVE, WRITE, Change, Effect, frozen
+from holdfast.crdt.numbers import Number, integer, negative, total
 from holdfast.crdt.replicated import Replicated, Rows
 
 Name = bytes | None  # None: the one cell of a value that has no more
@@ -83,6 +83,8 @@ class Cells(Replicated):
 
     def added(self, name: Name) -> Number | None:
         """The sum of what counts; None when nothing was added since the last reset."""
+        if name not in self._totals:
+            return None
         terms = self.terms(name)
         return total(terms) if terms else None
 
@@ -115,7 +117,10 @@ class Cells(Replicated):
         last, until_now = (mine.seq, mine.amount) if mine and mine.is_live else (0, 0)
         if isinstance(amount, float):
             terms: list[Any] = [self.written(name) or 0.0, *self.terms(name)]
-            now = total([total(terms) + amount, until_now, *map(negative, terms)])  # type: ignore[operator]
+            shown = float(total(terms)) + amount
+            now = total([shown, until_now, *map(negative, terms)])
+        elif isinstance(amount, int) and isinstance(until_now, int):
+            now = integer(until_now + amount)
         else:
             now = total([until_now, amount])
         return (ADD, name, author.dot(), last, until_now, now)
@@ -127,15 +132,21 @@ class Cells(Replicated):
         return (CLEAR, author.observed(), resets, by)
 
     def _dots(self, name: Name) -> tuple[Dot, ...]:
-        return tuple([dot for dot, _, _ in self._writes.get(name, ())])
+        writes = self._writes.get(name, ())
+        if len(writes) == 1:  # nearly always
+            return (writes[0][0],)
+        return tuple([dot for dot, _, _ in writes])
 
     def _resets(self, name: Name) -> tuple[Reset, ...]:
-        if name not in self._totals:
+        totals = self._totals.get(name)
+        if totals is None:
             return ()
         return tuple(
-            (replica, entry.seq, entry.amount)
-            for replica, entry in self._totals[name].items()
-            if entry.is_live
+            [
+                (replica, entry.seq, entry.amount)
+                for replica, entry in totals.items()
+                if entry.is_live
+            ]
         )
 
     # -- applying -----------------------------------------------------------------------------
@@ -144,6 +155,8 @@ class Cells(Replicated):
         kind = effect[0]
         if kind == WRITE:
             _, name, dot, hlc, value, seen, resets = effect
+            if type(value) is list:
+                value = frozen(value)  # it stays
             changes = self._replace(name, seen, (dot, hlc, value))
             return changes + self._reset(name, resets, dot) if resets else changes
         if kind == REMOVE:
@@ -164,7 +177,19 @@ class Cells(Replicated):
         return changes
 
     def _replace(self, name: Name, seen: Iterable[Dot], new: Write | None) -> list[Change]:
-        old = self._writes.get(name, ())
+        old = self._writes.get(name)
+        if old is None:
+            if new is None:
+                return []
+            self._keep(name, [new])
+            return [((name, new[0]), new[1:], None)]
+        if new is not None and len(old) == 1 and old[0][0] in seen:  # nearly always
+            self._keep(name, [new])
+            replaced = old[0]
+            return [
+                ((name, replaced[0]), None, replaced[1:]),
+                ((name, new[0]), new[1:], None),
+            ]
         changes: list[Change] = []
         kept: list[Write] = []
         for write in old:
@@ -255,6 +280,23 @@ class Cells(Replicated):
         if row is not None:
             writes.append((number, row[0], row[1]))
         self._keep(name, writes)
+
+    def piece_of(self, sub: tuple[Name, int]) -> Name:
+        """Of each cell all that there is."""
+        return sub[0]
+
+    def piece(self, place: Name) -> tuple[Any, ...] | None:
+        writes, totals = self._writes.get(place), self._totals.get(place)
+        if writes is None and totals is None:
+            return None
+        return writes or (), tuple((totals or {}).items())
+
+    def put_piece(self, place: Name, piece: tuple[Any, ...] | None) -> None:
+        writes, totals = piece or ((), ())
+        self._keep(place, list(writes))
+        self._totals.pop(place, None)
+        if totals:
+            self._totals[place] = {replica: Total(*row) for replica, row in totals}
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
         """A total that one has seen and has not is one that it has settled, so it is reset."""

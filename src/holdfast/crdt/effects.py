@@ -17,7 +17,7 @@ SET = 12  # position, value, hlc, replica
 TRIM = 13  # vector, position of the first that stays, of the last
 # HyperLogLogs.
 RAISE = 20  # dot of the sketch, whether it is new, ((register, rank), …)
-Effect = tuple[Any, ...]
+Effect = tuple[Any, ...]  # from elsewhere with lists in place of tuples, all the way down
 
 # A row that changed: its sub key, what it is now and what it was, None when there is none.
 Change = tuple[Any, Any, Any]
@@ -29,3 +29,8 @@ _REMOVALS = frozenset({CLEAR, REMOVE, DELETE, TRIM})
 def is_removal(effect: Effect) -> bool:
     kind = effect[0]
     return any(map(is_removal, effect[1])) if kind == MANY else kind in _REMOVALS
+
+
+def frozen(data: Any) -> Any:
+    """Lists, which is what msgpack makes of tuples, as tuples again."""
+    return tuple(map(frozen, data)) if isinstance(data, list) else data

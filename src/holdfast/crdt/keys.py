@@ -47,14 +47,19 @@ class Key:
 
     def part(self, kind: str) -> Any:
         """The value of that kind, to look at and to make effects with; a new one if need be."""
-        if kind not in self.parts:
-            self.parts[kind] = KINDS[kind]()
-        return self.parts[kind]
+        part = self.parts.get(kind)
+        if part is None:
+            part = self.parts[kind] = KINDS[kind]()
+        return part
 
     @property
     def type(self) -> str | None:
         """The type that is seen; None when the key does not exist."""
-        kinds = [kind for kind, part in self.parts.items() if kind != EXPIRY and part]
+        parts = self.parts
+        if len(parts) == 1:  # nearly always
+            (kind,) = parts
+            return kind if parts[kind] and kind != EXPIRY else None
+        kinds = [kind for kind, part in parts.items() if part and kind != EXPIRY]
         if len(kinds) > 1:
             return min(kinds, key=lambda kind: min(self.parts[kind].replicas()))
         return kinds[0] if kinds else None
@@ -86,7 +91,8 @@ class Key:
 
     def integrate(self, kind: str, effect: Effect) -> list[Change]:
         """The rows are the part's."""
-        return self.part(kind).integrate(effect)  # type: ignore[no-any-return]
+        changes: list[Change] = self.part(kind).integrate(effect)
+        return changes
 
     def merge(
         self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector

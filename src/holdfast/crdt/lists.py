@@ -6,7 +6,8 @@ a deletion removes what it has seen, LSET goes to the later stamp, and to the lo
 the stamps are equal; deleted elements stay deleted whatever LSET says.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from holdfast.crdt import positions
 from holdfast.crdt.dots import Author, Dot, Vector, covers
@@ -16,6 +17,10 @@ from holdfast.crdt.sequence import Sequence
 
 Stamp = tuple[int, int]  # hlc and minus the replica, so that the greater one wins
 Row = tuple[bytes, int, int]  # value; hlc and replica of the last LSET, 0 when there was none
+
+# Of a run, those are one piece whose indexes differ in the last five bits alone.
+_FLOORS = [bytes([byte & 0xE0]) for byte in range(256)]
+_PIECE_END = 0x1F
 
 
 class List(Replicated):
@@ -60,25 +65,14 @@ class List(Replicated):
 
     # -- changes, as effects ------------------------------------------------------------------
 
-    def push_right(self, values: Iterable[bytes], author: Author) -> Effect:
-        return self._push(values, positions.after, self._elements.last_key, author)
+    def push_right(self, values: Collection[bytes], author: Author) -> Effect:
+        keys = positions.many_after(self._elements.last_key, len(values), author)
+        return (INSERT, tuple(zip(keys, values, strict=True)))
 
-    def push_left(self, values: Iterable[bytes], author: Author) -> Effect:
+    def push_left(self, values: Collection[bytes], author: Author) -> Effect:
         """Each in turn, so the last one ends up first."""
-        return self._push(values, positions.before, self._elements.first_key, author)
-
-    def _push(
-        self,
-        values: Iterable[bytes],
-        place: Callable[[bytes, Author], bytes],
-        end: bytes,
-        author: Author,
-    ) -> Effect:
-        rows = []
-        for value in values:
-            end = place(end, author)
-            rows.append((end, value))
-        return (INSERT, tuple(rows))
+        keys = positions.many_before(self._elements.first_key, len(values), author)
+        return (INSERT, tuple(zip(keys, values, strict=True)))
 
     def insert(self, i: int, value: bytes, author: Author) -> Effect:
         """LINSERT: between elements i-1 and i, of which one is the pivot."""
@@ -138,8 +132,7 @@ class List(Replicated):
         if kind == DELETE:
             return self._delete(effect[1])
         if kind == INSERT:
-            insert = self._elements.insert
-            return [(at, (value, 0, 0), None) for at, value in effect[1] if insert(at, value)]
+            return self._insert(effect[1])
         if kind == SET:
             return self._set(*effect[1:])
         if kind == TRIM:
@@ -147,6 +140,14 @@ class List(Replicated):
             return self._delete_covered(vector, first, last)
         assert kind == CLEAR
         return self._delete_covered(effect[1], b"", b"")
+
+    def _insert(self, rows: Collection[tuple[bytes, bytes]]) -> list[Change]:
+        if len(rows) > 1:  # most are pushed to the right
+            keys, values = [key for key, _ in rows], [value for _, value in rows]
+            if self._elements.extend(keys, values):
+                return [(key, (value, 0, 0), None) for key, value in rows]
+        insert = self._elements.insert
+        return [(key, (value, 0, 0), None) for key, value in rows if insert(key, value)]
 
     def _delete(self, keys: Iterable[bytes]) -> list[Change]:
         delete, stamps = self._elements.delete, self._stamps
@@ -194,6 +195,31 @@ class List(Replicated):
             self._elements.replace(sub, value)
         if hlc:
             self._stamps[sub] = (hlc, -replica)
+
+    def piece_of(self, sub: bytes) -> bytes:
+        return sub[:-1] + _FLOORS[sub[-1]]
+
+    def piece(self, place: bytes) -> tuple[Any, ...] | None:
+        """(last byte of the position, value) of each, and the stamp where there is one."""
+        stamps = self._stamps
+        found = [
+            (key[-1], value, *_unpack(stamps[key])) if key in stamps else (key[-1], value)
+            for key, value in self._of_piece(place)
+        ]
+        return tuple(found) or None
+
+    def put_piece(self, place: bytes, piece: tuple[Any, ...] | None) -> None:
+        for key, _ in self._of_piece(place):
+            self.apply(key, None)
+        for byte, value, *stamp in piece or ():
+            hlc, replica = stamp or (0, 0)
+            self.apply(place[:-1] + bytes((byte,)), (value, hlc, replica))
+
+    def _of_piece(self, place: bytes) -> list[tuple[bytes, bytes]]:
+        """Between them there may be others, which are further down in gaps."""
+        last = place[:-1] + bytes((place[-1] | _PIECE_END,))
+        found = self._elements.between(place, last)
+        return [item for item in found if len(item[0]) == len(place)]
 
     def dot_of(self, sub: bytes) -> Dot:
         return positions.dot_of(sub)

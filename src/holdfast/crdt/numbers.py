@@ -26,17 +26,23 @@ def parse(text: bytes) -> Number | None:
     return text.decode() if _DECIMAL(text) else None
 
 
+def integer(number: int) -> Number:
+    """msgpack has no integers of more than 64 bits."""
+    return number if number in _INT64 else str(number)
+
+
 def total(numbers: Iterable[Number]) -> Number:
     """All scores, or none of them."""
     terms = list(numbers)
-    if all(isinstance(term, int) for term in terms):
-        whole = sum(terms)  # type: ignore[arg-type]
-        return whole if whole in _INT64 else str(whole)  # msgpack has no larger integers
+    integers = [term for term in terms if isinstance(term, int)]
+    if len(integers) == len(terms):
+        return integer(sum(integers))
     if any(isinstance(term, float) for term in terms):
+        scores = [float(term) for term in terms]
         try:
-            return math.fsum(terms)  # type: ignore[arg-type]
+            return math.fsum(scores)
         except OverflowError:
-            return float(sum(sorted(terms)))  # type: ignore[arg-type]
+            return sum(sorted(scores))
     result = Decimal(0)
     for term in terms:
         result = _exact.add(result, Decimal(term))

@@ -58,6 +58,22 @@ def before(first: bytes, author: Author) -> bytes:
     return _ahead_of(first, 0, author, -author.seq)
 
 
+def many_after(last: bytes, count: int, author: Author) -> list[bytes]:
+    """RPUSH of several: each behind the one before, so all but the first continue its run."""
+    run = after(last, author)[:RUN]
+    first = author.seq
+    author.seq += count - 1
+    return [run + _index(ZERO + seq) for seq in range(first, first + count)]
+
+
+def many_before(first: bytes, count: int, author: Author) -> list[bytes]:
+    """LPUSH of several, each before the one before."""
+    run = before(first, author)[:RUN]
+    start = author.seq
+    author.seq += count - 1
+    return [run + _index(ZERO - seq) for seq in range(start, start + count)]
+
+
 def between(left: bytes, right: bytes, author: Author) -> bytes:
     """LINSERT: a position between two neighbours (b"": there is none on that side)."""
     if not left:

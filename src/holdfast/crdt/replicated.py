@@ -28,6 +28,22 @@ class Replicated(Protocol):
         """The row is this now (None: gone), as the file or a rolled back change says."""
         ...
 
+    # -- in pieces: what files keep together ---------------------------------------------------
+
+    def piece_of(self, sub: Any) -> Any:
+        """The place of the piece that a row is part of."""
+        return sub
+
+    def piece(self, place: Any) -> Any:
+        """All rows of a piece, as plain data; None when there is nothing left."""
+        ...
+
+    def put_piece(self, place: Any, piece: Any) -> None:
+        """These are its rows now, and no others."""
+        ...
+
+    # -- two states ----------------------------------------------------------------------------
+
     def dot_of(self, sub: Any) -> Dot:
         """The event that the row goes with, alone or with others; 0: it never goes for good."""
         ...

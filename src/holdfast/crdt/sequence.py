@@ -7,6 +7,7 @@ replicas; keys are byte strings, whatever they mean.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from operator import le
 from typing import Generic, TypeVar
 
 CHUNK = 512  # values per chunk, at most
@@ -72,6 +73,25 @@ class Sequence(Generic[V]):
         old, values[at] = values[at], value
         return old
 
+    def extend(self, keys: list[bytes], values: list[V]) -> bool:
+        """Many at once, in order and behind all others; False if they are not: nothing changes
+        then."""
+        if not keys or keys[0] <= self.last_key or any(map(le, keys[1:], keys)):
+            return False
+        chunks, at = self._chunks, 0
+        if chunks:
+            at = max(CHUNK - len(chunks[-1].keys), 0)
+            chunks[-1].keys += keys[:at]
+            chunks[-1].values += values[:at]
+        first = self._starts[0] + self._length if chunks else 0
+        for start in range(at, len(keys), CHUNK):
+            end = start + CHUNK
+            self._starts.append(first + start)
+            self._bounds.append(keys[start])
+            chunks.append(Chunk(keys[start:end], values[start:end]))
+        self._length += len(keys)
+        return True
+
     def insert(self, key: bytes, value: V) -> bool:
         """False when the key is there: nothing changes then."""
         chunks = self._chunks
@@ -136,6 +156,19 @@ class Sequence(Generic[V]):
         if not chunk.keys:
             del chunks[k], self._bounds[k], self._starts[k]
         return value
+
+    def between(self, first: bytes, last: bytes) -> list[tuple[bytes, V]]:
+        """Those whose keys are neither below the first nor above the last, in order."""
+        found: list[tuple[bytes, V]] = []
+        k, at = self._seek(first) if self._chunks else (0, 0)
+        while k < len(self._chunks):
+            chunk = self._chunks[k]
+            end = bisect_right(chunk.keys, last, at)
+            found += zip(chunk.keys[at:end], chunk.values[at:end], strict=True)
+            if end < len(chunk.keys):
+                break
+            k, at = k + 1, 0
+        return found
 
     # -- by index -----------------------------------------------------------------------------
 

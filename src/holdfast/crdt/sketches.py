@@ -98,6 +98,13 @@ class Sketch(Replicated):
         if not sketch:
             del self._sketches[dot]
 
+    def piece(self, place: tuple[Dot, int]) -> int | None:
+        dot, register = place
+        return self._sketches.get(dot, {}).get(register)
+
+    def put_piece(self, place: tuple[Dot, int], piece: int | None) -> None:
+        self.apply(place, piece)
+
     def dot_of(self, sub: tuple[Dot, int]) -> Dot:
         return sub[0]
 

@@ -21,16 +21,19 @@ class Texts(Cells):
 
     def get(self, name: Name) -> bytes | None:
         base: bytes | None = self.written(name)
-        added = self.added(name)
+        added = self.added(name) if self._totals else None
         if added is None:
             return base
         number = 0 if base is None else parse(base)
         # Somebody wrote what is no number while somebody else was counting.
         return base if number is None else text_of(total([number, added]))
 
-    def increment(self, name: Name, amount: bytes, result: bytes, author: Author) -> Effect:
-        """INCRBY, INCRBYFLOAT and those of hashes; `result` is what the client is told. Where a
-        sum would show something else (long doubles round), that is written instead."""
+    def increment(self, name: Name, amount: int | bytes, result: bytes, author: Author) -> Effect:
+        """INCRBY, and INCRBYFLOAT (bytes), and those of hashes; `result` is what the client is
+        told. Where a sum would show something else (long doubles round), that is written
+        instead."""
+        if isinstance(amount, int):
+            return self.add(name, amount, author)
         number, shown = parse(amount), parse(self.get(name) or b"0")
         if number is None or shown is None or text_of(total([shown, number])) != result:
             return self.write(name, result, author)

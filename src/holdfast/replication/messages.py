@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.crdt.dots import Vector
-from holdfast.crdt.log import frozen
+from holdfast.crdt.effects import frozen
 
 VERSION = 1
 FORGOTTEN = b"FORGOTTEN"  # the error's code, for one that was removed

@@ -38,7 +38,7 @@ from holdfast.replication.states import Event, State, after
 from holdfast.server.session import Session
 from holdfast.server.tls import tls_to_peers
 from holdfast.server.unasked import Published
-from holdfast.store.replicated_changes import Address
+from holdfast.store.replicated_rows import Address
 
 if TYPE_CHECKING:
     from holdfast.replication.replicator import Replicator

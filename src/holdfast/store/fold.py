@@ -9,7 +9,7 @@ Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted
 """
 
 from collections.abc import Generator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 
 import apsw
@@ -26,6 +26,7 @@ SLICE_ROWS = 500
 KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
 STATEMENT_ROWS = 50
 SLICE_BYTES = 256 * 1024
+COLLECTED_ROWS = 500  # asked for in about the time of a slice
 PASS_OPS = 200_000  # a pass starts at this many operations …
 PASS_BYTES = 32 << 20  # … or this many bytes, or when the server is idle
 
@@ -47,6 +48,7 @@ class Fold:
         self._rows_in_pass = ChangedRows()  # and not all of it in the tables
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
         self._pass: Generator[None] | None = None
+        self._is_collecting = False  # asks the keyspace what else there is to write
         self.pending_ops = 0  # not yet taken by a pass
         self.pending_bytes = 0
         self._pass_ops = 0
@@ -84,8 +86,9 @@ class Fold:
     def may_step(self) -> bool:
         """Whether no batch is open in which a pass would have to begin: what it changed is in no
         journal yet, so the pass would not write it, but the keyspace would take it for written.
+        Or, while rows are collected from memory, write what is in no journal yet.
         """
-        return self._pass is not None or not self.keyspace.ops
+        return not self.keyspace.ops or (self._pass is not None and not self._is_collecting)
 
     def step(self) -> bool:
         """One slice, about a millisecond. False when there is nothing left to do.
@@ -125,6 +128,7 @@ class Fold:
         first_new_id, self.first_unwritten_id = self.first_unwritten_id, keyspace.next_id
         keyspace.begin_fold()
         try:
+            yield from self._collect(rows)
             yield from self._write(rows, first_new_id)
             if rows.has(SPACES):
                 self._bury_spaces()
@@ -142,6 +146,15 @@ class Fold:
         self._rows_in_pass = ChangedRows()
         yield from rows.free()
         yield from self._empty_graves()
+
+    def _collect(self, rows: ChangedRows) -> Generator[None]:
+        """Rows that are in memory only. They are as new as any that the batches have."""
+        self._is_collecting = True
+        unwritten = self.keyspace.unwritten_rows()
+        while some := list(islice(unwritten, COLLECTED_ROWS)):
+            rows.add(some)
+            yield
+        self._is_collecting = False
 
     def _write(self, rows: ChangedRows, first_new_id: int) -> Generator[None]:
         """Write the rows, sorted. Dead keys lose everything, or were never in the tables."""

@@ -239,6 +239,10 @@ class Keyspace:
     def is_ahead_of_file(self, key_id: int) -> bool:
         return key_id >= self.boundary or key_id in self.unfolded or key_id in self.folding
 
+    def unwritten_rows(self) -> Iterator[Op]:
+        """What the tables lack and no operation says, because a record does."""
+        return iter(())
+
     def begin_fold(self) -> None:
         self.folding, self.unfolded = self.unfolded, {}
         self.cut = self.next_id

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.crdt.dots import Author
 from holdfast.crdt.effects import Effect
-from holdfast.crdt.keys import EXPIRY, Key
+from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.streams import ADDED as ENTRIES_ADDED
 from holdfast.crdt.streams import ENTRY, MAX_DELETED_ID, Stream
 from holdfast.store import hll
@@ -24,17 +24,14 @@ from holdfast.store.ops import (
     INSERT_AT,
     INTENT,
     KEYS,
-    LIST_ITEMS,
     PERSISTED,
     POP_LEFT,
     POP_RIGHT,
     PUSH_LEFT,
     PUSH_RIGHT,
     REMOVE_AT,
-    SCRIPTS,
     SET_AT,
     SET_MEMBERS,
-    SPACES,
     STREAM_CONSUMERS,
     STREAM_ENTRIES,
     STREAM_GROUPS,
@@ -45,47 +42,92 @@ from holdfast.store.ops import (
     ZSET_MEMBERS,
     Op,
 )
+from holdfast.store.replicated_rows import Address, Slot
 from holdfast.store.stream_ids import from_row
 
-Address = tuple[int, bytes]  # number of the database, name of the key
-Do = Callable[[Address, str, Effect], None]
+Do = Callable[[Slot, str, Effect], None]
 
 _decode_fields = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
-
-# What is told by its intents, or concerns this server alone.
-_SAYS_NOTHING = frozenset({LIST_ITEMS, SCRIPTS, SPACES})
 
 
 class Changes:
     """Turns the operations of one batch into effects, each of which is applied (`do`) before the
-    next operation is looked at. `databases` has their numbers by the ids of the spaces that they
-    show, `addresses` where the keys with these ids are, and is kept up to date; `key_at` finds
-    the replicated key of an address."""
+    next is made. `databases` has their numbers by the ids of the spaces that they show,
+    `addresses` where the keys with these ids are, and is kept up to date; `slot_at` finds the
+    replicated key of an address.
+
+    What happens to one row again and again is told once, as nobody can look in between: it waits
+    in `_rows` by its place, as in the fold, and pushes and pops at one end of a list in `_ends`.
+    """
 
     def __init__(
         self,
         author: Author,
         databases: dict[int, int],
         addresses: dict[int, Address],
-        key_at: Callable[[Address], Key],
+        slot_at: Callable[[Address], Slot],
         do: Do,
     ) -> None:
         self._author = author
         self._databases = databases
         self._addresses = addresses
-        self._key_at = key_at
+        self._slot_at = slot_at
         self._do = do
         self._added: Any = None  # the amount, when the next operation is an increment
+        self._rows: dict[Any, tuple[Op, Any]] = {}  # the last operation, and what was added
+        self._ends: dict[int, tuple[int, list[bytes | None]]] = {}  # by key id: what, with what
 
     def take(self, ops: Iterable[Op]) -> None:
-        for table, key_id, sub, value in ops:
+        for op in ops:
+            table, key_id, sub, value = op
             if table == INTENT:
                 self._intent(key_id, sub, value)
+            elif table in _ROWS:
+                self._row(op)
             elif table == KEYS:
                 self._key_row(key_id, value)
-            elif table not in _SAYS_NOTHING and key_id in self._addresses:
-                # Else of a key that died before its rows were told.
-                _TABLES[table](self, self._addresses[key_id], sub, value)
+            elif table in _STREAMS and key_id in self._addresses:
+                _STREAMS[table](self, self._slot_at(self._addresses[key_id]), sub, value)
+        self._tell_all()
+
+    def _row(self, op: Op) -> None:
+        table, key_id, sub, value = op
+        added, self._added = self._added, None
+        place = key_id if sub is None else (key_id, sub)
+        waiting = self._rows.get(place)
+        if waiting is not None:
+            (_, _, _, old), added_before = waiting
+            if added is not None and type(added) is type(added_before) is int:
+                added += added_before
+            elif (
+                added is not None  # to what was written, or to what no sum may be formed of
+                or old is None  # what was removed does not live on
+                or (table == HASH_FIELDS and value is not None and value[2] != old[2])
+            ):
+                self._tell(*waiting)
+        self._rows[place] = op, added
+
+    def _tell(self, op: Op, added: Any) -> None:
+        table, key_id, sub, value = op
+        address = self._addresses.get(key_id)
+        if address is not None:  # else of a key that died before its rows were told
+            _ROWS[table](self, self._slot_at(address), sub, value, added)
+
+    def _tell_all(self) -> None:
+        rows, self._rows = self._rows, {}
+        for op, added in rows.values():
+            self._tell(op, added)
+        for key_id in list(self._ends):
+            self._tell_end(key_id)
+
+    def _tell_end(self, key_id: int) -> None:
+        end = self._ends.pop(key_id, None)
+        address = self._addresses.get(key_id)
+        if end is not None and address is not None:
+            what, data = end
+            slot = self._slot_at(address)
+            effect = _LIST_ENDS[what](slot.key.part("list"), data, self._author)
+            self._change(slot, "list", effect)
 
     # -- keys ---------------------------------------------------------------------------------
 
@@ -93,16 +135,20 @@ class Changes:
         address = self._addresses.get(key_id)
         if row is None:
             if address is not None:
+                self._tell_all()
                 del self._addresses[key_id]
-                self._delete(address)
+                self._delete(self._slot_at(address))
             return
         space, name, _, expires_at_ms = row
         new_address = (self._databases[space], name)
-        self._addresses[key_id] = new_address
+        slot = self._slot_at(new_address)
         if address is not None and address != new_address:
-            self._recreate(address, new_address)
-            self._delete(address)
-        key = self._key_at(new_address)
+            self._tell_all()
+            old = self._slot_at(address)
+            self._recreate(old, slot)
+            self._delete(old)
+        self._addresses[key_id] = new_address
+        key = slot.key
         if key.expires_at_ms != expires_at_ms:
             expiry, author = key.part(EXPIRY), self._author
             # No expiry: what was seen goes, and what somebody else sets meanwhile stays. PERSIST
@@ -112,201 +158,194 @@ class Changes:
                 if expires_at_ms is None
                 else expiry.write(None, expires_at_ms, author)
             )
-            self._do(new_address, EXPIRY, effect)
+            self._do(slot, EXPIRY, effect)
 
-    def _delete(self, address: Address) -> None:
-        for kind, effect in self._key_at(address).delete(self._author):
-            self._do(address, kind, effect)
+    def _delete(self, slot: Slot) -> None:
+        for kind, effect in slot.key.delete(self._author):
+            self._do(slot, kind, effect)
 
-    def _recreate(self, address: Address, new_address: Address) -> None:
+    def _recreate(self, old: Slot, new: Slot) -> None:
         """RENAME and MOVE: what is seen under one name is written anew under another."""
-        old, new = self._key_at(address), self._key_at(new_address)
-        kind = old.type
+        kind = old.key.type
         if kind is None:
             return
-        for effect in _written_anew(kind, old.part(kind), new.part(kind), self._author):
-            self._do(new_address, kind, effect)
-        if kind == "hash" and EXPIRY in old.parts:
-            expiry = old.part(EXPIRY)
+        for effect in _written_anew(kind, old.key.part(kind), new.key.part(kind), self._author):
+            self._do(new, kind, effect)
+        if kind == "hash" and EXPIRY in old.key.parts:
+            expiry = old.key.part(EXPIRY)
             for field in [name for name in expiry.names() if name is not None]:
-                effect = new.part(EXPIRY).write(field, expiry.written(field), self._author)
-                self._do(new_address, EXPIRY, effect)
+                effect = new.key.part(EXPIRY).write(field, expiry.written(field), self._author)
+                self._do(new, EXPIRY, effect)
 
-    def _change(self, address: Address, kind: str, effect: Effect) -> None:
+    def _change(self, slot: Slot, kind: str, effect: Effect) -> None:
         """What is of another type, and therefore not seen, goes."""
-        key = self._key_at(address)
-        if len(key.parts) > 1:
-            for other, clearing in key.supersede(kind, self._author):
-                self._do(address, other, clearing)
-        self._do(address, kind, effect)
-
-    def _part(self, address: Address, kind: str) -> Any:
-        return self._key_at(address).part(kind)
+        if len(slot.key.parts) > 1:
+            for other, clearing in slot.key.supersede(kind, self._author):
+                self._do(slot, other, clearing)
+        self._do(slot, kind, effect)
 
     # -- intents ------------------------------------------------------------------------------
 
     def _intent(self, key_id: int, what: int, data: Any) -> None:
         if what == ADDED:
             self._added = data
-            return
-        address = self._addresses.get(key_id)
-        if address is None:
-            return
-        if what == PERSISTED:
-            effect = self._part(address, EXPIRY).write(None, None, self._author)
-            self._do(address, EXPIRY, effect)
+        elif what in _LIST_ENDS:
+            end = self._ends.get(key_id)
+            if end is None or end[0] != what:
+                self._tell_end(key_id)
+                end = self._ends[key_id] = what, []
+            end[1].extend((None,) if data is None else data)
         elif what == WRITTEN_AGAIN:
             table, sub, value = data
-            kind = "set" if table == SET_MEMBERS else "zset"
-            self._change(address, kind, self._part(address, kind).write(sub, value, self._author))
-        else:
-            value = self._part(address, "list")
-            self._change(address, "list", _LIST_INTENTS[what](value, data, self._author))
-
-    def _take_added(self) -> Any:
-        added, self._added = self._added, None
-        return added
+            self._row((table, key_id, sub, 0 if value is None else value))
+        elif key_id in self._addresses:
+            slot, author = self._slot_at(self._addresses[key_id]), self._author
+            if what == PERSISTED:
+                self._do(slot, EXPIRY, slot.key.part(EXPIRY).write(None, None, author))
+            else:
+                self._tell_end(key_id)
+                effect = _LIST_INTENTS[what](slot.key.part("list"), data, author)
+                self._change(slot, "list", effect)
 
     # -- strings ------------------------------------------------------------------------------
 
-    def take_string(self, address: Address, _: None, value: bytes) -> None:
-        added = self._take_added()
-        author = self._author
+    def tell_string(self, slot: Slot, _: None, value: bytes, added: Any) -> None:
         if value.startswith(hll.MAGIC) and (held := registers(value)) is not None:
-            self._sketch(address, held)
+            self._sketch(slot, held)
             return
-        part = self._part(address, "string")
+        part, author = slot.key.part("string"), self._author
         effect = (
             part.write(None, value, author)
             if added is None
             else part.increment(None, added, value, author)
         )
-        self._change(address, "string", effect)
+        self._change(slot, "string", effect)
 
-    def _sketch(self, address: Address, held: bytes) -> None:
+    def _sketch(self, slot: Slot, held: bytes) -> None:
         """PFADD and PFMERGE raise registers. Whatever else wrote this is a new sketch."""
-        part, author = self._part(address, "hyperloglog"), self._author
+        part, author = slot.key.part("hyperloglog"), self._author
         seen = part.view() or bytes(len(held))
         if any(map(int.__lt__, held, seen)):
-            self._do(address, "hyperloglog", part.clear(author))
+            self._do(slot, "hyperloglog", part.clear(author))
         elif part and held == seen:
             return  # PFCOUNT noted what it had found
         ranks = [(register, rank) for register, rank in enumerate(held) if rank]
-        self._change(address, "hyperloglog", part.add(ranks, author))
+        self._change(slot, "hyperloglog", part.add(ranks, author))
 
     # -- hashes, sets, sorted sets ------------------------------------------------------------
 
-    def take_field(self, address: Address, field: bytes, row: Any) -> None:
-        added = self._take_added()
-        part, author = self._part(address, "hash"), self._author
-        expiry = self._part(address, EXPIRY)
-        expires_at_ms = expiry.written(field)
+    def tell_field(self, slot: Slot, field: bytes, row: Any, added: Any) -> None:
+        part, author = slot.key.part("hash"), self._author
+        expiry = slot.key.parts.get(EXPIRY)
+        expires_at_ms = None if expiry is None else slot.key.part(EXPIRY).written(field)
         if row is None:
-            self._change(address, "hash", part.remove(field, author))
-            if field in expiry:
-                self._do(address, EXPIRY, expiry.remove(field, author))
-            return
-        value, _, new_expires_at_ms = row
-        if added is not None:
-            self._change(address, "hash", part.increment(field, added, value, author))
-        elif new_expires_at_ms == expires_at_ms or part.get(field) != value:
-            self._change(address, "hash", part.write(field, value, author))
+            self._change(slot, "hash", part.remove(field, author))
+            new_expires_at_ms = None
+        else:
+            value, _, new_expires_at_ms = row
+            if added is not None:
+                self._change(slot, "hash", part.increment(field, added, value, author))
+            elif new_expires_at_ms == expires_at_ms or part.get(field) != value:
+                self._change(slot, "hash", part.write(field, value, author))
         if new_expires_at_ms != expires_at_ms:
+            cells = slot.key.part(EXPIRY)
             effect = (
-                expiry.remove(field, author)
+                cells.remove(field, author)
                 if new_expires_at_ms is None
-                else expiry.write(field, new_expires_at_ms, author)
+                else cells.write(field, new_expires_at_ms, author)
             )
-            self._do(address, EXPIRY, effect)
+            self._do(slot, EXPIRY, effect)
 
-    def take_member(self, address: Address, member: bytes, ordinal: int | None) -> None:
-        part, author = self._part(address, "set"), self._author
+    def tell_member(self, slot: Slot, member: bytes, ordinal: int | None, _: Any) -> None:
+        part, author = slot.key.part("set"), self._author
         effect = (
             part.remove(member, author) if ordinal is None else part.write(member, None, author)
         )
-        self._change(address, "set", effect)
+        self._change(slot, "set", effect)
 
-    def take_scored(self, address: Address, member: bytes, score: float | None) -> None:
-        added = self._take_added()
-        part, author = self._part(address, "zset"), self._author
+    def tell_scored(self, slot: Slot, member: bytes, score: float | None, added: Any) -> None:
+        part, author = slot.key.part("zset"), self._author
         if score is None:
             effect = part.remove(member, author)
         elif added is None:
             effect = part.write(member, score, author)
         else:
             effect = part.increment(member, added, author)
-        self._change(address, "zset", effect)
+        self._change(slot, "zset", effect)
 
     # -- streams ------------------------------------------------------------------------------
 
-    def take_stream_entry(self, address: Address, sub: bytes, row: bytes | None) -> None:
-        part: Stream = self._part(address, "stream")
+    def take_stream_entry(self, slot: Slot, sub: bytes, row: bytes | None) -> None:
+        part: Stream = slot.key.part("stream")
         if row is None:
             effect = part.remove(ENTRY + sub, self._author)
         elif from_row(sub) > part.last_id:
             effect = part.enter(from_row(sub), _decode_fields(row), self._author)
         else:  # COPY has told before what was counted
             effect = part.write(ENTRY + sub, _decode_fields(row), self._author)
-        self._change(address, "stream", effect)
+        self._change(slot, "stream", effect)
 
-    def take_stream_meta(self, address: Address, _: None, row: tuple[bytes, bytes, int]) -> None:
+    def take_stream_meta(self, slot: Slot, _: None, row: tuple[bytes, bytes, int]) -> None:
         """Adding an entry has said all of it already."""
-        part: Stream = self._part(address, "stream")
+        part: Stream = slot.key.part("stream")
         author = self._author
         last_id, max_deleted_id, entries_added = row
         if not part:
-            self._change(address, "stream", part.create(author))
+            self._change(slot, "stream", part.create(author))
         if from_row(last_id) != part.last_id:
-            self._change(address, "stream", part.set_last_id(from_row(last_id), author))
+            self._change(slot, "stream", part.set_last_id(from_row(last_id), author))
         if from_row(max_deleted_id) != part.max_deleted_id:
-            self._change(address, "stream", part.write(MAX_DELETED_ID, max_deleted_id, author))
+            self._change(slot, "stream", part.write(MAX_DELETED_ID, max_deleted_id, author))
         if entries_added != part.entries_added:
             more = entries_added - part.entries_added
-            self._change(address, "stream", part.add(ENTRIES_ADDED, more, author))
+            self._change(slot, "stream", part.add(ENTRIES_ADDED, more, author))
 
-    def take_stream_group(self, address: Address, name: bytes, row: Any) -> None:
-        part: Stream = self._part(address, "stream")
+    def take_stream_group(self, slot: Slot, name: bytes, row: Any) -> None:
+        part: Stream = slot.key.part("stream")
         author = self._author
         dots = part.dots_of(name)
         if row is None:
-            self._change(address, "stream", part.destroy_group(name, author))
+            self._change(slot, "stream", part.destroy_group(name, author))
             return
         last_id, entries_read = from_row(row[0]), row[1]
         if not dots:
             effect = part.create_group(name, last_id, entries_read, author)
-            self._change(address, "stream", effect)
+            self._change(slot, "stream", effect)
         for dot in dots:
             goes_on = last_id > part.position_of(dot)
             move = part.pass_to if goes_on else part.seek
-            self._change(address, "stream", move(dot, last_id, entries_read, author))
+            self._change(slot, "stream", move(dot, last_id, entries_read, author))
 
     def take_stream_consumer(
-        self, address: Address, sub: tuple[bytes, bytes], seen_at_ms: int | None
+        self, slot: Slot, sub: tuple[bytes, bytes], seen_at_ms: int | None
     ) -> None:
-        part: Stream = self._part(address, "stream")
+        part: Stream = slot.key.part("stream")
         dots = part.dots_of(sub[0])
         if seen_at_ms is None:
             effect = part.delete_consumer(dots, sub[1], (), self._author)
         else:
             effect = part.see_consumer(dots[0], sub[1], seen_at_ms, self._author)
-        self._change(address, "stream", effect)
+        self._change(slot, "stream", effect)
 
-    def take_stream_pending(self, address: Address, sub: tuple[bytes, bytes], row: Any) -> None:
-        part: Stream = self._part(address, "stream")
+    def take_stream_pending(self, slot: Slot, sub: tuple[bytes, bytes], row: Any) -> None:
+        part: Stream = slot.key.part("stream")
         dots = part.dots_of(sub[0])
         entry_id = from_row(sub[1])
         if row is None:
             effect = part.release(dots, [entry_id], self._author)
         else:
             effect = part.assign(dots[0], entry_id, tuple(row), self._author)
-        self._change(address, "stream", effect)
+        self._change(slot, "stream", effect)
 
 
-_TABLES: dict[int, Callable[[Changes, Address, Any, Any], None]] = {
-    STRINGS: Changes.take_string,
-    HASH_FIELDS: Changes.take_field,
-    SET_MEMBERS: Changes.take_member,
-    ZSET_MEMBERS: Changes.take_scored,
+# The tables of whose rows the last operation says all.
+_ROWS: dict[int, Callable[[Changes, Slot, Any, Any, Any], None]] = {
+    STRINGS: Changes.tell_string,
+    HASH_FIELDS: Changes.tell_field,
+    SET_MEMBERS: Changes.tell_member,
+    ZSET_MEMBERS: Changes.tell_scored,
+}
+_STREAMS: dict[int, Callable[[Changes, Slot, Any, Any], None]] = {
     STREAM_META: Changes.take_stream_meta,
     STREAM_ENTRIES: Changes.take_stream_entry,
     STREAM_GROUPS: Changes.take_stream_group,
@@ -314,11 +353,14 @@ _TABLES: dict[int, Callable[[Changes, Address, Any, Any], None]] = {
     STREAM_PENDING: Changes.take_stream_pending,
 }
 
-_LIST_INTENTS: dict[int, Callable[[Any, Any, Author], Effect]] = {
+# What is pushed or, for each pop, a None.
+_LIST_ENDS: dict[int, Callable[[Any, Any, Author], Effect]] = {
     PUSH_LEFT: lambda value, data, author: value.push_left(data, author),
     PUSH_RIGHT: lambda value, data, author: value.push_right(data, author),
-    POP_LEFT: lambda value, data, author: value.pop_left(),
-    POP_RIGHT: lambda value, data, author: value.pop_right(),
+    POP_LEFT: lambda value, data, author: value.pop_left(len(data)),
+    POP_RIGHT: lambda value, data, author: value.pop_right(len(data)),
+}
+_LIST_INTENTS: dict[int, Callable[[Any, Any, Author], Effect]] = {
     INSERT_AT: lambda value, data, author: value.insert(*data, author),
     SET_AT: lambda value, data, author: value.set(*data, author),
     REMOVE_AT: lambda value, data, author: value.delete(data),

@@ -11,6 +11,7 @@ from holdfast.store.keys import Key, Space
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, STRINGS, Op, Undo
 from holdfast.store.replicated import Replication
+from holdfast.store.replicated_rows import PIECES
 from holdfast.store.types import Value
 
 if TYPE_CHECKING:
@@ -105,10 +106,11 @@ class ReplicatedKeyspace(Keyspace):
         """A file that was a standalone server's until now is
         told as if all of it had just been written."""
         replication = self.replication
-        replication.is_clean = is_clean
+        replication.slots.is_clean = is_clean
         replication.begin()
         if replication.is_new:
             replication.identify(self.node, self.node)
+            replication.note(b"rows", PIECES)
             with self.stating_no_intents():
                 ops = [op for database in self.databases for op in self._contents(database)]
             replication.tell(ops)
@@ -128,6 +130,13 @@ class ReplicatedKeyspace(Keyspace):
                 rows = _Rows()
                 key.value.copy(key.id, rows)
                 yield from rows.ops
+
+    def unwritten_rows(self) -> Iterator[Op]:
+        return self.replication.slots.unwritten_rows()
+
+    def end_fold(self) -> None:
+        super().end_fold()
+        self.replication.slots.written()
 
     def seal(self) -> None:
         self.replication.seal()
@@ -161,7 +170,7 @@ class ReplicatedKeyspace(Keyspace):
     def evict(self, key: Key) -> None:
         address = self.replication.addresses.pop(key.id, None)
         if address is not None:
-            self.replication.forget_slot(address)
+            self.replication.slots.evict(address)
         super().evict(key)
 
 

@@ -1,8 +1,8 @@
 """What clients see of a replicated key, brought up to date when others have changed it.
 
 The other direction is replicated_changes.py's. Values change here by the same methods by which
-commands change them, so that rows, memory, watchers and waiters follow; but nobody is told of an
-intent, because it is no local change.
+commands change them, so that rows, memory, watchers and waiters follow; whoever calls sees to it
+that no intents are stated, because these are no local changes.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key
 from holdfast.store.lists import List
 from holdfast.store.ops import STREAM_CONSUMERS, STREAM_ENTRIES, STREAM_GROUPS, STREAM_PENDING
-from holdfast.store.replicated_changes import Address
+from holdfast.store.replicated_rows import Address
 from holdfast.store.sets import Set
 from holdfast.store.stream_ids import MAX_ID, to_row
 from holdfast.store.streams import Stream
@@ -66,12 +66,11 @@ class Shown:
         key = database.glance(address[1])
         if key is None:
             return None  # an expiry of nothing
-        with self._keyspace.stating_no_intents():
-            if kind == EXPIRY:
-                self._expire_fields(key, replicated, changes)
-            else:
-                _UPDATES[kind](self, key, replicated.part(kind), changes)
-            self._follow_expiry(database, key, replicated)
+        if kind == EXPIRY:
+            self._expire_fields(key, replicated, changes)
+        else:
+            _UPDATES[kind](self, key, replicated.part(kind), changes)
+        self._follow_expiry(database, key, replicated)
         return key
 
     def rebuild(
@@ -83,21 +82,20 @@ class Shown:
             return None
         name, kind = address[1], replicated.type
         key = database.glance(name)
-        with self._keyspace.stating_no_intents():
-            if key is not None and (kind is None or kind != before or kind in _FILLS):
-                database.remove(key)
-                key = None
-            if kind is None:
-                return None
-            if kind in _FILLS:
-                key, value = database.create_as(name, COLLECTIONS[kind].cls)
-                _FILLS[kind](self, value, replicated)
-            elif key is None:
-                key = database.create(name, _text(kind, replicated.part(kind)))
-            else:
-                _UPDATES[kind](self, key, replicated.part(kind), [])
-            self._keyspace.watch_fields(key)
-            self._follow_expiry(database, key, replicated)
+        if key is not None and (kind is None or kind != before or kind in _FILLS):
+            database.remove(key)
+            key = None
+        if kind is None:
+            return None
+        if kind in _FILLS:
+            key, value = database.create_as(name, COLLECTIONS[kind].cls)
+            _FILLS[kind](self, value, replicated)
+        elif key is None:
+            key = database.create(name, _text(kind, replicated.part(kind)))
+        else:
+            _UPDATES[kind](self, key, replicated.part(kind), [])
+        self._keyspace.watch_fields(key)
+        self._follow_expiry(database, key, replicated)
         return key
 
     def announce(self, address: Address) -> None:
@@ -172,23 +170,38 @@ class Shown:
 
     def show_list(self, key: Key, part: Any, changes: list[Change]) -> None:
         """One effect inserts, deletes or replaces, never two of these. In order of positions each
-        finds the place where it is in the end."""
+        finds the place where it is in the end; most are at one of the ends, side by side."""
         value, log = key.value, self._keyspace
         assert isinstance(value, List)
-        rank = part.rank
-        for position, new, old in sorted(changes, key=_position):
-            i = rank(position)
-            if new is None:
-                if i == 0:
-                    value.pop_left_one(log)
-                elif i == len(value) - 1:
-                    value.pop_right_one(log)
-                else:
-                    value.remove_at(i, log)
-            elif old is None:
-                value.insert_at(i, new[0], log)
+        rank, count = part.rank, len(changes)
+        ordered = sorted(changes, key=_position)
+        first, last = rank(ordered[0][0]), rank(ordered[-1][0])
+        _, new, old = ordered[0]
+        if new is None and first == last == 0:
+            value.pop_left(count, log)
+        elif new is None and first == last == len(value) - count:
+            value.pop_right(count, log)
+        elif old is None and first == len(value):
+            value.push_right([new[0] for _, new, _ in ordered], log)
+        elif old is None and last == count - 1:
+            value.push_left([new[0] for _, new, _ in reversed(ordered)], log)
+        else:
+            for position, new, old in ordered:
+                self._show_element(value, rank(position), new, old)
+
+    def _show_element(self, value: List, i: int, new: Any, old: Any) -> None:
+        log = self._keyspace
+        if new is None:
+            if i == 0:
+                value.pop_left_one(log)
+            elif i == len(value) - 1:
+                value.pop_right_one(log)
             else:
-                value.set(i, new[0], log)
+                value.remove_at(i, log)
+        elif old is None:
+            value.insert_at(i, new[0], log)
+        else:
+            value.set(i, new[0], log)
 
     def show_stream(self, key: Key, part: ReplicatedStream, changes: list[Change]) -> None:
         """Entries one by one; groups are compared as a whole, because what is seen of one may

@@ -164,8 +164,8 @@ CREATE TABLE crdt_keys (
 CREATE TABLE crdt_rows (
   key_id INTEGER NOT NULL,
   kind INTEGER NOT NULL,
-  sub BLOB NOT NULL, -- msgpack; of lists: the position
-  row BLOB NOT NULL, -- msgpack
+  sub BLOB NOT NULL, -- msgpack: the cell; of lists: the position of the first of up to 32
+  row BLOB NOT NULL, -- msgpack: all that is to be known of it
   PRIMARY KEY (key_id, kind, sub)
 ) WITHOUT ROWID;
 -- Changes that not every server has confirmed, in the order in which this one made them.

@@ -1,0 +1,236 @@
+"""Replicated keys in memory, and their rows in the file.
+
+A row is a piece of a value: a cell with all that was written to it, up to 32 neighbours of a list.
+The journal has no such rows for what is in the log, because the records say it all; the tables
+get them when the journal is folded, each piece as it is by then. To apply a record again to what
+is newer changes nothing in the end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.crdt.effects import Change, Effect, frozen
+from holdfast.crdt.keys import Key
+from holdfast.store.ops import CRDT_KEYS, CRDT_ROWS, Op
+
+if TYPE_CHECKING:
+    from holdfast.store.replicated_keyspace import ReplicatedKeyspace
+
+# Their places are in files, so for ever.
+KINDS = ("string", "list", "hash", "set", "zset", "stream", "hyperloglog", "expiry")
+# Added to a kind's number, as the files' first version had a row for each write and element.
+PIECES = len(KINDS)
+NUMBERS = {kind: number for number, kind in enumerate(KINDS, PIECES)}
+LIST = "list"  # whose places are positions, which are bytes already
+
+Address = tuple[int, bytes]  # number of the database, name of the key
+Places = dict[str, set[Any]]  # of pieces, by kind
+RowPlace = tuple[int, bytes]  # kind and place, as in the file
+
+pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
+
+
+def _add(places: Places, more: Places) -> None:
+    for kind, of_kind in more.items():
+        known = places.get(kind)
+        if known is None:
+            places[kind] = set(of_kind)
+        else:
+            known |= of_kind
+
+
+class Slot:
+    """A replicated key in memory. `id` is 0 while it has no rows; `unwritten` are pieces that the
+    tables do not have as they are."""
+
+    __slots__ = ("address", "id", "key", "unwritten")
+
+    def __init__(self, key_id: int, address: Address) -> None:
+        self.id = key_id
+        self.address = address
+        self.key = Key()
+        self.unwritten: Places = {}
+
+    def places(self, kind: str, changes: Iterable[Change]) -> Places:
+        """Of the pieces that have changed."""
+        piece_of = self.key.part(kind).piece_of
+        return {kind: {piece_of(sub) for sub, _, _ in changes}}
+
+    def rows(self, places: Places) -> Iterator[Op]:
+        """These pieces, each as it is when it is asked for."""
+        for kind, of_kind in places.items():
+            piece, number = self.key.part(kind).piece, NUMBERS[kind]
+            for place in of_kind:
+                row = piece(place)
+                packed = place if kind == LIST else pack(place)
+                yield CRDT_ROWS, self.id, (number, packed), None if row is None else pack(row)
+
+    def read(self, place: RowPlace, row: bytes | None) -> bool:
+        """A row of the file, or of the journal; False when its format is the old one."""
+        number, packed = place
+        kind = KINDS[number % PIECES]
+        part = self.key.part(kind)
+        sub = packed if kind == LIST else frozen(_unpack(packed))
+        value = None if row is None else frozen(_unpack(row))
+        if number < PIECES:
+            part.apply(sub, value)
+            return False
+        part.put_piece(sub, value)
+        return True
+
+
+class Slots:
+    """All replicated keys. Those that are not in memory are loaded when they are asked for."""
+
+    def __init__(self, keyspace: "ReplicatedKeyspace") -> None:
+        self._keyspace = keyspace
+        self.ids: dict[Address, int] = {}
+        self._places: dict[int, Address] = {}  # by id: while replaying
+        self._slots: dict[Address, Slot] = {}
+        # Whether the tables have all that was committed of an id: the fold knows, if there is one.
+        self.is_clean: Callable[[int], bool] = lambda key_id: False
+        self._unwritten: dict[Slot, None] = {}  # of which the tables lack something
+        # What the fold that runs took of it. A key that ends meanwhile has to tell it again.
+        self._being_written: dict[Slot, Places] = {}
+        self._journaled: list[tuple[Slot, Places]] = []  # since it began
+        self._old_rows: dict[int, set[RowPlace]] = {}  # by id: those of the old format
+
+    # -- finding ------------------------------------------------------------------------------
+
+    def at(self, address: Address) -> Slot:
+        slot = self._slots.get(address)
+        if slot is None:
+            slot = self._slots[address] = Slot(self.ids.get(address, 0), address)
+            tables = self._keyspace.tables
+            if slot.id and tables is not None:
+                for place, row in tables.crdt_rows(slot.id):
+                    self._read_row(slot, place, row)
+        return slot
+
+    @property
+    def addresses(self) -> list[Address]:
+        return list(self.ids)
+
+    def evict(self, address: Address) -> None:
+        """It is loaded again when it is needed, if the tables have all of it."""
+        slot = self._slots.get(address)
+        if (
+            slot is not None
+            and slot not in self._unwritten
+            and slot not in self._being_written
+            and self.is_clean(slot.id)
+        ):
+            del self._slots[address]
+
+    # -- changes ------------------------------------------------------------------------------
+
+    def changed(self, slot: Slot, kind: str, changes: list[Change]) -> None:
+        """A record says so. The tables have to hear of it, if there are any."""
+        if not slot.id:
+            self._name(slot)
+        self._note(slot, kind, changes)
+
+    def _note(self, slot: Slot, kind: str, changes: list[Change]) -> None:
+        if self._keyspace.tables is not None:
+            _add(slot.unwritten, slot.places(kind, changes))
+            self._unwritten[slot] = None
+
+    def write(self, slot: Slot, kind: str, changes: list[Change]) -> None:
+        """The journal has to hear of it, because no record tells."""
+        if not slot.id:
+            self._name(slot)
+        places = slot.places(kind, changes)
+        self._keyspace.ops += slot.rows(places)
+        if self._keyspace.tables is not None:
+            self._journaled.append((slot, places))
+
+    def _name(self, slot: Slot) -> None:
+        keyspace = self._keyspace
+        slot.id = self.ids[slot.address] = keyspace.next_id
+        keyspace.next_id += 1
+        keyspace.ops.append((CRDT_KEYS, slot.id, None, slot.address))
+
+    def drop_empty(self, addresses: Iterable[Address]) -> None:
+        ops = self._keyspace.ops
+        for address in addresses:
+            slot = self._slots.get(address)
+            if slot is not None and next(slot.key.rows(), None) is None:
+                if slot.id:
+                    for places in (slot.unwritten, self._being_written.get(slot, {})):
+                        ops += slot.rows(places)
+                    ops.append((CRDT_KEYS, slot.id, None, None))
+                self._forget(address)
+
+    def _forget(self, address: Address) -> None:
+        """Whatever is known of that name: it has come to its end, or begins anew."""
+        self.ids.pop(address, None)
+        slot = self._slots.pop(address, None)
+        if slot is not None:
+            self._unwritten.pop(slot, None)
+
+    # -- the tables ---------------------------------------------------------------------------
+
+    def unwritten_rows(self) -> Iterator[Op]:
+        """What the tables lack. While this goes on nothing may be in memory that the journal does
+        not have: tables must never know more than the journal has told."""
+        for slot, places in self._journaled:  # what the fold got meanwhile may be older
+            _add(slot.unwritten, places)
+            self._unwritten[slot] = None
+        self._journaled = []
+        unwritten, self._unwritten = self._unwritten, {}
+        for slot in unwritten:
+            places, slot.unwritten = slot.unwritten, {}
+            _add(self._being_written.setdefault(slot, {}), places)
+            yield from slot.rows(places)
+
+    def written(self) -> None:
+        self._being_written = {}
+
+    # -- opening the file ---------------------------------------------------------------------
+
+    def load(self, rows: Iterable[tuple[int, Address]]) -> None:
+        """What the table of keys has."""
+        for key_id, address in rows:
+            self.ids[address] = key_id
+            self._places[key_id] = address
+
+    def replay_key(self, key_id: int, row: tuple[int, bytes] | None) -> None:
+        address = self._places.pop(key_id, None)
+        if address is not None and self.ids.get(address) == key_id:
+            self._forget(address)
+        if row is not None:
+            database, name = row
+            address = (database, name)
+            self._forget(address)
+            self._places[key_id] = address
+            self.ids[address] = key_id
+
+    def replay_row(self, key_id: int, place: RowPlace, row: bytes | None) -> None:
+        if key_id in self._places:  # else of a key whose end was folded already
+            self._read_row(self.at(self._places[key_id]), place, row)
+
+    def replay_effect(self, address: Address, kind: str, effect: Effect) -> None:
+        """A key that has no id comes to its end later in the journal."""
+        slot = self.at(address)
+        changes = slot.key.integrate(kind, effect)
+        if changes and slot.id:
+            self._note(slot, kind, changes)
+
+    def _read_row(self, slot: Slot, place: RowPlace, row: bytes | None) -> None:
+        if not slot.read(place, row):
+            self._old_rows.setdefault(slot.id, set()).add(place)
+
+    def begin(self) -> None:
+        self._places = {}
+
+    def renew_rows(self) -> None:
+        """A file whose rows have the old format gets new ones, all at once."""
+        for address in self.addresses:
+            slot = self.at(address)
+            for kind, part in slot.key.parts.items():
+                self.write(slot, kind, [(sub, row, None) for sub, row in part.rows()])
+            old = self._old_rows.pop(slot.id, ())
+            self._keyspace.ops += [(CRDT_ROWS, slot.id, place, None) for place in old]
