@@ -7,7 +7,7 @@ local function limit_of(max, given)
 end
 
 local function remember_limit(max, limit, need_s)
-  if not redis.call('SET', max, limit, 'NX', 'PX', life_ms(need_s)) then
-    keep(max, need_s)
+  if keep(max, need_s) and redis.call('EXISTS', max) == 0 then
+    redis.call('SET', max, limit, 'PX', life_ms(need_s))
   end
 end
