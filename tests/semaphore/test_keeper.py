@@ -156,6 +156,29 @@ def test_release_tells_the_waiters_of_its_own_loop_and_posts_to_others(
     place.play(scenario)
 
 
+def test_release_passes_over_waiters_that_died(place: Place, world: World) -> None:
+    async def scenario(client: Any) -> None:
+        commands = commands_of(client)
+        semaphore = world.semaphore(client, heartbeat_max_interval_s=10)
+        first = await semaphore.acquire()
+        dying = world.semaphore(client, heartbeat_max_interval_s=2)
+        enter = load("holdfast.semaphore", "enter")
+        for id in ("dead", "dead too"):
+            await dying._keeper().run(enter, acquisition_id=id)
+        waiter = asyncio.create_task(semaphore.acquire())
+        await waiting(semaphore, 3)
+        world.clock._now_us += 3_000_000  # the server's time, with nobody there to notice
+        await semaphore.release(first)
+        acquisition = await waiter
+        keys = semaphore._settings.names.keys
+        assert await commands.call("ZRANGE", keys["main"], 0, -1) == [acquisition.id.encode()]
+        assert await commands.call("PTTL", keys["main"]) > 0
+        assert await commands.call("EXISTS", keys["waiting"], keys["waiting_heartbeat"]) == 0
+        assert await commands.call("EXISTS", semaphore._settings.names.mailbox("dead")) == 0
+
+    place.play(scenario)
+
+
 class Deaf:
     """Commands whose reply to the next release is lost: the caller sees an error, or the reply to
     the same command sent again, as clients of others do it."""

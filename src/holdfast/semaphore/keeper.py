@@ -11,8 +11,7 @@ import asyncio
 import logging
 import math
 import uuid
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from functools import partial
 from itertools import count, islice
 from typing import Any
@@ -21,9 +20,9 @@ from holdfast.client.backends import Commands, warn_of_sharing
 from holdfast.client.errors import ClientError, ClosedError, ServerError
 from holdfast.client.lua import LuaScript, Value, load
 from holdfast.client.waiting import sleep
-from holdfast.clock import Clock, Timer
+from holdfast.clock import Timer
 from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError
-from holdfast.semaphore.names import Names
+from holdfast.semaphore.settings import Settings
 from holdfast.semaphore.waiter import Waiter
 
 log = logging.getLogger(__name__)
@@ -38,34 +37,6 @@ _CLEAN_UP_S = 0.25  # how long a cancelled caller is kept until its traces are g
 _BATCH = 500  # of a heartbeat: the server does nothing else while it runs
 _HERE = "\0id"
 _RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-
-
-@dataclass
-class Settings:
-    """What a semaphore was made with, for all its keepers."""
-
-    name: str
-    names: Names
-    limit: int
-    ttl_s: float | None
-    heartbeat_s: float
-    max_acquire_time_s: float | None
-    shared_mailbox: bool
-    now: Callable[[], float] | None
-    clock: Clock
-    is_warned: bool = False  # that the database is active-active
-
-    def args_of(self, script: LuaScript, more: dict[str, Any]) -> dict[str, Any]:
-        """The arguments that a script wants."""
-        values = {
-            "limit": self.limit,
-            "heartbeat_max_interval": self.heartbeat_s,
-            "ttl": "" if self.ttl_s is None else self.ttl_s,
-            "now": "" if self.now is None else self.now(),
-            "acquisition_notification_key_pattern": self.names.pattern,
-            **more,
-        }
-        return {name: values[name] for name in script.args}
 
 
 class Keeper:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.semaphore.acquisition import Acquisition, id_of
-from holdfast.semaphore.keeper import CARD, RESIZE, STATE, Keeper, Settings
+from holdfast.semaphore.keeper import CARD, RESIZE, STATE, Keeper
 from holdfast.semaphore.names import Names, match_all
 from holdfast.semaphore.scope import Scope
+from holdfast.semaphore.settings import Settings
 from holdfast.semaphore.source import Source
 
 
