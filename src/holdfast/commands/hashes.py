@@ -4,7 +4,6 @@ store/hashes.py.
 
 from collections.abc import Iterable
 from functools import partial
-from itertools import chain
 
 from holdfast import longdouble
 from holdfast.commands.args import INT64_MAX, INT64_MIN, ScanOptions, parse_cursor, parse_int
@@ -180,8 +179,9 @@ def hgetall(c: Context, argv: list[bytes]) -> Reply:
     HGETALL key
     """
     value = c.db.read_as(argv[1], Hash)
-    items = value.items if value else {}
-    return tuple(chain.from_iterable(items.items())) if c.protocol == 2 else dict(items)
+    if value is None:
+        return () if c.protocol == 2 else {}
+    return value.flat if c.protocol == 2 else dict(value.items)
 
 
 @hash_command("hkeys", 2, "readonly", one("RO access"), since="2.0.0", tips=UNORDERED)

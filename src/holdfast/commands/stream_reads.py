@@ -4,10 +4,8 @@ A waiter that is woken runs its command again. What "from now on" (`$`) means wa
 began to wait, so that is part of what it runs again.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 from holdfast.commands.args import TIMEOUT_NEGATIVE, TIMEOUT_NOT_A_NUMBER, parse_int
 from holdfast.commands.context import Block, Context, Result
@@ -52,31 +50,31 @@ MOST_WHEN_WOKEN = 1000  # entries of a stream, for those who waited and gave no 
 stream_command = partial(command, group="stream", categories="stream", since="5.0.0")
 
 
-class Reading(NamedTuple):
+class Reading:
     """The arguments. `most` None: all; `timeout_s` None: do not wait."""
 
-    group: bytes | None
-    consumer: bytes
-    most: int | None
-    timeout_s: float | None
-    no_ack: bool
-    names: Sequence[bytes]
-    ids: Sequence[bytes]
+    __slots__ = ("consumer", "group", "ids", "most", "names", "no_ack", "timeout_s")
+
+    def __init__(self) -> None:
+        self.group: bytes | None = None
+        self.consumer = b""
+        self.most: int | None = None
+        self.timeout_s: float | None = None
+        self.no_ack = False
+        self.names: list[bytes] = []
+        self.ids: list[bytes] = []
 
     def streams(self, c: Context) -> list[tuple[bytes, bytes]]:
         """Names and ids: all, but for who was woken only what he was woken for, as by Redis 7.0."""
         pairs = list(zip(self.names, self.ids, strict=True))
-        if c.woken_by is not None:
-            return [pair for pair in pairs if pair[0] == c.woken_by][:1]
+        woken_by = c.woken_by
+        if woken_by is not None:
+            return [pair for pair in pairs if pair[0] == woken_by][:1]
         return pairs
 
 
 def _parse(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
-    group: bytes | None = None
-    consumer = b""
-    count: int | None = None
-    timeout_s: float | None = None
-    no_ack = False
+    reading = Reading()
     at = 1
     while at < len(argv):
         word, more = argv[at].upper(), len(argv) - 1 - at
@@ -86,21 +84,21 @@ def _parse(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
                     b"ERR %s command is not allowed with BLOCK option from scripts" % argv[0]
                 )
             at += 1
-            timeout_s = _parse_timeout_s(argv[at])
+            reading.timeout_s = _parse_timeout_s(argv[at])
         elif word == b"COUNT" and more:
             at += 1
-            count = max(parse_int(argv[at]), 0) or None
+            reading.most = max(parse_int(argv[at]), 0) or None
         elif word == b"STREAMS" and more:
             break
         elif word == b"GROUP" and more >= 2:
             if not is_group:
                 raise GROUP_ONLY_IN_XREADGROUP
-            group, consumer = argv[at + 1 : at + 3]
+            reading.group, reading.consumer = argv[at + 1], argv[at + 2]
             at += 2
         elif word == b"NOACK":
             if not is_group:
                 raise NOACK_ONLY_IN_XREADGROUP
-            no_ack = True
+            reading.no_ack = True
         else:
             raise SYNTAX
         at += 1
@@ -109,10 +107,11 @@ def _parse(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
     streams, is_odd = divmod(more, 2)
     if is_odd:
         raise UNBALANCED
-    if is_group and group is None:
+    if is_group and reading.group is None:
         raise NO_GROUP_OPTION
-    names = argv[at + 1 : at + 1 + streams]
-    return Reading(group, consumer, count, timeout_s, no_ack, names, argv[at + 1 + streams :])
+    reading.names = argv[at + 1 : at + 1 + streams]
+    reading.ids = argv[at + 1 + streams :]
+    return reading
 
 
 def _parse_timeout_s(text: bytes) -> float:

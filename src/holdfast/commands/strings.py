@@ -368,10 +368,10 @@ def _pairs(argv: list[bytes], command_name: str) -> list[tuple[bytes, bytes]]:
 
 
 def _set_pairs(c: Context, pairs: list[tuple[bytes, bytes]]) -> None:
-    set_string, signal = c.db.set_string, c.db.signal
+    database = c.db
     for name, value in pairs:
-        set_string(name, value)
-        signal(name, b"set", STRING)
+        database.set_string(name, value)
+        database.signal(name, b"set", STRING)
 
 
 def _allowed_length(c: Context, length: int, more: bytes) -> int:

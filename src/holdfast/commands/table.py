@@ -110,8 +110,10 @@ class Command:
     # How many arguments, the name included, an argv may have: arity, ready to compare with.
     min_args: int = field(init=False)
     max_args: int = field(init=False)
+    is_queued: bool = field(init=False)  # in a transaction, rather than run or refused
 
     def __post_init__(self) -> None:
+        self.is_queued = self.flags.isdisjoint(("no_multi", "no_multi_queue"))
         self.min_args = abs(self.arity)
         self.max_args = self.arity if self.arity > 0 else sys.maxsize
 

@@ -1,8 +1,6 @@
 """Ranges of sorted sets: by index, by score and by member; read, counted, stored, removed."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from holdfast.commands.args import parse_int
 from holdfast.commands.context import Context
@@ -28,42 +26,22 @@ range_command = partial(command, group="sorted-set", categories="sortedset")
 
 # -- what the two bounds of a range mean ------------------------------------------------------
 
-# Which slice of the order it is: start and stop, nothing when start >= stop.
-Finder = Callable[[ZSet], tuple[int, int]]
-By = Callable[[bytes, bytes, bool], Finder]  # reversed, the higher bound comes first
 
+class Range:
+    """What to take of a set: how its bounds are read is its class, and options may narrow it."""
 
-def _by_index(low: bytes, high: bytes, reverse: bool) -> Finder:
-    start, stop = parse_int(low), parse_int(high)
+    __slots__ = ("limit", "offset", "reverse", "with_scores")
 
-    def find(value: ZSet) -> tuple[int, int]:
-        length = len(value)
-        first = max(start + length, 0) if start < 0 else start
-        end = min(stop + length if stop < 0 else stop, length - 1) + 1
-        return (length - end, length - first) if reverse and first < end else (first, end)
+    def __init__(self, low: bytes, high: bytes, reverse: bool) -> None:
+        """Reversed, the higher bound comes first."""
+        self.reverse = reverse
+        self.with_scores = False
+        self.offset = 0
+        self.limit = -1  # negative: all
 
-    return find
-
-
-def _by_score(low: bytes, high: bytes, reverse: bool) -> Finder:
-    cuts = parse_score_range(*((high, low) if reverse else (low, high)))
-    return lambda value: value.score_range(*cuts)
-
-
-def _by_lex(low: bytes, high: bytes, reverse: bool) -> Finder:
-    cuts = parse_lex_range(*((high, low) if reverse else (low, high)))
-    return lambda value: value.lex_range(*cuts, reverse=reverse)
-
-
-# -- reading ----------------------------------------------------------------------------------
-
-
-class Range(NamedTuple):
-    find: Finder
-    reverse: bool
-    with_scores: bool
-    offset: int
-    limit: int  # negative: all
+    def find(self, value: ZSet) -> tuple[int, int]:
+        """Which slice of the order it is: start and stop, nothing when start >= stop."""
+        raise NotImplementedError
 
     def entries(self, value: ZSet) -> list[Entry]:
         start, stop = self._bounds(value)
@@ -90,10 +68,51 @@ class Range(NamedTuple):
         return start, (stop if self.limit < 0 else min(stop, start + self.limit))
 
 
+class ByIndex(Range):
+    __slots__ = ("_start", "_stop")
+
+    def __init__(self, low: bytes, high: bytes, reverse: bool) -> None:
+        super().__init__(low, high, reverse)
+        self._start, self._stop = parse_int(low), parse_int(high)
+
+    def find(self, value: ZSet) -> tuple[int, int]:
+        length = len(value)
+        first = max(self._start + length, 0) if self._start < 0 else self._start
+        end = min(self._stop + length if self._stop < 0 else self._stop, length - 1) + 1
+        return (length - end, length - first) if self.reverse and first < end else (first, end)
+
+
+class ByScore(Range):
+    __slots__ = ("_high", "_low")
+
+    def __init__(self, low: bytes, high: bytes, reverse: bool) -> None:
+        super().__init__(low, high, reverse)
+        low, high = (high, low) if reverse else (low, high)
+        self._low, self._high = parse_score_range(low, high)
+
+    def find(self, value: ZSet) -> tuple[int, int]:
+        return value.score_range(self._low, self._high)
+
+
+class ByLex(Range):
+    __slots__ = ("_high", "_low")
+
+    def __init__(self, low: bytes, high: bytes, reverse: bool) -> None:
+        super().__init__(low, high, reverse)
+        low, high = (high, low) if reverse else (low, high)
+        self._low, self._high = parse_lex_range(low, high)
+
+    def find(self, value: ZSet) -> tuple[int, int]:
+        return value.lex_range(self._low, self._high, reverse=self.reverse)
+
+
+# -- reading ----------------------------------------------------------------------------------
+
+
 def _parse(
     argv: list[bytes],
     at: int,
-    by: By | None = None,
+    by: type[Range] | None = None,
     reverse: bool | None = None,
     *,
     is_stored: bool = False,
@@ -112,21 +131,22 @@ def _parse(
         elif word == b"REV" and reverse is None:
             reverse = True
         elif word == b"BYLEX" and by is None:
-            by = _by_lex
+            by = ByLex
         elif word == b"BYSCORE" and by is None:
-            by = _by_score
+            by = ByScore
         else:
             raise SYNTAX
         option_at += 1
-    by = by or _by_index
-    if by is _by_index:
+    by = by or ByIndex
+    if by is ByIndex:
         if limit != -1:
             raise LIMIT_BY_INDEX
         offset = 0
-    if with_scores and by is _by_lex:
+    if with_scores and by is ByLex:
         raise SCORES_BY_LEX
-    find = by(argv[at], argv[at + 1], bool(reverse))
-    return Range(find, bool(reverse), with_scores, offset, limit)
+    wanted = by(argv[at], argv[at + 1], bool(reverse))
+    wanted.with_scores, wanted.offset, wanted.limit = with_scores, offset, limit
+    return wanted
 
 
 def _read(c: Context, name: bytes, wanted: Range) -> Reply:
@@ -151,7 +171,7 @@ def zrevrange(c: Context, argv: list[bytes]) -> Reply:
 
     ZREVRANGE key start stop [WITHSCORES]
     """
-    return _read(c, argv[1], _parse(argv, 2, _by_index, True))
+    return _read(c, argv[1], _parse(argv, 2, ByIndex, True))
 
 
 @range_command("zrangebyscore", -4, "readonly", one("RO access"), since="1.0.5")
@@ -160,7 +180,7 @@ def zrangebyscore(c: Context, argv: list[bytes]) -> Reply:
 
     ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]
     """
-    return _read(c, argv[1], _parse(argv, 2, _by_score, False))
+    return _read(c, argv[1], _parse(argv, 2, ByScore, False))
 
 
 @range_command("zrevrangebyscore", -4, "readonly", one("RO access"), since="2.2.0")
@@ -169,7 +189,7 @@ def zrevrangebyscore(c: Context, argv: list[bytes]) -> Reply:
 
     ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]
     """
-    return _read(c, argv[1], _parse(argv, 2, _by_score, True))
+    return _read(c, argv[1], _parse(argv, 2, ByScore, True))
 
 
 @range_command("zrangebylex", -4, "readonly", one("RO access"), since="2.8.9")
@@ -178,7 +198,7 @@ def zrangebylex(c: Context, argv: list[bytes]) -> Reply:
 
     ZRANGEBYLEX key min max [LIMIT offset count]
     """
-    return _read(c, argv[1], _parse(argv, 2, _by_lex, False))
+    return _read(c, argv[1], _parse(argv, 2, ByLex, False))
 
 
 @range_command("zrevrangebylex", -4, "readonly", one("RO access"), since="2.8.9")
@@ -187,7 +207,7 @@ def zrevrangebylex(c: Context, argv: list[bytes]) -> Reply:
 
     ZREVRANGEBYLEX key max min [LIMIT offset count]
     """
-    return _read(c, argv[1], _parse(argv, 2, _by_lex, True))
+    return _read(c, argv[1], _parse(argv, 2, ByLex, True))
 
 
 @range_command(
@@ -207,12 +227,12 @@ def zrangestore(c: Context, argv: list[bytes]) -> Reply:
 # -- counting, removing -----------------------------------------------------------------------
 
 
-def _count(c: Context, argv: list[bytes], by: By) -> int:
-    find = by(argv[2], argv[3], False)
+def _count(c: Context, argv: list[bytes], by: type[Range]) -> int:
+    wanted = by(argv[2], argv[3], False)
     value = c.db.read_as(argv[1], ZSet)
     if value is None:
         return 0
-    start, stop = find(value)
+    start, stop = wanted.find(value)
     return max(stop - start, 0)
 
 
@@ -222,7 +242,7 @@ def zcount(c: Context, argv: list[bytes]) -> Reply:
 
     ZCOUNT key min max
     """
-    return _count(c, argv, _by_score)
+    return _count(c, argv, ByScore)
 
 
 @range_command("zlexcount", 4, "readonly fast", one("RO access"), since="2.8.9")
@@ -231,16 +251,16 @@ def zlexcount(c: Context, argv: list[bytes]) -> Reply:
 
     ZLEXCOUNT key min max
     """
-    return _count(c, argv, _by_lex)
+    return _count(c, argv, ByLex)
 
 
-def _remove(c: Context, argv: list[bytes], by: By, event: bytes) -> int:
-    find = by(argv[2], argv[3], False)
+def _remove(c: Context, argv: list[bytes], by: type[Range], event: bytes) -> int:
+    wanted = by(argv[2], argv[3], False)
     found = c.db.find_as(argv[1], ZSet)
     if found is None:
         return 0
     key, value = found
-    start, stop = find(value)
+    start, stop = wanted.find(value)
     removed = value.remove_slice(start, stop, c.keyspace) if start < stop else 0
     if removed:
         c.db.shrunk(key, event, ZSET)
@@ -253,7 +273,7 @@ def zremrangebyrank(c: Context, argv: list[bytes]) -> Reply:
 
     ZREMRANGEBYRANK key start stop
     """
-    return _remove(c, argv, _by_index, b"zremrangebyrank")
+    return _remove(c, argv, ByIndex, b"zremrangebyrank")
 
 
 @range_command("zremrangebyscore", 4, "write", one("RW delete"), since="1.2.0")
@@ -262,7 +282,7 @@ def zremrangebyscore(c: Context, argv: list[bytes]) -> Reply:
 
     ZREMRANGEBYSCORE key min max
     """
-    return _remove(c, argv, _by_score, b"zremrangebyscore")
+    return _remove(c, argv, ByScore, b"zremrangebyscore")
 
 
 @range_command("zremrangebylex", 4, "write", one("RW delete"), since="2.8.9")
@@ -271,4 +291,4 @@ def zremrangebylex(c: Context, argv: list[bytes]) -> Reply:
 
     ZREMRANGEBYLEX key min max
     """
-    return _remove(c, argv, _by_lex, b"zremrangebylex")
+    return _remove(c, argv, ByLex, b"zremrangebylex")

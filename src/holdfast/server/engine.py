@@ -246,6 +246,9 @@ class Engine:
             return
         is_gated = session.gate or self._gated
         if is_gated:
+            if session.gate == IN_MULTI and command.is_queued and not self._gated:
+                self._queue(session, command, argv)  # nothing else to admit
+                return
             try:
                 if not self._admit(session, command, argv):
                     return
@@ -433,13 +436,16 @@ class Engine:
             self.pause.hold(session, argv)
             return False
         if gate & IN_MULTI and "no_multi_queue" not in flags:
-            assert session.multi is not None
-            if not (session.multi_failed or session.watch_broken):  # else it will not run
-                session.multi.append((command, argv))
-            session.reply(QUEUED)
+            self._queue(session, command, argv)
             return False
         self.running = session
         return True
+
+    def _queue(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        assert session.multi is not None
+        if not (session.multi_failed or session.watch_broken):  # else it will not run
+            session.multi.append((command, argv))
+        session.reply(QUEUED)
 
     # -- going on ----------------------------------------------------------------------------
 

@@ -47,6 +47,15 @@ class Hash(Ordered[Field]):
         return {name: field[0] for name, field in self._in_order().items()}
 
     @property
+    def flat(self) -> tuple[bytes, ...]:
+        """Every field and its value, in that order."""
+        words: list[bytes] = []
+        for name, field in self._in_order().items():
+            words.append(name)
+            words.append(field[0])
+        return tuple(words)
+
+    @property
     def values(self) -> tuple[bytes, ...]:
         return tuple([field[0] for field in self._in_order().values()])
 

@@ -71,14 +71,14 @@ class Stream:
     @property
     def first_id(self) -> int:
         """0 when there are no entries."""
-        first = self.entries.first
-        return first[0] if first else 0
+        nodes = self.entries.nodes
+        return nodes[0].ids[0] if nodes else 0
 
     @property
     def newest_id(self) -> int:
         """Of the entries that are left; 0 when there are none."""
-        last = self.entries.last
-        return last[0] if last else 0
+        nodes = self.entries.nodes
+        return nodes[-1].ids[-1] if nodes else 0
 
     def range(self, low: int, high: int = MAX_ID) -> Iterator[Entry]:
         return self.entries.range(low, high)

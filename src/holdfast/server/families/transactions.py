@@ -71,7 +71,7 @@ def _run(session: Session, queued: list[tuple[Command, list[bytes]]]) -> list[Re
     nbytes = 0
     for entry, argv in queued:
         reply = call(session, entry, argv)
-        nbytes += weight(reply)
+        nbytes += len(reply) if isinstance(reply, bytes) else weight(reply)
         if session.overflows(nbytes):
             replies.clear()
             nbytes = 0
