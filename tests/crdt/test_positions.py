@@ -66,13 +66,13 @@ def test_between_is_between(seed: int) -> None:
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_insertions_in_turn_at_one_place_do_not_get_deeper_for_ever(side: int) -> None:
-    """Two replicas insert always right behind, or right before, what the other inserted."""
-    writers = Writers(3)
-    left = after(b"", writers.write(2))
-    right = after(left, writers.write(2))
+    """Each replica inserts right behind, or right before, what the one before it inserted."""
+    writers = Writers(21)
+    left = after(b"", writers.write(20))
+    right = after(left, writers.write(20))
     deepest = 0
     for i in range(200):
-        new = between(left, right, writers.write(i % 2))
+        new = between(left, right, writers.write(i % 20))
         assert left < new < right
         deepest = max(deepest, len(new) // SEGMENT)
         left, right = (left, new) if side else (new, right)
