@@ -84,6 +84,8 @@ class Shown:
         key = database.glance(name)
         if key is not None and (kind is None or kind != before or kind in _FILLS):
             database.remove(key)
+            # No local change, so nobody else will: the next key of that name has another id.
+            self._keyspace.replication.addresses.pop(key.id, None)
             key = None
         if kind is None:
             return None
