@@ -55,8 +55,9 @@ end
 
 function redis.call(...)
   if used_kb() > limit_kb then check_memory() end
-  local _, a, b, c, more = ...
-  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0) then
+  local _, a, b, c, d, e, more = ...
+  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0)
+    and (d ~= 0 or 1 / d > 0) and (e ~= 0 or 1 / e > 0) then
     return answered_or_raised(call_engine(...))
   end
   return answered_or_raised(ask(...))
@@ -64,8 +65,9 @@ end
 
 function redis.pcall(...)
   if used_kb() > limit_kb then check_memory() end
-  local _, a, b, c, more = ...
-  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0) then
+  local _, a, b, c, d, e, more = ...
+  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0)
+    and (d ~= 0 or 1 / d > 0) and (e ~= 0 or 1 / e > 0) then
     return answered(call_engine(...))
   end
   return answered(ask(...))

@@ -33,17 +33,31 @@ local function die()
   error(DEAD, 0)
 end
 
--- The hook: called every so many instructions, of fewer of them where they take long (as on large
--- texts, or where much memory is in use). It asks Python no more than once a millisecond.
+-- Looks at the clock, and asks Python no more than once a millisecond. What may take long calls it
+-- beforehand.
 local STEP, SHORT_STEP = 250, 20
 local last_look = 0
+local on_step
 local function watch()
   local now = clock()
   local took = now - last_look
   if took < 0.001 then return end
   last_look = now
   if tick() then die() end
-  sethook(watch, "", took > 0.01 and SHORT_STEP or STEP)
+  sethook(on_step, "", took > 0.01 and SHORT_STEP or STEP)
+end
+
+-- The hook: called every so many instructions, of fewer of them where they take long (as on large
+-- texts). The clock costs as much as a hundred instructions: while there is little to work on, and
+-- they cannot take long, it is looked at every eighth time.
+local LITTLE_KB, SELDOM = 4096, 8
+local steps = 0
+function on_step()
+  steps = steps + 1
+  if steps >= SELDOM or used_kb() > LITTLE_KB then
+    steps = 0
+    watch()
+  end
 end
 
 -- Above the limit no call into Python begins: there, an allocation must not fail.
@@ -247,7 +261,7 @@ local function finished(ok, value)
     return FLAT, unpack(flat, 1, size)
   end
   if dead then
-    sethook(watch, "", STEP)
+    sethook(on_step, "", STEP)
     return killed()
   end
   if type(value) ~= "table" then return FAILED, "ERR " .. tostring(presentable(value)), nil, nil end
@@ -258,7 +272,7 @@ end
 local function safely(ok, ...)
   if ok then return ... end
   depth = 0
-  sethook(watch, "", STEP)
+  sethook(on_step, "", STEP)
   if dead then return killed() end
   local problem = ...
   return FAILED, "ERR " .. tostring(presentable(problem)), nil, nil
@@ -267,11 +281,7 @@ end
 local function split(key_count, ...)
   if key_count == 1 then return { (...) }, { select(2, ...) } end
   if key_count == 0 then return {}, { ... } end
-  local all = { ... }
-  local keys, args = {}, {}
-  for index = 1, key_count do keys[index] = all[index] end
-  for index = key_count + 1, #all do args[index - key_count] = all[index] end
-  return keys, args
+  return { unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) }
 end
 
 local function run_with(script, keys, args)
@@ -302,7 +312,7 @@ local function loaded(ending, ...)
   return ending, ...
 end
 
-sethook(watch, "", STEP)
+sethook(on_step, "", STEP)
 -- The collector begins when memory has grown by half since it last ended, which for a world as small
 -- as this one would be all the time. The ballast makes it begin four times more rarely, at no cost:
 -- nobody looks at it.

@@ -1,0 +1,38 @@
+"""The sandbox by itself, with a host that is not a server."""
+
+import pytest
+
+from holdfast.resp import Reply
+from holdfast.scripting.sandbox import Killed, Sandbox
+
+
+class Host:
+    """Ends a script at the first look after it has called anything."""
+
+    reason: bytes | None = None
+
+    def call(self, argv: list[bytes]) -> Reply:
+        self.reason = argv[0]
+        return 0
+
+    def may_call(self, argv: list[bytes]) -> bool:
+        return True
+
+    def set_protocol(self, version: int) -> None: ...
+
+    def tick(self) -> bytes | None:
+        return self.reason
+
+
+def test_a_script_can_be_ended_while_its_result_is_taken_apart() -> None:
+    host = Host()
+    sandbox = Sandbox(host, b"7.0.0", 0x070000, 256 << 20)
+    large = sandbox.compile(
+        b"local t = {} for i = 1, 300000 do t[i] = {i} end redis.call('enough') return t", b"@s"
+    )
+    argv = [b"EVAL", b"", b"0"]
+    with pytest.raises(Killed) as killed:
+        sandbox.run(large, argv, 0, False)
+    assert killed.value.failure.message == b"enough"
+    host.reason = None
+    assert sandbox.run(sandbox.compile(b"return 7", b"@s"), argv, 0, False) == 7
