@@ -1,7 +1,7 @@
-"""Scripts: what a call costs, and how long others wait for an answer while one overruns.
+"""Scripts: what a run and a call cost, and how long others wait for an answer while one overruns.
 
-The calls are measured in this process, without sockets: the same commands dispatched to the engine
-one by one, as a connection does it, and called from a loop in Lua. The waiting is measured on a
+Runs and calls are measured in this process, without sockets: the same commands dispatched to the
+engine one by one, and called from a loop in Lua. The waiting is measured on a
 server of its own, with scripts that never end by themselves.
 """
 
@@ -27,7 +27,17 @@ CALLS: dict[str, tuple[tuple[bytes, ...], str]] = {
     "SET": ((b"SET", b"k", b"v"), "redis.call('set', 'k', 'v')"),
     "INCR": ((b"INCR", b"n"), "redis.call('incr', 'n')"),
     "HSET": ((b"HSET", b"h", b"f", b"v"), "redis.call('hset', 'h', 'f', 'v')"),
+    "HMGET": ((b"HMGET", b"h", b"f", b"g"), "redis.call('hmget', 'h', 'f', 'g')"),
     "LRANGE": ((b"LRANGE", b"l", b"0", b"-1"), "redis.call('lrange', 'l', 0, -1)"),
+    "TIME": ((b"TIME",), "redis.call('time')"),
+}
+MODULE = "local M{0} = {{}} function M{0}.f(a) return a + {0} end "
+# Scripts that do nothing, or next to nothing; and with how many keys, and as many arguments.
+RUNS: dict[str, tuple[str, int]] = {
+    "empty": ("return 1", 1),
+    "empty, 6 keys and 6 arguments": ("return 1", 6),
+    "returns 3 numbers": ("return {1, 2, 3}", 1),
+    "makes 20 tables and 20 functions": ("".join(map(MODULE.format, range(20))), 1),
 }
 PER_SCRIPT = 50  # calls
 LIMIT_MS = 50
@@ -54,10 +64,20 @@ class Calls:
         engine, session = self._engine, self._session
         started_s = time.process_time()
         for _ in range(count):
-            engine.receive(session, [argv])
+            engine.execute(session, argv)
         elapsed_s = time.process_time() - started_s
         engine.turn.end()
         return elapsed_s / count * 1e6
+
+    def measure_runs(self, rounds: int) -> dict[str, float]:
+        """By script, µs of EVALSHA, and of a GET before them. The best of all rounds."""
+        get = [b"GET", b"k"]
+        best = {"a GET": min(self._time_us(get, 200) for _ in range(rounds))}
+        for name, (script, keys) in RUNS.items():
+            sha = self._engine.scripts.load(script.encode())
+            argv = [b"EVALSHA", sha, b"%d" % keys, *(b"key:%d" % i for i in range(2 * keys))]
+            best[name] = min(self._time_us(argv, 200) for _ in range(rounds))
+        return best
 
     def measure(self, rounds: int) -> dict[str, tuple[float, float]]:
         """By command: µs of a dispatch, and of a call. The best of all rounds, taken in turn, so
@@ -150,8 +170,12 @@ def main() -> None:
     args = parser.parse_args()
     gc.freeze()
     gc.set_threshold(10_000, 5, 1000)  # as the server does
-    print("| call | dispatched, µs | from Lua, µs | ratio |\n|---|---|---|---|")
-    for name, (dispatch_us, call_us) in Calls().measure(args.rounds).items():
+    calls = Calls()
+    print("| script | µs |\n|---|---|")
+    for name, run_us in calls.measure_runs(args.rounds).items():
+        print(f"| {name} | {run_us:.1f} |")
+    print("\n| call | dispatched, µs | from Lua, µs | ratio |\n|---|---|---|---|")
+    for name, (dispatch_us, call_us) in calls.measure(args.rounds).items():
         print(f"| {name} | {dispatch_us:.2f} | {call_us:.2f} | {call_us / dispatch_us:.2f} |")
     with workplace() as folder:
         server = HoldfastServer(folder / "busy", "--lua-time-limit", str(LIMIT_MS))

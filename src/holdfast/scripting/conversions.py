@@ -1,6 +1,6 @@
 """Replies into Lua values, and what a script returns into a reply.
 
-Into Lua: a plain value is itself; else a tuple `(value, kind, …)` that sandbox.lua understands,
+Into Lua: a plain value is itself; else a tuple `(value, kind, …)` that redis.lua understands,
 because a closure there makes a small table faster than Python does; or a table made here.
 """
 
@@ -21,7 +21,7 @@ from holdfast.resp import (
     Verbatim,
 )
 
-# As sandbox.lua numbers them.
+# As redis.lua numbers them.
 STATUS, ARRAY, ERROR, KILLED, LACK = range(1, 6)
 MOST_VALUES: Final = 200
 
@@ -152,7 +152,7 @@ def c_string(text: bytes) -> bytes:
 
 _NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 
-# As sandbox.lua flattens what a script returns.
+# As results.lua flattens what a script returns.
 _ARRAY_OF, _NIL, _BOOLEAN, _ERROR, _STATUS, _DOUBLE, _MAP, _SET, _BIG, _VERBATIM = range(1, 11)
 
 

@@ -2,19 +2,18 @@
 
 local behind = ...
 
-local type, rawget, next = type, rawget, next
-
-local SPECIAL = { "err", "ok", "double", "map", "set", "big_number", "verbatim_string" }
+local type, rawget, next, getmetatable = type, rawget, next, getmetatable
 
 -- How long the table is, if it is an array of strings and numbers and nothing else, of at least one
 -- and at most so many; or nil.
 local function plain_length(value, most)
-  if type(value) ~= "table" or behind[value] then return nil end
-  for index = 1, #SPECIAL do
-    if rawget(value, SPECIAL[index]) ~= nil then return nil end
+  if type(value) ~= "table" or getmetatable(value) ~= nil then return nil end
+  if value.err ~= nil or value.ok ~= nil or value.double ~= nil or value.map ~= nil
+    or value.set ~= nil or value.big_number ~= nil or value.verbatim_string ~= nil then
+    return nil
   end
   for index = 1, most + 1 do
-    local item = rawget(value, index)
+    local item = value[index]
     if item == nil then return index > 1 and index - 1 or nil end
     local kind = type(item)
     if kind ~= "string" and kind ~= "number" then return nil end

@@ -206,7 +206,7 @@ class Sandbox:
                 return integer(result)
             ending = result[0]
             if ending == _ARRAY:
-                return [item if type(item) is bytes else integer(item) for item in result[1:]]
+                return [integer(item) if type(item) is float else item for item in result[1:]]
             if ending == _FLAT:
                 return from_lua(iter(result[1:]), self._resp3)
             if ending == _TABLE:
