@@ -82,7 +82,8 @@ class Work:
 
     def set(self) -> None:
         database, entries = self.database()
-        name, value, expires_at_ms = self.name(), self.rng.randbytes(3), self.some_expiry()
+        name, expires_at_ms = self.name(), self.some_expiry()
+        value = self.rng.randbytes(self.rng.choice([3, 3, 5]))
         keep_ttl = expires_at_ms is None and self.rng.random() < 0.3
         database.set_string(name, value, expires_at_ms, keep_ttl=keep_ttl)
         database.signal(name, b"set", GENERIC)
@@ -542,6 +543,7 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
     patch.setattr(fold, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
     patch.setattr(fold_rows, "SORTED_ROWS", rng.choice([1, 3, 20, 2000]))
+    patch.setattr("holdfast.store.database.LARGE_STRING", rng.choice([1, 4, 4096]))
     patch.setattr(eviction, "MOST_FORGOTTEN", rng.choice([2, 64]))
     patch.setattr(journal, "LARGEST_ROW", rng.choice([60, 1 << 20]))
     patch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))

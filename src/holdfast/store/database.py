@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=Collection)
 
+LARGE_STRING = 4096  # bytes; to journal one takes longer than all the rest of a command
+
 
 class Watcher(Protocol):
     """Who asked (WATCH) to learn that a key changed."""
@@ -165,8 +167,12 @@ class Database:
         """Another value for the string that the key holds; its expiry stays."""
         keyspace = self.keyspace
         key.value = value
-        keyspace.ops.append((STRINGS, key.id, None, value))
-        keyspace.used_bytes += len(value) - len(old)
+        length, old_length = len(value), len(old)
+        if length < LARGE_STRING and old_length < LARGE_STRING:
+            keyspace.ops.append((STRINGS, key.id, None, value))
+        else:
+            keyspace.write_large(key.id, value, was_large=old_length >= LARGE_STRING)
+        keyspace.used_bytes += length - old_length
         if keyspace.undo is not None:
             keyspace.undo.append((keyspace.put_back, key, old))
 

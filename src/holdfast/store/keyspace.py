@@ -21,7 +21,9 @@ from holdfast.store.ops import (
     LIBRARY,
     SCRIPT,
     SCRIPTS,
+    STRINGS,
     Op,
+    Rewritten,
     Undo,
 )
 from holdfast.store.renamed import Renamed
@@ -78,6 +80,7 @@ class Keyspace:
         """Know what the tables say and nothing else. Sessions keep their databases, waiters and
         watches stay where they are; whoever watched anything is told that it changed."""
         self.ops: list[Op] = []
+        self.large: dict[int, Rewritten] = {}  # strings that `ops` has, by id of the key
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
         self.next_id = FIRST_ID if self.tables is None else self.tables.next_id()
@@ -147,6 +150,14 @@ class Keyspace:
         self.ops.append((KEYS, key.id, None, row))
         if key.id < self.cut:
             self.unfolded[key.id] = key
+
+    def write_large(self, key_id: int, value: bytes, *, was_large: bool) -> None:
+        """A string that is large, or was: clients that append to it or set its bits, all in one
+        batch, are written down once. (If it was small, there may be operations not known here.)"""
+        row = self.large.get(key_id) if was_large else None
+        if row is None:
+            row = self.large[key_id] = Rewritten()
+        row.write((STRINGS, key_id, None, value), self)
 
     def intend(self, what: int, key_id: int, data: object) -> None:
         """Say what the next change means, or that there was one which changed nothing. Only

@@ -41,6 +41,7 @@ class MemoryStore:
         if keyspace.is_replicated:
             keyspace.seal()
         keyspace.ops.clear()
+        keyspace.large.clear()
         return 0
 
     wal_pages = 0
@@ -130,6 +131,7 @@ class FileStore:
             nbytes = self.journal.append(ops)
             self.folding.add(self.journal.lsn, ops, nbytes)
             keyspace.ops = []
+            keyspace.large.clear()
         return len(ops)
 
     @property

@@ -1,0 +1,66 @@
+"""Large strings that change many times in a batch are written down once, and as they are."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.store.database import LARGE_STRING
+from holdfast.store.keyspace import Keyspace
+from holdfast.store.ops import STRINGS
+from holdfast.store.savepoint import Savepoint
+from holdfast.store.store import FileStore
+
+LARGE = b"x" * LARGE_STRING
+
+
+@pytest.fixture
+def keyspace() -> Keyspace:
+    keyspace = Keyspace()
+    keyspace.databases[0].set_string(b"k", LARGE)
+    keyspace.ops.clear()
+    return keyspace
+
+
+def written(keyspace: Keyspace) -> list[bytes]:
+    return [value for table, _, _, value in keyspace.ops if table == STRINGS]
+
+
+def test_only_the_last_value_of_a_large_string_is_written(keyspace: Keyspace) -> None:
+    database = keyspace.databases[0]
+    for number in range(10):
+        database.set_string(b"k", LARGE + b"%d" % number)
+        database.set_string(b"other%d" % number, b"v")
+    values = written(keyspace)
+    assert len(values) == 11
+    assert values[0] == LARGE + b"9"
+
+
+def test_what_was_small_in_between_does_not_win(keyspace: Keyspace) -> None:
+    database = keyspace.databases[0]
+    for value in (LARGE, b"a", b"b", LARGE + b"c", b"d", LARGE + b"e"):
+        database.set_string(b"k", value)
+    assert written(keyspace)[-1] == LARGE + b"e"
+
+
+def test_a_script_that_fails_leaves_what_was_written_before_it(keyspace: Keyspace) -> None:
+    database = keyspace.databases[0]
+    database.set_string(b"k", LARGE + b"before")
+    savepoint = Savepoint(keyspace)
+    database.set_string(b"k", LARGE + b"within")
+    savepoint.roll_back()
+    assert written(keyspace) == [LARGE + b"before"]
+    database.set_string(b"k", LARGE + b"after")
+    assert written(keyspace)[-1] == LARGE + b"after"
+
+
+def test_a_batch_begins_anew(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    database = store.keyspace.databases[0]
+    for number in range(3):
+        database.set_string(b"k", LARGE + b"%d" % number)
+        store.commit()
+    assert not store.keyspace.large  # nor is it kept alive
+    store.abandon()
+    store = FileStore(tmp_path / "a.db")
+    assert store.keyspace.databases[0].read_string(b"k") == LARGE + b"2"
+    store.close()
