@@ -203,6 +203,30 @@ def test_removing_spreads() -> None:
     assert two("ACTIVE", "FORGET", 2).startswith(b"-ERR a server does not forget itself")
 
 
+def test_one_node_with_two_addresses_is_expected_once() -> None:
+    one, two = Node(1), Node(2)
+    replicator = replicator_of(one, *URLS)
+    assert one.replication.members.expected == 2
+    for number in (0, 1):
+        meet(replicator, number, hello(two))
+    assert one.replication.members.expected == 1
+
+
+def test_an_address_that_leads_nowhere_is_forgotten() -> None:
+    """Until then somebody is expected who never comes, and nothing is cut from the log."""
+    one, two = Node(1), Node(2)
+    replicator = replicator_of(one, *URLS)
+    meet(replicator, 0, hello(two))
+    one("SET", "k", "v")
+    sync(one, two)
+    one.tidy()
+    assert len(one.replication.log) == 1
+    assert one("ACTIVE", "FORGET", "redis://other").startswith(b"-ERR there is no link")
+    assert one("ACTIVE", "FORGET", URLS[1]) == b"+OK\r\n"
+    one.tidy()
+    assert len(one.replication.log) == 0
+
+
 def test_who_was_removed_takes_no_writes() -> None:
     node = Node(3)
     replicator = replicator_of(node)

@@ -11,8 +11,10 @@ from holdfast.replication.messages import Hello, pack
 from holdfast.replication.puller import LinkError, Puller
 from holdfast.replication.replicator import Replicator
 from holdfast.replication.states import TABLE, Event, State, after
-from holdfast.store.store import FileStore
+from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, CRDT_ROWS, INTENT
+from holdfast.store.store import FileStore, MemoryStore, Store
 from tests.harness import HoldfastServer, RawClient, wait_until
+from tests.harness.in_process import InProcess
 from tests.replication.crew import CONVERGENCE_S, are_linked, ask, await_the_same, cluster
 from tests.replication.nodes import Node, sync
 
@@ -224,6 +226,56 @@ def test_every_state_can_be_lost_and_paused() -> None:
         assert after(state, Event.PAUSE) is State.PAUSED
         assert after(state, Event.LOST) in (State.WAITING, State.PAUSED)
     assert set(TABLE) == set(State)
+
+
+def test_info_tells_how_each_link_is() -> None:
+    one, two = Node(1), Node(2)
+    one("SADD", "k", "v")
+    one("SREM", "k", "v")
+    replicator = one.engine.replicator = replicator_of(one, "redis://user:secret@127.0.0.1:1")
+    (puller,) = replicator.pullers
+    puller._meet(hello(2, {2: 7}, one.clock.now_ms() + 60_000))
+    puller._failed(OSError("refused, as ever"))
+    info = one("INFO", "replication").decode().split("\r\n")
+    fields = dict(line.split(":", 1) for line in info if ":" in line)
+    link = dict(pair.split("=", 1) for pair in fields["peer0"].split(","))
+    assert (link["node"], link["address"], link["state"]) == ("2", "127.0.0.1:1", "waiting")
+    assert (link["lag_ops"], link["lag_s"]) == ("7", "")
+    assert (link["received_bytes"], link["sent_bytes"]) == ("0", "0")
+    assert link["last_error"] == "refused; as ever"
+    assert link["clock_drift_ms"] == "60000"
+    assert fields["active_active_drifting_clocks"] == "1"
+    assert fields["active_active_unconfirmed_removals"] == "1"
+    assert fields["active_active_log_records"] == "2"
+    assert int(fields["active_active_log_bytes"]) > 20
+    assert "secret" not in str(info)
+    assert two("INFO", "replication").count(b"active_active") == 0
+
+
+def test_a_standalone_server_states_no_intents() -> None:
+    """It pays nothing for what it does not share: what its commands write is what it was."""
+    commands: list[tuple[str | int, ...]] = [
+        ("RPUSH", "list", "a", "b", "c"),
+        ("LINSERT", "list", "AFTER", "a", "x"),
+        ("LSET", "list", 0, "y"),
+        ("LREM", "list", 1, "x"),
+        ("LPOP", "list"),
+        ("INCR", "n"),
+        ("HINCRBY", "hash", "n", 1),
+        ("ZINCRBY", "zset", 1, "m"),
+        ("SADD", "set", "m"),
+        ("SADD", "set", "m"),
+        ("PERSIST", "n"),
+    ]
+
+    def tables(store: Store, commands: list[tuple[str | int, ...]]) -> set[int]:
+        server = InProcess(store=store)
+        server.peer().pipeline(*commands)
+        return {op[0] for op in server.engine.keyspace.ops}
+
+    ours = {INTENT, CRDT_FACTS, CRDT_KEYS, CRDT_LOG, CRDT_ROWS}
+    assert not tables(MemoryStore(), commands) & ours
+    assert INTENT in tables(MemoryStore(16, 1), commands), "else this shows nothing"
 
 
 def test_commands_of_a_standalone_server(client: RawClient) -> None:

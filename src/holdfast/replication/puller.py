@@ -58,7 +58,7 @@ class Puller:
 
     output_bytes = 0
 
-    def __init__(self, replicator: "Replicator", url: str) -> None:
+    def __init__(self, replicator: "Replicator", url: str, node: int | None = None) -> None:
         self.url = url
         self._replicator = replicator
         self._engine = replicator.engine
@@ -73,7 +73,7 @@ class Puller:
         self._lost: Exception | None = None  # why there is no line any more
         self._wake = asyncio.Event()
         self.state = State.WAITING
-        self.node: int | None = None
+        self.node = node  # who was last met there
         self.last_error = ""
         self.received_bytes = 0
         self.attempts = 0

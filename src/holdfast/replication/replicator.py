@@ -60,9 +60,11 @@ class Replicator:
         nodes = replication.facts.get(b"urls", {})
         urls = list(dict.fromkeys([*urls, *replication.facts.get(b"joined", ())]))
         self.pullers = [
-            Puller(self, url) for url in urls if nodes.get(url) not in replication.members.removed
+            Puller(self, url, nodes.get(url))
+            for url in urls
+            if nodes.get(url) not in replication.members.removed
         ]
-        keyspace.expect(len(self.pullers))
+        self._expect()
         replication.sealed = len(keyspace.ops)
         self._gate()
 
@@ -242,6 +244,7 @@ class Replicator:
         if self.state == NEW:
             self._turn_into(CATCHING_UP)
         self._admit(peer)
+        self._expect()
         self.engine.turn.schedule()
 
     # -- members ------------------------------------------------------------------------------
@@ -325,6 +328,19 @@ class Replicator:
         self.replication.members.remove([node])
         self._left({node})
 
+    def forget_address(self, url: str) -> None:
+        """An address that leads nowhere, or nowhere any more. Who is a member stays one."""
+        pullers = [puller for puller in self.pullers if puller.url == url]
+        if not pullers:
+            raise CommandError("ERR there is no link by that address")
+        for puller in pullers:
+            puller.pause()
+        self.replication.seal()
+        joined = [each for each in self.replication.facts.get(b"joined", ()) if each != url]
+        self.replication.note(b"joined", joined)
+        self._follow_pullers([puller for puller in self.pullers if puller.url != url])
+        self.check_joined()
+
     def _left(self, nodes: set[int]) -> None:
         for puller in self.pullers:
             if puller.node in nodes:
@@ -336,7 +352,12 @@ class Replicator:
 
     def _follow_pullers(self, pullers: list[Puller]) -> None:
         self.pullers = pullers
-        self._keyspace.expect(len(pullers))
+        self._expect()
+
+    def _expect(self) -> None:
+        """One node may have several addresses; one that never answered is some node's."""
+        nodes = [puller.node for puller in self.pullers]
+        self._keyspace.expect(len({*nodes} - {None}) + nodes.count(None))
 
     def pause(self, node: int | None) -> None:
         """Hear and say nothing, as if the line were cut."""

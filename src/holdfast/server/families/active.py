@@ -99,12 +99,17 @@ def join(session: Session, argv: list[bytes]) -> Reply:
 @command("active|forget", 3, ADMIN, group="server", since="7.0.0")
 def forget(session: Session, argv: list[bytes]) -> Reply:
     """Remove a server for good: nobody waits for it, and it is refused. The others learn of it.
+    Or follow an address no more.
 
-    ACTIVE FORGET node
+    ACTIVE FORGET <node | url>
     """
-    node = _node(argv)
-    assert node is not None
-    _replicator(session).forget(node)
+    replicator = _replicator(session)
+    if b"://" in argv[2]:
+        replicator.forget_address(argv[2].decode("utf-8", "surrogateescape"))
+    else:
+        node = _node(argv)
+        assert node is not None
+        replicator.forget(node)
     return OK
 
 
@@ -180,8 +185,8 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
             The other servers, and how the links to them are.
         JOIN <url>
             Follow one more server.
-        FORGET <node>
-            Remove a server for good.
+        FORGET <node | url>
+            Remove a server for good; or follow an address no more.
         PAUSE [<node>]
             Cut the links to one server, or to all.
         RESUME [<node>]

@@ -1,0 +1,98 @@
+"""What a write costs on disk, and that nobody hears of it before it is there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.replication.messages import RECORDS, Ack, pack
+from holdfast.replication.replicator import Replicator
+from holdfast.server import turn
+from holdfast.store.store import FileStore
+from tests.harness.in_process import InProcess, Peer
+from tests.replication.nodes import Node
+
+
+@pytest.fixture(autouse=True)
+def _a_quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow it is: there is no loop here to wait beside."""
+    monkeypatch.setattr(turn, "SYNC_HERE_BELOW_S", 1e9)
+
+
+class Server(InProcess):
+    """With `appendfsync always`, and a peer who follows it."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = FileStore(path, node=1)
+        super().__init__(store=self.store)
+        self.engine.replicator = Replicator(self.engine, "test", [])
+        self.client, self.follower = self.peer(), Peer(self.engine, 3)
+        other = Node(2)
+        self.follower.command("ACTIVE", "LINK", pack(other.hello()))
+
+    def heard(self) -> bytes:
+        """By the follower, so far."""
+        return b"".join(self.follower._delivered)
+
+
+def test_a_push_writes_what_is_new_and_syncs_once(tmp_path: Path) -> None:
+    """The system whose list this was wrote the whole store for each push, and synced nothing."""
+    server = Server(tmp_path / "a.db")
+
+    def written() -> tuple[int, int]:
+        server.client.command("RPUSH", "list", "x")
+        *_, (_, ops) = server.store.journal.batches()
+        return len(ops), server.engine.turn.syncs
+
+    short, syncs = written()
+    server.client.command("RPUSH", "list", *["x"] * 5000)
+    long, more_syncs = written()
+    assert long <= short
+    assert more_syncs == syncs + 2
+    server.store.abandon()
+
+
+def test_nobody_hears_of_a_write_that_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(tmp_path / "a.db")
+    heard: list[bytes] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: heard.append(server.heard()))
+    server.client.command("SET", "k", "precious")
+    assert len(heard) == 1
+    assert b"precious" not in heard[0]
+    assert RECORDS in server.heard()
+    assert b"precious" in server.heard()
+    server.store.abandon()
+
+
+def test_a_write_whose_sync_fails_is_heard_of_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(tmp_path / "a.db")
+
+    def fail(fd: int) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    server.client.send("SET", "k", "precious")
+    assert b"MISCONF" in b"".join(server.client.replies())
+    assert b"precious" not in server.heard()
+    server.store.abandon()
+
+
+def test_an_acknowledgement_is_of_what_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to one, too, which says what this server has."""
+    server = Server(tmp_path / "a.db")
+    heard: list[bytes] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: heard.append(server.heard()))
+    view = server.engine.replicator.replication.members.view  # type: ignore[union-attr]
+    server.client.send("SET", "k", "v")
+    server.follower.send("ACTIVE", "ACK", pack(Ack({}, 0, 0, view, False)))
+    before = server.heard()
+    server.engine.turn.end()
+    assert heard == [before], "nothing came before the sync"
+    assert len(server.heard()) > len(before)
+    server.store.abandon()
