@@ -215,6 +215,22 @@ def test_closing_gives_back_an_element_that_is_already_on_its_way() -> None:
     asyncio.run(scenario())
 
 
+def test_who_waits_goes_on_in_the_turn_after_the_reply() -> None:
+    async def scenario() -> None:
+        server = FakeServer()
+        client = make_client(parse_url("redis://h"), dial=server.dial, clock=ManualClock())
+        await client.connect()
+        reader = asyncio.create_task(client.blpop("q", timeout_s=0))
+        await turns(20)
+        server.link.say(b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n")
+        await turns(1)
+        assert reader.done()
+        assert await reader == ("q", "x")
+        await client.close(0)
+
+    asyncio.run(scenario())
+
+
 def test_a_cancelled_pop_ends_also_without_permission_to_unblock(redis_url: str) -> None:
     async def scenario() -> None:
         async with holdfast.connect(redis_url) as admin:

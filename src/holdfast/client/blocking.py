@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.client.connection import Connection
 from holdfast.client.errors import ClientError, ClosedError, RequestTimeoutError, ServerError
-from holdfast.client.pending import PendingOne
+from holdfast.client.pending import PendingOne, PendingWait
 from holdfast.client.request import encode
 from holdfast.client.single import Caller, Command, send_one
 from holdfast.client.slots import first_key
@@ -79,22 +79,27 @@ class Blocking:
     async def _wait(
         self, connection: Connection, args: Command, data: bytes, timeout_s: float | None
     ) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        sink = PendingOne(data, future)
+        sink = PendingWait(data, asyncio.get_running_loop())
         try:
             self._check_open()
             connection.submit(sink)
         except ClientError:
             self._caller.give(connection)
             raise
+        timer = None if timeout_s is None else self._caller.clock.call_later(timeout_s, sink.wake)
+        self._wakers.add(sink.wake)
         try:
-            in_time = await wait_for(self._caller.clock, future, timeout_s, self._wakers)
+            await sink.woken
         except asyncio.CancelledError:
             await self._in_background(self._give_back(connection, sink, args))
             raise
-        if in_time:
+        finally:
+            self._wakers.discard(sink.wake)
+            if timer is not None:
+                timer.cancel()
+        if sink.is_settled:
             self._caller.give(connection)
-            return future.result()
+            return sink.future.result()
         if self._is_closing:
             await self._in_background(self._give_back(connection, sink, args))
             raise ClosedError("the client was closed while this waited")

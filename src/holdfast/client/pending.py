@@ -36,6 +36,29 @@ class PendingOne(Sink):
         self.future.set_exception(error)
 
 
+class PendingWait(PendingOne):
+    """The same for a caller who may stop waiting and still want the reply: await `woken`, which
+    is set when the reply is there, or when anybody else calls `wake`."""
+
+    __slots__ = ("woken",)
+
+    def __init__(self, data: bytes, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(data, loop.create_future())
+        self.woken: asyncio.Future[None] = loop.create_future()
+
+    def wake(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
+
+    def deliver(self, reply: Any) -> None:
+        super().deliver(reply)
+        self.wake()  # at once: a callback of the future would come a turn of the loop later
+
+    def fail(self, error: ClientError) -> None:
+        super().fail(error)
+        self.wake()
+
+
 class PendingMany(Sink):
     """The replies of a request, one per command; an error for each that will not come."""
 

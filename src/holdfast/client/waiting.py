@@ -1,7 +1,7 @@
 """Waiting with an injected clock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,16 +45,8 @@ async def sleep(clock: Clock, delay_s: float) -> None:
         timer.cancel()
 
 
-async def wait_for(
-    clock: Clock,
-    future: asyncio.Future[Any],
-    timeout_s: float | None,
-    wakers: set[Callable[[], None]] | None = None,
-) -> bool:
-    """Whether the future is done in time. Neither timeout nor cancellation touches it.
-
-    Who calls what stands in `wakers` ends the wait.
-    """
+async def wait_for(clock: Clock, future: asyncio.Future[Any], timeout_s: float | None) -> bool:
+    """Whether the future is done in time. Neither timeout nor cancellation touches it."""
     if future.done():
         return True
     woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,14 +57,10 @@ async def wait_for(
 
     future.add_done_callback(wake)
     timer = None if timeout_s is None else clock.call_later(timeout_s, wake)
-    if wakers is not None:
-        wakers.add(wake)
     try:
         await woken
     finally:
         future.remove_done_callback(wake)
         if timer is not None:
             timer.cancel()
-        if wakers is not None:
-            wakers.discard(wake)
     return future.done()
