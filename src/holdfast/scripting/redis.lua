@@ -53,25 +53,18 @@ local function ask(...)
   return call_engine(unpack(all, 1, count))
 end
 
-function redis.call(...)
-  if used_kb() > limit_kb then check_memory() end
-  local _, a, b, c, d, e, more = ...
-  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0)
-    and (d ~= 0 or 1 / d > 0) and (e ~= 0 or 1 / e > 0) then
-    return answered_or_raised(call_engine(...))
+local function caller(answer)
+  return function(...)
+    if used_kb() > limit_kb then check_memory() end
+    local _, a, b, c, d, e, more = ...
+    if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0)
+      and (d ~= 0 or 1 / d > 0) and (e ~= 0 or 1 / e > 0) then
+      return answer(call_engine(...))
+    end
+    return answer(ask(...))
   end
-  return answered_or_raised(ask(...))
 end
-
-function redis.pcall(...)
-  if used_kb() > limit_kb then check_memory() end
-  local _, a, b, c, d, e, more = ...
-  if more == nil and (a ~= 0 or 1 / a > 0) and (b ~= 0 or 1 / b > 0) and (c ~= 0 or 1 / c > 0)
-    and (d ~= 0 or 1 / d > 0) and (e ~= 0 or 1 / e > 0) then
-    return answered(call_engine(...))
-  end
-  return answered(ask(...))
-end
+redis.call, redis.pcall = caller(answered_or_raised), caller(answered)
 
 function redis.acl_check_cmd(...)
   check_memory()

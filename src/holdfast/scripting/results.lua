@@ -24,79 +24,66 @@ end
 local ARRAY_OF, NIL, BOOLEAN, AN_ERROR, A_STATUS, DOUBLE, MAP, SET, BIG, VERBATIM = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local DEEPEST = 200 -- Redis: as far as its stack goes, 7,995
 
+local function coded(into, size, code, value)
+  into[size + 1], into[size + 2], into[size + 3] = true, code, value
+  return size + 3
+end
+
 local function flatten(value, into, size, depth)
   local kind = type(value)
   if kind == "string" or kind == "number" then
     into[size + 1] = value
     return size + 1
-  end
-  into[size + 1] = true
-  if kind == "boolean" then
-    into[size + 2], into[size + 3] = BOOLEAN, value and 1 or 0
-    return size + 3
+  elseif kind == "boolean" then
+    return coded(into, size, BOOLEAN, value and 1 or 0)
   elseif kind ~= "table" then
-    into[size + 2] = NIL
-    return size + 2
+    return coded(into, size, NIL) - 1
   elseif depth > DEEPEST then
-    into[size + 2], into[size + 3] = AN_ERROR, "ERR reached lua stack limit"
-    return size + 3
+    return coded(into, size, AN_ERROR, "ERR reached lua stack limit")
   end
   value = behind[value] or value
   local special = rawget(value, "err")
-  if type(special) == "string" then
-    into[size + 2], into[size + 3] = AN_ERROR, special
-    return size + 3
-  end
+  if type(special) == "string" then return coded(into, size, AN_ERROR, special) end
   special = rawget(value, "ok")
-  if type(special) == "string" then
-    into[size + 2], into[size + 3] = A_STATUS, special
-    return size + 3
-  end
+  if type(special) == "string" then return coded(into, size, A_STATUS, special) end
   special = rawget(value, "double")
   if type(special) == "number" then
-    into[size + 2], into[size + 3] = DOUBLE, special == 0 and 1 / special < 0 and "-0" or special
-    return size + 3
+    return coded(into, size, DOUBLE, special == 0 and 1 / special < 0 and "-0" or special)
   end
   special = rawget(value, "map")
   if type(special) == "table" then
-    into[size + 2] = MAP
-    local at, pairs_count = size + 3, 0
+    local at, count = coded(into, size, MAP, 0), 0
     size = at
     for key, item in next, special do
-      size = flatten(key, into, size, depth + 1)
-      size = flatten(item, into, size, depth + 1)
-      pairs_count = pairs_count + 1
+      size = flatten(item, into, flatten(key, into, size, depth + 1), depth + 1)
+      count = count + 1
     end
-    into[at] = pairs_count
+    into[at] = count
     return size
   end
   special = rawget(value, "set")
   if type(special) == "table" then
-    into[size + 2] = SET
-    local at, members = size + 3, 0
+    local at, count = coded(into, size, SET, 0), 0
     size = at
     for key in next, special do
       size = flatten(key, into, size, depth + 1)
-      members = members + 1
+      count = count + 1
     end
-    into[at] = members
+    into[at] = count
     return size
   end
   special = rawget(value, "big_number")
-  if type(special) == "string" then
-    into[size + 2], into[size + 3] = BIG, special
-    return size + 3
-  end
+  if type(special) == "string" then return coded(into, size, BIG, special) end
   special = rawget(value, "verbatim_string")
   if type(special) == "table" then
     local format, text = rawget(special, "format"), rawget(special, "string")
     if type(format) == "string" and type(text) == "string" then
-      into[size + 2], into[size + 3], into[size + 4] = VERBATIM, format, text
-      return size + 4
+      size = coded(into, size, VERBATIM, format)
+      into[size + 1] = text
+      return size + 1
     end
   end
-  into[size + 2] = ARRAY_OF
-  local at, length = size + 3, 0
+  local at, length = coded(into, size, ARRAY_OF, 0), 0
   size = at
   while true do
     local item = rawget(value, length + 1)

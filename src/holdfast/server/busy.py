@@ -248,6 +248,7 @@ class BusyDesk:
                 assert self._engine.tls is not None
                 guest = TlsGuest(sock, self._engine.tls)
             connection = Connection(self._engine)
+            # As much of a transport as a connection uses.
             connection.connection_made(guest)  # type: ignore[arg-type]
             self._guests.append(connection)
 
