@@ -6,9 +6,10 @@ The engine counts on its hot path, so what it does there is one line: `stats.fas
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-SHIFT = 8  # slots of the quick half are 256 ns wide
-FAST_NS = 1 << 16  # whatever takes less is counted there, which is nearly everything
+SHIFT: Final = 8  # slots of the quick half are 256 ns wide
+FAST_NS: Final = 1 << 16  # whatever takes less is counted there, which is nearly everything
 SIGNIFICANT_BITS = 7  # of what takes longer: two digits, as in Redis
 
 MOST_SAMPLES = 160  # of an event

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.commands.context import Context
 from holdfast.commands.table import Command
@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from holdfast.server.waiters import Waiter
 
 # Why a session's commands take the longer way through `Engine._admit`.
-NEEDS_AUTH, IN_MULTI, MONITORING, SUBSCRIBED, TRACKING, RESTRICTED = 1, 2, 4, 8, 16, 32
+NEEDS_AUTH: Final = 1
+IN_MULTI: Final = 2
+MONITORING: Final = 4
+SUBSCRIBED: Final = 8
+TRACKING: Final = 16
+RESTRICTED: Final = 32
 
 OWN_BYTES = 2048  # what a session takes by itself, about
 
-REPLIES_ON, REPLIES_OFF, REPLY_SKIP_NEXT, REPLY_SKIPPED = range(4)
+REPLIES_ON: Final = 0
+REPLIES_OFF: Final = 1
+REPLY_SKIP_NEXT: Final = 2
+REPLY_SKIPPED: Final = 3
 
 
 class Sink(Protocol):

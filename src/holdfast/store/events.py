@@ -1,5 +1,15 @@
 """Kinds of events that a database announces, as the letters of notify-keyspace-events say them."""
 
-GENERIC, STRING, LIST, SET, HASH, ZSET, STREAM, EXPIRED, EVICTED, NEW, MISS = (
-    1 << bit for bit in range(11)
-)
+from typing import Final
+
+GENERIC: Final = 1
+STRING: Final = 2
+LIST: Final = 4
+SET: Final = 8
+HASH: Final = 16
+ZSET: Final = 32
+STREAM: Final = 64
+EXPIRED: Final = 128
+EVICTED: Final = 256
+NEW: Final = 512
+MISS: Final = 1024

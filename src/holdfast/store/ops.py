@@ -5,13 +5,27 @@ what a row is, never how it changed, so applying it twice is applying it once.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-# In files, so for ever: new tables go to the end.
-SPACES, KEYS, STRINGS, LIST_ITEMS, HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS = range(7)
-STREAM_META, STREAM_ENTRIES, STREAM_GROUPS, STREAM_CONSUMERS, STREAM_PENDING = range(7, 12)
-SCRIPTS = 12
-CRDT_KEYS, CRDT_ROWS, CRDT_LOG, CRDT_FACTS = range(13, 17)
+# In files, so for ever: new tables go to the end. (Each by itself, so that compiled code has the
+# number where it else had to look for the name.)
+SPACES: Final = 0
+KEYS: Final = 1
+STRINGS: Final = 2
+LIST_ITEMS: Final = 3
+HASH_FIELDS: Final = 4
+SET_MEMBERS: Final = 5
+ZSET_MEMBERS: Final = 6
+STREAM_META: Final = 7
+STREAM_ENTRIES: Final = 8
+STREAM_GROUPS: Final = 9
+STREAM_CONSUMERS: Final = 10
+STREAM_PENDING: Final = 11
+SCRIPTS: Final = 12
+CRDT_KEYS: Final = 13
+CRDT_ROWS: Final = 14
+CRDT_LOG: Final = 15
+CRDT_FACTS: Final = 16
 
 # The key ids of SCRIPTS rows: what a row is, its name being the sub key.
 SCRIPT, LIBRARY = range(2)

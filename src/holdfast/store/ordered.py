@@ -7,12 +7,12 @@ the order outlives eviction and restarts. What the elements are is in hashes.py 
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, KeysView
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from holdfast.store.ops import ChangeLog
 
 # Bytes that an element costs beyond its name and value: a dict slot, objects, its place.
-ELEMENT_OVERHEAD = 160
+ELEMENT_OVERHEAD: Final = 160
 
 FIRST_ORDINAL = 1  # because cursor 0 means "from the beginning"
 CHUNK = 512  # places; closing the holes of so many takes 20 µs

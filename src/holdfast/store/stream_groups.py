@@ -4,6 +4,7 @@ Values only: how they change is in streams.py, which reports the rows.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.store.ops import Rewritten
 from holdfast.store.ranking import Ranking
@@ -11,7 +12,9 @@ from holdfast.store.stream_ids import to_row
 
 RANGE_STEP = 100  # entries looked up at a time
 
-GROUP_OVERHEAD, CONSUMER_OVERHEAD, PENDING_OVERHEAD = 1000, 600, 400
+GROUP_OVERHEAD: Final = 1000
+CONSUMER_OVERHEAD: Final = 600
+PENDING_OVERHEAD: Final = 400
 
 PendingRow = tuple[bytes, int, int]  # consumer, delivered_at_ms, deliveries
 

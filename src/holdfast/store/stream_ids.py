@@ -2,9 +2,11 @@
 ids compare and count on as numbers do; in rows it is the 16 bytes of that number, big-endian.
 """
 
-SEQUENCE_BITS = 64
-MAX_SEQUENCE = (1 << SEQUENCE_BITS) - 1
-MAX_ID = (1 << 128) - 1
+from typing import Final
+
+SEQUENCE_BITS: Final = 64
+MAX_SEQUENCE: Final = (1 << SEQUENCE_BITS) - 1
+MAX_ID: Final = (1 << 128) - 1
 
 
 def id_of(ms: int, sequence: int) -> int:

@@ -6,7 +6,7 @@ stream_groups.py. Nothing here knows key names, replies or SQL.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,8 @@ from holdfast.store.stream_ids import (
     to_row,
 )
 
-ENTRY_OVERHEAD, ELEMENT_OVERHEAD = 150, 45
+ENTRY_OVERHEAD: Final = 150
+ELEMENT_OVERHEAD: Final = 45
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode

@@ -6,7 +6,7 @@ knows key names, replies or SQL, nor how bounds are written in commands.
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
 from holdfast.store.ranking import Ranking
@@ -19,7 +19,7 @@ LexCut = tuple[bytes, bool] | None  # None: after everything
 
 # What a short member costs beyond its bytes, measured: headers, a float, its slots in the dict
 # and the order.
-MEMBER_OVERHEAD = 130
+MEMBER_OVERHEAD: Final = 130
 
 ALWAYS_ORDERED = 16_384  # with so many members the order is kept, so that nobody waits for it
 
