@@ -76,6 +76,7 @@ bench-client: install
 
 # What it costs to share a database: make bench-active-active ARGS="--policy always"
 bench-active-active: install
+	@scripts/install-oracle
 	@$(BIN)/python -m bench.active_active $(ARGS)
 
 # The build queue on both servers: make bench-builds ARGS="--policy everysec --rounds 5"

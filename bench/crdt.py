@@ -91,6 +91,7 @@ class Holdfast:
 
 class Loro:
     def __init__(self, replica: int) -> None:
+        # Its stubs leave the constructor untyped.
         self.doc = loro.LoroDoc()  # type: ignore[no-untyped-call]
         self.doc.peer_id = replica
         self.list = self.doc.get_list("list")
@@ -243,6 +244,12 @@ def measure(count: int, edits: int, rounds: int) -> dict[str, dict[str, float]]:
     return best
 
 
+def show(best: dict[str, dict[str, float]]) -> None:
+    print(f"µs of CPU {'push':>9} {'pop':>9} {'merge':>9}")
+    for name, figures in best.items():
+        print(f"{name:9}", *(f"{figures[key]:9.2f}" for key in ("push_us", "pop_us", "merge_us")))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=COUNT, help="pushes, and pops")
@@ -254,9 +261,7 @@ def main() -> None:
     if args.json:
         print(json.dumps({"machine": machine(), "crdt": best}, indent=2))
         return
-    print(f"µs of CPU {'push':>9} {'pop':>9} {'merge':>9}")
-    for name, figures in best.items():
-        print(f"{name:9}", *(f"{figures[key]:9.2f}" for key in ("push_us", "pop_us", "merge_us")))
+    show(best)
 
 
 if __name__ == "__main__":
