@@ -37,6 +37,12 @@ def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
         if roll < 0.5:
             assert subject.insert(key, b"%d" % step) == (key not in model)
             model.setdefault(key, b"%d" % step)
+        elif roll < 0.53:
+            keys = sorted({b"%03d" % rng.randrange(150, 250) for _ in range(rng.randrange(12))})
+            fits = bool(keys) and (not model or keys[0] > max(model))
+            assert subject.extend(keys, keys) == fits
+            assert not subject.extend(keys[::-1], keys) or len(keys) < 2
+            model |= {key: key for key in keys if fits}
         elif roll < 0.6:
             assert subject.replace(key, b"new") == model.get(key)
             if key in model:
@@ -53,6 +59,9 @@ def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
             stop = rng.randint(start, len(model))
             values = [model[key] for key in sorted(model)]
             assert subject.values(start, stop) == values[start:stop]
+            first, last = sorted(b"%03d" % rng.randrange(250) for _ in range(2))
+            within = [(key, model[key]) for key in sorted(model) if first <= key <= last]
+            assert subject.between(first, last) == within
             places = [i for i, value in enumerate(values) if value == b"new"]
             assert list(subject.indexes(b"new")) == places
             assert list(subject.indexes_backward(b"new")) == places[::-1]

@@ -90,14 +90,18 @@ class Cells(Replicated):
 
     def terms(self, name: Name) -> list[Number]:
         """What counts, to be summed."""
-        if name not in self._totals:
-            return []
-        live = [entry for entry in self._totals[name].values() if entry.is_live]
-        amounts = [entry.amount for entry in live]
-        return amounts + [negative(entry.reset_amount) for entry in live if entry.reset_amount]
+        terms: list[Number] = []
+        totals = self._totals.get(name)
+        if totals is not None:
+            for seq, amount, reset_seq, reset_amount, _ in totals.values():
+                if seq > reset_seq:
+                    terms.append(amount)
+                    if reset_amount:
+                        terms.append(negative(reset_amount))
+        return terms
 
     def _is_added(self, name: Name) -> bool:
-        return any(entry.is_live for entry in self._totals[name].values())
+        return True in [entry.is_live for entry in self._totals[name].values()]
 
     # -- changes, as effects ------------------------------------------------------------------
 
@@ -234,14 +238,16 @@ class Cells(Replicated):
             new = Total(seq, now, seq - 1, 0, 0)
         else:  # a total that was forgotten here had been wholly reset
             old = old or Total(last, until_now, last, until_now, 0)
-            new = old._replace(seq=seq, amount=now)
+            new = Total(seq, now, old.reset_seq, old.reset_amount, old.reset_by)
         return self._put_total(name, replica, new)
 
     def _put_total(self, name: Name, replica: int, new: Total | None) -> list[Change]:
         totals = self._totals.setdefault(name, {})
-        old = totals.pop(replica, None)
+        old = totals.get(replica)
         if new is not None:
             totals[replica] = new
+        elif old is not None:
+            del totals[replica]
         if not totals:
             del self._totals[name]
         return [] if new == old else [((name, replica), new, old)]
@@ -295,8 +301,8 @@ class Cells(Replicated):
         writes, totals = piece or ((), ())
         self._keep(place, list(writes))
         self._totals.pop(place, None)
-        if totals:
-            self._totals[place] = {replica: Total(*row) for replica, row in totals}
+        for replica, row in totals:
+            self._put_total(place, replica, Total(*row))
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
         """A total that one has seen and has not is one that it has settled, so it is reset."""

@@ -66,11 +66,17 @@ class List(Replicated):
     # -- changes, as effects ------------------------------------------------------------------
 
     def push_right(self, values: Collection[bytes], author: Author) -> Effect:
+        if len(values) == 1:
+            (value,) = values
+            return (INSERT, ((positions.after(self._elements.last_key, author), value),))
         keys = positions.many_after(self._elements.last_key, len(values), author)
         return (INSERT, tuple(zip(keys, values, strict=True)))
 
     def push_left(self, values: Collection[bytes], author: Author) -> Effect:
         """Each in turn, so the last one ends up first."""
+        if len(values) == 1:
+            (value,) = values
+            return (INSERT, ((positions.before(self._elements.first_key, author), value),))
         keys = positions.many_before(self._elements.first_key, len(values), author)
         return (INSERT, tuple(zip(keys, values, strict=True)))
 

@@ -34,6 +34,8 @@ def integer(number: int) -> Number:
 def total(numbers: Iterable[Number]) -> Number:
     """All scores, or none of them."""
     terms = list(numbers)
+    if len(terms) == 1 and isinstance(terms[0], int):
+        return terms[0]
     integers = [term for term in terms if isinstance(term, int)]
     if len(integers) == len(terms):
         return integer(sum(integers))

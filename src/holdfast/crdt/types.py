@@ -24,6 +24,8 @@ class Texts(Cells):
         added = self.added(name) if self._totals else None
         if added is None:
             return base
+        if base is None and type(added) is int:  # nearly always
+            return b"%d" % added
         number = 0 if base is None else parse(base)
         # Somebody wrote what is no number while somebody else was counting.
         return base if number is None else text_of(total([number, added]))

@@ -71,7 +71,10 @@ class Feed:
         while cursor < end and nbytes < MESSAGE_BYTES:
             record = log.at(cursor)
             cursor += 1
-            if not covers(seen, dot_of(record.origin, record.seq)):
+            # Its own it has, though it may not have said so yet.
+            if record.origin != self.replica and not covers(
+                seen, dot_of(record.origin, record.seq)
+            ):
                 parts.append(record.data)
                 nbytes += len(record.data)
         self.cursor = cursor

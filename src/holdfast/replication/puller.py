@@ -15,6 +15,7 @@ from holdfast.client.options import Backoff, parse_url
 from holdfast.client.replies import Push
 from holdfast.client.request import encode, encode_all
 from holdfast.client.waiting import deadline
+from holdfast.clock import Timer
 from holdfast.crdt.dots import Vector, includes
 from holdfast.crdt.log import GapError
 from holdfast.errors import HoldfastError, ProtocolError
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=1.0)  # a heartbeat: cheap, and soon there
+# What was taken in is acknowledged so much later, or when it has become so much: one is enough for
+# many records, and costs the peer as much as a command.
+ACK_AFTER_S = 0.02
+ACK_AFTER_BYTES = 256 * 1024
 PATIENCE_S = 10.0  # a peer that says nothing for so long is gone; it answers once a second
 
 
@@ -78,6 +83,8 @@ class Puller:
         self.received_bytes = 0
         self.attempts = 0
         self._taken = 0
+        self._ack_timer: Timer | None = None
+        self._acknowledged_bytes = 0
         self._snapshot: set[Address] | None = None  # names that it had so far
         self._snapshot_seen: Vector = {}
         self._heard_s = 0.0
@@ -147,6 +154,7 @@ class Puller:
         self.last_error = message
 
     def _clean_up(self) -> None:
+        self._forget_timer()
         if self._link is not None:
             self._link.close()
         if self._session is not None:
@@ -238,7 +246,7 @@ class Puller:
         self._heard_s = self._engine.clock.monotonic_s()
         try:
             if self._take(replies):
-                self.acknowledge()
+                self._acknowledge_soon()
         except (GapError, LinkError, BadMessage, ServerError) as error:
             self._hang_up(error)
         except Exception as error:
@@ -303,8 +311,16 @@ class Puller:
 
     # -- what we say --------------------------------------------------------------------------
 
+    def _acknowledge_soon(self) -> None:
+        if self.received_bytes - self._acknowledged_bytes >= ACK_AFTER_BYTES:
+            self.acknowledge()
+        elif self._ack_timer is None:
+            self._ack_timer = self._engine.clock.call_later(ACK_AFTER_S, self.acknowledge)
+
     def acknowledge(self) -> None:
         """Leaves when all that it says is on disk."""
+        self._forget_timer()
+        self._acknowledged_bytes = self.received_bytes
         if self._session is not None:
             replication = self._replicator.replication
             now_ms = self._engine.clock.now_ms()
@@ -317,6 +333,11 @@ class Puller:
             )
             data = Published(encode(("ACTIVE", "ACK", pack(ack))))
             self._session.push([data], len(data))
+
+    def _forget_timer(self) -> None:
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+            self._ack_timer = None
 
     def beat(self) -> None:
         """Once a second."""

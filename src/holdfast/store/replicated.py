@@ -14,7 +14,7 @@ import msgspec
 from holdfast.crdt.dots import Author, Vector, join
 from holdfast.crdt.effects import Effect
 from holdfast.crdt.hlc import HybridClock
-from holdfast.crdt.log import Log, Record, decode, encode, is_news
+from holdfast.crdt.log import Log, Record, decode, encode, heading, is_news
 from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, INTENT, Op
 from holdfast.store.replicated_changes import Changes
@@ -196,9 +196,9 @@ class Replication:
     def apply(self, data: bytes) -> bool:
         """A record that a peer sent; False when it was here already. Raises GapError."""
         self.seal()
-        record = decode(data)
-        if not is_news(self.vector, record):
+        if not is_news(self.vector, heading(data)):
             return False
+        record = decode(data)
         self.drift_ms = max(self.drift_ms, self.clock.observe(record.hlc))
         touched: dict[Slot, None] = {}
         with self.keyspace.stating_no_intents():

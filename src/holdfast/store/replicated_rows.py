@@ -33,18 +33,25 @@ pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-def _add(places: Places, more: Places) -> None:
+_NOTHING: Places = {}  # shared by many, as is the next one: not to be changed
+_TEXT: Places = {"string": {None}}
+
+
+def _joined(places: Places, more: Places) -> Places:
+    """What belongs to one of them alone is changed, because there may be much of it."""
+    if places is _TEXT:
+        places = {"string": {None}}
     for kind, of_kind in more.items():
-        known = places.get(kind)
-        if known is None:
-            places[kind] = set(of_kind)
+        if kind in places:
+            places[kind] |= of_kind
         else:
-            known |= of_kind
+            places[kind] = set(of_kind)
+    return places
 
 
 class Slot:
     """A replicated key in memory. `id` is 0 while it has no rows; `unwritten` are pieces that the
-    tables do not have as they are."""
+    tables do not have as they are. There may be many, so what most have in common they share."""
 
     __slots__ = ("address", "id", "key", "unwritten")
 
@@ -52,12 +59,21 @@ class Slot:
         self.id = key_id
         self.address = address
         self.key = Key()
-        self.unwritten: Places = {}
+        self.unwritten = _NOTHING
 
     def places(self, kind: str, changes: Iterable[Change]) -> Places:
         """Of the pieces that have changed."""
+        if kind == "string":
+            return _TEXT
         piece_of = self.key.part(kind).piece_of
         return {kind: {piece_of(sub) for sub, _, _ in changes}}
+
+    def note(self, places: Places) -> None:
+        """The tables do not have them as they are."""
+        if self.unwritten is _NOTHING:
+            self.unwritten = places
+        elif self.unwritten is not places:
+            self.unwritten = _joined(self.unwritten, places)
 
     def rows(self, places: Places) -> Iterator[Op]:
         """These pieces, each as it is when it is asked for."""
@@ -135,7 +151,7 @@ class Slots:
 
     def _note(self, slot: Slot, kind: str, changes: list[Change]) -> None:
         if self._keyspace.tables is not None:
-            _add(slot.unwritten, slot.places(kind, changes))
+            slot.note(slot.places(kind, changes))
             self._unwritten[slot] = None
 
     def write(self, slot: Slot, kind: str, changes: list[Change]) -> None:
@@ -177,13 +193,14 @@ class Slots:
         """What the tables lack. While this goes on nothing may be in memory that the journal does
         not have: tables must never know more than the journal has told."""
         for slot, places in self._journaled:  # what the fold got meanwhile may be older
-            _add(slot.unwritten, places)
+            slot.note(places)
             self._unwritten[slot] = None
         self._journaled = []
         unwritten, self._unwritten = self._unwritten, {}
         for slot in unwritten:
-            places, slot.unwritten = slot.unwritten, {}
-            _add(self._being_written.setdefault(slot, {}), places)
+            places, slot.unwritten = slot.unwritten, _NOTHING
+            before = self._being_written.get(slot)  # by a fold that failed
+            self._being_written[slot] = places if before is None else _joined(before, places)
             yield from slot.rows(places)
 
     def written(self) -> None:

@@ -1,0 +1,82 @@
+"""What happens in one turn is told at once, and what happens to one row there is told once."""
+
+import pytest
+
+from holdfast.crdt.log import decode
+from holdfast.replication.feeds import Feed
+from tests.harness.rawclient import Argument
+from tests.replication.nodes import Node, sync
+
+
+def told(node: Node, *commands: list[Argument]) -> list[tuple[bytes, str]]:
+    """Names and kinds in the record of a turn."""
+    before = len(node.replication.log)
+    node.client.pipeline(*commands)
+    node.client.replies()
+    node.check()
+    (stored,) = list(node.replication.log.since(before))
+    return [(name, kind) for _, name, kind, _ in decode(stored.data).changes]
+
+
+@pytest.mark.parametrize(
+    ("commands", "changes"),
+    [
+        ([["SET", "s", 1], ["SET", "s", 2], ["SET", "s", 3]], 1),
+        ([["INCR", "s"], ["INCRBY", "s", 5], ["DECR", "s"]], 1),
+        ([["SET", "s", 5], ["INCR", "s"], ["INCR", "s"]], 2),
+        ([["INCR", "s"], ["SET", "s", 5]], 1),
+        ([["INCRBYFLOAT", "s", "0.5"], ["INCRBYFLOAT", "s", "0.5"]], 2),
+        ([["HINCRBY", "h", "f", 1], ["HINCRBY", "h", "f", 2], ["HSET", "h", "g", "x"]], 2),
+        ([["SADD", "t", "a"], ["SADD", "t", "a"], ["SADD", "t", "b"]], 2),
+        ([["RPUSH", "l", "a"], ["RPUSH", "l", "b", "c"], ["RPUSH", "m", "x"]], 2),
+        ([["RPUSH", "l", "a", "b", "c"], ["LPOP", "l"], ["LPOP", "l"]], 2),
+        ([["LPUSH", "l", "a"], ["RPUSH", "l", "b"], ["LPUSH", "l", "c"]], 3),
+    ],
+)
+def test_one_change_of_a_row_is_told(commands: list[list[Argument]], changes: int) -> None:
+    one, two = Node(1), Node(2)
+    assert len(told(one, *commands)) == changes
+    sync(one, two)
+
+
+def test_increments_of_one_turn_count_beside_those_of_others() -> None:
+    one, two = Node(1), Node(2)
+    one("SET", "n", 10)
+    sync(one, two)
+    told(one, ["INCR", "n"], ["INCRBY", "n", 4])
+    told(two, ["DECR", "n"], ["DECR", "n"])
+    sync(one, two)
+    assert one("GET", "n") == b"$2\r\n13\r\n"
+
+
+def test_what_was_written_before_it_got_an_expiry_was_written() -> None:
+    """So it survives a removal that has not seen it, though the value is the same."""
+    one, two = Node(1), Node(2)
+    one("HSET", "h", "f", "x")
+    sync(one, two)
+    told(one, ["HSET", "h", "f", "x"], ["HEXPIRE", "h", 100, "FIELDS", 1, "f"])
+    two("HDEL", "h", "f")
+    sync(one, two)
+    assert two("HGET", "h", "f") == b"$1\r\nx\r\n"
+
+
+def test_what_was_removed_and_written_again_is_new() -> None:
+    one, two = Node(1), Node(2)
+    one("SADD", "s", "a", "b")
+    sync(one, two)
+    told(one, ["SREM", "s", "a"], ["SADD", "s", "a"])
+    two("SREM", "s", "a")
+    sync(one, two)
+    assert two("SISMEMBER", "s", "a") == b":1\r\n"
+
+
+def test_nobody_is_sent_what_it_did_itself() -> None:
+    one, two = Node(1), Node(2)
+    two.pull(one)
+    hello = one.hello()
+    one("RPUSH", "l", "a")
+    two.pull(one)
+    sent: list[list[bytes]] = []
+    feed = Feed(two.replication, hello, sent.append)
+    feed.pump()
+    assert sent == []
