@@ -26,12 +26,16 @@ class Ranking:
     def __init__(self, entries: list[Entry]) -> None:
         """The entries are sorted."""
         self._length = len(entries)
-        starts = range(0, len(entries), CHUNK // 2)
-        parts = [entries[start : start + CHUNK // 2] for start in starts]
-        self._scores: list[list[Score]] = [[score for score, _ in part] for part in parts]
-        self._members: list[list[bytes]] = [[member for _, member in part] for part in parts]
-        self._last_scores: list[Score] = [part[-1][0] for part in parts]
-        self._last_members = [part[-1][1] for part in parts]
+        self._scores: list[list[Score]] = []
+        self._members: list[list[bytes]] = []
+        self._last_scores: list[Score] = []
+        self._last_members: list[bytes] = []
+        for start in range(0, len(entries), CHUNK // 2):
+            part = entries[start : start + CHUNK // 2]
+            self._scores.append([score for score, _ in part])
+            self._members.append([member for _, member in part])
+            self._last_scores.append(part[-1][0])
+            self._last_members.append(part[-1][1])
         self._before = [0]
 
     def __len__(self) -> int:
