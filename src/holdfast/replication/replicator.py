@@ -2,7 +2,6 @@
 done once a second."""
 
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
@@ -379,36 +378,6 @@ class Replicator:
             if node in (None, feed.node):
                 del self._feeds[session]
                 session.abort()
-
-    def facts(self) -> Iterator[tuple[str, object]]:
-        """For INFO replication."""
-        replication = self.replication
-        yield "active_active_node", replication.node
-        yield "active_active_replica", replication.replica
-        yield "active_active_state", self.state
-        yield "active_active_epoch", replication.members.epoch
-        yield "active_active_members", len(replication.members.present)
-        yield "active_active_unlinked_members", len(self.unlinked)
-        yield "active_active_log_records", len(replication.log)
-        yield "active_active_log_bytes", replication.log_bytes
-        yield "active_active_unconfirmed_removals", replication.unconfirmed_removals
-        yield "active_active_drifting_clocks", len(self.drift_ms)
-        for number, puller in enumerate(self.pullers):
-            feed = self.feed_of(puller.node)
-            lag_s = puller.lag_s
-            fields: dict[str, object] = {
-                "node": puller.node or 0,
-                "address": puller.where,
-                "state": puller.state.value,
-                "lag_ops": puller.lag_ops,
-                "lag_s": "" if lag_s is None else f"{lag_s:.3f}",
-                "received_bytes": puller.received_bytes,
-                "sent_bytes": 0 if feed is None else feed.total_bytes,
-                "unsent_records": "" if feed is None else feed.lag_ops,
-                "clock_drift_ms": self.drift_ms.get(puller.node or 0, 0),
-                "last_error": puller.last_error.replace(",", ";"),
-            }
-            yield f"peer{number}", ",".join(f"{name}={value}" for name, value in fields.items())
 
     def feed_of(self, node: int | None) -> Feed | None:
         return next((feed for feed in self._feeds.values() if feed.node == node), None)
