@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Never
 
+from holdfast.server.version import IS_COMPILED
 from tests.harness import HoldfastServer, RawClient, RedisServer, encode_command
 from tests.harness.processes import ServerProcess
 from tests.harness.rawclient import Argument
@@ -106,6 +107,7 @@ def machine() -> dict[str, str | int]:
         "cpu": models[0] if models else "unknown",
         "cores": os.cpu_count() or 0,
         "python": sys.version.split()[0],
+        "compiled": int(IS_COMPILED),
         "sqlite": apsw.sqlite_lib_version(),
         "redis": run("redis-server", "--version").stdout.partition("v=")[2].partition(" ")[0],
         "commit": run("git", "-C", str(ROOT), "describe", "--always", "--dirty").stdout.strip(),

@@ -4,8 +4,11 @@ A test that changes a server's configuration, kills it or restarts it starts its
 with `start_server`; the other fixtures share one process between tests.
 """
 
+import filecmp
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -72,6 +75,24 @@ def rng() -> random.Random:
     seed = int(os.environ.get("HOLDFAST_SEED") or random.SystemRandom().getrandbits(32))
     print(f"HOLDFAST_SEED={seed}")  # noqa: T201 - pytest captures it and shows it on failure
     return random.Random(seed)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Tests import what is in src. Servers run what is installed, which is compiled: it must be
+    the same source."""
+    if hasattr(session.config, "workerinput"):
+        return  # one look is enough
+    where = "import holdfast; print(holdfast.__path__[0])"
+    found = subprocess.run([sys.executable, "-c", where], capture_output=True, text=True)
+    source, installed = Path(__file__).parents[1] / "src/holdfast", Path(found.stdout.strip())
+    files = [str(path.relative_to(source)) for path in source.rglob("*.py")]
+    _, differ, missing = filecmp.cmpfiles(source, installed, files, shallow=False)
+    if differ or missing:
+        pytest.exit(
+            f"{installed} is not what is in src (see {[*differ, *missing][0]}):"
+            " `make install` compiles it, `PYTHONPATH=src` does without",
+            returncode=1,
+        )
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m decides by these marks

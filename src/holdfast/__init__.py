@@ -99,7 +99,7 @@ def connect(url: str = "redis://localhost:6379", **options: "Unpack[ConnectOptio
         return make_client(target, hooks=hooks)
 
     from holdfast.client.duplex import join
-    from holdfast.server.connection import Connection
+    from holdfast.server.connection import accept
 
     database: LocalDatabase | None = None
 
@@ -108,7 +108,7 @@ def connect(url: str = "redis://localhost:6379", **options: "Unpack[ConnectOptio
         if database is None:
             database = open(target.path if target.scheme == "holdfast" else ":memory:")
         database.check_open()
-        return join(factory(), Connection(database.engine))
+        return join(factory(), accept(database.engine))
 
     async def close() -> None:
         if database is not None:

@@ -1,12 +1,10 @@
 """The wire format: requests from bytes, replies to bytes. No sockets, no commands, no I/O."""
 
-from holdfast.resp.replies import (
+from holdfast.resp.kinds import (
     NULL_ARRAY,
     OK,
     PONG,
     QUEUED,
-    WRITERS2,
-    WRITERS3,
     BigNumber,
     HumanFloat,
     NullArray,
@@ -17,10 +15,8 @@ from holdfast.resp.replies import (
     Several,
     Simple,
     Verbatim,
-    encode,
-    encode2,
-    encode3,
 )
+from holdfast.resp.replies import WRITERS2, WRITERS3, encode, encode2, encode3
 from holdfast.resp.requests import RequestParser
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Replies to bytes: the types a handler may return, and how each looks on the wire.
+"""Replies to bytes: how each type that a handler may return looks on the wire.
 
 What a reply says is decided elsewhere; here is no state and nothing about connections.
 """
@@ -6,91 +6,24 @@ What a reply says is decided elsewhere; here is no state and nothing about conne
 from collections.abc import Callable
 from itertools import chain
 from types import NoneType
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias
 
 from holdfast.errors import CommandError
-
-
-@final
-class NullArray:
-    """The reply that RESP2 writes as an array that is not there. Use `NULL_ARRAY`."""
-
-    def __repr__(self) -> str:
-        return "NULL_ARRAY"
-
-
-class Simple(bytes):
-    """A status such as OK, without CR and LF in it."""
-
-
-class Verbatim(bytes):
-    """Text to be shown to people as it is."""
-
-    fmt: bytes
-
-    def __new__(cls, text: bytes, fmt: bytes = b"txt") -> "Verbatim":
-        self = super().__new__(cls, text)
-        self.fmt = fmt
-        return self
-
-
-class BigNumber(int):
-    """An integer that may exceed 64 bits."""
-
-
-class HumanFloat(float):
-    """A number written without an exponent, and with more digits than other ones have."""
-
-    def __bytes__(self) -> bytes:
-        return (b"%.17f" % self).rstrip(b"0").rstrip(b".")
-
-
-class SetReply(list["Reply"]):
-    """An array whose order means nothing."""
-
-
-class Pairs(list["Reply"]):
-    """Lists of a key and a value each: a map, which may have a key twice, or the array that RESP2
-    has them in."""
-
-
-class Push(list["Reply"]):
-    """A message that answers no command."""
-
-
-class Several(list["Reply"]):
-    """What stands where one reply is expected and is more, or fewer: they follow each other bare.
-    Only subscribing answers so, and it does even to who asked for no answers."""
-
-
-NULL_ARRAY: Final = NullArray()
-OK: Final = Simple(b"OK")
-QUEUED: Final = Simple(b"QUEUED")
-PONG: Final = Simple(b"PONG")
-
-# A tuple holds bytes only and is the quick way to return many of them. What a reply
-# becomes is decided by its exact type: a subclass not named here cannot be encoded.
-Reply: TypeAlias = (
-    bytes
-    | int
-    | float
-    | NullArray
-    | CommandError
-    | list["Reply"]
-    | tuple[bytes, ...]
-    | dict[bytes, "Reply"]
-    | None
+from holdfast.resp.kinds import (
+    BigNumber,
+    BulkHeaders,
+    HumanFloat,
+    NullArray,
+    Pairs,
+    Push,
+    Reply,
+    SetReply,
+    Several,
+    Simple,
+    Verbatim,
 )
 
-
-class _BulkHeaders(dict[int, bytes]):
-    """`$5` for 5. Only short lengths are kept: most are, and there are few."""
-
-    def __missing__(self, length: int) -> bytes:
-        return b"$%d" % length
-
-
-_bulk_header = _BulkHeaders({n: b"$%d" % n for n in range(1024)}).__getitem__
+_bulk_header = BulkHeaders({n: b"$%d" % n for n in range(1024)}).__getitem__
 
 
 def _bulk(text: bytes) -> bytes:

@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.server.connection import Connection
 from holdfast.server.output import WireSession
@@ -28,8 +28,8 @@ READ_BYTES = 64 * 1024
 ACCEPTS = 64  # at a time
 
 
-def _itself(connection: Connection) -> Connection:
-    return connection
+def _itself(connection: Connection) -> asyncio.Protocol:
+    return cast(asyncio.Protocol, connection)
 
 
 class Guest:

@@ -32,8 +32,9 @@ PROTECTED = CommandError(
 )
 
 
-class Connection(asyncio.Protocol):
-    """The sink of its session."""
+class Connection:
+    """The sink of its session, and an `asyncio.Protocol` but for the name: a compiled class whose
+    base is not compiled has slower attributes."""
 
     __slots__ = ("_engine", "_parser", "_transport", "_waiting_bytes", "is_open", "session")
 
@@ -130,6 +131,11 @@ class Connection(asyncio.Protocol):
             session.last_words = CommandError(b"ERR " + str(parser.error).encode("latin-1"))
             session.say_last_words()
 
+    def pause_writing(self) -> None:
+        """Never before `WireSession` cuts the client off."""
+
+    def resume_writing(self) -> None: ...
+
     def eof_received(self) -> bool:
         """The client has said all. What it has asked is still answered, unless it waits: what
         is pushed from now on must not go to somebody who has left."""
@@ -199,6 +205,10 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         self._transport.abort()
+
+
+def accept(engine: "Engine") -> asyncio.Protocol:
+    return cast(asyncio.Protocol, Connection(engine))
 
 
 def _set_tcp_options(sock: socket.socket, keepalive_s: int) -> None:

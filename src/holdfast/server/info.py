@@ -13,7 +13,7 @@ import holdfast
 from holdfast.server.meter import resident_bytes
 from holdfast.server.saving import Kind
 from holdfast.server.scripts import Scripts
-from holdfast.server.version import REDIS_VERSION
+from holdfast.server.version import IS_COMPILED, REDIS_VERSION
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.store import FileStore
 
@@ -59,6 +59,7 @@ def _server(engine: "Engine") -> Facts:
     yield "redis_build_id", 0
     yield "redis_mode", "standalone"
     yield "holdfast_version", holdfast.__version__
+    yield "holdfast_compiled", int(IS_COMPILED)
     yield "python_version", platform.python_version()
     yield "os", f"{platform.system()} {platform.release()} {platform.machine()}"
     yield "arch_bits", 64 if sys.maxsize > 1 << 32 else 32

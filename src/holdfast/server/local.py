@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Self, cast
+from typing import Self
 
 from holdfast.errors import CommandError, HoldfastError
 from holdfast.resp import NullArray, Push, Reply
@@ -12,7 +12,7 @@ from holdfast.server.config import Config
 from holdfast.server.cron import Cron
 from holdfast.server.engine import Engine
 from holdfast.server.session import Session
-from holdfast.server.unasked import Unasked
+from holdfast.server.unasked import Output, Unasked
 from holdfast.store.store import Store, open_store
 
 Argument = str | bytes | int | float
@@ -193,8 +193,8 @@ def open_local(path: str, **options: str | int) -> LocalDatabase:
     return LocalDatabase(open_store(path, config.databases), config)
 
 
-def _as_it_is(value: Reply) -> bytes:
-    return cast(bytes, value)  # `Calls` takes Python values
+def _as_it_is(value: Reply) -> Output:
+    return value
 
 
 def _to_bytes(arg: Argument) -> bytes:

@@ -10,6 +10,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -19,7 +20,7 @@ from holdfast.server import families as families
 from holdfast.server import listener
 from holdfast.server.busy import BusyDesk
 from holdfast.server.config import Config
-from holdfast.server.connection import Connection
+from holdfast.server.connection import Connection, accept
 from holdfast.server.cron import Cron
 from holdfast.server.engine import Engine, renamed_table
 from holdfast.server.settings import LOG_LEVELS
@@ -101,15 +102,15 @@ class Server:
         cron = Cron(engine)
         cron.start()
         _allow_connections(config.maxclients)
+        accepting = partial(accept, engine)
         listeners = [
-            await loop.create_server(lambda: Connection(engine), sock=sock)
+            await loop.create_server(accepting, sock=sock)
             if sock.family != socket.AF_UNIX
-            else await loop.create_unix_server(lambda: Connection(engine), sock=sock)
+            else await loop.create_unix_server(accepting, sock=sock)
             for sock in sockets
         ]
         listeners += [
-            await loop.create_server(lambda: Connection(engine), sock=sock, ssl=tls)
-            for sock in tls_sockets
+            await loop.create_server(accepting, sock=sock, ssl=tls) for sock in tls_sockets
         ]
         if engine.replicator is not None:
             engine.replicator.start()

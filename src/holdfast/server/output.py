@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.resp import WRITERS2, WRITERS3, Pairs, Push, Reply, SetReply, Several
 from holdfast.server.config_kinds import BufferLimit
 from holdfast.server.session import Session
-from holdfast.server.unasked import NOTHING
+from holdfast.server.unasked import NOTHING, Output
 
 if TYPE_CHECKING:
     from holdfast.server.connection import Connection
@@ -62,7 +62,7 @@ class WireSession(Session):
         if held_bytes > self.room:
             self.overflows(0)
 
-    def push(self, items: list[bytes], nbytes: int) -> None:
+    def push(self, items: list[Output], nbytes: int) -> None:
         if self.closing:
             return
         out = self.out

@@ -19,6 +19,7 @@ from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.server.functions import Functions, Script, line_of_last_return
 from holdfast.server.latency import FAST_NS, SHIFT, Stats
 from holdfast.server.session import RESTRICTED, TRACKING, Session
+from holdfast.server.unasked import Output
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.ops import SCRIPT
 from holdfast.store.savepoint import Savepoint
@@ -64,7 +65,7 @@ class NoSink:
 
     output_bytes = 0
 
-    def deliver(self, replies: list[bytes]) -> None: ...
+    def deliver(self, replies: list[Output]) -> None: ...
 
     def close(self) -> None: ...
 

@@ -8,7 +8,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import Command
 from holdfast.errors import CommandError
 from holdfast.resp import Reply, Several, encode2, encode3
-from holdfast.server.unasked import NOTHING
+from holdfast.server.unasked import NOTHING, Output
 from holdfast.store.database import Database
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ REPLY_SKIPPED: Final = 3
 class Sink(Protocol):
     """Where replies go once everything they could have seen is on disk."""
 
-    def deliver(self, replies: list[bytes]) -> None: ...
+    def deliver(self, replies: list[Output]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -100,8 +100,8 @@ class Session(Context):
         self.watching: list[tuple[Database, bytes, bool]] = []  # database, key, was it alive
         self.watch_broken = False
         self.reply_mode = REPLIES_ON
-        self.encode: Callable[[Reply], bytes] = encode2
-        self.out: list[bytes] = []
+        self.encode: Callable[[Reply], Output] = encode2
+        self.out: list[Output] = []
         self.waiter: Waiter | None = None
         self.parked = False  # CLIENT PAUSE holds its next command
         self.backlog: deque[list[bytes]] = deque()  # arrived behind a command that waits
@@ -167,7 +167,7 @@ class Session(Context):
             self.engine.turn.add(self)
         out.append(self.encode(value))
 
-    def push(self, items: list[bytes], nbytes: int) -> None:
+    def push(self, items: list[Output], nbytes: int) -> None:
         """Things that answer no command, encoded already, so many bytes; see `Shared`."""
         if not self.closing:
             out = self.out

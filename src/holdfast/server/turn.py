@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import CommandError, StorageError
 from holdfast.resp import Push
-from holdfast.server.unasked import NOTHING, Published, Unasked
+from holdfast.server.unasked import NOTHING, Output, Published, Unasked
 from holdfast.store.store import Store
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Batch = list[tuple["Session", list[bytes]]]
+Batch = list[tuple["Session", list[Output]]]
 Job = Callable[[], None]
 Done = Callable[[Exception | None], object]
 
@@ -158,7 +158,7 @@ class Turn:
         self._flying.clear()
         return in_flight + batch
 
-    def take(self, session: "Session") -> list[bytes]:
+    def take(self, session: "Session") -> list[Output]:
         """What a session was to be sent. For those who are answered in the middle of a turn."""
         if session.out:
             self._sessions.remove(session)

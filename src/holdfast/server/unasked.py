@@ -6,12 +6,16 @@ replies become errors; this must not, for then a client would count one answer t
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.resp import Reply
 
 if TYPE_CHECKING:
     from holdfast.server.session import Session
+
+
+# What a session is sent: bytes, but for one in this process, which takes replies as they are.
+Output: TypeAlias = Any
 
 
 class Unasked(bytes):
@@ -34,7 +38,7 @@ class Shared:
         self._values = values
         self._mark = mark
         # By how they are encoded: the items, and how many bytes they are.
-        self._encoded: dict[Callable[[Reply], bytes], tuple[list[bytes], int]] = {}
+        self._encoded: dict[Callable[[Reply], Output], tuple[list[Output], int]] = {}
 
     def send_to(self, *sessions: "Session") -> None:
         later = sessions[0].keyspace.later if sessions and self._mark is Published else None
@@ -56,8 +60,8 @@ class Shared:
                 items = encoded[session.encode] = self._encode(session.encode)
             session.push(*items)
 
-    def _encode(self, encode: Callable[[Reply], bytes]) -> tuple[list[bytes], int]:
-        items: list[Any] = [encode(value) for value in self._values]
+    def _encode(self, encode: Callable[[Reply], Output]) -> tuple[list[Output], int]:
+        items: list[Output] = [encode(value) for value in self._values]
         if not isinstance(items[0], bytes):  # the session is in this process and takes values
             return items, 0
         return [self._mark(item) for item in items], sum(map(len, items))

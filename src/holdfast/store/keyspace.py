@@ -52,7 +52,6 @@ class Keyspace:
 
     is_replicated = False
     replica = 0  # which one this is, where there are several
-    database_class = Database
 
     def __init__(self, tables: "Tables | None" = None, databases: int = 16) -> None:
         self.tables = tables
@@ -66,10 +65,11 @@ class Keyspace:
         self.on_flush: Callable[[], None] = no_flush_hook
         # What to tell the world once the script that runs has succeeded; see Savepoint.
         self.later: list[Callable[[], object]] | None = None
-        self.databases = [
-            self.database_class(self, index, Space(index)) for index in range(databases)
-        ]
+        self.databases = [self._database(index) for index in range(databases)]
         self.forget()
+
+    def _database(self, index: int) -> Database:
+        return Database(self, index, Space(index))
 
     @property
     def horizon_ms(self) -> int:

@@ -26,8 +26,6 @@ class ReplicatedDatabase(Database):
 
     __slots__ = ()
 
-    keyspace: "ReplicatedKeyspace"
-
     def glance(self, name: bytes) -> Key | None:
         """What the name holds, dead or alive."""
         key = self.space.keys.get(name)
@@ -75,7 +73,6 @@ class ReplicatedDatabase(Database):
 
 
 class ReplicatedKeyspace(Keyspace):
-    database_class = ReplicatedDatabase
     is_replicated = True
 
     def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
@@ -84,6 +81,9 @@ class ReplicatedKeyspace(Keyspace):
         super().__init__(tables, databases)
         if tables is None:
             self.recovered(lambda key_id: False)
+
+    def _database(self, index: int) -> ReplicatedDatabase:
+        return ReplicatedDatabase(self, index, Space(index))
 
     @property
     def replicated_databases(self) -> list[ReplicatedDatabase]:

@@ -30,7 +30,8 @@ class MemoryStore:
     is_durable = False
     is_broken = False
     path: Path | None = None
-    lsn = folded_lsn = 0
+    lsn = 0
+    folded_lsn = 0
 
     def __init__(self, databases: int = 16, node: int = 0) -> None:
         self.keyspace = _keyspace(None, databases, node)

@@ -1,0 +1,74 @@
+"""Compiles the way of a request with mypyc, where there is a compiler. It stays plain Python:
+what is not compiled, or cannot be, runs as it is, only slower. `HOLDFAST_PURE=1` compiles nothing.
+
+Why and what to keep in mind when writing such code: docs/decisions/0008-compiling.md
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+# Each group becomes one library, and they are compiled side by side. A class and its subclasses
+# are compiled both or neither.
+GROUPS = {
+    "holdfast_values": """
+        store/chunks store/elements store/lists store/ordered store/hashes store/sets store/zsets
+        store/stream_ids store/stream_entries store/stream_groups store/streams
+    """,
+    "holdfast_store": """
+        resp/requests resp/replies
+        store/ops store/types store/keys store/expiry store/renamed store/database store/keyspace
+        store/replicated_keyspace store/savepoint store/journal store/tables store/fold store/store
+    """,
+    "holdfast_commands": """
+        commands/context commands/table commands/args commands/numbers commands/expiry
+        commands/strings commands/lists commands/keys commands/sort commands/hashes commands/sets
+        commands/scores commands/zsets commands/zset_ranges
+        commands/stream_ids commands/streams commands/stream_reads commands/stream_groups
+    """,
+    "holdfast_server": """
+        server/session server/output server/connection server/engine server/turn server/waiters
+        server/waiting server/scripts server/families/transactions
+    """,
+}
+
+
+class BuildIfPossible(build_ext):
+    """Without compiled modules rather than not at all."""
+
+    def run(self) -> None:
+        self.parallel = os.cpu_count()
+        try:
+            super().run()
+        except Exception as error:  # noqa: BLE001 - whatever a compiler can fail with
+            say(f"not compiled: {error}")
+            for extension in self.extensions:
+                Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
+            self.extensions: list[Extension] = []
+
+
+def extensions() -> list[Extension]:
+    if os.environ.get("HOLDFAST_PURE"):
+        return []
+    from mypyc.build import mypycify
+
+    groups: list[tuple[list[str], str | None]] = [
+        ([f"src/holdfast/{module}.py" for module in modules.split()], name)
+        for name, modules in GROUPS.items()
+    ]
+    paths = [path for paths, _ in groups for path in paths]
+    try:
+        return mypycify(paths, separate=groups, opt_level="1", debug_level="0")
+    except SystemExit as error:  # another mypy may know better what is wrong with our types
+        say(f"not compiled: {error}")
+        return []
+
+
+def say(what: str) -> None:
+    print(f"holdfast: {what}", file=sys.stderr)  # noqa: T201 - shown with pip install -v
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildIfPossible})
