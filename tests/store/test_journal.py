@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store import journal
+from holdfast.store.ops import KEYS, SET_MEMBERS, STREAM_PENDING, Op
 from holdfast.store.store import FileStore
 
 
@@ -15,6 +16,18 @@ def test_a_batch_is_one_row(tmp_path: Path) -> None:
     store.commit()
     assert [lsn for lsn, _ in store.journal.batches()] == [1]
     store.close()
+
+
+def test_what_comes_back_is_what_was_written(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    ops: list[Op] = [
+        (KEYS, 2000, None, (0, b"name", "stream", None)),
+        (STREAM_PENDING, 2000, (b"group", b"id"), (b"consumer", 1, 2)),
+        (SET_MEMBERS, 2001, b"member", None),
+    ]
+    store.journal.append(ops)
+    assert list(store.journal.batches()) == [(1, ops)]
+    store.abandon()
 
 
 def test_a_batch_too_large_for_a_row_is_several_in_one_transaction(

@@ -6,7 +6,7 @@ Here Python's values become the fields of a record, which are texts, and come ba
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 from holdfast.builds.cron import compile_windows
 from holdfast.builds.states import State
@@ -241,7 +241,9 @@ def sentence(value: str) -> str:
 
 def number(name: str, value: object, above: float | None = None) -> float:
     try:
-        result = float(value) if not isinstance(value, bool) else -1.0  # type: ignore[arg-type]
+        if isinstance(value, bool) or not isinstance(value, str | SupportsFloat):
+            raise TypeError(value)
+        result = float(value)
     except (TypeError, ValueError):
         result = -1.0
     if not (0 if above is None else above) <= result < 1e9 or result == above:

@@ -226,9 +226,10 @@ class Search:
 def _start(c: Context, name: bytes) -> Search:
     """The set is looked up before any other argument is read."""
     key = c.db.read(name)
-    if key is not None and not isinstance(key.value, ZSet):
+    value = None if key is None else key.value
+    if value is not None and not isinstance(value, ZSet):
         raise WRONG_TYPE
-    return Search(key.value if key is not None else None)  # type: ignore[arg-type]
+    return Search(value)
 
 
 def _read_options(search: Search, argv: list[bytes], at: int, *, form: str) -> None:

@@ -75,4 +75,4 @@ class Waiters:
 
     @staticmethod
     def queue(database: Database, name: bytes) -> Queue | None:
-        return database.awaited.get(name)  # type: ignore[return-value]
+        return database.awaited.get(name)  # type: ignore[return-value]  # `add` puts nothing else there

@@ -7,6 +7,7 @@ check should not share the mistakes of what it checks.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import msgspec
@@ -231,11 +232,11 @@ def _hashable(sub: object) -> object:
     return tuple(sub) if isinstance(sub, list) else sub
 
 
-def _fields(values: object, types: tuple[object, ...]) -> tuple:  # type: ignore[type-arg]
+def _fields(values: object, types: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values, when they are of these types; TypeError or ValueError when not."""
     if not isinstance(values, list) or len(values) != len(types):
         raise ValueError("an operation has the wrong shape")
     for value, kind in zip(values, types, strict=True):
-        if not isinstance(value, kind):  # type: ignore[arg-type]
+        if not isinstance(value, kind):
             raise ValueError(f"{value!r} is in the wrong place")
     return tuple(values)

@@ -109,9 +109,9 @@ class Hash(Ordered[Field]):
         ]
         heapify(self._deadlines)
 
-    def apply(self, name: bytes, field: Iterable[bytes | int | None] | None) -> None:
+    def apply(self, name: bytes, field: Field | None) -> None:
         """A row as the file or the journal has it."""
-        self._put(None, (name, None if field is None else tuple(field)))  # type: ignore[arg-type]
+        self._put(None, (name, field))
 
     # -- expiry -------------------------------------------------------------------------------
 

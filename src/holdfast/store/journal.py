@@ -96,18 +96,17 @@ class Journal:
     def batches(self) -> Iterator[tuple[int, list[Op]]]:
         """What is not folded yet, oldest first."""
         for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
-            # msgpack has no tuples, and a place of several columns must be hashable.
-            yield (
-                lsn,
-                [
-                    (table, key_id, tuple(sub) if isinstance(sub, list) else sub, value)
-                    for table, key_id, sub, value in _decode(batch)
-                ],
-            )
+            ops = _decode(batch)
+            yield lsn, [(table, of, _tuple(sub), _tuple(value)) for table, of, sub, value in ops]
 
     def close(self) -> None:
         self._connection.set_wal_hook(None)
         os.close(self._wal_fd)
+
+
+def _tuple(columns: object) -> object:
+    """As it was before it was encoded: msgpack has no tuples."""
+    return tuple(columns) if isinstance(columns, list) else columns
 
 
 class Checkpointer:
