@@ -15,13 +15,15 @@ from setuptools.command.build_ext import build_ext
 # are compiled both or neither.
 GROUPS = {
     "holdfast_values": """
-        store/chunks store/elements store/lists store/ordered store/hashes store/sets store/zsets
+        store/chunks store/elements store/lists store/ordered store/hashes store/sets
+        store/ranking store/zsets
         store/stream_ids store/stream_entries store/stream_groups store/streams
     """,
     "holdfast_store": """
         resp/requests resp/replies
         store/ops store/types store/keys store/expiry store/renamed store/database store/keyspace
-        store/replicated_keyspace store/savepoint store/journal store/tables store/fold store/store
+        store/replicated_keyspace store/savepoint store/journal store/tables store/fold_rows
+        store/fold store/store
     """,
     "holdfast_commands": """
         commands/context commands/table commands/args commands/numbers commands/expiry
@@ -30,6 +32,7 @@ GROUPS = {
         commands/stream_ids commands/streams commands/stream_reads commands/stream_groups
     """,
     "holdfast_server": """
+        scripting/conversions
         server/session server/output server/connection server/engine server/turn server/waiters
         server/waiting server/scripts server/families/transactions
     """,
