@@ -89,7 +89,6 @@ class Running:
     key_count: int
     caller: Session
     may_write: bool
-    is_watched: bool  # somebody wants to know of each command, or may forbid it
     started_ns: int
     savepoint: Savepoint
     is_slow: bool = False
@@ -249,12 +248,11 @@ class Scripts:
             session = self._session = ScriptSession(engine, NoSink(), "lua", "lua")
         session.db, session.user, session.protocol = caller.db, caller.user, 2
         savepoint = Savepoint(self._keyspace)
-        is_watched = bool(caller.gate & (TRACKING | RESTRICTED) or engine.monitors.sessions)
         self.running = running = Running(
-            script, argv, key_count, caller, may_write, is_watched, perf_counter_ns(), savepoint
+            script, argv, key_count, caller, may_write, perf_counter_ns(), savepoint
         )
-        if is_watched:
-            self._open = NONE
+        if caller.gate & (TRACKING | RESTRICTED) or engine.monitors.sessions:
+            self._open = NONE  # somebody wants to know of each command, or may forbid it
         elif may_write and engine.refusal is None and not engine.is_out_of_memory:
             self._open = self._all
         else:
