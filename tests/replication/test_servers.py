@@ -127,13 +127,7 @@ def run_for(folder: Path, rng: random.Random, duration_s: float, within_s: float
         say(f"the same {time.monotonic() - healed_s:.1f} s after healing")
         check(servers, workers)
         drain(servers, workers, rng)
-        # Once everybody has confirmed everything, nothing has to be remembered.
-        for server in servers:
-            wait_until(
-                lambda server=server: b"log_records\r\n:0\r\n" in ask(server, "ACTIVE", "INFO"),  # type: ignore[misc]
-                "the log is cut",
-                CONVERGENCE_S,
-            )
+        await_cut_logs(servers)
 
 
 def test_twenty_seconds_of_partitions_and_kills(tmp_path: Path, rng: random.Random) -> None:
@@ -144,6 +138,49 @@ def test_twenty_seconds_of_partitions_and_kills(tmp_path: Path, rng: random.Rand
 def test_two_minutes_of_partitions_and_kills(tmp_path: Path, rng: random.Random) -> None:
     """The one timed claim: ten seconds after the lines are healed all have the same."""
     run_for(tmp_path, rng, float(os.environ.get("HOLDFAST_PARTITIONS_S", "120")), 10)
+
+
+def test_a_server_joins_while_the_others_are_written_to(tmp_path: Path, rng: random.Random) -> None:
+    """It needs a snapshot, because the log that has the beginning was cut."""
+    with cluster(tmp_path, 2) as servers:
+        await_the_same(servers)
+        for number in range(200):
+            ask(servers[0], "RPUSH", f"list-{number % 20}", *range(50))
+        await_cut_logs(servers)
+        workers = [
+            Worker(server, f"{number}a", rng.getrandbits(32))
+            for number, server in enumerate(servers, 1)
+        ]
+        for worker in workers:
+            worker.start()
+        joiner = HoldfastServer(
+            tmp_path / "node-3",
+            *("--active-active", "--node-id", "3", "--unixsocket", str(tmp_path / "3.sock")),
+            *("--peer", f"unix://{tmp_path}/1.sock", "--peer", f"unix://{tmp_path}/2.sock"),
+        )
+        with joiner:
+            for server in servers:
+                assert ask(server, "ACTIVE", "JOIN", f"unix://{tmp_path}/3.sock") == b"+OK\r\n"
+            wait_until(
+                lambda: ask(joiner, "SADD", "set", "joiner") == b":1\r\n", "joined", CONVERGENCE_S
+            )
+            assert ask(joiner, "LLEN", "list-0") == b":500\r\n", "what there was before"
+            ask(joiner, "SREM", "set", "joiner")
+            for worker in workers:
+                wait_until(lambda w=worker: w.done > 100, "something is written", CONVERGENCE_S)  # type: ignore[misc]
+                worker.stop()
+            await_the_same([*servers, joiner])
+            check([*servers, joiner], workers)
+
+
+def await_cut_logs(servers: list[HoldfastServer]) -> None:
+    """Once everybody has confirmed everything, nothing has to be remembered."""
+    for server in servers:
+        wait_until(
+            lambda server=server: b"log_records\r\n:0\r\n" in ask(server, "ACTIVE", "INFO"),  # type: ignore[misc]
+            "the log is cut",
+            CONVERGENCE_S,
+        )
 
 
 def test_a_push_on_one_server_wakes_a_pop_on_another(tmp_path: Path) -> None:
