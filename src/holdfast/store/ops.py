@@ -60,17 +60,20 @@ class Rewritten:
 
     Not while a script runs, because what was there before it must stay; and not in replicated
     databases, to which every step means something.
+
+    (`Any`, because compiled code takes tuples whose types it knows apart: they would never be the
+    same object.)
     """
 
     __slots__ = ("_at", "_op")
 
     def __init__(self) -> None:
         self._at = 0
-        self._op: Op | None = None
+        self._op: Any = None
 
-    def write(self, op: Op, log: ChangeLog) -> None:
+    def write(self, op: Any, log: ChangeLog) -> None:
         """All operations on the row, in order, must come through here."""
-        ops = log.ops
+        ops: list[Any] = log.ops
         at = self._at
         if at < len(ops) and ops[at] is self._op and log.undo is None and not log.is_replicated:
             ops[at] = op
