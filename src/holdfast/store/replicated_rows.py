@@ -6,7 +6,7 @@ get them when the journal is folded, each piece as it is by then. To apply a rec
 is newer changes nothing in the end.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -214,7 +214,8 @@ class Slots:
             self.ids[address] = key_id
             self._places[key_id] = address
 
-    def replay_key(self, key_id: int, row: tuple[int, bytes] | None) -> None:
+    def replay_key(self, key_id: int, row: Sequence[Any] | None) -> None:
+        """The row is a list, as the journal has no tuples."""
         address = self._places.pop(key_id, None)
         if address is not None and self.ids.get(address) == key_id:
             self._forget(address)
