@@ -1,5 +1,6 @@
 """The kinds of effects: what comes first in each of their tuples. In logs, so for ever."""
 
+from collections.abc import Sequence
 from typing import Any
 
 # Any value: (CLEAR, vector, resets, by), everything goes that the vector covers. The rest are
@@ -17,7 +18,7 @@ SET = 12  # position, value, hlc, replica
 TRIM = 13  # vector, position of the first that stays, of the last
 # HyperLogLogs.
 RAISE = 20  # dot of the sketch, whether it is new, ((register, rank), …)
-Effect = tuple[Any, ...]  # from elsewhere with lists in place of tuples, all the way down
+Effect = Sequence[Any]  # a tuple; from elsewhere with lists in place of tuples, all the way down
 
 # A row that changed: its sub key, what it is now and what it was, None when there is none.
 Change = tuple[Any, Any, Any]
