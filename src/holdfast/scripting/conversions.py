@@ -48,7 +48,7 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
     def flat(pairs: dict[bytes, Reply]) -> Any:
         return array([item for pair in pairs.items() for item in pair])
 
-    def mapping(pairs: Iterable[tuple[Any, Any]]) -> Any:
+    def mapping(pairs: Iterable[Any]) -> Any:  # tuples, or lists of two
         content = {inner[type(k)](k): inner[type(v)](v) for k, v in pairs}
         return make_table({b"map": make_table(content)})
 

@@ -244,7 +244,7 @@ local flatten, plain_length = libraries.results(behind)
 
 local function killed()
   dead = nil
-  return KILLED, nil, dead_source, dead_line
+  return KILLED, "", dead_source, dead_line
 end
 
 local function finished(ok, value)
