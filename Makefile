@@ -34,8 +34,10 @@ $(STAMP): pyproject.toml
 
 .venv/.built: $(STAMP) setup.py $(SOURCE)
 	@echo "compiling the hot path: this takes a minute or two"
-	@find build -path 'build/lib*' -name '*.py' -delete 2>/dev/null || true # those that are no more
+	@find build/lib build/lib.* -type f ! -name '*.so' -delete 2>/dev/null || true # files that are no more
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall .
+	@$(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; exit(not IS_COMPILED)' \
+	  || echo "not compiled, so slower: this needs a C compiler and the headers of Python (python3-dev)" >&2
 	@touch $@
 
 serve: install

@@ -44,6 +44,7 @@ class BuildIfPossible(build_ext):
 
     def run(self) -> None:
         self.parallel = os.cpu_count()
+        self.drop_leftovers()
         try:
             super().run()
         except Exception as error:  # noqa: BLE001 - whatever a compiler can fail with
@@ -52,9 +53,17 @@ class BuildIfPossible(build_ext):
                 Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
             self.extensions: list[Extension] = []
 
+    def drop_leftovers(self) -> None:
+        """Of modules that were compiled last time and are not now: Python would prefer them."""
+        built = Path(self.build_lib)
+        wanted = {built / self.get_ext_filename(extension.name) for extension in self.extensions}
+        for path in {*built.rglob("*.so")} - wanted:
+            path.unlink()
+
 
 def extensions() -> list[Extension]:
-    if os.environ.get("HOLDFAST_PURE"):
+    # pip asks for metadata first, twice; and what is distributed as source is Python.
+    if os.environ.get("HOLDFAST_PURE") or {"egg_info", "dist_info", "sdist"} & {*sys.argv}:
         return []
     from mypyc.build import mypycify
 
