@@ -85,7 +85,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     where = "import holdfast; print(holdfast.__path__[0])"
     found = subprocess.run([sys.executable, "-c", where], capture_output=True, text=True)
     source, installed = Path(__file__).parents[1] / "src/holdfast", Path(found.stdout.strip())
-    files = [str(path.relative_to(source)) for path in source.rglob("*.py")]
+    files = [
+        str(path.relative_to(source))
+        for path in source.rglob("*")
+        if path.suffix in {".py", ".lua", ".sql"}
+    ]
     _, differ, missing = filecmp.cmpfiles(source, installed, files, shallow=False)
     if differ or missing:
         pytest.exit(

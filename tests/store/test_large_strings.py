@@ -1,5 +1,7 @@
 """Large strings that change many times in a batch are written down once, and as they are."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,16 @@ def test_a_batch_begins_anew(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "a.db")
     assert store.keyspace.databases[0].read_string(b"k") == LARGE + b"2"
     store.close()
+
+
+def test_the_installed_code_does_so_too() -> None:
+    """It is compiled, and compiled code has its own idea of what is the same tuple."""
+    code = f"""
+from holdfast.store.keyspace import Keyspace
+keyspace = Keyspace()
+for number in range(10):
+    keyspace.databases[0].set_string(b"k", b"x" * ({LARGE_STRING} + number))
+print([len(value) for table, _, _, value in keyspace.ops if table == {STRINGS}])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout == f"[{LARGE_STRING}, {LARGE_STRING + 9}]\n", ran.stderr
