@@ -8,7 +8,7 @@ DB     ?= ./holdfast.db
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 BUILT  := .venv/.built
-SOURCE := $(shell find src -name '*.py' -o -name '*.lua' -o -name '*.sql')
+SOURCE := $(sort $(shell find src -name '*.py' -o -name '*.lua' -o -name '*.sql'))
 ifdef PURE
 # make test PURE=1: what is in src as it is, nothing compiled.
 export PYTHONPATH := $(CURDIR)/src
@@ -32,7 +32,12 @@ $(STAMP): pyproject.toml
 	@scripts/install-valkey $(BIN)/pip
 	@touch $@
 
-.venv/.built: $(STAMP) setup.py $(SOURCE)
+# Written only when a file has come or gone: one that is gone is newer than nothing.
+.venv/.files: $(STAMP) FORCE
+	@echo $(SOURCE) | cmp -s - $@ || echo $(SOURCE) >$@
+FORCE:
+
+.venv/.built: $(STAMP) setup.py $(SOURCE) .venv/.files
 	@echo "compiling the hot path: this takes a minute or two"
 	@find build/lib build/lib.* -type f ! -name '*.so' -delete 2>/dev/null || true # files that are no more
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall .
@@ -116,4 +121,5 @@ docs: install
 clean:
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src -name '*.so' -delete # setup.py build_ext --inplace, or pip install --editable
 	@rm -rf src/*.egg-info
