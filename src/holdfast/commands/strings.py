@@ -78,7 +78,7 @@ def getrange(c: Context, argv: list[bytes]) -> Reply:
     length = len(value)
     start = max(start + length, 0) if start < 0 else start
     end = max(end + length, 0) if end < 0 else end
-    return value[start : end + 1]
+    return value[start : end + 1] if start <= end else b""  # compiled, such a slice would raise
 
 
 # -- setting ----------------------------------------------------------------------------------
