@@ -32,7 +32,7 @@ GROUPS = {
         commands/stream_ids commands/streams commands/stream_reads commands/stream_groups
     """,
     "holdfast_server": """
-        scripting/conversions
+        scripting/conversions scripting/sandbox server/families/scripting
         server/session server/output server/connection server/engine server/turn server/waiters
         server/waiting server/scripts server/families/transactions
     """,
