@@ -1,5 +1,5 @@
-# Everything a person does with this repository, one word each. Assumes python3,
-# make and a compiler; all the rest goes into .venv.
+# Everything a person does with this repository, one word each. Assumes python3 and make, and is
+# quicker with a compiler; all the rest goes into .venv.
 
 PYTHON ?= python3
 BIND   ?= 127.0.0.1

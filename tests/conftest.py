@@ -90,6 +90,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         for path in source.rglob("*")
         if path.suffix in {".py", ".lua", ".sql"}
     ]
+    if any(source.rglob("*.so")):
+        pytest.exit(f"{source} has compiled modules, which would be imported: `make clean`", 1)
     _, differ, missing = filecmp.cmpfiles(source, installed, files, shallow=False)
     if differ or missing:
         pytest.exit(

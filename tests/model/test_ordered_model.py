@@ -123,8 +123,7 @@ class Model(ABC):
         for _ in range(2):
             for name, row in self.unfolded:
                 # From msgpack: lists, where there were tuples.
-                value: Any = list(row) if isinstance(row, tuple) else row
-                self.subject.apply(name, value)
+                self.subject.apply(name, row)
         self.log.used_bytes = self.subject.nbytes
 
     def load(self) -> None:
