@@ -122,7 +122,6 @@ class Model(ABC):
         self.load()
         for _ in range(2):
             for name, row in self.unfolded:
-                # From msgpack: lists, where there were tuples.
                 self.subject.apply(name, row)
         self.log.used_bytes = self.subject.nbytes
 
