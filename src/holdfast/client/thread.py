@@ -50,6 +50,8 @@ class LoopThread:
         try:
             return future.result()
         except concurrent.futures.CancelledError:
+            if loop.is_closed():
+                coroutine.close()  # the loop may have ended before this began
             raise _closed() from None
         except BaseException:
             future.cancel()  # the wait was interrupted, by ^C perhaps

@@ -1,0 +1,31 @@
+"""The loop in a thread: what its end does to calls that it has not begun."""
+
+import asyncio
+import concurrent.futures
+import inspect
+from collections.abc import Coroutine
+
+import pytest
+
+from holdfast.client.errors import ClosedError
+from holdfast.client.thread import LoopThread
+
+
+def test_a_call_that_the_loop_never_began_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = LoopThread()
+
+    def too_late(
+        _: Coroutine[object, object, None], loop: asyncio.AbstractEventLoop
+    ) -> concurrent.futures.Future[None]:
+        thread.stop()
+        assert loop.is_closed()
+        return concurrent.futures.Future()
+
+    async def call() -> None:
+        raise AssertionError("nobody can run this")
+
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", too_late)
+    coroutine = call()
+    with pytest.raises(ClosedError):
+        thread.wait(coroutine)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED  # else Python complains that nobody awaited it
