@@ -28,4 +28,5 @@ def test_a_call_that_the_loop_never_began_is_closed(monkeypatch: pytest.MonkeyPa
     coroutine = call()
     with pytest.raises(ClosedError):
         thread.wait(coroutine)
-    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED  # else Python complains that nobody awaited it
+    # Else Python complains that nobody awaited it.
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
