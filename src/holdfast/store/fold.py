@@ -150,11 +150,13 @@ class Fold:
     def _collect(self, rows: ChangedRows) -> Generator[None]:
         """Rows that are in memory only. They are as new as any that the batches have."""
         self._is_collecting = True
-        unwritten = self.keyspace.unwritten_rows()
-        while some := list(islice(unwritten, COLLECTED_ROWS)):
-            rows.add(some)
-            yield
-        self._is_collecting = False
+        try:
+            unwritten = self.keyspace.unwritten_rows()
+            while some := list(islice(unwritten, COLLECTED_ROWS)):
+                rows.add(some)
+                yield
+        finally:
+            self._is_collecting = False
 
     def _write(self, rows: ChangedRows, first_new_id: int) -> Generator[None]:
         """Write the rows, sorted. Dead keys lose everything, or were never in the tables."""
