@@ -100,7 +100,7 @@ class RedisPy(Library):
 
 class Coredis(Library):
     async def connect(self) -> Any:
-        from coredis import Redis  # type: ignore[import-not-found, unused-ignore]
+        from coredis import Redis
 
         client = Redis(
             host="127.0.0.1", port=self.port, decode_responses=True, max_connections=1024
@@ -134,14 +134,14 @@ class Coredis(Library):
         return run_in_context if self._needs_context() else run
 
     def _needs_context(self) -> bool:
-        from coredis.pipeline import Pipeline  # type: ignore[import-not-found, unused-ignore]
+        from coredis.pipeline import Pipeline
 
         return hasattr(Pipeline, "__aenter__") and not hasattr(Pipeline, "__await__")
 
 
 class Glide(Library):
     async def connect(self) -> Any:
-        from glide import (  # type: ignore[import-not-found, unused-ignore]
+        from glide import (
             GlideClient,
             GlideClientConfiguration,
             NodeAddress,
