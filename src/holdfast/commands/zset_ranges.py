@@ -1,5 +1,6 @@
 """Ranges of sorted sets: by index, by score and by member; read, counted, stored, removed."""
 
+from abc import ABCMeta, abstractmethod
 from functools import partial
 
 from holdfast.commands.args import parse_int
@@ -27,7 +28,7 @@ range_command = partial(command, group="sorted-set", categories="sortedset")
 # -- what the two bounds of a range mean ------------------------------------------------------
 
 
-class Range:
+class Range(metaclass=ABCMeta):  # not ABC: compiled classes have no base that is not
     """What to take of a set: how its bounds are read is its class, and options may narrow it."""
 
     __slots__ = ("limit", "offset", "reverse", "with_scores")
@@ -39,9 +40,9 @@ class Range:
         self.offset = 0
         self.limit = -1  # negative: all
 
+    @abstractmethod
     def find(self, value: ZSet) -> tuple[int, int]:
         """Which slice of the order it is: start and stop, nothing when start >= stop."""
-        raise NotImplementedError
 
     def entries(self, value: ZSet) -> list[Entry]:
         start, stop = self._bounds(value)

@@ -156,9 +156,9 @@ class Keeper:
 
     def _hear(self, reply: int | list[Any]) -> bool:
         """What LEAVE says: whether a slot was given back; and who of ours has it now."""
-        if type(reply) is int:
+        if isinstance(reply, int):
             return reply == 1
-        removed, *messages = reply  # type: ignore[misc]
+        removed, *messages = reply
         for message in messages:
             self._read(self._box, message)
         return bool(removed == 1)

@@ -70,6 +70,7 @@ class Kind:
         return self.parse_one(args[0])
 
     def parse_one(self, text: bytes) -> Any:
+        """The value that its only argument makes. Kinds of several override `parse` instead."""
         raise NotImplementedError
 
     def show(self, value: Any) -> bytes:

@@ -215,7 +215,7 @@ class Slots:
             self._places[key_id] = address
 
     def replay_key(self, key_id: int, row: Sequence[Any] | None) -> None:
-        """The row is a list, as the journal has no tuples."""
+        """The row of its database and name; None when the key has come to its end."""
         address = self._places.pop(key_id, None)
         if address is not None and self.ids.get(address) == key_id:
             self._forget(address)

@@ -1,6 +1,6 @@
 """COMMAND: what the table of commands says, for clients."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from holdfast.commands.table import CATEGORIES, FLAGS, Command, Keys, command, help_reply
 from holdfast.errors import SYNTAX, CommandError
@@ -99,18 +99,16 @@ def list_(session: Session, argv: list[bytes]) -> Reply:
     if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
         raise SYNTAX
     kind, wanted = argv[3].upper(), argv[4]
-    passes: Callable[[str, Command], bool]
     if kind == b"MODULE":
         return []
     if kind == b"ACLCAT":
         category = wanted.decode("latin-1").lower()
-        passes = lambda _, entry: category in entry.categories  # noqa: E731
-    elif kind == b"PATTERN":
-        matches = compile_glob(wanted, nocase=True)
-        passes = lambda name, _: matches(name.encode())  # noqa: E731
-    else:
-        raise SYNTAX
-    return tuple(name.encode() for name, entry in entries if passes(name, entry))
+        return tuple(name.encode() for name, entry in entries if category in entry.categories)
+    if kind == b"PATTERN":
+        return tuple(
+            filter(compile_glob(wanted, nocase=True), (name.encode() for name, _ in entries))
+        )
+    raise SYNTAX
 
 
 @command(
