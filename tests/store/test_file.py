@@ -4,13 +4,16 @@ import os
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from holdfast.errors import StorageError, StoreInUseError
 from holdfast.store import file
 from holdfast.store.check import check_file
 from holdfast.store.file import FileLock, open_database
+from holdfast.store.ops import ZSET_MEMBERS
 from holdfast.store.store import FileStore, open_store
+from holdfast.store.zsets import ZSet
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -50,6 +53,45 @@ def test_a_file_of_an_older_version_is_migrated_step_by_step(tmp_path: Path) -> 
     # … once.
     open_database(path, version=NEWER, migrations=MIGRATIONS).close()
     assert pragma(path, "user_version") == NEWER
+
+
+def definitions(path: Path) -> set[tuple[str, str, str]]:
+    """Of all tables, indexes, triggers and views."""
+    connection = apsw.Connection(str(path))
+    found = set(connection.execute("SELECT type, name, sql FROM sqlite_master"))
+    connection.close()
+    return found
+
+
+def make_version_1(path: Path) -> None:
+    """A sorted set in the tables, and a member more in the journal."""
+    connection = apsw.Connection(str(path))
+    connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}; PRAGMA user_version = 1")
+    connection.execute(Path(__file__).with_name("schema-1.sql").read_text())
+    connection.execute("INSERT INTO redis_keys VALUES (1024, 0, CAST('z' AS BLOB), 'zset', NULL)")
+    connection.executemany(
+        "INSERT INTO redis_zset_members VALUES (1024, ?, ?)",
+        [(b"%d" % number, float(number % 3)) for number in range(9)],
+    )
+    batch = msgspec.msgpack.encode([(ZSET_MEMBERS, 1024, b"more", 1.5)])
+    connection.execute("INSERT INTO journal VALUES (1, ?)", (batch,))
+    connection.close()
+
+
+def test_a_file_of_version_1_becomes_what_a_new_one_is(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.db", tmp_path / "new.db"
+    make_version_1(old)
+    assert check_file(old) == []  # whoever only reads takes it as it is
+    assert pragma(old, "user_version") == 1
+    store = FileStore(old)
+    scores = store.keyspace.databases[0].read_as(b"z", ZSet)
+    assert scores is not None
+    assert scores.members(0, 99) == [b"0", b"3", b"6", b"1", b"4", b"7", b"more", b"2", b"5", b"8"]
+    store.close()
+    make_store(new)
+    assert definitions(old) == definitions(new)
+    assert pragma(old, "user_version") == file.SCHEMA_VERSION
+    assert check_file(old) == []
 
 
 def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:

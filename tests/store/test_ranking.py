@@ -20,7 +20,7 @@ def test_it_is_what_a_sorted_list_is(seed: int, monkeypatch: pytest.MonkeyPatch)
         return float(rng.randrange(scores)), b"%d" % rng.randrange(200)
 
     model = sorted({any_entry() for _ in range(rng.choice([0, 1, 100]))})
-    order = Ranking(list(model))
+    order = Ranking([score for score, _ in model], [member for _, member in model])
     growth = 0.7
     for _ in range(400):
         if rng.random() < 0.02:
@@ -60,7 +60,7 @@ def compare(order: Ranking, model: list[Entry], entry: Entry, rng: random.Random
 
 def test_chunks_that_have_become_small_are_joined() -> None:
     count = 20 * ranking.CHUNK
-    order = Ranking([(float(number), b"x") for number in range(count)])
+    order = Ranking([float(number) for number in range(count)], [b"x"] * count)
     for number in range(count):
         if number % 16:
             order.remove(float(number), b"x")

@@ -14,10 +14,10 @@ from holdfast.errors import StorageError, StoreInUseError
 # What SQLite raises, for those who must not know apsw.
 FileError = apsw.Error
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # What turns a file of version n into n + 1, by n. Runs in one transaction.
-MIGRATIONS: dict[int, str] = {}
+MIGRATIONS: dict[int, str] = {1: "DROP INDEX redis_zset_members_by_score"}
 
 KEPT_WAL_BYTES = 64 << 20
 

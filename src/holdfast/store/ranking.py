@@ -23,19 +23,14 @@ class Ranking:
 
     __slots__ = ("_before", "_last_members", "_last_scores", "_length", "_members", "_scores")
 
-    def __init__(self, entries: list[Entry]) -> None:
-        """The entries are sorted."""
-        self._length = len(entries)
-        self._scores: list[list[Score]] = []
-        self._members: list[list[bytes]] = []
-        self._last_scores: list[Score] = []
-        self._last_members: list[bytes] = []
-        for start in range(0, len(entries), CHUNK // 2):
-            part = entries[start : start + CHUNK // 2]
-            self._scores.append([score for score, _ in part])
-            self._members.append([member for _, member in part])
-            self._last_scores.append(part[-1][0])
-            self._last_members.append(part[-1][1])
+    def __init__(self, scores: list[Score], members: list[bytes]) -> None:
+        """Those of each entry, in order."""
+        self._length = len(scores)
+        starts = range(0, len(scores), CHUNK // 2)
+        self._scores = [scores[start : start + CHUNK // 2] for start in starts]
+        self._members = [members[start : start + CHUNK // 2] for start in starts]
+        self._last_scores: list[Score] = [chunk[-1] for chunk in self._scores]
+        self._last_members = [chunk[-1] for chunk in self._members]
         self._before = [0]
 
     def __len__(self) -> int:

@@ -82,7 +82,7 @@ class PendingEntries:
 
     def _ordered(self) -> Ranking:
         if self._order is None:
-            self._order = Ranking([(entry_id, b"") for entry_id in sorted(self._by_id)])
+            self._order = Ranking(sorted(self._by_id), [b""] * len(self._by_id))
         return self._order
 
 

@@ -186,14 +186,11 @@ class ZSet:
         log.used_bytes += self.nbytes - nbytes
 
     def fill(self, rows: Iterable[tuple[bytes, float]]) -> None:
-        """All rows of the file at once, by score and member: the order is made of them as they
-        come, without sorting."""
+        """All rows of the file at once, by member. Not everybody will ask for their order."""
         scores = self._scores = dict(rows)
         self.nbytes = sum(map(len, scores)) + MEMBER_OVERHEAD * len(scores)
         self.longest = max(map(len, scores), default=0)
         self.most_members = len(scores)
-        if len(scores) >= ALWAYS_ORDERED:
-            self._ordered()
 
     def apply(self, member: bytes, score: float | None) -> None:
         """One row operation, already logged elsewhere. What is so already stays so."""
@@ -226,8 +223,11 @@ class ZSet:
     def _ordered(self) -> Ranking:
         order = self._order
         if order is None:
-            entries = zip(self._scores.values(), self._scores, strict=True)
-            order = self._order = Ranking(sorted(entries))
+            scores = self._scores
+            # First by member, which the file has done; then floats alone have to be compared.
+            members = sorted(scores)
+            members.sort(key=scores.__getitem__)
+            order = self._order = Ranking([scores[member] for member in members], members)
         return order
 
     def slice(self, start: int, stop: int) -> list[Entry]:
