@@ -1,14 +1,12 @@
 """Requests from bytes: bytes in, argvs out. No sockets, no replies, no commands.
 
 There are two readers. `RequestParser._next` defines what a request is: incremental, and
-right at every byte. `_read_plain` is several times as quick: given bytes that begin where
-a command begins, it answers with all commands in them, or not at all.
+right at every byte. `_read_plain` is several times as quick: it takes whole commands from bytes
+that begin where a command begins, as far as there is no line end in an argument.
 """
 
 import re
-from collections.abc import Callable
-
-import hiredis
+from typing import Final
 
 from holdfast.errors import ProtocolError
 
@@ -57,21 +55,30 @@ def _split_inline(line: bytes) -> list[bytes]:
     return args
 
 
-# What hiredis reads as an array, and reserves memory for before it has seen an element.
-# Counts are added up only if one has three digits: arrays of 99, nested as deeply as
-# hiredis allows (about 1,000), take about 1 MB, and not for longer than one call.
-_ARRAYS_TO_STARS = bytes.maketrans(b"~|>", b"***")
-_MANY_ARGS = re.compile(rb"\*[0-9]{3}").search  # a class of bytes in front is ten times slower
-_ARG_COUNTS = re.compile(rb"\*([0-9]{1,10})").findall
-_SHORTEST_ARG = len(b"$0\r\n\r\n")
-_PLAIN_MAX_BYTES = 256 * 1024
-_SINGLE_MAX_BYTES = 256  # more is probably several commands
-_PLAIN_MAX_ARGS = _PLAIN_MAX_BYTES // _SHORTEST_ARG
+# The lines before a command and before an argument, as every client writes them.
+_COUNT_LINES: Final = {b"*%d" % count: count for count in range(1, 64)}
+_LENGTH_LINES: Final = [b"$%d" % length for length in range(1024)]
+_LINE_END: Final = b"\r\n"
+_PLAIN_MAX_BYTES: Final = 256 * 1024
+_PLAIN_MAX_ARGS: Final = _PLAIN_MAX_BYTES // len(b"$0\r\n\r\n")
 
-_PLUS, _EQUALS, _PAREN, _TILDE, _PIPE, _GREATER = b"+=(~|>"  # one int is found 5 times faster
-_PROBE = b":1\r\n"
-_join = b"".join
-_pack: Callable[[tuple[bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub allows one argument
+
+def _count(line: bytes, mark: bytes = b"*") -> int:
+    """How many arguments it announces, or bytes; 0 if there is any doubt."""
+    digits = line[1:]
+    is_plain = line.startswith(mark) and digits.isdigit() and not digits.startswith(b"0")
+    return int(digits) if is_plain else 0
+
+
+def _end_of_argument(lines: list[bytes], at: int) -> int:
+    """Behind the lines of an argument that is long, or has line ends in it. More than there are
+    lines, if not all is as it should be."""
+    length = _count(lines[at], b"$")
+    missing = length + len(_LINE_END)
+    while missing > 0 and at + 1 < len(lines):
+        at += 1
+        missing -= len(lines[at]) + len(_LINE_END)
+    return at + 1 if length and missing == 0 else len(lines) + 1
 
 
 class RequestParser:
@@ -91,7 +98,6 @@ class RequestParser:
         # The next command may only be read by who has authenticated, and commands before
         # it were not run yet: run them, set `authenticated`, then call `feed(b"")`.
         self.held = False
-        self._reader = hiredis.Reader()
         self._buffer = bytearray()
         self._pos = 0  # what lies before it in the buffer is parsed
         self._argv: list[bytes] = []
@@ -104,14 +110,7 @@ class RequestParser:
         if self.error is not None:
             return []
         commands: list[list[bytes]] = []
-        if not (self._buffer or self._missing_args):
-            # A client that waits for each reply sends one command, seldom with line ends in it.
-            # Whether this is one shows when it is written again; 0.8 µs instead of 1.3.
-            if len(data) <= _SINGLE_MAX_BYTES and self.authenticated:
-                argv = data.split(b"\r\n")[2::2]
-                if argv and _pack(tuple(argv)) == data:
-                    return [argv]
-        else:
+        if self._buffer or self._missing_args:
             self._buffer += data
             if not self._parse(commands, once=True):
                 return commands
@@ -122,49 +121,41 @@ class RequestParser:
             and len(data) <= _PLAIN_MAX_BYTES <= self.max_bulk_len
             and self.max_args >= _PLAIN_MAX_ARGS
         ):
-            if (plain := self._read_plain(data)) is not None:
-                return commands + plain if commands else plain
-            # The bytes may end within a command; its beginning is probably here.
-            cut = data.rfind(b"\r\n*") + 2
-            if cut > 1 and (plain := self._read_plain(data[:cut])) is not None:
-                commands += plain
-                data = data[cut:]
-        self._buffer += data
-        self._parse(commands)
+            data = self._read_plain(data, commands)
+        if data:
+            self._buffer += data
+            self._parse(commands)
         return commands
 
-    def _read_plain(self, data: bytes) -> list[list[bytes]] | None:
-        """The commands, if the bytes are nothing but plain commands, the last one complete.
-
-        hiredis is made for replies: it takes other types for bulk strings and arrays,
-        and cannot say where in the bytes it is. So its result counts only where there
-        is no doubt, and nothing stays in it from one call to the next.
-        """
-        other_arrays = _TILDE in data or _PIPE in data
-        stars = data.translate(_ARRAYS_TO_STARS) if other_arrays or _GREATER in data else data
-        if _MANY_ARGS(stars) and sum(map(int, _ARG_COUNTS(stars))) * _SHORTEST_ARG > len(data):
-            return None
-        reader = self._reader
-        gets = reader.gets
-        reader.feed(data)
-        commands: list[list[bytes]] = []
-        try:
-            while type(command := gets()) is list and command:
-                _join(command)  # raises unless all are bytes; the quickest way to know
-                commands.append(command)
-            if command is False:
-                reader.feed(_PROBE)
-                # Within a command the probe would have become an argument, or part of one.
-                # Other types that look like ours show when the commands are written again.
-                if gets() == 1 and (
-                    not (other_arrays or _PLUS in data or _EQUALS in data or _PAREN in data)
-                    or _join(map(_pack, map(tuple, commands))) == data
-                ):
-                    return commands
-        except (TypeError, hiredis.HiredisError):
-            pass
-        self._reader = hiredis.Reader()
-        return None
+    def _read_plain(self, data: bytes, commands: list[list[bytes]]) -> bytes:
+        """Move whole commands to the list; returns the rest, from where there is any doubt."""
+        lines = data.split(_LINE_END)
+        last = len(lines) - 1  # behind the last line end: nothing, or a part of a command
+        start = 0
+        while start < last:
+            count = _COUNT_LINES.get(lines[start], 0) or _count(lines[start])
+            if count == 0 or start + 2 * count >= last:
+                break
+            argv: list[bytes] = []
+            at = start + 1
+            while count and at + 1 < last:
+                argument = lines[at + 1]
+                length = len(argument)
+                if length < 1024 and lines[at] == _LENGTH_LINES[length]:
+                    at += 2
+                else:
+                    end = _end_of_argument(lines, at)
+                    if end > last:
+                        break
+                    argument = _LINE_END.join(lines[at + 1 : end])
+                    at = end
+                argv.append(argument)
+                count -= 1
+            if count:
+                break
+            commands.append(argv)
+            start = at
+        return lines[last] if start == last else _LINE_END.join(lines[start:])
 
     def _parse(self, commands: list[list[bytes]], once: bool = False) -> bool:
         """Move commands from the buffer to the list, or just one; whether the last was whole."""

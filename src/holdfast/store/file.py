@@ -157,10 +157,12 @@ def _set_up(connection: apsw.Connection) -> None:
     # NORMAL: a commit writes to the WAL without waiting for the disk; the flusher does that.
     # No automatic checkpoints: one of those inside a commit stalls the loop for 10-20 ms.
     # A huge batch makes a huge WAL; once it is in the file, it need not stay so.
+    # A statement of many rows keeps what it would undo: in memory, not in a file of its own.
     for pragma in (
         "journal_mode = WAL",
         "synchronous = NORMAL",
         "wal_autocheckpoint = 0",
+        "temp_store = MEMORY",
         f"journal_size_limit = {KEPT_WAL_BYTES}",
     ):
         _run(connection, f"PRAGMA {pragma}")
