@@ -32,9 +32,9 @@ GROUPS = {
         commands/stream_ids commands/streams commands/stream_reads commands/stream_groups
     """,
     "holdfast_server": """
-        scripting/conversions scripting/sandbox server/families/scripting
-        server/session server/output server/connection server/engine server/turn server/waiters
-        server/waiting server/scripts server/families/transactions
+        scripting/conversions scripting/sandbox scripting/script server/families/scripting
+        server/latency server/session server/output server/connection server/engine server/turn
+        server/waiters server/waiting server/scripts server/families/transactions
     """,
 }
 

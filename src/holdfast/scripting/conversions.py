@@ -174,7 +174,7 @@ def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
     if code == _ERROR:
         return CommandError(c_string(next(values)).rstrip(b"\r\n").translate(_NEWLINES))
     if code == _STATUS:
-        return Simple(c_string(next(values)).translate(_NEWLINES))
+        return as_status(next(values))
     if code == _DOUBLE:
         return float(next(values))
     if code == _MAP:
@@ -185,6 +185,10 @@ def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
     if code == _BIG:
         return _big_number(next(values).translate(_NEWLINES))
     return _verbatim(values)
+
+
+def as_status(text: bytes) -> Simple:
+    return Simple(c_string(text).translate(_NEWLINES))
 
 
 def _verbatim(values: Iterator[Any]) -> Verbatim:

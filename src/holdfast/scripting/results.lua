@@ -5,11 +5,13 @@ local behind = ...
 local type, rawget, next, getmetatable = type, rawget, next, getmetatable
 
 -- How long the table is, if it is an array of strings and numbers and nothing else, of at least one
--- and at most so many; or nil.
+-- and at most so many; or nil, and its status if it is one.
 local function plain_length(value, most)
-  if type(value) ~= "table" or getmetatable(value) ~= nil then return nil end
-  if value.err ~= nil or value.ok ~= nil or value.double ~= nil or value.map ~= nil
-    or value.set ~= nil or value.big_number ~= nil or value.verbatim_string ~= nil then
+  if type(value) ~= "table" or getmetatable(value) ~= nil or value.err ~= nil then return nil end
+  local status = value.ok
+  if status ~= nil then return nil, type(status) == "string" and status or nil end
+  if value.double ~= nil or value.map ~= nil or value.set ~= nil or value.big_number ~= nil
+    or value.verbatim_string ~= nil then
     return nil
   end
   for index = 1, most + 1 do

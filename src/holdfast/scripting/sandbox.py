@@ -10,7 +10,7 @@ import struct
 from importlib.resources import files
 from math import copysign
 from types import NoneType
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, Protocol, final
 
 from lupa.luajit21 import LuaError, LuaMemoryError, LuaRuntime
 
@@ -25,6 +25,7 @@ from holdfast.scripting.conversions import (
     MOST_VALUES,
     STATUS,
     arguments,
+    as_status,
     from_lua,
     integer,
     to_lua,
@@ -55,7 +56,11 @@ OKAY = (bytes(OK), STATUS)
 LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 
 # As sandbox.lua says how a script ended, where it is not told by a plain value.
-_TABLE, _FLAT, _ARRAY, _FAILED, _KILLED = range(1, 6)
+_TABLE: Final = 1
+_FLAT: Final = 2
+_ARRAY: Final = 3
+_STATUS: Final = 4
+_KILLED: Final = 6
 
 
 class Host(Protocol):
@@ -190,7 +195,8 @@ class Sandbox:
         nbytes = 16 * len(argv)
         for arg in argv:
             nbytes += len(arg)
-        if self._used_bytes() + 2 * nbytes > self._much_bytes and not self._has_room(nbytes):
+        used_bytes: int = self._used_bytes()
+        if used_bytes + 2 * nbytes > self._much_bytes and not self._has_room(nbytes):
             return NO_MEMORY
         try:
             if len(argv) <= MOST_VALUES:
@@ -200,13 +206,15 @@ class Sandbox:
                 enter = self._call_with if as_arguments else self._run_with
                 table, last = self._lua.table_from, 3 + key_count
                 result = enter(function, table(argv[3:last]), table(argv[last:]))
-            if type(result) is bytes or result is None:
+            if type(result) is int or type(result) is bytes or result is None:
                 return result
-            if type(result) is not tuple:
+            if type(result) is float:
                 return integer(result)
-            ending = result[0]
+            ending: int = result[0]
             if ending == _ARRAY:
                 return [integer(item) if type(item) is float else item for item in result[1:]]
+            if ending == _STATUS:
+                return OK if result[1] == b"OK" else as_status(result[1])
             if ending == _FLAT:
                 return from_lua(iter(result[1:]), self._resp3)
             if ending == _TABLE:

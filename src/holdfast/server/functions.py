@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.errors import CommandError
 from holdfast.scripting.sandbox import Failure, Killed, Registered, Sandbox
+from holdfast.scripting.script import Script
 from holdfast.server.config_file import split_args
 from holdfast.store import rdb
 from holdfast.store.keyspace import Keyspace
@@ -37,23 +38,6 @@ LOAD_LIMIT_S = 0.5  # as in Redis
 OUT_OF_TIME = b"ERR FUNCTION LOAD timeout"
 
 _is_name = re.compile(rb"[A-Za-z0-9_]+").fullmatch
-
-
-@dataclass(slots=True)
-class Script:
-    """Something that can be run: a script, or a function of a library."""
-
-    name: bytes  # its SHA1, or the name of the function
-    sandbox: Sandbox
-    function: Any
-    # Where an error was when no frame tells: LuaJIT drops those of tail calls, so in a `return`.
-    last_return: int
-    flags: frozenset[bytes] | None  # None: without a shebang, as scripts were before Redis 7
-    is_function: bool = False
-    may_write: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.may_write = self.flags is None or b"no-writes" not in self.flags
 
 
 @dataclass(slots=True)
@@ -233,9 +217,7 @@ def _registered(sandbox: Sandbox, body: bytes) -> list[Registered]:
 
 def _script(sandbox: Sandbox, entry: Registered, body: bytes) -> Script:
     lines = b"\n".join(body.split(b"\n")[: entry.last_line])
-    return Script(
-        entry.name, sandbox, entry.function, line_of_last_return(lines), entry.flags, True
-    )
+    return Script(entry.name, sandbox, entry.function, lines, entry.flags, is_function=True)
 
 
 def _check_distinct(library: Library, others: Iterable[Library]) -> None:
@@ -269,7 +251,3 @@ def _metadata(code: bytes) -> tuple[bytes, bytes]:
     if engine[2:].lower() != b"lua":
         raise CommandError(b"ERR Engine '%s' not found" % engine[2:])
     return name, code[len(line) :]
-
-
-def line_of_last_return(text: bytes) -> int:
-    return text.count(b"\n", 0, max(text.rfind(b"return"), 0)) + 1

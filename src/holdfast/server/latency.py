@@ -5,7 +5,6 @@ The engine counts on its hot path, so what it does there is one line: `stats.fas
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 SHIFT: Final = 8  # slots of the quick half are 256 ns wide
@@ -24,7 +23,9 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        self.ns = self.rejected = self.failed = 0
+        self.ns = 0
+        self.rejected = 0
+        self.failed = 0
         self.fast = [0] * (FAST_NS >> SHIFT)
         self.slow: dict[int, int] = {}  # by the most ns that it may have been
 
@@ -79,12 +80,14 @@ def _shown_us(power: int) -> int:
     return ((1 << power) + (1 << power - SIGNIFICANT_BITS) - 1) // 1000
 
 
-@dataclass(slots=True)
 class Event:
     """Something that was slow: when, in seconds, and for how many milliseconds."""
 
-    samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOST_SAMPLES))
-    most_ms: int = 0
+    __slots__ = ("most_ms", "samples")
+
+    def __init__(self) -> None:
+        self.samples: deque[tuple[int, int]] = deque(maxlen=MOST_SAMPLES)
+        self.most_ms = 0
 
 
 class Spikes:

@@ -6,9 +6,8 @@ The sandbox is in `scripting`; what clients say about scripts is in families/scr
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, final
 
 from holdfast.commands.context import Block
 from holdfast.commands.table import Command, Handler
@@ -16,7 +15,8 @@ from holdfast.errors import OUT_OF_MEMORY, CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.conversions import c_string
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
-from holdfast.server.functions import Functions, Script, line_of_last_return
+from holdfast.scripting.script import Script
+from holdfast.server.functions import Functions
 from holdfast.server.latency import FAST_NS, SHIFT, Stats
 from holdfast.server.session import RESTRICTED, TRACKING, Session
 from holdfast.server.unasked import Output
@@ -52,12 +52,21 @@ FLAGS = frozenset(
 MOST_EVALUATED = 500  # scripts that were never loaded; those used last stay, as in Redis 7.4
 
 
-# A command that a script calls, what runs it, and what its arity allows.
-Found = tuple[Command, Handler, int, int, Stats]
+@final
+class Found:
+    """A command that a script calls, what runs it, and what its arity allows."""
+
+    __slots__ = ("command", "handler", "least", "most", "stats")
+
+    def __init__(self, command: Command, stats: Stats) -> None:
+        self.command = command
+        self.handler: Handler = command.handler
+        self.least = command.min_args
+        self.most = command.max_args
+        self.stats = stats
+
+
 Known = dict[bytes, Found]  # by name, as scripts spell it
-
-
-NONE: Known = {}  # every command is looked at
 
 
 class NoSink:
@@ -80,19 +89,32 @@ class ScriptSession(Session):
         return True
 
 
-@dataclass(slots=True)
+@final
 class Running:
-    """What INFO, FUNCTION STATS, KILL and the busy desk want to know of the script that runs."""
+    """What INFO, FUNCTION STATS, KILL and the busy desk want to know of the script that runs.
 
-    script: Script
-    argv: list[bytes]
-    key_count: int
-    caller: Session
-    may_write: bool
-    started_ns: int
-    savepoint: Savepoint
-    is_slow: bool = False
-    kill_reason: bytes | None = None
+    (No dataclass: compiled or not, the interpreter would fill it in, in a µs.)
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        argv: list[bytes],
+        key_count: int,
+        caller: Session,
+        may_write: bool,
+        savepoint: Savepoint,
+        started_ns: int,
+    ) -> None:
+        self.script = script
+        self.argv = argv
+        self.key_count = key_count
+        self.caller = caller
+        self.may_write = may_write
+        self.savepoint = savepoint
+        self.started_ns = started_ns
+        self.is_slow = False
+        self.kill_reason: bytes | None = None
 
     @property
     def keys(self) -> list[bytes]:
@@ -127,7 +149,9 @@ class Scripts:
         # that runs may call without being asked.
         self._reads: Known = {}
         self._all: Known = {}
-        self._open: Known = {}
+        self._none: Known = {}  # stays empty: every command is looked at
+        self._open: Known = self._none
+        self._now_ns = perf_counter_ns  # compiled code is at an attribute sooner than at a global
 
         self.functions = Functions(self, engine.keyspace)
 
@@ -231,7 +255,7 @@ class Scripts:
             raise CommandError(
                 b"ERR Error compiling script (new function): " + error.message
             ) from None
-        return Script(sha, self.sandbox, function, line_of_last_return(body), flags)
+        return Script(sha, self.sandbox, function, body, flags)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -249,10 +273,10 @@ class Scripts:
         session.db, session.user, session.protocol = caller.db, caller.user, 2
         savepoint = Savepoint(self._keyspace)
         self.running = running = Running(
-            script, argv, key_count, caller, may_write, perf_counter_ns(), savepoint
+            script, argv, key_count, caller, may_write, savepoint, self._now_ns()
         )
         if caller.gate & (TRACKING | RESTRICTED) or engine.monitors.sessions:
-            self._open = NONE  # somebody wants to know of each command, or may forbid it
+            self._open = self._none  # somebody wants to know of each command, or may forbid it
         elif may_write and engine.refusal is None and not engine.is_out_of_memory:
             self._open = self._all
         else:
@@ -320,18 +344,18 @@ class Scripts:
         found = self._open.get(argv[0])
         if found is None:
             found = self._admit(argv)
-        command, handler, least, most, stats = found
-        if not least <= len(argv) <= most:
+        if not found.least <= len(argv) <= found.most:
             raise WRONG_ARITY
-        started_ns = perf_counter_ns()
+        stats = found.stats
+        started_ns = self._now_ns()
         try:
-            result = handler(self._session, argv)
+            result = found.handler(self._session, argv)
         except CommandError as error:
             stats.failed += 1
             self._engine.error_stats[error.code] += 1
-            stats.record(perf_counter_ns() - started_ns)
+            stats.record(self._now_ns() - started_ns)
             raise
-        elapsed_ns = perf_counter_ns() - started_ns
+        elapsed_ns = self._now_ns() - started_ns
         stats.ns += elapsed_ns
         if elapsed_ns < FAST_NS:
             stats.fast[elapsed_ns >> SHIFT] += 1
@@ -340,8 +364,8 @@ class Scripts:
             # The hook in Lua counts instructions: a few of these calls could take for ever.
             if (reason := self.tick()) is not None:
                 raise Killed(Failure(reason, None, None))
-        if self._open is NONE:
-            self._ran(command, argv)
+        if self._open is self._none:
+            self._ran(found.command, argv)
         return result.when_denied if type(result) is Block else result
 
     def _admit(self, argv: list[bytes]) -> Found:
@@ -350,7 +374,7 @@ class Scripts:
             command, stats = self._engine.lookup(argv)
         except CommandError:
             raise UNKNOWN from None
-        found = (command, command.handler, command.min_args, command.max_args, stats)
+        found = Found(command, stats)
         if not command.min_args <= len(argv) <= command.max_args:
             raise WRONG_ARITY
         if "noscript" in command.flags:
@@ -410,7 +434,7 @@ class Scripts:
                 )
                 self._engine.update_gate()
             self.on_slow()
-            self._open = NONE  # others were answered: the disk may have failed, …
+            self._open = self._none  # others were answered: the disk may have failed, …
             if self._is_ending:
                 return SHUT_DOWN
         return running.kill_reason
