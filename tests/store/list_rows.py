@@ -6,19 +6,18 @@ import apsw
 
 from holdfast.store.chunks import STEP
 from holdfast.store.lists import List
-from holdfast.store.ops import Op, Undo
+from holdfast.store.ops import ChangeLog, Op, Undo
 
 KEY_ID = 7
 
 
-class Log:
-    """A `ChangeLog` that can take everything back."""
+class Log(ChangeLog):
+    """One that can take everything back."""
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
-        self.is_replicated = False
 
     def count_loaded(self, nbytes: int) -> None:
         self.used_bytes += nbytes

@@ -2,14 +2,15 @@
 
 import math
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.commands.context import Limits
 from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
 from holdfast.glob import Matcher, compile_glob
 
-ZERO = ord("0")
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+ZERO: Final = ord("0")
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
 
 # No sign but minus, no leading zeros, no blanks: what Redis takes for a 64-bit integer.
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch

@@ -1,6 +1,7 @@
 """When keys expire: EXPIRE, TTL and their kin."""
 
 from functools import partial
+from typing import Final
 
 from holdfast.commands.args import INT64_MAX, INT64_MIN, parse_int
 from holdfast.commands.context import Context
@@ -12,6 +13,8 @@ from holdfast.store.ops import PERSISTED
 
 NX_WITH_OTHERS = CommandError("ERR NX and XX, GT or LT options at the same time are not compatible")
 GT_WITH_LT = CommandError("ERR GT and LT options at the same time are not compatible")
+
+SOON: Final = 1 << 60  # ms; compared without an object, when compiled
 
 generic = partial(command, group="generic", categories="keyspace")
 
@@ -74,14 +77,16 @@ def persist(c: Context, argv: list[bytes]) -> Reply:
 def _expire(
     c: Context, argv: list[bytes], command_name: str, ms_per_unit: int, base_ms: int
 ) -> int:
-    conditions = _conditions(argv)
+    conditions = _conditions(argv) if len(argv) > 3 else None
     time_ms = parse_int(argv[2]) * ms_per_unit
     expires_at_ms = time_ms + base_ms
-    if time_ms < INT64_MIN or expires_at_ms > INT64_MAX:
+    if not (-SOON < time_ms < SOON) and (time_ms < INT64_MIN or expires_at_ms > INT64_MAX):
         raise CommandError(f"ERR invalid expire time in '{command_name}' command")
     name = argv[1]
     key = c.db.find(name)
-    if key is None or not _allows(key.expires_at_ms, expires_at_ms, conditions):
+    if key is None:
+        return 0
+    if conditions is not None and not _allows(key.expires_at_ms, expires_at_ms, conditions):
         return 0
     if expires_at_ms <= c.keyspace.now_ms:
         c.db.remove(key)

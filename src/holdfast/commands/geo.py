@@ -61,9 +61,9 @@ def geoadd(c: Context, argv: list[bytes]) -> Reply:
     GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]
     """
     at = 2
-    flags = set()
+    flags: frozenset[bytes] = frozenset()
     while at < len(argv) and (word := argv[at].upper()) in (b"NX", b"XX", b"CH"):
-        flags.add(word)
+        flags |= {word}
         at += 1
     if (len(argv) - at) % 3 or at == len(argv) or {b"NX", b"XX"} <= flags:
         raise SYNTAX

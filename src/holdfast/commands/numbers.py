@@ -1,6 +1,7 @@
 """Strings that are numbers: INCR, DECR and their kin."""
 
 from functools import partial
+from typing import Final
 
 from holdfast import longdouble
 from holdfast.commands.args import INT64_MAX, INT64_MIN, parse_int
@@ -14,6 +15,8 @@ from holdfast.store.ops import ADDED
 WOULD_OVERFLOW = CommandError("ERR increment or decrement would overflow")
 DECREMENT_OVERFLOW = CommandError("ERR decrement would overflow")
 NOT_FINITE = CommandError("ERR increment would produce NaN or Infinity")
+
+SMALL: Final = 1 << 60  # compared without an object, when compiled
 
 string = partial(command, group="string", categories="string")
 
@@ -86,7 +89,7 @@ def incrbyfloat(c: Context, argv: list[bytes]) -> Reply:
 def _add(c: Context, name: bytes, amount: int) -> int:
     found = c.db.find_string(name)
     total = amount if found is None else parse_int(found[1]) + amount
-    if not INT64_MIN <= total <= INT64_MAX:
+    if not (-SMALL < total < SMALL or INT64_MIN <= total <= INT64_MAX):
         raise WOULD_OVERFLOW
     if c.keyspace.is_replicated:
         c.keyspace.intend(ADDED, 0, amount)

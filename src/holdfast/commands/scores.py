@@ -42,7 +42,8 @@ def _strtod(text: bytes) -> float | None:
 
 def parse_score(text: bytes, error: CommandError = NOT_A_FLOAT) -> float:
     """A double; not one that is too large or too small to be one, but "inf" is."""
-    if text.isdigit() and len(text) < 300:  # most are like this, and cannot be wrong
+    # Most are like this, and cannot be wrong: digits, with a point among them or not.
+    if len(text) < 300 and (text.isdigit() or text.replace(b".", b"", 1).isdigit()):
         return float(text)
     number = _strtod(text)
     if number is None:
@@ -102,7 +103,7 @@ def entries_reply(c: Context, entries: Iterable[Entry]) -> Reply:
 
 
 def put_entries(
-    c: Context, name: bytes, scores: Sequence[float], members: Sequence[bytes], flags: set[bytes]
+    c: Context, name: bytes, scores: list[float], members: list[bytes], flags: frozenset[bytes]
 ) -> int:
     """ZADD, with its flags but for INCR: how many were added, or with CH changed."""
     found = c.db.find_as(name, ZSet)
@@ -113,7 +114,8 @@ def put_entries(
     value = found[1]
     log = c.keyspace
     added = updated = 0
-    for score, member in zip(scores, members, strict=True):
+    for at, member in enumerate(members):
+        score = scores[at]
         old = value.score(member)
         if old is None:
             if b"XX" not in flags:
@@ -129,7 +131,7 @@ def put_entries(
     return added + updated if b"CH" in flags else added
 
 
-def may_change(flags: set[bytes], old: float, new: float) -> bool:
+def may_change(flags: frozenset[bytes], old: float, new: float) -> bool:
     """Whether the conditions of ZADD let a member that is there have this score."""
     return not (
         b"NX" in flags or (b"GT" in flags and new <= old) or (b"LT" in flags and new >= old)

@@ -45,6 +45,7 @@ Found = tuple[Key, ZSet]
 
 
 ADD_FLAGS = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
+NO_FLAGS: frozenset[bytes] = frozenset()
 
 
 @zset_command("zadd", -4, "write denyoom fast", one("RW update"), since="1.2.0")
@@ -66,10 +67,12 @@ def zincrby(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _add(c: Context, argv: list[bytes], *, increment: bool) -> Reply:
+    if len(argv) == 4 and not increment and argv[2][:1].isdigit():  # no flag is like this
+        return put_entries(c, argv[1], [parse_score(argv[2])], [argv[3]], NO_FLAGS)
     at = 2
-    flags = set()
+    flags = NO_FLAGS
     while at < len(argv) and (word := argv[at].upper()) in ADD_FLAGS:
-        flags.add(word)
+        flags |= {word}
         at += 1
     increment = increment or b"INCR" in flags
     members = argv[at + 1 :: 2]
@@ -86,7 +89,7 @@ def _add(c: Context, argv: list[bytes], *, increment: bool) -> Reply:
 
 
 def _increment(
-    c: Context, name: bytes, member: bytes, increment: float, flags: set[bytes]
+    c: Context, name: bytes, member: bytes, increment: float, flags: frozenset[bytes]
 ) -> float | None:
     found = c.db.find_as(name, ZSet)
     old = found[1].score(member) if found else None
@@ -104,7 +107,7 @@ def _increment(
     return score
 
 
-def _check_add_flags(flags: set[bytes]) -> None:
+def _check_add_flags(flags: frozenset[bytes]) -> None:
     if {b"NX", b"XX"} <= flags:
         raise NX_AND_XX
     if len(flags & {b"NX", b"GT", b"LT"}) > 1:

@@ -64,8 +64,15 @@ class Database:
 
     def peek(self, name: bytes) -> Key | None:
         """`find`, but looking at a key this way is no use of it: OBJECT, TYPE, TTL."""
-        keyspace = self.keyspace
-        hot = self.space.keys.get(name)
+        keyspace, space = self.keyspace, self.space
+        hot = space.keys.get(name)
+        if hot is None:
+            if not space.cold:
+                return None
+        elif not keyspace.looks_closer and (
+            hot.expires_at_ms is None or hot.expires_at_ms > keyspace.now_ms
+        ):
+            return hot
         accessed_s = keyspace.now_s if hot is None else hot.accessed_s
         frequencies, keyspace.frequencies = keyspace.frequencies, None
         try:

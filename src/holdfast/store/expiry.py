@@ -1,7 +1,7 @@
 """Which keys and hash fields in memory expire next. Cold ones are found by indexes in the file."""
 
-import heapq
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from holdfast.store.hashes import Hash
@@ -43,7 +43,7 @@ class ExpiryHeap:
         time_ms = self._time_ms(key)
         assert time_ms is not None
         self._pushes += 1
-        heapq.heappush(self._heap, (time_ms, self._pushes, key))
+        heappush(self._heap, (time_ms, self._pushes, key))
         if len(self._heap) >= self._sweep_at:
             self._drop_stale()
 
@@ -55,7 +55,7 @@ class ExpiryHeap:
         """A key refreshed for ever must not leave an entry for each refresh. The heap doubled
         since the last sweep, which pays for this one."""
         self._heap = [entry for entry in self._heap if self._is_current(entry)]
-        heapq.heapify(self._heap)
+        heapify(self._heap)
         self._sweep_at = max(10_000, 2 * len(self._heap))
 
     def pop_due(self, now_ms: int, limit: int) -> list["Key"]:
@@ -63,7 +63,7 @@ class ExpiryHeap:
         due: list[Key] = []
         heap = self._heap
         while heap and heap[0][0] <= now_ms and len(due) < limit:
-            entry = heapq.heappop(heap)
+            entry = heappop(heap)
             if self._is_current(entry):
                 due.append(entry[2])
         return due

@@ -22,6 +22,7 @@ from holdfast.store.ops import (
     SCRIPT,
     SCRIPTS,
     STRINGS,
+    ChangeLog,
     Op,
     Rewritten,
     Undo,
@@ -42,7 +43,7 @@ def no_flush_hook() -> None:
     """Nobody tracks keys."""
 
 
-class Keyspace:
+class Keyspace(ChangeLog):
     """All databases, the batch of row operations being built, and what only memory knows.
 
     `created` and `unfolded` say where the tables are behind: keys with `id >= boundary` were
@@ -50,7 +51,6 @@ class Keyspace:
     While a fold runs, `folding` is the generation it writes and `cut` the boundary it will set.
     """
 
-    is_replicated = False
     replica = 0  # which one this is, where there are several
 
     def __init__(self, tables: "Tables | None" = None, databases: int = 16) -> None:

@@ -5,7 +5,7 @@ what a row is, never how it changed, so applying it twice is applying it once.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 # In files, so for ever: new tables go to the end. (Each by itself, so that compiled code has the
 # number where it else had to look for the name.)
@@ -45,13 +45,14 @@ FIRST_ID = 1024
 Undo = tuple[Callable[[Any, Any], None], Any, Any]
 
 
-class ChangeLog(Protocol):
-    """Where a value reports its changes."""
+class ChangeLog:
+    """Where a value reports its changes. (No Protocol: compiled code would have to look for each
+    attribute by its name.)"""
 
     ops: list[Op]
     undo: list[Undo] | None  # a list while a script runs, which may have to be rolled back
     used_bytes: int
-    is_replicated: bool  # whether to state intents
+    is_replicated = False  # whether to state intents
 
 
 class Rewritten:

@@ -9,7 +9,7 @@ from holdfast.errors import CommandError
 from holdfast.store.database import Database
 from holdfast.store.keys import Key, Space
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, STRINGS, Op, Undo
+from holdfast.store.ops import KEYS, STRINGS, ChangeLog, Op, Undo
 from holdfast.store.replicated import Replication
 from holdfast.store.replicated_rows import PIECES
 from holdfast.store.types import Value
@@ -174,11 +174,12 @@ class ReplicatedKeyspace(Keyspace):
         super().evict(key)
 
 
-class _Rows:
+class _Rows(ChangeLog):
     """A log for whoever only wants to know the rows of a value."""
+
+    is_replicated = True
 
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
-        self.is_replicated = True
