@@ -16,8 +16,11 @@ BUILT  := $(STAMP)
 endif
 # One worker per core, but no more redis-servers at once than a laptop likes.
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
+COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; exit(not IS_COMPILED)'
+# Tests of what is compiled that import it, for the most part.
+INNER  := $(addprefix tests/,commands model replication scripting server store) $(wildcard tests/test_resp_*.py)
 
-.PHONY: install serve test lint format bench bench-active-active bench-builds bench-client bench-memory bench-scripts bench-semaphore profile faults soak docs clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-memory bench-scripts bench-semaphore profile faults soak docs clean
 
 install: $(BUILT)
 	@:
@@ -41,7 +44,7 @@ FORCE:
 	@echo "compiling the hot path: this takes a minute or two"
 	@find build/lib build/lib.* -type f ! -name '*.so' -delete 2>/dev/null || true # files that are no more
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall .
-	@$(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; exit(not IS_COMPILED)' \
+	@$(COMPILED) \
 	  || echo "not compiled, so slower: this needs a C compiler and the headers of Python (python3-dev)" >&2
 	@touch $@
 
@@ -49,10 +52,15 @@ serve: install
 	@exec $(BIN)/holdfast serve --bind $(BIND) --port $(PORT) --db $(DB)
 
 # Arguments for pytest: make test ARGS="tests/store -k journal"
-test: install
+test: install $(if $(ARGS),,test-compiled)
 	@scripts/install-oracle
 	@scripts/install-libraries
 	@$(PYTEST) $(ARGS)
+
+# Tests import src as it is. Here some import what is installed, if that is compiled.
+test-compiled: install
+	@scripts/install-oracle
+	@! $(COMPILED) || $(PYTEST) -o pythonpath=. -m 'not slow and not source_only' $(or $(ARGS),$(INNER))
 
 lint: install
 	@$(BIN)/ruff check

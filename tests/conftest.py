@@ -104,8 +104,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)  # before -m decides by these marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if isinstance(item, pytest.Function) and "oracle" in item.fixturenames:
-            item.add_marker(pytest.mark.oracle)
+        if isinstance(item, pytest.Function):
+            if "oracle" in item.fixturenames:
+                item.add_marker(pytest.mark.oracle)
+            if {"server", "start_server"} & {*item.fixturenames}:
+                item.add_marker(pytest.mark.source_only)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

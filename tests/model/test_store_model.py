@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import apsw
 import pytest
 
 from holdfast.errors import StorageError
@@ -35,10 +34,12 @@ from tests.model.plain import (
     plain,
 )
 from tests.store.consistency import check_counts, check_rows, check_settled
+from tests.store.refusal import refusing_writes
 
 DATABASES = 4
 NAMES = [b"name:%d" % number for number in range(10)]
 ELEMENTS = [b"", b"a", b"bb", b"ccc", b"d" * 30]
+FOLDED_INTO = ["journal", "redis_graves", "redis_keys", "redis_strings", "redis_list_items"]
 FOREVER = b"the field that a hash has as long as it lives"
 
 
@@ -415,18 +416,12 @@ class Work:
     def fail_to_commit(self) -> None:
         if not self.store.keyspace.ops:
             return
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(self.store.journal, "append", _full_journal)
-            with pytest.raises(StorageError):
-                self.store.commit()
+        with refusing_writes(self.store, "journal"), pytest.raises(StorageError):
+            self.store.commit()
         self.reload()
 
     def fail_to_fold(self) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            method = self.rng.choice(
-                ["_write_slice", "_bury_spaces", "_delete_batches", "_empty_key"]
-            )
-            patch.setattr(fold.Fold, method, _full_table)
+        with refusing_writes(self.store, self.rng.choice(FOLDED_INTO)):
             try:
                 for _ in range(self.rng.randint(1, 6)):
                     self.store.fold_step()
@@ -522,14 +517,6 @@ class Work:
         self.rng.choice([Work.read, Work.go_on_scanning])(self)
         if self.rng.random() < 0.1:
             self.check()
-
-
-def _full_journal(ops: object) -> int:
-    raise StorageError("cannot write the journal: full")
-
-
-def _full_table(*args: object) -> None:
-    raise apsw.FullError("full")
 
 
 def _copy_files(source: Path, target: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.harness import wait_until
 from tests.replication.crew import CONVERGENCE_S, are_linked, ask, await_the_same, cluster
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.source_only, pytest.mark.timeout(300)]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide-active-active.md"
 

@@ -257,6 +257,7 @@ def test_what_is_no_message(words: tuple[str | bytes, ...]) -> None:
 # -- with processes -------------------------------------------------------------------------------
 
 
+@pytest.mark.source_only
 def test_a_joiner_and_a_removal_among_servers(tmp_path: Path) -> None:
     """The third follows one of two, and one who is away; all learn of it, and of its end."""
     with cluster(tmp_path, 2) as servers:

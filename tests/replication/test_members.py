@@ -282,6 +282,7 @@ def test_commands_of_a_standalone_server(client: RawClient) -> None:
     assert client.command("ACTIVE", "INFO").startswith(b"-ERR this server is not active-active")
 
 
+@pytest.mark.source_only
 def test_links_authenticate(tmp_path: Path) -> None:
     with (
         cluster(tmp_path, 2, "--requirepass", "secret") as servers,
@@ -302,6 +303,7 @@ def test_links_authenticate(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.source_only
 def test_a_third_server_comes_later(tmp_path: Path) -> None:
     with cluster(tmp_path, 2) as servers:
         wait_until(lambda: are_linked(servers), "both follow each other", CONVERGENCE_S)

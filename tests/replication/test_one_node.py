@@ -15,7 +15,7 @@ from tests.wire.generators import Form
 from tests.wire.grammar import Argv
 from tests.wire.test_differential import OURS, is_ours
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.source_only, pytest.mark.oracle, pytest.mark.timeout(300)]
 
 # Entries of streams get no ids from clients, and databases are not exchanged.
 DIFFERENT = frozenset({"xadd", "xsetid", "swapdb"})

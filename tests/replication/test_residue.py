@@ -110,6 +110,7 @@ def send_all(server: HoldfastServer, commands: list[bytes]) -> None:
                 assert not reply.startswith(b"-"), reply
 
 
+@pytest.mark.source_only
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_million_elements_pushed_and_popped(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.replication.crew import (
 )
 from tests.replication.cutter import Cutter, Line
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.source_only, pytest.mark.timeout(600)]
 
 
 def say(figure: str) -> None:

@@ -10,6 +10,7 @@ from tests.replication.crew import CONVERGENCE_S
 from tests.server.test_tls import Certificates, serve
 
 pytestmark = [
+    pytest.mark.source_only,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl"),
     pytest.mark.timeout(300),
 ]

@@ -14,6 +14,8 @@ from holdfast.builds import Build, BuildQueue
 from holdfast.semaphore import Semaphore
 from tests.harness import HoldfastServer, RedisServer
 
+pytestmark = pytest.mark.source_only
+
 Scenario = Callable[[Any], Awaitable[None]]
 
 

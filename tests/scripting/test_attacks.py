@@ -7,6 +7,8 @@ import pytest
 
 from tests.harness import HoldfastServer, RawClient
 
+pytestmark = pytest.mark.source_only
+
 PATIENCE_S = 60.0  # some fill all the memory they are given
 
 LOOPS = {

@@ -27,13 +27,13 @@ CHANGES = ["resetkeys ~free", "nocommands", "-@blocking", "clearselectors reset 
 
 
 @pytest.fixture
-def server() -> InProcess:
+def setting() -> InProcess:
     return InProcess()
 
 
 @pytest.fixture
-def admin(server: InProcess) -> Peer:
-    admin = server.peer()
+def admin(setting: InProcess) -> Peer:
+    admin = setting.peer()
     assert do(admin, "ACL SETUSER al on >p +@all ~* &*") == b"+OK\r\n"
     return admin
 
@@ -42,8 +42,8 @@ def do(peer: Peer | RawClient, line: str) -> bytes:
     return peer.command(*line.split())
 
 
-def user(server: InProcess) -> Peer:
-    peer = server.peer()
+def user(setting: InProcess) -> Peer:
+    peer = setting.peer()
     assert peer.command("AUTH", "al", "p") == b"+OK\r\n"
     return peer
 
@@ -55,27 +55,27 @@ def is_denied(reply: bytes) -> bool:
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(("wait", "fill", "count"), WAITS)
 def test_who_waits_is_asked_again(
-    server: InProcess, admin: Peer, wait: str, fill: str, count: str, change: str
+    setting: InProcess, admin: Peer, wait: str, fill: str, count: str, change: str
 ) -> None:
-    waiting, later = user(server), server.peer()
+    waiting, later = user(setting), setting.peer()
     waiting.send(*wait.split())
-    assert len(server.engine.waiters) == 1
+    assert len(setting.engine.waiters) == 1
     do(admin, f"ACL SETUSER al {change}")
     do(admin, fill)
     (reply,) = waiting.replies()
     assert is_denied(reply)
-    assert len(server.engine.waiters) == 0
+    assert len(setting.engine.waiters) == 0
     assert do(admin, count) == b":1\r\n"
     # It is for whoever comes next and may.
     if not wait.startswith("XREAD"):
         assert do(later, wait)[:1] in (b"*", b"$")
         assert do(admin, count) == b":0\r\n"
-    server.assert_nothing_left()
+    setting.assert_nothing_left()
 
 
-def test_a_group_keeps_what_its_reader_may_no_longer_have(server: InProcess, admin: Peer) -> None:
+def test_a_group_keeps_what_its_reader_may_no_longer_have(setting: InProcess, admin: Peer) -> None:
     do(admin, "XGROUP CREATE key g $ MKSTREAM")
-    waiting = user(server)
+    waiting = user(setting)
     line = "XREADGROUP GROUP g c BLOCK 0 STREAMS key >"
     waiting.send(*line.split())
     assert waiting.is_waiting
@@ -87,11 +87,11 @@ def test_a_group_keeps_what_its_reader_may_no_longer_have(server: InProcess, adm
 
 
 def test_what_one_may_no_longer_have_goes_to_the_next_who_waits(
-    server: InProcess, admin: Peer
+    setting: InProcess, admin: Peer
 ) -> None:
-    first, second = user(server), server.blocked("BLPOP", "key", 0)
+    first, second = user(setting), setting.blocked("BLPOP", "key", 0)
     first.send("BLPOP", "key", 0)
-    third = server.blocked("BLPOP", "key", 0)
+    third = setting.blocked("BLPOP", "key", 0)
     do(admin, "ACL SETUSER al -blpop")
     admin.command("RPUSH", "key", "x", "y")
     assert second.replies() == [b"*2\r\n$3\r\nkey\r\n$1\r\nx\r\n"]
@@ -99,17 +99,17 @@ def test_what_one_may_no_longer_have_goes_to_the_next_who_waits(
     assert third.replies() == [b"*2\r\n$3\r\nkey\r\n$1\r\ny\r\n"]
 
 
-def test_the_default_user_is_asked_again_too(server: InProcess, admin: Peer) -> None:
-    waiting = server.blocked("BLPOP", "key", 0)
-    do(user(server), "ACL SETUSER default -blpop")
+def test_the_default_user_is_asked_again_too(setting: InProcess, admin: Peer) -> None:
+    waiting = setting.blocked("BLPOP", "key", 0)
+    do(user(setting), "ACL SETUSER default -blpop")
     admin.command("RPUSH", "key", "x")
     assert is_denied(waiting.replies()[0])
     assert admin.command("LLEN", "key") == b":1\r\n"
 
 
-def test_what_arrived_behind_a_wait_is_asked_when_it_runs(server: InProcess, admin: Peer) -> None:
+def test_what_arrived_behind_a_wait_is_asked_when_it_runs(setting: InProcess, admin: Peer) -> None:
     admin.command("SET", "secret", "x")
-    waiting = user(server)
+    waiting = user(setting)
     waiting.pipeline(("BLPOP", "key", 0), ("GET", "secret"), ("SET", "secret", "y"), ("MULTI",))
     do(admin, "ACL SETUSER al resetkeys ~key -multi")
     admin.command("RPUSH", "key", "x")
@@ -119,8 +119,8 @@ def test_what_arrived_behind_a_wait_is_asked_when_it_runs(server: InProcess, adm
     assert admin.command("GET", "secret") == b"$1\r\nx\r\n"
 
 
-def test_what_was_queued_is_asked_again_when_it_runs(server: InProcess, admin: Peer) -> None:
-    peer = user(server)
+def test_what_was_queued_is_asked_again_when_it_runs(setting: InProcess, admin: Peer) -> None:
+    peer = user(setting)
     peer.pipeline(
         ("MULTI",),
         ("SET", "secret", "x"),
@@ -150,14 +150,14 @@ redis.register_function('take', function() return redis.call('lpop', 'hidden') e
 @pytest.mark.parametrize("call", ["read 1 secret", "try 1 secret", "say 0", "take 0"])
 @pytest.mark.parametrize("is_queued", [False, True])
 def test_functions_may_do_what_their_caller_may(
-    server: InProcess, admin: Peer, call: str, is_queued: bool
+    setting: InProcess, admin: Peer, call: str, is_queued: bool
 ) -> None:
     admin.command("SET", "secret", "x")
     admin.command("RPUSH", "hidden", "x")
-    listener = server.peer()
+    listener = setting.peer()
     listener.command("SUBSCRIBE", "channel")
     assert admin.command("FUNCTION", "LOAD", FUNCTIONS) == b"$3\r\nlib\r\n"
-    peer = user(server)
+    peer = user(setting)
     if is_queued:
         peer.command("MULTI")
         assert do(peer, f"FCALL {call}") == b"+QUEUED\r\n"
@@ -169,10 +169,10 @@ def test_functions_may_do_what_their_caller_may(
     assert admin.command("LLEN", "hidden") == b":1\r\n"
 
 
-def test_a_script_is_not_let_through_for_having_waited(server: InProcess, admin: Peer) -> None:
+def test_a_script_is_not_let_through_for_having_waited(setting: InProcess, admin: Peer) -> None:
     """It arrived behind a wait: the script, and what it does, are asked when it runs."""
     admin.command("SET", "secret", "x")
-    peer = user(server)
+    peer = user(setting)
     peer.pipeline(("BLPOP", "key", 0), ("EVAL", "return redis.call('get', 'secret')", 0))
     do(admin, "ACL SETUSER al resetkeys ~key")
     admin.command("RPUSH", "key", "x")
@@ -180,14 +180,14 @@ def test_a_script_is_not_let_through_for_having_waited(server: InProcess, admin:
 
 
 @pytest.mark.parametrize("change", ["ACL DELUSER al", "CLIENT KILL USER al"])
-def test_who_is_sent_away_waits_no_more(server: InProcess, admin: Peer, change: str) -> None:
-    waiting = user(server)
+def test_who_is_sent_away_waits_no_more(setting: InProcess, admin: Peer, change: str) -> None:
+    waiting = user(setting)
     waiting.send("BLPOP", "key", 0)
     do(admin, change)
     admin.command("RPUSH", "key", "x")
     assert admin.command("LLEN", "key") == b":1\r\n"
     assert waiting.replies() == []
-    server.assert_nothing_left()
+    setting.assert_nothing_left()
 
 
 @pytest.fixture

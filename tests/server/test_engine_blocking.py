@@ -7,12 +7,12 @@ import pytest
 
 from holdfast.commands.context import Context
 from holdfast.commands.table import TABLE
-from holdfast.errors import StorageError
 from holdfast.resp import Reply
 from holdfast.server.session import REPLIES_OFF, REPLY_SKIPPED
 from holdfast.store.lists import List
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess
+from tests.store.refusal import refusing_writes
 
 NIL, NIL_ARRAY = b"$-1\r\n", b"*-1\r\n"
 WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
@@ -504,20 +504,16 @@ def test_a_wait_that_was_refused_is_answered_and_what_follows_runs(setting: InPr
 
 
 def test_a_pop_that_could_not_be_written_is_there_for_who_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = FileStore(tmp_path / "db")
     setting = InProcess({"appendfsync": "no"}, store)
     first, second = setting.peer(), setting.peer()
     first.command("RPUSH", "k", "a")
 
-    def full(ops: object) -> int:
-        raise StorageError("disk full")
-
     first.send("LPOP", "k")
     second.send("BLPOP", "k", 0)
-    with monkeypatch.context() as patch, caplog.at_level(logging.CRITICAL + 1):
-        patch.setattr(store.journal, "append", full)
+    with refusing_writes(store, "journal"), caplog.at_level(logging.CRITICAL + 1):
         (reply,) = first.replies()
     assert reply.startswith(b"-MISCONF")
     assert second.is_waiting

@@ -12,7 +12,10 @@ import pytest
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.harness.processes import free_port
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+pytestmark = [
+    pytest.mark.source_only,
+    pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl"),
+]
 
 
 class Certificates:

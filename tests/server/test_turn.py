@@ -2,6 +2,7 @@
 failed sync does to it."""
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable
@@ -9,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StorageError
 from holdfast.server import families as families
 from holdfast.server import turn
 from holdfast.server.engine import Engine
 from holdfast.server.session import Session
 from holdfast.store.store import FileStore
+from tests.store.refusal import refusing_writes
 
 
 class Wire:
@@ -48,7 +49,7 @@ class Disk:
         self._loop = asyncio.get_running_loop()
         self._outcomes: queue.SimpleQueue[OSError | None] = queue.SimpleQueue()
 
-    def sync(self) -> None:
+    def sync(self, fd: int) -> None:
         self._loop.call_soon_threadsafe(self.started.set)
         error = self._outcomes.get()
         if error is not None:
@@ -63,7 +64,7 @@ class Server:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.disk = Disk()
         self.store = FileStore(path)
-        monkeypatch.setattr(self.store.journal, "sync", self.disk.sync)
+        monkeypatch.setattr(os, "fdatasync", self.disk.sync)
         self.engine = Engine(self.store)
         monkeypatch.setattr(turn, "SYNC_HERE_BELOW_S", 0.0)
         self.engine.turn.start(asyncio.get_running_loop())
@@ -187,7 +188,7 @@ def test_a_quick_disk_is_waited_for_on_the_loop_and_a_slow_one_on_the_thread(
         threads: list[str] = []
         monkeypatch.setattr(turn, "SYNC_HERE_BELOW_S", 60.0)
         monkeypatch.setattr(
-            server.store.journal, "sync", lambda: threads.append(threading.current_thread().name)
+            os, "fdatasync", lambda fd: threads.append(threading.current_thread().name)
         )
         session, wire = server.client()
         server.send(session, b"SET k 1")
@@ -254,11 +255,7 @@ def test_of_a_batch_that_failed_no_message_leaves_and_no_reply_too_many(
         await told.receive(3)
         await heard.receive(2)
 
-        def fail(*_: object) -> None:
-            raise StorageError("the disk is full")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(server.store.journal, "append", fail)
+        with refusing_writes(server.store, "journal"):
             server.send(listener, b"PING")
             server.send(writer, b"SET k v", b"PUBLISH x y")
             server.send(listener, b"PING")

@@ -95,6 +95,7 @@ def test_loading_sends_users_away_but_for_the_default_one(tmp_path: Path) -> Non
             assert default.command("PING") == b"+PONG\r\n"
 
 
+@pytest.mark.source_only
 def test_lines_of_the_configuration_and_rewriting_them(tmp_path: Path) -> None:
     lines = f"user al on #{HASH} ~a* +@hash (+get ~b)\nuser default on >secret ~* &* +@all -keys\n"
     folder = tmp_path / "ours"
@@ -116,6 +117,7 @@ def test_lines_of_the_configuration_and_rewriting_them(tmp_path: Path) -> None:
         assert client.command("ACL", "LIST") == listed
 
 
+@pytest.mark.source_only
 def test_lines_are_read_alike(tmp_path: Path) -> None:
     lines = f"user al on #{HASH} ~a* +@hash (+get ~b)\nuser default on nopass ~* +@all -keys\n"
     for kind in (HoldfastServer, RedisServer):

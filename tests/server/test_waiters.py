@@ -114,6 +114,7 @@ def test_too_many_in_total_changes_nothing(setting: InProcess) -> None:
     assert setting.awaited == [b"a"]
 
 
+@pytest.mark.source_only
 def test_leaving_a_long_queue_looks_at_nobody_else(setting: InProcess) -> None:
     waiters = Waiters()
     crowd = [waiter_for(setting, b"a", b"b", kind=CountedWaiter) for _ in range(2000)]

@@ -154,6 +154,7 @@ def test_nobody_waits_until_very_many_members_are_sorted() -> None:
     assert CountingFloat.comparisons < 100
 
 
+@pytest.mark.source_only
 def test_closing_holes_touches_one_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[int] = []
     close_holes = Chunk.close_holes

@@ -16,7 +16,7 @@ LENGTH = 1_000_000
 AT_ONCE = 20_000
 MIDDLE = LENGTH // 2
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.source_only, pytest.mark.timeout(180)]
 
 
 def element(index: int) -> bytes:

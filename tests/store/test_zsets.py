@@ -40,6 +40,7 @@ def test_minus_zero_is_zero() -> None:
     assert str(value.score(b"a")) == "0.0"
 
 
+@pytest.mark.source_only
 def test_nothing_is_sorted_before_someone_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("sorted")
@@ -109,6 +110,7 @@ def test_a_scan_returns_about_as_many_as_it_was_asked_for() -> None:
     assert sorted(found) == sorted(value)
 
 
+@pytest.mark.source_only
 def test_members_with_one_hash_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zsets, "_place", len)
     value = filled(1000)
