@@ -41,11 +41,14 @@ $(STAMP): pyproject.toml
 FORCE:
 
 .venv/.built: $(STAMP) setup.py $(SOURCE) .venv/.files
-	@echo "compiling the hot path: this takes a minute or two"
+	@echo "installing what is in src, compiled if possible: up to two minutes"
 	@find build/lib build/lib.* -type f ! -name '*.so' -delete 2>/dev/null || true # files that are no more
-	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall .
+	@mkdir -p build
+	@$(BIN)/pip install -v --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall . \
+	  >build/install.log 2>&1 || { tail -n 30 build/install.log >&2; exit 1; }
 	@$(COMPILED) \
-	  || echo "not compiled, so slower: this needs a C compiler and the headers of Python (python3-dev)" >&2
+	  || echo "not compiled, so slower: this needs a C compiler and the headers of Python (python3-dev);" \
+	  "why is in build/install.log, and 'make clean install' tries again" >&2
 	@touch $@
 
 serve: install

@@ -154,6 +154,13 @@ def test_the_log_goes_to_a_file_and_follows_its_level(start_server: Start, tmp_p
     assert server.stderr == ""
 
 
+def test_it_says_when_it_is_not_compiled(tmp_path: Path) -> None:
+    source = str(Path(__file__).parents[2] / "src")
+    with HoldfastServer(tmp_path, db=":memory:", env={"PYTHONPATH": source}) as server:
+        assert b"\nholdfast_compiled:0\r\n" in server.client().command("INFO", "server")
+    assert " INFO not compiled " in server.stderr
+
+
 def test_relative_paths_start_from_dir(start_server: Start, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

@@ -26,6 +26,7 @@ from holdfast.server.engine import Engine, renamed_table
 from holdfast.server.settings import LOG_LEVELS
 from holdfast.server.tls import tls_context
 from holdfast.server.users import configured_users
+from holdfast.server.version import IS_COMPILED
 from holdfast.store.store import Store, open_store
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,8 @@ class Server:
         for number in SIGNALS:
             signal.signal(number, on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop
+        if not IS_COMPILED:
+            log.info("not compiled when it was installed, so commands take half as long again")
         where = ", ".join(
             [listener.shown(sock) for sock in sockets]
             + [f"tls:{listener.shown(sock)}" for sock in tls_sockets]
