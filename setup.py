@@ -23,7 +23,7 @@ GROUPS = {
         resp/requests resp/replies
         store/ops store/types store/keys store/expiry store/renamed store/database store/keyspace
         store/replicated_keyspace store/savepoint store/journal store/tables store/fold_rows
-        store/fold store/store
+        store/fold store/recovery store/store
     """,
     "holdfast_commands": """
         commands/context commands/table commands/args commands/numbers commands/expiry

@@ -174,6 +174,8 @@ class Database:
         """Another value for the string that the key holds; its expiry stays."""
         keyspace = self.keyspace
         key.value = value
+        if key.changed_in != keyspace.next_fold:
+            keyspace.string_changed(key)
         length, old_length = len(value), len(old)
         if length < LARGE_STRING and old_length < LARGE_STRING:
             keyspace.ops.append((STRINGS, key.id, None, value))
@@ -189,6 +191,7 @@ class Database:
         """A new string key; the name must be free, and `is_new` says whether it was before."""
         key = self._new(name, value, expires_at_ms)
         self.keyspace.ops.append((STRINGS, key.id, None, value))
+        self.keyspace.string_changed(key)
         if is_new:
             self.notify(name, b"new", NEW)
         return key

@@ -20,6 +20,7 @@ SCHEMA_VERSION = 2
 MIGRATIONS: dict[int, str] = {1: "DROP INDEX redis_zset_members_by_score"}
 
 KEPT_WAL_BYTES = 64 << 20
+CACHE_KIB = 16 * 1024  # of pages: what a pass of the fold or a recovery comes back to
 
 # "Hold" in ASCII: tells `file` and us whose database this is.
 APPLICATION_ID = 0x486F6C64
@@ -163,6 +164,7 @@ def _set_up(connection: apsw.Connection) -> None:
         "synchronous = NORMAL",
         "wal_autocheckpoint = 0",
         "temp_store = MEMORY",
+        f"cache_size = -{CACHE_KIB}",
         f"journal_size_limit = {KEPT_WAL_BYTES}",
     ):
         _run(connection, f"PRAGMA {pragma}")

@@ -21,49 +21,44 @@ SAMPLES = 16  # of so many sorted rows, from which one learns how all are distri
 class ChangedRows:
     """For each table the operations by key id, or by key id and sub key."""
 
-    __slots__ = ("tables",)
+    __slots__ = ("count", "tables")
 
     def __init__(self) -> None:
         self.tables: list[dict[int, Any]] = [{} for _ in ROWS]
+        self.count = 0  # rows
 
     def add(self, ops: list[Op]) -> None:
         tables = self.tables
+        count = 0
         for op in ops:
             table, key_id, sub, _ = op
             of_table = tables[table]
             if sub is None:
+                count -= len(of_table)
                 of_table[key_id] = op
+                count += len(of_table)
             elif (of_key := of_table.get(key_id)) is None:
                 of_table[key_id] = {sub: op}
+                count += 1
             else:
+                count -= len(of_key)
                 of_key[sub] = op
+                count += len(of_key)
+        self.count += count
 
     def overlay(self, newer: "ChangedRows") -> None:
         for table, of_table in enumerate(newer.tables):
-            if not ROWS[table].sub:
-                self.tables[table].update(of_table)
-                continue
-            for key_id, of_key in of_table.items():
-                self.tables[table].setdefault(key_id, {}).update(of_key)
+            if ROWS[table].sub:
+                for of_key in of_table.values():
+                    self.add(list(of_key.values()))
+            else:
+                self.add(list(of_table.values()))
 
     def has(self, table: int) -> bool:
         return bool(self.tables[table])
 
     def concern(self, key_id: int) -> bool:
         return any(key_id in of_table for of_table in self.tables)
-
-    def count(self) -> Generator[None, None, int]:
-        """How many rows there are."""
-        total = 0
-        for table, of_table in enumerate(self.tables):
-            if not ROWS[table].sub:
-                total += len(of_table)
-                continue
-            of_keys = iter(of_table.values())
-            while some := list(islice(of_keys, SORTED_ROWS)):
-                total += sum(map(len, some))
-                yield
-        return total
 
     def dead(self) -> Generator[None, None, set[int]]:
         """The ids of keys that are gone."""

@@ -7,9 +7,10 @@ KEY_OVERHEAD = 256
 
 
 class Key:
-    """A name's value, while it is in memory. `accessed_s` serves OBJECT IDLETIME and eviction."""
+    """A name's value, while it is in memory. `accessed_s` serves OBJECT IDLETIME and eviction,
+    `changed_in` says before which fold its string was changed last (see Keyspace)."""
 
-    __slots__ = ("accessed_s", "expires_at_ms", "id", "name", "space", "value")
+    __slots__ = ("accessed_s", "changed_in", "expires_at_ms", "id", "name", "space", "value")
 
     def __init__(
         self, key_id: int, space: "Space", name: bytes, value: Value, expires_at_ms: int | None
@@ -20,6 +21,7 @@ class Key:
         self.value = value
         self.expires_at_ms = expires_at_ms
         self.accessed_s = 0
+        self.changed_in = 0
 
     @property
     def is_attached(self) -> bool:

@@ -49,6 +49,9 @@ class Keyspace(ChangeLog):
     `created` and `unfolded` say where the tables are behind: keys with `id >= boundary` were
     created since the last complete fold, `unfolded` are older ones whose row changed since.
     While a fold runs, `folding` is the generation it writes and `cut` the boundary it will set.
+
+    Strings are folded from memory: `changed_strings` are the keys whose string changed before the
+    fold with the number `next_fold`, the next to begin. All before `first_fold_due` are complete.
     """
 
     replica = 0  # which one this is, where there are several
@@ -88,6 +91,9 @@ class Keyspace(ChangeLog):
         self.created: list[Key] = []
         self.unfolded: dict[int, Key] = {}
         self.folding: dict[int, Key] = {}
+        self.changed_strings: list[Key] = []
+        self._strings_in_fold: list[Key] = []
+        self.next_fold = self._first_fold_due = 1
         self.ready: list[tuple[Database, bytes]] = []  # names that waiters may now be served from
         self.expiring = ExpiryHeap()
         # How far the file was searched for expired keys, and for hashes with expired fields.
@@ -150,6 +156,11 @@ class Keyspace(ChangeLog):
         self.ops.append((KEYS, key.id, None, row))
         if key.id < self.cut:
             self.unfolded[key.id] = key
+
+    def string_changed(self, key: Key) -> None:
+        if key.changed_in != self.next_fold:
+            key.changed_in = self.next_fold
+            self.changed_strings.append(key)
 
     def write_large(self, key_id: int, value: bytes, *, was_large: bool) -> None:
         """A string that is large, or was: clients that append to it or set its bits, all in one
@@ -248,24 +259,39 @@ class Keyspace(ChangeLog):
         return any(database.space is space for database in self.databases)
 
     def is_ahead_of_file(self, key_id: int) -> bool:
+        """Whether memory knows more of a key's row than the tables do."""
         return key_id >= self.boundary or key_id in self.unfolded or key_id in self.folding
 
+    def has_unwritten_string(self, key: Key) -> bool:
+        return key.changed_in >= self._first_fold_due
+
     def unwritten_rows(self) -> Iterator[Op]:
-        """What the tables lack and no operation says, because a record does."""
-        return iter(())
+        """What the tables lack, from memory: the last of many changes is the only one to write.
+
+        While this goes on nothing may be in memory that the journal does not have.
+        """
+        for key in self._strings_in_fold:
+            if key.is_attached:  # else it was removed, or never was, because a script failed
+                yield STRINGS, key.id, None, key.value
 
     def begin_fold(self) -> None:
         self.folding, self.unfolded = self.unfolded, {}
+        self._strings_in_fold, self.changed_strings = self.changed_strings, []
+        self.next_fold += 1
         self.cut = self.next_id
 
     def end_fold(self) -> None:
         self.folding = {}
+        self._strings_in_fold = []
+        self._first_fold_due = self.next_fold
         self.boundary = self.cut
         del self.created[: bisect_left(self.created, self.boundary, key=_id_of)]
 
     def abort_fold(self) -> None:
         self.unfolded = self.folding | self.unfolded
         self.folding = {}
+        self.changed_strings = self._strings_in_fold + self.changed_strings
+        self._strings_in_fold = []
         self.cut = self.boundary
 
     # -- walking all keys ---------------------------------------------------------------------

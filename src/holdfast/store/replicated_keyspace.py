@@ -3,6 +3,7 @@ ones of keyspace.py and database.py, and pay nothing for what is here."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CommandError
@@ -132,7 +133,7 @@ class ReplicatedKeyspace(Keyspace):
                 yield from rows.ops
 
     def unwritten_rows(self) -> Iterator[Op]:
-        return self.replication.slots.unwritten_rows()
+        return chain(super().unwritten_rows(), self.replication.slots.unwritten_rows())
 
     def end_fold(self) -> None:
         super().end_fold()

@@ -43,6 +43,7 @@ class MemoryStore:
             keyspace.seal()
         keyspace.ops.clear()
         keyspace.large.clear()
+        keyspace.changed_strings.clear()
         return 0
 
     wal_pages = 0
