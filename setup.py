@@ -25,6 +25,13 @@ GROUPS = {
         store/replicated_keyspace store/savepoint store/journal store/tables store/fold_rows
         store/fold store/recovery store/store
     """,
+    "holdfast_replicated": """
+        crdt/dots crdt/effects crdt/hlc crdt/numbers crdt/log crdt/replicated
+        crdt/positions crdt/sequence crdt/lists crdt/cell crdt/cells crdt/types crdt/streams
+        crdt/sketches crdt/keys
+        store/members store/replicated_rows store/replicated_changes store/replicated_shown
+        store/replicated
+    """,
     "holdfast_commands": """
         commands/context commands/table commands/args commands/numbers commands/expiry
         commands/strings commands/lists commands/keys commands/sort commands/hashes commands/sets

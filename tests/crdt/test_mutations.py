@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.crdt import cells, dots, keys, lists, log
-from holdfast.crdt.cells import Cells, Name, Write
+from holdfast.crdt.cell import Total, Write
+from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import Author, Vector
 from holdfast.crdt.log import Record
 from holdfast.crdt.numbers import total
@@ -139,11 +140,12 @@ def test_lset_without_a_tie_break(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_resets_that_subtract_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A counter that takes every reset for news."""
 
-    def subtract(one: cells.Total, other: cells.Total) -> cells.Total:
-        amount = total([one.reset_amount, other.reset_amount])
-        return one._replace(reset_seq=max(one.reset_seq, other.reset_seq), reset_amount=amount)
+    def subtract(one: Total, other: Total) -> Total:
+        seq, now, reset_seq, reset_amount, by = one
+        amount = total([reset_amount, other[3]])
+        return seq, now, max(reset_seq, other[2]), amount, by
 
-    monkeypatch.setattr(cells, "_with_reset", subtract)
+    monkeypatch.setattr(cells, "with_reset", subtract)
     assert breaks(lambda seed: converge(seed, families="text"))
 
 

@@ -146,7 +146,7 @@ class Node:
             for name in list(self.keyspace.names(database.space)):
                 shown.add((database.index, name))
         for address in self.replication.slots.addresses:
-            replicated = self.replication.slots.at(address).key
+            replicated = self.replication.slots.at(address)
             key = self.keyspace.replicated_databases[address[0]].glance(address[1])
             assert (key is None) == (replicated.type is None), address
             shown.discard(address)

@@ -30,9 +30,9 @@ def rows_in_memory(node: Node) -> dict[tuple[int, tuple[int, bytes]], bytes]:
     rows: dict[tuple[int, tuple[int, bytes]], bytes] = {}
     for address in node.replication.slots.addresses:
         slot = node.replication.slots.at(address)
-        for kind, part in slot.key.parts.items():
+        for kind, part in slot.parts:
             places = {kind: {part.piece_of(sub) for sub, _ in part.rows()}}
-            rows |= {(key_id, place): row for _, key_id, place, row in slot.rows(places)}
+            rows |= {(key_id, place): row for _, key_id, place, row in slot.ops(places)}
     return rows
 
 
@@ -78,7 +78,7 @@ def old_rows(node: Node) -> list[Op]:
     ops: list[Op] = [(CRDT_ROWS, key_id, place, None) for key_id, place in rows_in_memory(node)]
     for address in node.replication.slots.addresses:
         slot = node.replication.slots.at(address)
-        for kind, sub, row in slot.key.rows():
+        for kind, sub, row in slot.rows():
             place = (KINDS.index(kind), sub if kind == LIST else pack(sub))
             ops.append((CRDT_ROWS, slot.id, place, pack(row)))
     return ops

@@ -13,112 +13,120 @@ the difference. Both only ever move on, so it does not matter how often they are
 that is wholly reset is residue: it has to stay until everybody knows of the reset (`settle`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from holdfast.crdt.dots import MAX_REPLICA, Author, Dot, Vector, covers, replica_of, seq_of
+from holdfast.crdt.cell import Cell, Total, Write, is_live, with_reset
+from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author, Dot, Vector, covers
 from holdfast.crdt.dots import dot_of as event
 from holdfast.crdt.effects import ADD, CLEAR, MANY, REMOVE, WRITE, Change, Effect, frozen
 from holdfast.crdt.numbers import Number, integer, negative, total
 from holdfast.crdt.replicated import Replicated, Rows
 
 Name = bytes | None  # None: the one cell of a value that has no more
-Write = tuple[Dot, int, Any]  # dot, hlc, value
-Reset = tuple[int, int, Number]  # replica, and the number and total it had come to
-
-
-class Total(NamedTuple):
-    """What one replica has added up to its event `seq`, and what of it does not count any more:
-    all until event `reset_seq`, by reason of the event `reset_by` (0: known to everybody)."""
-
-    seq: int
-    amount: Number
-    reset_seq: int
-    reset_amount: Number
-    reset_by: Dot
-
-    @property
-    def is_live(self) -> bool:
-        return self.seq > self.reset_seq
+Resets = Iterable[Sequence[Any]]  # (replica, number, total), as they come out of a record
 
 
 class Cells(Replicated):
     """Its rows: (name, dot) → (hlc, value), and (name, replica) → a Total. Which of the two it is
-    shows in the number: a dot is never below 2^16. Writes of a cell are in order, the one shown
-    is last."""
+    shows in the number: a dot is never below 2^16. `_written` counts the cells that show a
+    write."""
 
-    __slots__ = ("_totals", "_writes")
+    __slots__ = ("_cells", "_written")
 
     def __init__(self) -> None:
-        self._writes: dict[Name, tuple[Write, ...]] = {}
-        self._totals: dict[Name, dict[int, Total]] = {}
+        self._cells: dict[Name, Cell] = {}
+        self._written = 0
 
     def __len__(self) -> int:
         return sum(1 for _ in self.names())
 
     def __bool__(self) -> bool:
-        return bool(self._writes) or any(map(self._is_added, self._totals))
+        if self._written:
+            return True
+        return any(cell.is_added for _, cell in self._all())
 
     def precedence(self, name: Name, write: Write) -> Any:
         """Of the writes to a cell that have not seen each other, the greatest is shown."""
         dot, hlc, _ = write
-        return hlc, -replica_of(dot), dot
+        return hlc, -(dot & MAX_REPLICA), dot
+
+    # -- where the cells are ------------------------------------------------------------------
+
+    def _find(self, name: Name) -> Cell | None:
+        return self._cells.get(name)
+
+    def _create(self, name: Name) -> Cell:
+        cell = self._cells[name] = Cell()
+        return cell
+
+    def _discard(self, name: Name) -> None:
+        del self._cells[name]
+
+    def _all(self) -> Iterable[tuple[Name, Cell]]:
+        return self._cells.items()
 
     # -- looking ------------------------------------------------------------------------------
 
     def __contains__(self, name: Name) -> bool:
-        return name in self._writes or (name in self._totals and self._is_added(name))
+        cell = self._find(name)
+        return cell is not None and (cell.dot != 0 or cell.is_added)
 
     def names(self) -> Iterator[Name]:
-        yield from self._writes
-        for name in self._totals:
-            if name not in self._writes and self._is_added(name):
+        for name, cell in self._all():
+            if cell.dot or cell.is_added:
                 yield name
 
     def written(self, name: Name) -> Any:
         """The write that is shown; None when there is none."""
-        writes = self._writes.get(name)
-        return None if writes is None else writes[-1][2]
+        cell = self._find(name)
+        return None if cell is None else cell.value
 
     def added(self, name: Name) -> Number | None:
         """The sum of what counts; None when nothing was added since the last reset."""
-        if name not in self._totals:
-            return None
         terms = self.terms(name)
         return total(terms) if terms else None
 
     def terms(self, name: Name) -> list[Number]:
         """What counts, to be summed."""
         terms: list[Number] = []
-        totals = self._totals.get(name)
-        if totals is not None:
-            for seq, amount, reset_seq, reset_amount, _ in totals.values():
-                if seq > reset_seq:
-                    terms.append(amount)
-                    if reset_amount:
-                        terms.append(negative(reset_amount))
+        cell = self._find(name)
+        if cell is not None:
+            for _, entry in cell.totals:
+                if is_live(entry):
+                    terms.append(entry[1])
+                    if entry[3]:
+                        terms.append(negative(entry[3]))
         return terms
-
-    def _is_added(self, name: Name) -> bool:
-        return True in [entry.is_live for entry in self._totals[name].values()]
 
     # -- changes, as effects ------------------------------------------------------------------
 
     def write(self, name: Name, value: Any, author: Author) -> Effect:
         dot = author.dot()
-        return (WRITE, name, dot, author.hlc, value, self._dots(name), self._resets(name))
+        cell = self._find(name)
+        if cell is None:
+            return (WRITE, name, dot, author.hlc, value, (), ())
+        return (WRITE, name, dot, author.hlc, value, cell.dots, cell.resets)
 
     def remove(self, name: Name, author: Author) -> Effect:
-        resets = self._resets(name)
-        return (REMOVE, name, self._dots(name), resets, author.dot() if resets else 0)
+        cell = self._find(name)
+        if cell is None:
+            return (REMOVE, name, (), (), 0)
+        resets = cell.resets
+        return (REMOVE, name, cell.dots, resets, author.dot() if resets else 0)
 
     def add(self, name: Name, amount: Number, author: Author) -> Effect:
         """Add to what the cell holds. Who was wholly reset begins a new total: whoever gets to
         know of it knows of the reset too. Floats are rounded as one would who adds to the value
         that is shown, so that nobody can tell before there is a conflict."""
-        mine = self._totals.get(name, {}).get(author.replica)
-        last, until_now = (mine.seq, mine.amount) if mine and mine.is_live else (0, 0)
+        cell = self._find(name)
+        mine = None if cell is None else cell.total_of(author.replica)
+        last: int = 0
+        until_now: Number = 0
+        if mine is not None and is_live(mine):
+            last, until_now = mine[0], mine[1]
+        now: Number
         if isinstance(amount, float):
             terms: list[Any] = [self.written(name) or 0.0, *self.terms(name)]
             shown = float(total(terms)) + amount
@@ -130,159 +138,162 @@ class Cells(Replicated):
         return (ADD, name, author.dot(), last, until_now, now)
 
     def clear(self, author: Author) -> Effect:
-        resets = tuple((name, self._resets(name)) for name in self._totals)
-        resets = tuple((name, of_name) for name, of_name in resets if of_name)
+        all_resets = [(name, cell.resets) for name, cell in self._all() if cell.totals]
+        resets = tuple([(name, of_name) for name, of_name in all_resets if of_name])
         by = author.dot() if resets else 0
         return (CLEAR, author.observed(), resets, by)
-
-    def _dots(self, name: Name) -> tuple[Dot, ...]:
-        writes = self._writes.get(name, ())
-        if len(writes) == 1:  # nearly always
-            return (writes[0][0],)
-        return tuple([dot for dot, _, _ in writes])
-
-    def _resets(self, name: Name) -> tuple[Reset, ...]:
-        totals = self._totals.get(name)
-        if totals is None:
-            return ()
-        return tuple(
-            [
-                (replica, entry.seq, entry.amount)
-                for replica, entry in totals.items()
-                if entry.is_live
-            ]
-        )
 
     # -- applying -----------------------------------------------------------------------------
 
     def integrate(self, effect: Effect) -> list[Change]:
-        kind = effect[0]
+        kind: int = effect[0]
         if kind == WRITE:
-            _, name, dot, hlc, value, seen, resets = effect
+            name, dot, value, resets = effect[1], effect[2], effect[4], effect[6]
             if type(value) is list:
                 value = frozen(value)  # it stays
-            changes = self._replace(name, seen, (dot, hlc, value))
+            changes = self._replace(name, effect[5], dot, effect[3], value)
             return changes + self._reset(name, resets, dot) if resets else changes
         if kind == REMOVE:
             _, name, seen, resets, by = effect
-            return self._replace(name, seen, None) + self._reset(name, resets, by)
+            return self._replace(name, seen, 0, 0, None) + self._reset(name, resets, by)
         if kind == ADD:
-            return self._add(*effect[1:])
+            return self._add(effect[1], effect[2], effect[3], effect[4], effect[5])
         if kind == MANY:
             return [change for part in effect[1] for change in self.integrate(part)]
         assert kind == CLEAR
         _, vector, all_resets, by = effect
         changes = []
-        for name, writes in list(self._writes.items()):
-            seen = [dot for dot, _, _ in writes if covers(vector, dot)]
-            changes += self._replace(name, seen, None) if seen else []
+        for name, cell in list(self._all()):
+            seen = [dot for dot, _, _ in cell.writes if covers(vector, dot)]
+            changes += self._replace(name, seen, 0, 0, None) if seen else []
         for name, resets in all_resets:
             changes += self._reset(name, resets, by)
         return changes
 
-    def _replace(self, name: Name, seen: Iterable[Dot], new: Write | None) -> list[Change]:
-        old = self._writes.get(name)
-        if old is None:
-            if new is None:
+    def _replace(
+        self, name: Name, seen: Sequence[Dot], dot: Dot, hlc: int, value: Any
+    ) -> list[Change]:
+        """The writes that were seen go, and another one comes (dot 0: none)."""
+        cell = self._find(name)
+        if cell is None or not cell.dot:
+            if not dot:
                 return []
-            self._keep(name, [new])
-            return [((name, new[0]), new[1:], None)]
-        if new is not None and len(old) == 1 and old[0][0] in seen:  # nearly always
-            self._keep(name, [new])
-            replaced = old[0]
-            return [
-                ((name, replaced[0]), None, replaced[1:]),
-                ((name, new[0]), new[1:], None),
-            ]
+            self._keep(name, [(dot, hlc, value)])
+            return [((name, dot), (hlc, value), None)]
+        if dot and not cell.others and cell.dot in seen:  # nearly always
+            gone = ((name, cell.dot), None, (cell.hlc, cell.value))
+            self._keep(name, [(dot, hlc, value)])
+            return [gone, ((name, dot), (hlc, value), None)]
         changes: list[Change] = []
         kept: list[Write] = []
-        for write in old:
+        for write in cell.writes:
             if write[0] in seen:
                 changes.append(((name, write[0]), None, write[1:]))
-            elif new is None or write[0] != new[0]:
-                kept.append(write)
             else:
-                new = None  # it is there already
                 kept.append(write)
-        if new is not None:
-            kept.append(new)
-            changes.append(((name, new[0]), new[1:], None))
+                if write[0] == dot:
+                    dot = 0  # it is there already
+        if dot:
+            kept.append((dot, hlc, value))
+            changes.append(((name, dot), (hlc, value), None))
         if changes:
             self._keep(name, kept)
         return changes
 
     def _keep(self, name: Name, writes: list[Write]) -> None:
+        """All that a cell has of writes comes in here."""
+        cell = self._find(name)
         if writes:
             if len(writes) > 1:
                 writes.sort(key=partial(self.precedence, name))
-            self._writes[name] = tuple(writes)
-        else:
-            self._writes.pop(name, None)
+            if cell is None:
+                cell = self._create(name)
+            if not cell.dot:
+                self._written += 1
+            cell.dot, cell.hlc, cell.value = writes[-1]
+            cell.others = tuple(writes[:-1]) if len(writes) > 1 else ()
+        elif cell is not None and cell.dot:
+            self._written -= 1
+            cell.dot, cell.hlc, cell.value = 0, 0, None
+            cell.others = ()
+            if not cell.totals:
+                self._discard(name)
 
-    def _reset(self, name: Name, resets: Iterable[Reset], by: Dot) -> list[Change]:
+    def _reset(self, name: Name, resets: Resets, by: Dot) -> list[Change]:
         changes: list[Change] = []
         for replica, seq, amount in resets:
-            old = self._totals.get(name, {}).get(replica)
+            cell = self._find(name)
+            old = None if cell is None else cell.total_of(replica)
             # Who has no total any more has forgotten a reset that everybody knows.
             if old is not None:
-                new = _with_reset(old, Total(old.seq, old.amount, seq, amount, by))
+                new = with_reset(old, (old[0], old[1], seq, amount, by))
                 changes += self._put_total(name, replica, new)
         return changes
 
     def _add(self, name: Name, dot: Dot, last: int, until_now: Number, now: Number) -> list[Change]:
-        replica, seq = replica_of(dot), seq_of(dot)
-        old = self._totals.get(name, {}).get(replica)
-        if old is not None and old.seq >= seq:
+        replica, seq = dot & MAX_REPLICA, dot >> REPLICA_BITS
+        cell = self._find(name)
+        old = None if cell is None else cell.total_of(replica)
+        if old is not None and old[0] >= seq:
             return []
+        new: Total
         if not last:  # the author's total begins here, and what was before is reset
-            new = Total(seq, now, seq - 1, 0, 0)
-        else:  # a total that was forgotten here had been wholly reset
-            old = old or Total(last, until_now, last, until_now, 0)
-            new = Total(seq, now, old.reset_seq, old.reset_amount, old.reset_by)
+            new = (seq, now, seq - 1, 0, 0)
+        elif old is None:  # it had been wholly reset, and was forgotten here
+            new = (seq, now, last, until_now, 0)
+        else:
+            new = (seq, now, old[2], old[3], old[4])
         return self._put_total(name, replica, new)
 
     def _put_total(self, name: Name, replica: int, new: Total | None) -> list[Change]:
-        totals = self._totals.setdefault(name, {})
-        old = totals.get(replica)
+        cell = self._find(name)
+        old = None if cell is None else cell.total_of(replica)
+        if new == old:
+            return []
+        if cell is None:
+            cell = self._create(name)
+        totals = [entry for entry in cell.totals if entry[0] != replica]
         if new is not None:
-            totals[replica] = new
-        elif old is not None:
-            del totals[replica]
-        if not totals:
-            del self._totals[name]
-        return [] if new == old else [((name, replica), new, old)]
+            totals.append((replica, new))
+        cell.totals = tuple(totals)
+        if not cell.dot and not cell.totals:
+            self._discard(name)
+        return [((name, replica), new, old)]
 
     @property
     def has_residue(self) -> bool:
-        totals = self._totals.values()
-        return any(not entry.is_live for of_name in totals for entry in of_name.values())
+        for _, cell in self._all():
+            for _, entry in cell.totals:
+                if not is_live(entry):
+                    return True
+        return False
 
     def settle(self, stable: Vector) -> list[Change]:
         """Forget residue whose reset everybody has seen."""
         gone = [
             (name, replica)
-            for name, totals in self._totals.items()
-            for replica, entry in totals.items()
-            if not entry.is_live and covers(stable, entry.reset_by)
+            for name, cell in self._all()
+            for replica, entry in cell.totals
+            if not is_live(entry) and covers(stable, entry[4])
         ]
-        return [change for place in gone for change in self._put_total(*place, None)]
+        return [change for name, replica in gone for change in self._put_total(name, replica, None)]
 
     # -- whole --------------------------------------------------------------------------------
 
     def rows(self) -> Iterator[tuple[tuple[Name, int], tuple[Any, ...]]]:
-        for name, writes in self._writes.items():
-            for dot, hlc, value in writes:
+        for name, cell in self._all():
+            for dot, hlc, value in cell.writes:
                 yield (name, dot), (hlc, value)
-        for name, totals in self._totals.items():
-            for replica, entry in totals.items():
+            for replica, entry in cell.totals:
                 yield (name, replica), entry
 
     def apply(self, sub: tuple[Name, int], row: tuple[Any, ...] | None) -> None:
         name, number = sub
         if number <= MAX_REPLICA:
-            self._put_total(name, number, None if row is None else Total(*row))
+            self._put_total(name, number, row)
             return
-        writes = [write for write in self._writes.get(name, ()) if write[0] != number]
+        cell = self._find(name)
+        writes = [] if cell is None else [write for write in cell.writes if write[0] != number]
         if row is not None:
             writes.append((number, row[0], row[1]))
         self._keep(name, writes)
@@ -292,37 +303,40 @@ class Cells(Replicated):
         return sub[0]
 
     def piece(self, place: Name) -> tuple[Any, ...] | None:
-        writes, totals = self._writes.get(place), self._totals.get(place)
-        if writes is None and totals is None:
-            return None
-        return writes or (), tuple((totals or {}).items())
+        cell = self._find(place)
+        return None if cell is None else (cell.writes, cell.totals)
 
     def put_piece(self, place: Name, piece: tuple[Any, ...] | None) -> None:
         writes, totals = piece or ((), ())
         self._keep(place, list(writes))
-        self._totals.pop(place, None)
+        cell = self._find(place)
+        for replica, _ in () if cell is None else cell.totals:
+            self._put_total(place, replica, None)
         for replica, row in totals:
-            self._put_total(place, replica, Total(*row))
+            self._put_total(place, replica, row)
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
         """A total that one has seen and has not is one that it has settled, so it is reset."""
         theirs = dict(rows)
         settled_there = [
             (name, replica)
-            for name, totals in self._totals.items()
-            for replica, entry in totals.items()
-            if (name, replica) not in theirs and covers(other_seen, event(replica, entry.seq))
+            for name, cell in self._all()
+            for replica, entry in cell.totals
+            if (name, replica) not in theirs and covers(other_seen, event(replica, entry[0]))
         ]
+        mine = {(name, replica) for name, cell in self._all() for replica, _ in cell.totals}
         settled_here = [
-            (name, number)
-            for (name, number), row in theirs.items()
-            if number <= MAX_REPLICA
-            and number not in self._totals.get(name, ())
-            and covers(seen, event(number, row[0]))
+            sub
+            for sub, row in theirs.items()
+            if sub[1] <= MAX_REPLICA and sub not in mine and covers(seen, event(sub[1], row[0]))
         ]
         for sub in settled_here:
             del theirs[sub]
-        gone = [change for sub in settled_there for change in self._put_total(*sub, None)]
+        gone = [
+            change
+            for name, replica in settled_there
+            for change in self._put_total(name, replica, None)
+        ]
         return gone + super().merge(theirs.items(), seen, other_seen)
 
     def dot_of(self, sub: tuple[Name, int]) -> Dot:
@@ -330,26 +344,14 @@ class Cells(Replicated):
 
     def join(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> Total:
         """Totals only: writes are never different."""
-        newer, older = (one, other) if one[0] >= other[0] else (other, one)
-        return _with_reset(Total(*newer), Total(*older))
+        return with_reset(one, other) if one[0] >= other[0] else with_reset(other, one)
 
     def facts(self) -> Rows:
         for sub, row in self.rows():
-            if not isinstance(row, Total):
+            if sub[1] > MAX_REPLICA:
                 yield sub, row
-            elif row.is_live:
-                yield sub, row._replace(reset_by=0)
+            elif is_live(row):
+                yield sub, (*row[:4], 0)
 
     def replicas(self) -> set[int]:
-        return {number & MAX_REPLICA for (_, number), _ in self.facts()}
-
-
-def _with_reset(one: Total, other: Total) -> Total:
-    """The total of one, and the reset of whichever is further; of equal ones the lower event's."""
-    if one.reset_seq == other.reset_seq:
-        return one._replace(reset_by=min(one.reset_by, other.reset_by))
-    if one.reset_seq > other.reset_seq:
-        return one
-    return one._replace(
-        reset_seq=other.reset_seq, reset_amount=other.reset_amount, reset_by=other.reset_by
-    )
+        return {sub[1] & MAX_REPLICA for sub, _ in self.facts()}

@@ -7,7 +7,8 @@ what he saw of the others, so that it does not come back when the visible one ha
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Any
+from sys import intern
+from typing import Any, Final
 
 import msgspec
 
@@ -19,9 +20,9 @@ from holdfast.crdt.sketches import Sketch
 from holdfast.crdt.streams import Stream
 from holdfast.crdt.types import Expiry, Hash, Set, SortedSet, String
 
-EXPIRY = "expiry"  # not a type, but replicated like one
+EXPIRY: Final = "expiry"  # not a type, but replicated like one
 
-KINDS: dict[str, type[Replicated]] = {
+KINDS: Final[dict[str, type[Replicated]]] = {
     "string": String,
     "list": List,
     "hash": Hash,
@@ -38,52 +39,79 @@ Aimed = tuple[str, Effect]  # what kind of value the effect is for
 
 
 class Key:
-    """`parts` has a value of each kind that was ever there, mostly one."""
+    """It has a value of each kind that was ever there: `_first`, of the kind `_kind`, and mostly
+    no others."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_first", "_kind", "_others")
 
     def __init__(self) -> None:
-        self.parts: dict[str, Replicated] = {}
+        self._kind = ""
+        self._first: Replicated | None = None
+        self._others: dict[str, Replicated] | None = None
+
+    @property
+    def parts(self) -> list[tuple[str, Replicated]]:
+        """By kind."""
+        if self._first is None:
+            return []
+        return [(self._kind, self._first), *(self._others or {}).items()]
+
+    def find(self, kind: str) -> Any:
+        """The value of that kind; None when there never was one."""
+        if kind == self._kind:
+            return self._first
+        return None if self._others is None else self._others.get(kind)
 
     def part(self, kind: str) -> Any:
         """The value of that kind, to look at and to make effects with; a new one if need be."""
-        part = self.parts.get(kind)
+        if kind == self._kind:
+            return self._first
+        part = self.find(kind)
         if part is None:
-            part = self.parts[kind] = KINDS[kind]()
+            part = KINDS[kind]()
+            if self._first is None:
+                self._kind, self._first = intern(kind), part
+            elif self._others is None:
+                self._others = {kind: part}
+            else:
+                self._others[kind] = part
         return part
+
+    @property
+    def has_one(self) -> bool:
+        """Whether there is no value of another kind."""
+        return self._others is None
 
     @property
     def type(self) -> str | None:
         """The type that is seen; None when the key does not exist."""
-        parts = self.parts
-        if len(parts) == 1:  # nearly always
-            (kind,) = parts
-            return kind if parts[kind] and kind != EXPIRY else None
-        kinds = [kind for kind, part in parts.items() if part and kind != EXPIRY]
+        if self._others is None:  # nearly always
+            return self._kind if self._first and self._kind != EXPIRY else None
+        kinds = [(kind, part) for kind, part in self.parts if part and kind != EXPIRY]
         if len(kinds) > 1:
-            return min(kinds, key=lambda kind: min(self.parts[kind].replicas()))
-        return kinds[0] if kinds else None
+            kinds.sort(key=lambda kind: min(kind[1].replicas()))
+        return kinds[0][0] if kinds else None
 
     def view(self) -> Any:
         kind = self.type
-        return None if kind is None else self.parts[kind].view()
+        return None if kind is None else self.part(kind).view()
 
     @property
     def expires_at_ms(self) -> int | None:
-        expiry = self.parts.get(EXPIRY)
+        expiry: Expiry | None = self.find(EXPIRY)
         return None if expiry is None else expiry.view()
 
     # -- changes, as effects ------------------------------------------------------------------
 
     def delete(self, author: Author) -> list[Aimed]:
         """DEL: all that the author has seen, whatever is visible of it."""
-        return [(kind, part.clear(author)) for kind, part in self.parts.items() if part]
+        return [(kind, part.clear(author)) for kind, part in self.parts if part]
 
     def supersede(self, kind: str, author: Author) -> list[Aimed]:
         """What a change of the value of that kind does to those of other types."""
         return [
             (other, part.clear(author))
-            for other, part in self.parts.items()
+            for other, part in self.parts
             if other not in (kind, EXPIRY) and part
         ]
 
@@ -97,7 +125,7 @@ class Key:
     def merge(
         self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector
     ) -> list[tuple[str, Change]]:
-        by_kind: dict[str, list[tuple[Any, Any]]] = {kind: [] for kind in self.parts}
+        by_kind: dict[str, list[tuple[Any, Any]]] = {kind: [] for kind, _ in self.parts}
         for kind, sub, row in rows:
             by_kind.setdefault(kind, []).append((sub, row))
         return [
@@ -107,12 +135,14 @@ class Key:
         ]
 
     def settle(self, stable: Vector) -> list[tuple[str, Change]]:
-        return [
-            (kind, change) for kind, part in self.parts.items() for change in part.settle(stable)
-        ]
+        return [(kind, change) for kind, part in self.parts for change in part.settle(stable)]
+
+    @property
+    def has_residue(self) -> bool:
+        return any(part.has_residue for _, part in self.parts)
 
     def rows(self) -> Iterator[tuple[str, Any, Any]]:
-        for kind, part in self.parts.items():
+        for kind, part in self.parts:
             for sub, row in part.rows():
                 yield kind, sub, row
 
@@ -125,6 +155,6 @@ class Key:
         )
 
     def facts(self) -> Iterator[tuple[str, Any, Any]]:
-        for kind, part in self.parts.items():
+        for kind, part in self.parts:
             for sub, row in part.facts():
                 yield kind, sub, row

@@ -147,13 +147,14 @@ class List(Replicated):
         assert kind == CLEAR
         return self._delete_covered(effect[1], b"", b"")
 
-    def _insert(self, rows: Collection[tuple[bytes, bytes]]) -> list[Change]:
+    def _insert(self, rows: Collection[Any]) -> list[Change]:
         if len(rows) > 1:  # most are pushed to the right
-            keys, values = [key for key, _ in rows], [value for _, value in rows]
+            keys: list[bytes] = [row[0] for row in rows]
+            values: list[bytes] = [row[1] for row in rows]
             if self._elements.extend(keys, values):
-                return [(key, (value, 0, 0), None) for key, value in rows]
+                return [(row[0], (row[1], 0, 0), None) for row in rows]
         insert = self._elements.insert
-        return [(key, (value, 0, 0), None) for key, value in rows if insert(key, value)]
+        return [(row[0], (row[1], 0, 0), None) for row in rows if insert(row[0], row[1])]
 
     def _delete(self, keys: Iterable[bytes]) -> list[Change]:
         delete, stamps = self._elements.delete, self._stamps

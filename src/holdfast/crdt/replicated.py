@@ -1,7 +1,7 @@
 """What all replicated values have in common: state as rows, and how two states become one."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.crdt.dots import Author, Dot, Vector, covers
 from holdfast.crdt.effects import Change, Effect
@@ -9,24 +9,30 @@ from holdfast.crdt.effects import Change, Effect
 Rows = Iterable[tuple[Any, Any]]  # sub key and row, both plain and hashable
 
 
-class Replicated(Protocol):
+class Replicated:
     """See the package's docstring. True while it holds anything that a client can see."""
 
-    def __bool__(self) -> bool: ...
+    __slots__ = ()
 
-    def view(self) -> Any: ...
+    def __bool__(self) -> bool:
+        raise NotImplementedError
+
+    def view(self) -> Any:
+        raise NotImplementedError
 
     def clear(self, author: Author) -> Effect:
         """DEL: everything goes that the author has seen."""
-        ...
+        raise NotImplementedError
 
-    def integrate(self, effect: Effect) -> list[Change]: ...
+    def integrate(self, effect: Effect) -> list[Change]:
+        raise NotImplementedError
 
-    def rows(self) -> Iterator[tuple[Any, Any]]: ...
+    def rows(self) -> Iterator[tuple[Any, Any]]:
+        raise NotImplementedError
 
     def apply(self, sub: Any, row: Any) -> None:
         """The row is this now (None: gone), as the file or a rolled back change says."""
-        ...
+        raise NotImplementedError
 
     # -- in pieces: what files keep together ---------------------------------------------------
 
@@ -36,21 +42,21 @@ class Replicated(Protocol):
 
     def piece(self, place: Any) -> Any:
         """All rows of a piece, as plain data; None when there is nothing left."""
-        ...
+        raise NotImplementedError
 
     def put_piece(self, place: Any, piece: Any) -> None:
         """These are its rows now, and no others."""
-        ...
+        raise NotImplementedError
 
     # -- two states ----------------------------------------------------------------------------
 
     def dot_of(self, sub: Any) -> Dot:
         """The event that the row goes with, alone or with others; 0: it never goes for good."""
-        ...
+        raise NotImplementedError
 
     def join(self, one: Any, other: Any) -> Any:
         """What becomes of a row that two states have differently."""
-        ...
+        raise NotImplementedError
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
         """Take over the rows of a replica that has seen so much, having seen so much oneself.

@@ -5,7 +5,7 @@ sketch that somebody else has deleted meanwhile is dropped: DEL wins. Sketches t
 under one name at once are shown as one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.crdt.dots import Author, Dot, covers
 from holdfast.crdt.effects import CLEAR, RAISE, Change, Effect
@@ -13,7 +13,7 @@ from holdfast.crdt.replicated import Replicated
 
 REGISTERS = 1 << 14
 
-Ranks = Iterable[tuple[int, int]]  # register and rank
+Ranks = Iterable[Sequence[int]]  # register and rank
 
 
 class Sketch(Replicated):

@@ -9,7 +9,8 @@ Ids are 128-bit numbers, milliseconds and sequence, and end with the replica's o
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.crdt.cells import Cells, Name, Write
+from holdfast.crdt.cell import Write
+from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import REPLICA_BITS, Author, Dot, Vector
 from holdfast.crdt.effects import ADD, MANY, REMOVE, WRITE, Change, Effect
 from holdfast.crdt.replicated import Rows
@@ -62,7 +63,7 @@ class Stream(Cells):
         return [
             (_number(name[1:]), fields)
             for name in sorted(self._named(ENTRY))
-            for _, _, fields in self._writes[name]
+            for _, _, fields in self._writes(name)
         ]
 
     @property
@@ -103,7 +104,15 @@ class Stream(Cells):
         return _number((self.written(POSITION + _tag(group)) or (0, 0, b"", -1))[2])
 
     def _named(self, prefix: bytes) -> list[bytes]:
-        return [name for name in self._writes if name is not None and name.startswith(prefix)]
+        return [
+            name
+            for name, cell in self._all()
+            if name is not None and cell.dot and name.startswith(prefix)
+        ]
+
+    def _writes(self, name: bytes) -> tuple[Write, ...]:
+        cell = self._find(name)
+        return () if cell is None else cell.writes
 
     # -- changes, as effects ------------------------------------------------------------------
 
@@ -185,10 +194,11 @@ class Stream(Cells):
 
     def _keep(self, name: Name, writes: list[Write]) -> None:
         if name is not None and name.startswith(GROUP):
-            for dot, *_ in self._writes.get(name, ()):
+            for dot, _, _ in self._writes(name):
                 del self._groups[dot]
                 self._has_orphans = True
-            self._groups.update((dot, name[1:]) for dot, _, _ in writes)
+            for dot, _, _ in writes:
+                self._groups[dot] = name[1:]
         super()._keep(name, writes)
 
     def _belongs(self, name: bytes) -> bool:
@@ -199,12 +209,10 @@ class Stream(Cells):
         if not self._has_orphans:
             return []
         self._has_orphans = False
-        orphans = [name for name in self._writes if name is not None and not self._belongs(name)]
-        return [
-            change
-            for name in orphans
-            for change in self._replace(name, [dot for dot, _, _ in self._writes[name]], None)
-        ]
+        changes: list[Change] = []
+        for name in [name for name in self._named(b"") if not self._belongs(name)]:
+            changes += self._replace(name, [dot for dot, _, _ in self._writes(name)], 0, 0, None)
+        return changes
 
 
 def _joined(one: Group, other: Group) -> Group:

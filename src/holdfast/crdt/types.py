@@ -6,12 +6,16 @@ ZINCRBY; `remove` is SREM, HDEL, ZREM; `clear` is DEL.
 """
 
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
-from holdfast.crdt.cells import Cells, Name, Write
+from holdfast.crdt.cell import Cell, Write
+from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import Author
 from holdfast.crdt.effects import Effect
 from holdfast.crdt.numbers import parse, text_of, total
+
+_NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by all strings, and never written to
 
 
 class Texts(Cells):
@@ -20,8 +24,11 @@ class Texts(Cells):
     __slots__ = ()
 
     def get(self, name: Name) -> bytes | None:
-        base: bytes | None = self.written(name)
-        added = self.added(name) if self._totals else None
+        cell = self._find(name)
+        if cell is None:
+            return None
+        base: bytes | None = cell.value
+        added = self.added(name) if cell.totals else None
         if added is None:
             return base
         if base is None and type(added) is int:  # nearly always
@@ -43,9 +50,27 @@ class Texts(Cells):
 
 
 class String(Texts):
-    """One cell, which has no name."""
+    """One cell, which has no name. Most keys are strings, so there is no dict around it."""
 
-    __slots__ = ()
+    __slots__ = ("_cell",)
+
+    def __init__(self) -> None:
+        self._cells = _NO_CELLS
+        self._written = 0
+        self._cell: Cell | None = None
+
+    def _find(self, name: Name) -> Cell | None:
+        return self._cell
+
+    def _create(self, name: Name) -> Cell:
+        cell = self._cell = Cell()
+        return cell
+
+    def _discard(self, name: Name) -> None:
+        self._cell = None
+
+    def _all(self) -> Iterable[tuple[Name, Cell]]:
+        return () if self._cell is None else ((None, self._cell),)
 
     def view(self) -> bytes | None:
         return self.get(None)

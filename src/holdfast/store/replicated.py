@@ -167,7 +167,7 @@ class Replication:
         return {database.space.id: database.index for database in self.keyspace.databases}
 
     def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
-        changes = slot.key.integrate(kind, effect)
+        changes = slot.integrate(kind, effect)
         if changes:
             self.slots.changed(slot, kind, changes)
             database, name = slot.address
@@ -200,26 +200,21 @@ class Replication:
             return False
         record = decode(data)
         self.drift_ms = max(self.drift_ms, self.clock.observe(record.hlc))
-        touched: dict[Slot, None] = {}
+        slots, shown = self.slots, self._shown
+        touched: dict[Slot, StoreKey | None] = {}
         with self.keyspace.stating_no_intents():
             for database, name, kind, effect in record.changes:
-                slot = self.slots.at((database, name))
-                before = slot.key.type
-                changes = slot.key.integrate(kind, effect)
+                slot = slots.at((database, name))
+                before = slot.type
+                changes = slot.integrate(kind, effect)
                 if changes:
-                    self.slots.changed(slot, kind, changes)
-                    key = self._shown.update(slot.address, slot.key, kind, changes, before)
-                    self._is_at(slot, key)
-                    touched[slot] = None
+                    slots.changed(slot, kind, changes)
+                    touched[slot] = shown.update(slot, kind, changes, before)
         self._append(record, data)
-        for slot in touched:
-            self._shown.announce(slot.address)
+        for slot, key in touched.items():
+            shown.announce(slot.address, key)
         self.sealed = len(self.keyspace.ops)
         return True
-
-    def _is_at(self, slot: Slot, key: "StoreKey | None") -> None:
-        if key is not None:
-            self.addresses[key.id] = slot.address
 
     # -- whole states -------------------------------------------------------------------------
 
@@ -228,22 +223,22 @@ class Replication:
         where it was when this began, and to apply that again changes nothing in the end."""
         for address in self.slots.addresses:
             if address in self.slots.ids:
-                yield (*address, tuple(self.slots.at(address).key.rows()))
+                yield (*address, tuple(self.slots.at(address).rows()))
 
     def merge(self, snapshot: SnapshotKey, other_seen: Vector) -> None:
         """One key as somebody has it who has seen so much (at least)."""
         self.seal()
         database, name, rows = snapshot
         slot = self.slots.at((database, name))
-        before = slot.key.type
-        merged = slot.key.merge(rows, self.vector, other_seen)
+        before = slot.type
+        merged = slot.merge(rows, self.vector, other_seen)
         for kind in dict.fromkeys(kind for kind, _ in merged):
             changes = [change for of_kind, change in merged if of_kind == kind]
             self.slots.write(slot, kind, changes)
         if merged:
             with self.keyspace.stating_no_intents():
-                self._is_at(slot, self._shown.rebuild(slot.address, slot.key, before))
-            self._shown.announce(slot.address)
+                key = self._shown.rebuild(slot, before)
+            self._shown.announce(slot.address, key)
         self.slots.drop_empty([slot.address])
         self.sealed = len(self.keyspace.ops)
 
@@ -265,7 +260,7 @@ class Replication:
         """Those who have seen the same have the same."""
         self.seal()
         slots = map(self.slots.at, self.slots.addresses)
-        return sum(slot.key.digest(b"%d:%s" % slot.address) for slot in slots) % (1 << 128)
+        return sum(slot.digest(b"%d:%s" % slot.address) for slot in slots) % (1 << 128)
 
     # -- members ------------------------------------------------------------------------------
 
@@ -301,13 +296,13 @@ class Replication:
             self.note(b"base", (self.log.base, self.log.start))
         for address in list(self._has_residue):
             slot = self.slots.at(address)
-            for kind, change in slot.key.settle(stable):
+            for kind, change in slot.settle(stable):
                 self.slots.write(slot, kind, [change])
         self.slots.drop_empty(self._has_residue)
         self._has_residue = {
             address
             for address in self._has_residue & self.slots.ids.keys()
-            if any(part.has_residue for part in self.slots.at(address).key.parts.values())
+            if self.slots.at(address).has_residue
         }
         self.sealed = len(self.keyspace.ops)
 

@@ -126,7 +126,7 @@ class Changes:
         if end is not None and address is not None:
             what, data = end
             slot = self._slot_at(address)
-            effect = _LIST_ENDS[what](slot.key.part("list"), data, self._author)
+            effect = _LIST_ENDS[what](slot.part("list"), data, self._author)
             self._change(slot, "list", effect)
 
     # -- keys ---------------------------------------------------------------------------------
@@ -148,9 +148,8 @@ class Changes:
             self._recreate(old, slot)
             self._delete(old)
         self._addresses[key_id] = new_address
-        key = slot.key
-        if key.expires_at_ms != expires_at_ms:
-            expiry, author = key.part(EXPIRY), self._author
+        if slot.expires_at_ms != expires_at_ms:
+            expiry, author = slot.part(EXPIRY), self._author
             # No expiry: what was seen goes, and what somebody else sets meanwhile stays. PERSIST
             # means more than that, and says so.
             effect = (
@@ -161,26 +160,26 @@ class Changes:
             self._do(slot, EXPIRY, effect)
 
     def _delete(self, slot: Slot) -> None:
-        for kind, effect in slot.key.delete(self._author):
+        for kind, effect in slot.delete(self._author):
             self._do(slot, kind, effect)
 
     def _recreate(self, old: Slot, new: Slot) -> None:
         """RENAME and MOVE: what is seen under one name is written anew under another."""
-        kind = old.key.type
+        kind = old.type
         if kind is None:
             return
-        for effect in _written_anew(kind, old.key.part(kind), new.key.part(kind), self._author):
+        for effect in _written_anew(kind, old.part(kind), new.part(kind), self._author):
             self._do(new, kind, effect)
-        if kind == "hash" and EXPIRY in old.key.parts:
-            expiry = old.key.part(EXPIRY)
+        if kind == "hash" and old.find(EXPIRY) is not None:
+            expiry = old.part(EXPIRY)
             for field in [name for name in expiry.names() if name is not None]:
-                effect = new.key.part(EXPIRY).write(field, expiry.written(field), self._author)
+                effect = new.part(EXPIRY).write(field, expiry.written(field), self._author)
                 self._do(new, EXPIRY, effect)
 
     def _change(self, slot: Slot, kind: str, effect: Effect) -> None:
         """What is of another type, and therefore not seen, goes."""
-        if len(slot.key.parts) > 1:
-            for other, clearing in slot.key.supersede(kind, self._author):
+        if not slot.has_one:
+            for other, clearing in slot.supersede(kind, self._author):
                 self._do(slot, other, clearing)
         self._do(slot, kind, effect)
 
@@ -201,10 +200,10 @@ class Changes:
         elif key_id in self._addresses:
             slot, author = self._slot_at(self._addresses[key_id]), self._author
             if what == PERSISTED:
-                self._do(slot, EXPIRY, slot.key.part(EXPIRY).write(None, None, author))
+                self._do(slot, EXPIRY, slot.part(EXPIRY).write(None, None, author))
             else:
                 self._tell_end(key_id)
-                effect = _LIST_INTENTS[what](slot.key.part("list"), data, author)
+                effect = _LIST_INTENTS[what](slot.part("list"), data, author)
                 self._change(slot, "list", effect)
 
     # -- strings ------------------------------------------------------------------------------
@@ -213,7 +212,7 @@ class Changes:
         if value.startswith(hll.MAGIC) and (held := registers(value)) is not None:
             self._sketch(slot, held)
             return
-        part, author = slot.key.part("string"), self._author
+        part, author = slot.part("string"), self._author
         effect = (
             part.write(None, value, author)
             if added is None
@@ -223,7 +222,7 @@ class Changes:
 
     def _sketch(self, slot: Slot, held: bytes) -> None:
         """PFADD and PFMERGE raise registers. Whatever else wrote this is a new sketch."""
-        part, author = slot.key.part("hyperloglog"), self._author
+        part, author = slot.part("hyperloglog"), self._author
         seen = part.view() or bytes(len(held))
         if any(map(int.__lt__, held, seen)):
             self._do(slot, "hyperloglog", part.clear(author))
@@ -235,9 +234,9 @@ class Changes:
     # -- hashes, sets, sorted sets ------------------------------------------------------------
 
     def tell_field(self, slot: Slot, field: bytes, row: Any, added: Any) -> None:
-        part, author = slot.key.part("hash"), self._author
-        expiry = slot.key.parts.get(EXPIRY)
-        expires_at_ms = None if expiry is None else slot.key.part(EXPIRY).written(field)
+        part, author = slot.part("hash"), self._author
+        expiry = slot.find(EXPIRY)
+        expires_at_ms = None if expiry is None else slot.part(EXPIRY).written(field)
         if row is None:
             self._change(slot, "hash", part.remove(field, author))
             new_expires_at_ms = None
@@ -248,7 +247,7 @@ class Changes:
             elif new_expires_at_ms == expires_at_ms or part.get(field) != value:
                 self._change(slot, "hash", part.write(field, value, author))
         if new_expires_at_ms != expires_at_ms:
-            cells = slot.key.part(EXPIRY)
+            cells = slot.part(EXPIRY)
             effect = (
                 cells.remove(field, author)
                 if new_expires_at_ms is None
@@ -257,14 +256,14 @@ class Changes:
             self._do(slot, EXPIRY, effect)
 
     def tell_member(self, slot: Slot, member: bytes, ordinal: int | None, _: Any) -> None:
-        part, author = slot.key.part("set"), self._author
+        part, author = slot.part("set"), self._author
         effect = (
             part.remove(member, author) if ordinal is None else part.write(member, None, author)
         )
         self._change(slot, "set", effect)
 
     def tell_scored(self, slot: Slot, member: bytes, score: float | None, added: Any) -> None:
-        part, author = slot.key.part("zset"), self._author
+        part, author = slot.part("zset"), self._author
         if score is None:
             effect = part.remove(member, author)
         elif added is None:
@@ -276,7 +275,7 @@ class Changes:
     # -- streams ------------------------------------------------------------------------------
 
     def take_stream_entry(self, slot: Slot, sub: bytes, row: bytes | None) -> None:
-        part: Stream = slot.key.part("stream")
+        part: Stream = slot.part("stream")
         if row is None:
             effect = part.remove(ENTRY + sub, self._author)
         elif from_row(sub) > part.last_id:
@@ -287,7 +286,7 @@ class Changes:
 
     def take_stream_meta(self, slot: Slot, _: None, row: tuple[bytes, bytes, int]) -> None:
         """Adding an entry has said all of it already."""
-        part: Stream = slot.key.part("stream")
+        part: Stream = slot.part("stream")
         author = self._author
         last_id, max_deleted_id, entries_added = row
         if not part:
@@ -301,7 +300,7 @@ class Changes:
             self._change(slot, "stream", part.add(ENTRIES_ADDED, more, author))
 
     def take_stream_group(self, slot: Slot, name: bytes, row: Any) -> None:
-        part: Stream = slot.key.part("stream")
+        part: Stream = slot.part("stream")
         author = self._author
         dots = part.dots_of(name)
         if row is None:
@@ -319,7 +318,7 @@ class Changes:
     def take_stream_consumer(
         self, slot: Slot, sub: tuple[bytes, bytes], seen_at_ms: int | None
     ) -> None:
-        part: Stream = slot.key.part("stream")
+        part: Stream = slot.part("stream")
         dots = part.dots_of(sub[0])
         if seen_at_ms is None:
             effect = part.delete_consumer(dots, sub[1], (), self._author)
@@ -328,7 +327,7 @@ class Changes:
         self._change(slot, "stream", effect)
 
     def take_stream_pending(self, slot: Slot, sub: tuple[bytes, bytes], row: Any) -> None:
-        part: Stream = slot.key.part("stream")
+        part: Stream = slot.part("stream")
         dots = part.dots_of(sub[0])
         entry_id = from_row(sub[1])
         if row is None:

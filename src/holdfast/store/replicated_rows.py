@@ -7,7 +7,7 @@ is newer changes nothing in the end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -33,8 +33,8 @@ pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-_NOTHING: Places = {}  # shared by many, as is the next one: not to be changed
-_TEXT: Places = {"string": {None}}
+_NOTHING: Final[Places] = {}  # shared by many, as is the next one: not to be changed
+_TEXT: Final[Places] = {"string": {None}}
 
 
 def _joined(places: Places, more: Places) -> Places:
@@ -49,23 +49,23 @@ def _joined(places: Places, more: Places) -> Places:
     return places
 
 
-class Slot:
+class Slot(Key):
     """A replicated key in memory. `id` is 0 while it has no rows; `unwritten` are pieces that the
     tables do not have as they are. There may be many, so what most have in common they share."""
 
-    __slots__ = ("address", "id", "key", "unwritten")
+    __slots__ = ("address", "id", "unwritten")
 
-    def __init__(self, key_id: int, address: Address) -> None:
+    def __init__(self, key_id: int, address: Any) -> None:
+        super().__init__()
         self.id = key_id
-        self.address = address
-        self.key = Key()
+        self.address: Any = address  # an Address, the same one everywhere
         self.unwritten = _NOTHING
 
     def places(self, kind: str, changes: Iterable[Change]) -> Places:
         """Of the pieces that have changed."""
         if kind == "string":
             return _TEXT
-        piece_of = self.key.part(kind).piece_of
+        piece_of = self.part(kind).piece_of
         return {kind: {piece_of(sub) for sub, _, _ in changes}}
 
     def note(self, places: Places) -> None:
@@ -75,10 +75,10 @@ class Slot:
         elif self.unwritten is not places:
             self.unwritten = _joined(self.unwritten, places)
 
-    def rows(self, places: Places) -> Iterator[Op]:
+    def ops(self, places: Places) -> Iterator[Op]:
         """These pieces, each as it is when it is asked for."""
         for kind, of_kind in places.items():
-            piece, number = self.key.part(kind).piece, NUMBERS[kind]
+            piece, number = self.part(kind).piece, NUMBERS[kind]
             for place in of_kind:
                 row = piece(place)
                 packed = place if kind == LIST else pack(place)
@@ -88,7 +88,7 @@ class Slot:
         """A row of the file, or of the journal; False when its format is the old one."""
         number, packed = place
         kind = KINDS[number % PIECES]
-        part = self.key.part(kind)
+        part = self.part(kind)
         sub = packed if kind == LIST else frozen(_unpack(packed))
         value = None if row is None else frozen(_unpack(row))
         if number < PIECES:
@@ -150,7 +150,9 @@ class Slots:
         self._note(slot, kind, changes)
 
     def _note(self, slot: Slot, kind: str, changes: list[Change]) -> None:
-        if self._keyspace.tables is not None:
+        if self._keyspace.tables is not None and not (
+            kind == "string" and slot.unwritten is _TEXT  # then this is known already
+        ):
             slot.note(slot.places(kind, changes))
             self._unwritten[slot] = None
 
@@ -159,7 +161,7 @@ class Slots:
         if not slot.id:
             self._name(slot)
         places = slot.places(kind, changes)
-        self._keyspace.ops += slot.rows(places)
+        self._keyspace.ops += slot.ops(places)
         if self._keyspace.tables is not None:
             self._journaled.append((slot, places))
 
@@ -173,10 +175,10 @@ class Slots:
         ops = self._keyspace.ops
         for address in addresses:
             slot = self._slots.get(address)
-            if slot is not None and next(slot.key.rows(), None) is None:
+            if slot is not None and next(slot.rows(), None) is None:
                 if slot.id:
                     for places in (slot.unwritten, self._being_written.get(slot, {})):
-                        ops += slot.rows(places)
+                        ops += slot.ops(places)
                     ops.append((CRDT_KEYS, slot.id, None, None))
                 self._forget(address)
 
@@ -201,7 +203,7 @@ class Slots:
             places, slot.unwritten = slot.unwritten, _NOTHING
             before = self._being_written.get(slot)  # by a fold that failed
             self._being_written[slot] = places if before is None else _joined(before, places)
-            yield from slot.rows(places)
+            yield from slot.ops(places)
 
     def written(self) -> None:
         self._being_written = {}
@@ -233,7 +235,7 @@ class Slots:
     def replay_effect(self, address: Address, kind: str, effect: Effect) -> None:
         """A key that has no id comes to its end later in the journal."""
         slot = self.at(address)
-        changes = slot.key.integrate(kind, effect)
+        changes = slot.integrate(kind, effect)
         if changes and slot.id:
             self._note(slot, kind, changes)
 
@@ -248,7 +250,7 @@ class Slots:
         """A file whose rows have the old format gets new ones, all at once."""
         for address in self.addresses:
             slot = self.at(address)
-            for kind, part in slot.key.parts.items():
+            for kind, part in slot.parts:
                 self.write(slot, kind, [(sub, row, None) for sub, row in part.rows()])
             old = self._old_rows.pop(slot.id, ())
             self._keyspace.ops += [(CRDT_ROWS, slot.id, place, None) for place in old]

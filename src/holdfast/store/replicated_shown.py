@@ -20,7 +20,7 @@ from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key
 from holdfast.store.lists import List
 from holdfast.store.ops import STREAM_CONSUMERS, STREAM_ENTRIES, STREAM_GROUPS, STREAM_PENDING
-from holdfast.store.replicated_rows import Address
+from holdfast.store.replicated_rows import Address, Slot
 from holdfast.store.sets import Set
 from holdfast.store.stream_ids import MAX_ID, to_row
 from holdfast.store.streams import Stream
@@ -49,63 +49,59 @@ class Shown:
         self._keyspace = keyspace
 
     def update(
-        self,
-        address: Address,
-        replicated: ReplicatedKey,
-        kind: str,
-        changes: list[Change],
-        before: str | None,
+        self, slot: Slot, kind: str, changes: list[Change], before: str | None
     ) -> Key | None:
         """Rows of one kind have changed. `before` is the type that was seen until then; returns
         the key that is seen now."""
-        database = self._database(address)
+        database = self._database(slot.address)
         if database is None:
             return None
-        if replicated.type != before or kind not in (before, EXPIRY):
-            return self.rebuild(address, replicated, before)
-        key = database.glance(address[1])
+        if slot.type != before or kind not in (before, EXPIRY):
+            return self.rebuild(slot, before)
+        key = database.glance(slot.address[1])
         if key is None:
             return None  # an expiry of nothing
-        if kind == EXPIRY:
-            self._expire_fields(key, replicated, changes)
+        if kind == "string":
+            self.show_string(key, slot.part(kind), changes)
+        elif kind == EXPIRY:
+            self._expire_fields(key, slot, changes)
         else:
-            _UPDATES[kind](self, key, replicated.part(kind), changes)
-        self._follow_expiry(database, key, replicated)
+            _UPDATES[kind](self, key, slot.part(kind), changes)
+        self._follow_expiry(database, key, slot)
         return key
 
-    def rebuild(
-        self, address: Address, replicated: ReplicatedKey, before: str | None
-    ) -> Key | None:
+    def rebuild(self, slot: Slot, before: str | None) -> Key | None:
         """Whatever was seen, this is to be seen now."""
-        database = self._database(address)
+        database = self._database(slot.address)
         if database is None:
             return None
-        name, kind = address[1], replicated.type
+        name, kind = slot.address[1], slot.type
+        addresses = self._keyspace.replication.addresses
         key = database.glance(name)
         if key is not None and (kind is None or kind != before or kind in _FILLS):
             database.remove(key)
             # No local change, so nobody else will: the next key of that name has another id.
-            self._keyspace.replication.addresses.pop(key.id, None)
+            addresses.pop(key.id, None)
             key = None
         if kind is None:
             return None
         if kind in _FILLS:
             key, value = database.create_as(name, COLLECTIONS[kind].cls)
-            _FILLS[kind](self, value, replicated)
+            _FILLS[kind](self, value, slot)
         elif key is None:
-            key = database.create(name, _text(kind, replicated.part(kind)))
+            key = database.create(name, _text(kind, slot.part(kind)))
         else:
-            _UPDATES[kind](self, key, replicated.part(kind), [])
+            _UPDATES[kind](self, key, slot.part(kind), [])
         self._keyspace.watch_fields(key)
-        self._follow_expiry(database, key, replicated)
+        self._follow_expiry(database, key, slot)
+        addresses[key.id] = slot.address
         return key
 
-    def announce(self, address: Address) -> None:
+    def announce(self, address: Address, key: Key | None) -> None:
         """Once all is in place: watchers, notifications, and those who wait for a stream."""
         database = self._database(address)
         if database is None:
             return
-        key = database.glance(address[1])
         kind = GENERIC if key is None else EVENT_KINDS[key.type_name]
         database.signal(address[1], EVENT, kind)
         if key is not None and isinstance(key.value, Stream):
