@@ -1,13 +1,14 @@
 """The one who pulls, and lines that break at awkward moments."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
 from holdfast.client.link import Link
 from holdfast.client.replies import Push
 from holdfast.replication.messages import PUSH, RECORDS
-from holdfast.replication.puller import Puller
+from holdfast.replication.puller import SLICE_BYTES, Puller
 from holdfast.replication.replicator import Replicator
 from tests.replication.nodes import Node
 
@@ -42,6 +43,57 @@ def test_a_record_wakes_whoever_waits_for_what_it_brings() -> None:
         one.engine.turn.end()
         two.pull(one)
         assert two("EXISTS", "list") == b":0\r\n"
+
+    asyncio.run(main())
+
+
+def test_who_catches_up_serves_its_clients_in_between() -> None:
+    """So much at a time and no more, whatever came at once; but a transaction's record is whole."""
+    value, together = "x" * 1000, 100
+
+    async def main() -> list[int]:
+        one, two = Node(1), Node(2)
+        for number in range(200):
+            two("SET", f"key-{number}", value)
+        two("MSET", *(word for number in range(together) for word in (f"t-{number}", value)))
+        records = [record.data for record in two.replication.log.since(0)]
+        puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
+        puller._over = asyncio.get_running_loop().create_future()
+        puller.on_replies(
+            [Push([PUSH, RECORDS, *records[:90]]), Push([PUSH, RECORDS, *records[90:]])]
+        )
+        sizes = [0]
+        while puller._going_on is not None:
+            sizes.append(int(one("DBSIZE")[1:]))  # a client is answered
+            await asyncio.sleep(0)
+        sizes.append(int(one("DBSIZE")[1:]))
+        assert one.replication.digest() == two.replication.digest()
+        assert puller._taken == 2
+        return sizes
+
+    sizes = asyncio.run(main())
+    steps = [after - before for before, after in pairwise(sizes)]
+    most = SLICE_BYTES // len(value)
+    assert sizes[-1] == 200 + together
+    assert len(steps) >= 200 // most
+    assert all(1 <= step <= most for step in steps[:-1])
+    assert steps[-1] >= together
+
+
+def test_a_link_that_was_given_up_takes_in_nothing_more() -> None:
+    async def main() -> None:
+        one, two = Node(1), Node(2)
+        for number in range(100):
+            two("SET", f"key-{number}", "x" * 1000)
+        records = [record.data for record in two.replication.log.since(0)]
+        puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
+        over = puller._over = asyncio.get_running_loop().create_future()
+        puller.on_replies([Push([PUSH, RECORDS, *records])])
+        size = one("DBSIZE")
+        puller.pause()
+        await asyncio.sleep(0)
+        assert one("DBSIZE") == size != b":0\r\n"
+        assert str(over.exception()) == "paused"
 
     asyncio.run(main())
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,11 @@ BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=1.0)  # a heartbeat: cheap, a
 # many records, and costs the peer as much as a command.
 ACK_AFTER_S = 0.02
 ACK_AFTER_BYTES = 256 * 1024
+# So much is taken in at once, about two milliseconds' work, before others have their turn. A record
+# that is larger is taken in whole, as all of it is seen or nothing.
+SLICE_BYTES = 32 * 1024
 PATIENCE_S = 10.0  # a peer that says nothing for so long is gone; it answers once a second
+FIRST_PART = 2  # of a push: before it are its own kind and the message's
 
 
 class LinkError(HoldfastError):
@@ -73,7 +78,9 @@ class Puller:
         self._session: Session | None = None
         self._expected: asyncio.Future[list[Any]] | None = None  # replies, while greeting
         self._early: list[Any] = []
-        self._pushes: list[Any] = []  # that came before we were ready
+        self._inbox: deque[Any] = deque()  # what came and was not looked at yet, pushes and replies
+        self._at = FIRST_PART  # of the push in front
+        self._going_on: asyncio.Handle | None = None
         self._over: asyncio.Future[None] | None = None
         self._lost: Exception | None = None  # why there is no line any more
         self._wake = asyncio.Event()
@@ -155,13 +162,18 @@ class Puller:
 
     def _clean_up(self) -> None:
         self._forget_timer()
+        if self._going_on is not None:
+            self._going_on.cancel()
+            self._going_on = None
         if self._link is not None:
             self._link.close()
         if self._session is not None:
             self._session.closing = True
         self._link = self._session = self._expected = self._over = None
         self._snapshot = self._goal = None
-        self._early, self._pushes = [], []
+        self._early = []
+        self._inbox.clear()
+        self._at = FIRST_PART
         self._become(Event.LOST)
 
     def _hang_up(self, error: Exception) -> None:
@@ -189,8 +201,7 @@ class Puller:
         self._heard_s = engine.clock.monotonic_s()
         self._session = Session(engine, self, self.where, "")
         self._over = asyncio.get_running_loop().create_future()
-        early, self._pushes = self._pushes, []
-        self.on_replies(early)
+        self._go_on()
         self.acknowledge()
         self._replicator.check_joined()
         if self._lost is not None:
@@ -236,7 +247,7 @@ class Puller:
 
     def on_replies(self, replies: list[Any]) -> None:
         if self._over is None:
-            self._pushes += [reply for reply in replies if type(reply) is Push]
+            self._inbox += [reply for reply in replies if type(reply) is Push]
             self._early += [reply for reply in replies if type(reply) is not Push]
             expected = self._expected
             if expected is not None and not expected.done() and len(self._early) >= self._awaited:
@@ -244,14 +255,26 @@ class Puller:
                 expected.set_result(asked)
             return
         self._heard_s = self._engine.clock.monotonic_s()
+        self._inbox += replies
+        if self._going_on is None:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """A slice of what came. The rest waits until the loop has looked at everybody else."""
+        self._going_on = None
+        if self._over is None or self._over.done():
+            return  # the link was given up meanwhile
         try:
-            if self._take(replies):
+            if self._take_some():
                 self._acknowledge_soon()
         except (GapError, LinkError, BadMessage, ServerError) as error:
             self._hang_up(error)
         except Exception as error:
             log.error("link to %s failed", self.where, exc_info=error)
             self._hang_up(LinkError("internal error, see the server's log"))
+        else:
+            if self._inbox:
+                self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
 
     def on_writable(self) -> None: ...
 
@@ -260,48 +283,58 @@ class Puller:
             self._lost = error  # maybe nobody waits for anything just now
             self._hang_up(error)
 
-    def _take(self, replies: list[Any]) -> bool:
+    def _take_some(self) -> bool:
         """Whether there was anything to acknowledge."""
         engine = self._engine
         if engine.failure is not None or engine.turn.is_dead:
             raise LinkError("nothing can be stored now")
         engine.refresh_clock()
-        taken = self._taken
-        for reply in replies:
+        end = self.received_bytes + SLICE_BYTES
+        inbox, taken = self._inbox, False
+        while inbox and self.received_bytes < end:
+            reply = inbox[0]
             if type(reply) is Push and reply[0] == PUSH:
+                taken = True
+                while self._at < len(reply) and self.received_bytes < end:
+                    self._part(reply[1], reply[self._at])
+                    self._at += 1
+                if self._at < len(reply):
+                    break
+                self._at = FIRST_PART
                 self._taken += 1
-                self._message(reply[1], reply[2:])
-            elif isinstance(reply, ServerError):
-                raise reply
             else:
-                ack = read_ack(reply)
-                self.peer_vector = ack.vector
-                self._replicator.learn(ack.view)
-                if self.is_peer_joining and not ack.is_joining:
-                    self.is_peer_joining = False
-                    self._replicator.check_joined()
-        if self._taken > taken:
+                self._reply(reply)
+            inbox.popleft()
+        if taken:
+            self._replicator.check_drift()
             engine.waiting.serve_ready()
             engine.turn.schedule()
             self._replicator.check_joined()
-        return self._taken > taken
+        return taken
 
-    def _message(self, kind: bytes, parts: list[bytes]) -> None:
+    def _reply(self, reply: Any) -> None:
+        if isinstance(reply, ServerError):
+            raise reply
+        ack = read_ack(reply)
+        self.peer_vector = ack.vector
+        self._replicator.learn(ack.view)
+        if self.is_peer_joining and not ack.is_joining:
+            self.is_peer_joining = False
+            self._replicator.check_joined()
+
+    def _part(self, kind: bytes, data: bytes) -> None:
         replication = self._replicator.replication
-        self.received_bytes += sum(map(len, parts))
+        self.received_bytes += len(data)
         if kind == RECORDS:
-            for data in parts:
-                replication.apply(data)
-            self._replicator.check_drift()
+            replication.apply(data)
         elif kind == BEGIN:
             self._become(Event.BEHIND)
             self._snapshot = set()
-            self._snapshot_seen = read_vector(parts[0])
+            self._snapshot_seen = read_vector(data)
         elif kind == KEYS and self._snapshot is not None:
-            for data in parts:
-                database, name, rows = read_key(data)
-                self._snapshot.add((database, name))
-                replication.merge((database, name, rows), self._snapshot_seen)
+            database, name, rows = read_key(data)
+            self._snapshot.add((database, name))
+            replication.merge((database, name, rows), self._snapshot_seen)
         elif kind == COMPLETE and self._snapshot is not None:
             replication.merged_all(self._snapshot, self._snapshot_seen)
             self._snapshot = None
