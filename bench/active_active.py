@@ -29,6 +29,7 @@ CLIENTS = 50
 PIPELINES = (1, 16)
 KEYS = 10_000  # those of which "any" is one
 PATIENCE_S = 600.0
+AIM = 0.5  # of the standalone server's rate, with two peers
 
 VALUE = "0123456789abcdef"
 WORKLOADS = {
@@ -163,9 +164,11 @@ def show(result: dict[str, Any]) -> None:
     for name, row in result["writes"].items():
         print(
             f"{name:16} {row['standalone_per_s']:9} {row['with_two_peers_per_s']:18}"
-            f" {row['share']:7.2f} {row['standalone_cpu_us']:15.1f}"
+            f" {row['share']:7.2f}{'!' if row['share'] < AIM else ' '}"
+            f" {row['standalone_cpu_us']:14.1f}"
             f" {row['with_two_peers_cpu_us']:8.1f} {row['peer_cpu_us']:6.1f}"
         )
+    print(f"(share: aim {AIM}, ! is below)")
     for name, lag in result["lag_ms"].items():
         print(f"lag {name}: p50 {lag['p50']} ms, p99 {lag['p99']} ms")
     print(f"catching up: {result['catch_up_per_s']} operations/s")

@@ -25,6 +25,7 @@ from holdfast.crdt.lists import List
 COUNT, EDITS, ROUNDS = 100_000, 20_000, 3
 INSERTS, DELETES = 0.7, 0.2  # shares of the edits; the rest set values
 PYCRDT_SHARE = 0.05
+AIMS = {"loro": 4.0, "pycrdt": 1.0}  # our time in theirs, at most
 
 Edit = tuple[str, float, bytes]  # what, where (0 to 1 of the length), value
 
@@ -245,9 +246,14 @@ def measure(count: int, edits: int, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def show(best: dict[str, dict[str, float]]) -> None:
-    print(f"µs of CPU {'push':>9} {'pop':>9} {'merge':>9}")
+    keys = ("push_us", "pop_us", "merge_us")
+    print(f"the pure list, µs of CPU {'push':>9} {'pop':>9} {'merge':>9}")
     for name, figures in best.items():
-        print(f"{name:9}", *(f"{figures[key]:9.2f}" for key in ("push_us", "pop_us", "merge_us")))
+        print(f"{name:24}", *(f"{figures[key]:9.2f}" for key in keys))
+    for name, aim in AIMS.items():
+        shares = [best["holdfast"][key] / best[name][key] for key in keys]
+        marks = [f"{share:8.2f}{'!' if share > aim else ' '}" for share in shares]
+        print(f"{f'ours : {name} (aim {aim:g})':24}", *marks)
 
 
 def main() -> None:

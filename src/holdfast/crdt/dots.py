@@ -6,12 +6,13 @@ to which number each replica has been heard.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 Dot = int
 Vector = dict[int, int]  # replica: number of its last event; those not heard of are missing
 
-REPLICA_BITS = 16
-MAX_REPLICA = (1 << REPLICA_BITS) - 1
+REPLICA_BITS: Final = 16
+MAX_REPLICA: Final = (1 << REPLICA_BITS) - 1
 
 
 def dot_of(replica: int, seq: int) -> Dot:

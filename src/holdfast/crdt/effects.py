@@ -1,30 +1,30 @@
 """The kinds of effects: what comes first in each of their tuples. In logs, so for ever."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 # Any value: (CLEAR, vector, resets, by), everything goes that the vector covers. The rest are
 # counters, see cells.py.
-CLEAR = 0
+CLEAR: Final = 0
 # Cells: strings, members of sets and sorted sets, fields of hashes, expiries, parts of streams.
-WRITE = 1  # name, dot, hlc, value, dots that it replaces, counters that it resets
-REMOVE = 2  # name, dots that go, counters that are reset, dot of the removal (0: needs none)
-ADD = 3  # name, dot, number of the author's last ADD, its total until then, its total now
-MANY = 4  # (effect, …), on cells of one value
+WRITE: Final = 1  # name, dot, hlc, value, dots that it replaces, counters that it resets
+REMOVE: Final = 2  # name, dots that go, counters that are reset, dot of the removal (0: needs none)
+ADD: Final = 3  # name, dot, number of the author's last ADD, its total until then, its total now
+MANY: Final = 4  # (effect, …), on cells of one value
 # Lists.
-INSERT = 10  # ((position, value), …)
-DELETE = 11  # (position, …)
-SET = 12  # position, value, hlc, replica
-TRIM = 13  # vector, position of the first that stays, of the last
+INSERT: Final = 10  # ((position, value), …)
+DELETE: Final = 11  # (position, …)
+SET: Final = 12  # position, value, hlc, replica
+TRIM: Final = 13  # vector, position of the first that stays, of the last
 # HyperLogLogs.
-RAISE = 20  # dot of the sketch, whether it is new, ((register, rank), …)
+RAISE: Final = 20  # dot of the sketch, whether it is new, ((register, rank), …)
 Effect = Sequence[Any]  # a tuple; from elsewhere with lists in place of tuples, all the way down
 
 # A row that changed: its sub key, what it is now and what it was, None when there is none.
 Change = tuple[Any, Any, Any]
 
 # Those that take something away, and are therefore kept until everybody has confirmed them.
-_REMOVALS = frozenset({CLEAR, REMOVE, DELETE, TRIM})
+_REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM})
 
 
 def is_removal(effect: Effect) -> bool:

@@ -119,8 +119,8 @@ class Key:
 
     def integrate(self, kind: str, effect: Effect) -> list[Change]:
         """The rows are the part's."""
-        changes: list[Change] = self.part(kind).integrate(effect)
-        return changes
+        part: Replicated = self.part(kind)
+        return part.integrate(effect)
 
     def merge(
         self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector

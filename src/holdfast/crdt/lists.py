@@ -134,13 +134,13 @@ class List(Replicated):
     # -- applying -----------------------------------------------------------------------------
 
     def integrate(self, effect: Effect) -> list[Change]:
-        kind = effect[0]
+        kind: int = effect[0]
         if kind == DELETE:
             return self._delete(effect[1])
         if kind == INSERT:
             return self._insert(effect[1])
         if kind == SET:
-            return self._set(*effect[1:])
+            return self._set(effect[1], effect[2], effect[3], effect[4])
         if kind == TRIM:
             _, vector, first, last = effect
             return self._delete_covered(vector, first, last)
@@ -148,19 +148,19 @@ class List(Replicated):
         return self._delete_covered(effect[1], b"", b"")
 
     def _insert(self, rows: Collection[Any]) -> list[Change]:
+        elements = self._elements
         if len(rows) > 1:  # most are pushed to the right
             keys: list[bytes] = [row[0] for row in rows]
             values: list[bytes] = [row[1] for row in rows]
-            if self._elements.extend(keys, values):
+            if elements.extend(keys, values):
                 return [(row[0], (row[1], 0, 0), None) for row in rows]
-        insert = self._elements.insert
-        return [(row[0], (row[1], 0, 0), None) for row in rows if insert(row[0], row[1])]
+        return [(row[0], (row[1], 0, 0), None) for row in rows if elements.insert(row[0], row[1])]
 
     def _delete(self, keys: Iterable[bytes]) -> list[Change]:
-        delete, stamps = self._elements.delete, self._stamps
+        elements, stamps = self._elements, self._stamps
         changes: list[Change] = []
         for key in keys:
-            value = delete(key)
+            value = elements.delete(key)
             if value is not None:
                 stamp = stamps.pop(key, None) if stamps else None
                 changes.append((key, None, (value, *_unpack(stamp)) if stamp else (value, 0, 0)))

@@ -9,7 +9,7 @@ it in every log that has it. Nothing here sends or stores anything.
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -153,9 +153,9 @@ class Confirmations:
         return meet([seen, *self._counted.values()])
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder().decode
-_decode_heading = msgspec.msgpack.Decoder(tuple[int, int, int, int, msgspec.Raw]).decode
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder().decode
+_decode_heading: Final = msgspec.msgpack.Decoder(tuple[int, int, int, int, msgspec.Raw]).decode
 
 
 def encode(record: Record) -> bytes:

@@ -8,15 +8,15 @@ import math
 import re
 from collections.abc import Iterable
 from decimal import Context, Decimal
+from typing import Final
 
 Number = int | float | str
 
-_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
-_DECIMAL = re.compile(
+_INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
+_DECIMAL: Final = re.compile(
     rb"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,3})?"
 ).fullmatch
-_exact = Context(prec=5_000)  # enough for any sum of such numbers
-_INT64 = range(-(1 << 63), 1 << 63)
+_exact: Final = Context(prec=5_000)  # enough for any sum of such numbers
 
 
 def parse(text: bytes) -> Number | None:
@@ -28,7 +28,7 @@ def parse(text: bytes) -> Number | None:
 
 def integer(number: int) -> Number:
     """msgpack has no integers of more than 64 bits."""
-    return number if number in _INT64 else str(number)
+    return number if -(1 << 63) <= number < 1 << 63 else str(number)
 
 
 def total(numbers: Iterable[Number]) -> Number:

@@ -12,19 +12,20 @@ in the *gap* behind its element, before the next sibling.
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import Final
 
 from holdfast.crdt.dots import Author, Dot
 
-SEGMENT = 22
-RUN = 14  # the part of a segment that all of a run share
-MAX_DEPTH = 8  # deeper paths are hoisted where that is possible
+SEGMENT: Final = 22
+RUN: Final = 14  # the part of a segment that all of a run share
+MAX_DEPTH: Final = 8  # deeper paths are hoisted where that is possible
 MAX_RANK = (1 << 32) - 1
-MAX_STAMP = (1 << 64) - 1
-ZERO = 1 << 63  # an index of 0
+MAX_STAMP: Final = (1 << 64) - 1
+ZERO: Final = 1 << 63  # an index of 0
 
-_segment = Struct(">IQHQ")
-_replica_and_index = Struct(">HQ")
-_index = Struct(">Q").pack
+_segment: Final = Struct(">IQHQ")
+_replica_and_index: Final = Struct(">HQ")
+_index: Final = Struct(">Q").pack
 
 
 def dot_of(position: bytes) -> Dot:

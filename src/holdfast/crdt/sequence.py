@@ -8,9 +8,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from operator import le
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-CHUNK = 512  # values per chunk, at most
+CHUNK: Final = 512  # values per chunk, at most
 
 V = TypeVar("V")
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from holdfast.crdt.dots import Author, Vector, join
-from holdfast.crdt.effects import Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.log import Log, Record, decode, encode, heading, is_news
 from holdfast.store.members import Members
@@ -53,7 +52,7 @@ class Replication:
         self.log: Log[Stored] = Log()
         self.members = Members(keyspace.node)
         self.drift_ms = 0  # the alarm: how far a peer's clock is ahead, when that is too far
-        self.addresses: dict[int, Address] = {}  # of keys in memory, as of the last seal
+        self.addresses: dict[int, Any] = {}  # Addresses of keys in memory, as of the last seal
         self.sealed = 0  # operations of the open batch that are told already
         self.facts: dict[bytes, Any] = {}
         self._shown = Shown(keyspace)
@@ -61,7 +60,6 @@ class Replication:
         self._log_rows: dict[int, bytes] = {}  # while replaying
         self._has_residue: set[Address] = set()  # maybe
         self._tidied: Vector = {}  # what was stable when last looked at
-        self._changes: list[tuple[int, bytes, str, Effect]] = []
 
     # -- the file -----------------------------------------------------------------------------
 
@@ -152,26 +150,19 @@ class Replication:
 
     def tell(self, own: Iterable[Op]) -> None:
         author = Author(self.replica, self.clock.tick(), self.vector)
-        changes = Changes(author, self.databases, self.addresses, self.slots.at, self._do)
+        changes = Changes(author, self.databases, self.addresses, self.slots)
         changes.take(own)
-        if not self._changes:
+        if not changes.told:
             return
         after = self.vector.get(self.replica, 0)
         if author.seq == after:
             author.dot()  # a record has a number of its own
-        record = Record(self.replica, after, author.seq, author.hlc, tuple(self._changes))
+        record = Record(self.replica, after, author.seq, author.hlc, changes.told)
         self._append(record, encode(record))
 
     @property
     def databases(self) -> dict[int, int]:
         return {database.space.id: database.index for database in self.keyspace.databases}
-
-    def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
-        changes = slot.integrate(kind, effect)
-        if changes:
-            self.slots.changed(slot, kind, changes)
-            database, name = slot.address
-            self._changes.append((database, name, kind, effect))
 
     def _append(self, record: Record, data: bytes) -> None:
         log = self.log
@@ -185,7 +176,6 @@ class Replication:
             self.slots.drop_empty(touched)
             if removals:
                 self._has_residue |= touched & self.slots.ids.keys()
-        self._changes = []
         self._note_position()
 
     def _note_position(self) -> None:
@@ -203,10 +193,10 @@ class Replication:
         slots, shown = self.slots, self._shown
         touched: dict[Slot, StoreKey | None] = {}
         with self.keyspace.stating_no_intents():
-            for database, name, kind, effect in record.changes:
-                slot = slots.at((database, name))
-                before = slot.type
-                changes = slot.integrate(kind, effect)
+            for change in record.changes:
+                slot = slots.at((change[0], change[1]))
+                kind, before = change[2], slot.type
+                changes = slot.integrate(kind, change[3])
                 if changes:
                     slots.changed(slot, kind, changes)
                     touched[slot] = shown.update(slot, kind, changes, before)

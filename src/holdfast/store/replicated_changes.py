@@ -8,7 +8,7 @@ have none of this.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from holdfast.crdt.effects import Effect
 from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.streams import ADDED as ENTRIES_ADDED
 from holdfast.crdt.streams import ENTRY, MAX_DELETED_ID, Stream
+from holdfast.crdt.types import String
 from holdfast.store import hll
 from holdfast.store.ops import (
     ADDED,
@@ -42,19 +43,30 @@ from holdfast.store.ops import (
     ZSET_MEMBERS,
     Op,
 )
-from holdfast.store.replicated_rows import Address, Slot
+from holdfast.store.replicated_rows import Slot, Slots
 from holdfast.store.stream_ids import from_row
 
-Do = Callable[[Slot, str, Effect], None]
-
+_MAGIC: Final = hll.MAGIC
 _decode_fields = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 
+class Waiting:
+    """The last operation on a row, and what was added to it."""
+
+    __slots__ = ("added", "key_id", "sub", "table", "value")
+
+    def __init__(self, table: int, key_id: int, sub: Any, value: Any, added: Any) -> None:
+        self.table = table
+        self.key_id = key_id
+        self.sub = sub
+        self.value = value
+        self.added = added
+
+
 class Changes:
-    """Turns the operations of one batch into effects, each of which is applied (`do`) before the
-    next is made. `databases` has their numbers by the ids of the spaces that they show,
-    `addresses` where the keys with these ids are, and is kept up to date; `slot_at` finds the
-    replicated key of an address.
+    """Turns the operations of one batch into effects, each of which is applied before the next is
+    made; `told` are those that changed something. `databases` has their numbers by the ids of the
+    spaces that they show, `addresses` where the keys with these ids are, and is kept up to date.
 
     What happens to one row again and again is told once, as nobody can look in between: it waits
     in `_rows` by its place, as in the fold, and pushes and pops at one end of a list in `_ends`.
@@ -64,59 +76,68 @@ class Changes:
         self,
         author: Author,
         databases: dict[int, int],
-        addresses: dict[int, Address],
-        slot_at: Callable[[Address], Slot],
-        do: Do,
+        addresses: dict[int, Any],
+        slots: Slots,
     ) -> None:
         self._author = author
         self._databases = databases
         self._addresses = addresses
-        self._slot_at = slot_at
-        self._do = do
+        self._slots = slots
+        self.told: list[tuple[int, bytes, str, Effect]] = []  # database, name, kind
         self._added: Any = None  # the amount, when the next operation is an increment
-        self._rows: dict[Any, tuple[Op, Any]] = {}  # the last operation, and what was added
+        self._rows: dict[Any, Waiting] = {}
         self._ends: dict[int, tuple[int, list[bytes | None]]] = {}  # by key id: what, with what
 
     def take(self, ops: Iterable[Op]) -> None:
-        for op in ops:
-            table, key_id, sub, value = op
+        for table, key_id, sub, value in ops:
             if table == INTENT:
                 self._intent(key_id, sub, value)
             elif table in _ROWS:
-                self._row(op)
+                self._row(table, key_id, sub, value)
             elif table == KEYS:
                 self._key_row(key_id, value)
             elif table in _STREAMS and key_id in self._addresses:
-                _STREAMS[table](self, self._slot_at(self._addresses[key_id]), sub, value)
+                _STREAMS[table](self, self._slots.at(self._addresses[key_id]), sub, value)
         self._tell_all()
 
-    def _row(self, op: Op) -> None:
-        table, key_id, sub, value = op
-        added, self._added = self._added, None
-        place = key_id if sub is None else (key_id, sub)
-        waiting = self._rows.get(place)
-        if waiting is not None:
-            (_, _, _, old), added_before = waiting
-            if added is not None and type(added) is type(added_before) is int:
-                added += added_before
-            elif (
-                added is not None  # to what was written, or to what no sum may be formed of
-                or old is None  # what was removed does not live on
-                or (table == HASH_FIELDS and value is not None and value[2] != old[2])
-            ):
-                self._tell(*waiting)
-        self._rows[place] = op, added
+    def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
+        changes = slot.integrate(kind, effect)
+        if changes:
+            self._slots.changed(slot, kind, changes)
+            address = slot.address
+            self.told.append((address[0], address[1], kind, effect))
 
-    def _tell(self, op: Op, added: Any) -> None:
-        table, key_id, sub, value = op
-        address = self._addresses.get(key_id)
-        if address is not None:  # else of a key that died before its rows were told
-            _ROWS[table](self, self._slot_at(address), sub, value, added)
+    def _row(self, table: int, key_id: int, sub: Any, value: Any) -> None:
+        added, self._added = self._added, None
+        place: Any = key_id if sub is None else (key_id, sub)
+        waiting = self._rows.get(place)
+        if waiting is None:
+            self._rows[place] = Waiting(table, key_id, sub, value, added)
+            return
+        if added is not None and type(added) is type(waiting.added) is int:
+            added += waiting.added
+        elif (
+            added is not None  # to what was written, or to what no sum may be formed of
+            or waiting.value is None  # what was removed does not live on
+            or (table == HASH_FIELDS and value is not None and value[2] != waiting.value[2])
+        ):
+            self._tell(waiting)
+        waiting.value, waiting.added = value, added
+
+    def _tell(self, row: Waiting) -> None:
+        address = self._addresses.get(row.key_id)
+        if address is None:
+            return  # its key died before it was told
+        slot = self._slots.at(address)
+        if row.table == STRINGS:
+            self.tell_string(slot, row.value, row.added)
+        else:
+            _ROWS[row.table](self, slot, row.sub, row.value, row.added)
 
     def _tell_all(self) -> None:
         rows, self._rows = self._rows, {}
-        for op, added in rows.values():
-            self._tell(op, added)
+        for row in rows.values():
+            self._tell(row)
         for key_id in list(self._ends):
             self._tell_end(key_id)
 
@@ -125,7 +146,7 @@ class Changes:
         address = self._addresses.get(key_id)
         if end is not None and address is not None:
             what, data = end
-            slot = self._slot_at(address)
+            slot = self._slots.at(address)
             effect = _LIST_ENDS[what](slot.part("list"), data, self._author)
             self._change(slot, "list", effect)
 
@@ -137,14 +158,14 @@ class Changes:
             if address is not None:
                 self._tell_all()
                 del self._addresses[key_id]
-                self._delete(self._slot_at(address))
+                self._delete(self._slots.at(address))
             return
         space, name, _, expires_at_ms = row
         new_address = (self._databases[space], name)
-        slot = self._slot_at(new_address)
+        slot = self._slots.at(new_address)
         if address is not None and address != new_address:
             self._tell_all()
-            old = self._slot_at(address)
+            old = self._slots.at(address)
             self._recreate(old, slot)
             self._delete(old)
         self._addresses[key_id] = new_address
@@ -196,9 +217,9 @@ class Changes:
             end[1].extend((None,) if data is None else data)
         elif what == WRITTEN_AGAIN:
             table, sub, value = data
-            self._row((table, key_id, sub, 0 if value is None else value))
+            self._row(table, key_id, sub, 0 if value is None else value)
         elif key_id in self._addresses:
-            slot, author = self._slot_at(self._addresses[key_id]), self._author
+            slot, author = self._slots.at(self._addresses[key_id]), self._author
             if what == PERSISTED:
                 self._do(slot, EXPIRY, slot.part(EXPIRY).write(None, None, author))
             else:
@@ -208,11 +229,12 @@ class Changes:
 
     # -- strings ------------------------------------------------------------------------------
 
-    def tell_string(self, slot: Slot, _: None, value: bytes, added: Any) -> None:
-        if value.startswith(hll.MAGIC) and (held := registers(value)) is not None:
+    def tell_string(self, slot: Slot, value: bytes, added: Any) -> None:
+        if value.startswith(_MAGIC) and (held := registers(value)) is not None:
             self._sketch(slot, held)
             return
-        part, author = slot.part("string"), self._author
+        part: String = slot.part("string")
+        author = self._author
         effect = (
             part.write(None, value, author)
             if added is None
@@ -338,13 +360,13 @@ class Changes:
 
 
 # The tables of whose rows the last operation says all.
-_ROWS: dict[int, Callable[[Changes, Slot, Any, Any, Any], None]] = {
-    STRINGS: Changes.tell_string,
+_ROWS: Final[dict[int, Any]] = {
+    STRINGS: Changes.tell_string,  # which has no sub key
     HASH_FIELDS: Changes.tell_field,
     SET_MEMBERS: Changes.tell_member,
     ZSET_MEMBERS: Changes.tell_scored,
 }
-_STREAMS: dict[int, Callable[[Changes, Slot, Any, Any], None]] = {
+_STREAMS: Final[dict[int, Callable[[Changes, Slot, Any, Any], None]]] = {
     STREAM_META: Changes.take_stream_meta,
     STREAM_ENTRIES: Changes.take_stream_entry,
     STREAM_GROUPS: Changes.take_stream_group,
@@ -353,13 +375,13 @@ _STREAMS: dict[int, Callable[[Changes, Slot, Any, Any], None]] = {
 }
 
 # What is pushed or, for each pop, a None.
-_LIST_ENDS: dict[int, Callable[[Any, Any, Author], Effect]] = {
+_LIST_ENDS: Final[dict[int, Callable[[Any, Any, Author], Effect]]] = {
     PUSH_LEFT: lambda value, data, author: value.push_left(data, author),
     PUSH_RIGHT: lambda value, data, author: value.push_right(data, author),
     POP_LEFT: lambda value, data, author: value.pop_left(len(data)),
     POP_RIGHT: lambda value, data, author: value.pop_right(len(data)),
 }
-_LIST_INTENTS: dict[int, Callable[[Any, Any, Author], Effect]] = {
+_LIST_INTENTS: Final[dict[int, Callable[[Any, Any, Author], Effect]]] = {
     INSERT_AT: lambda value, data, author: value.insert(*data, author),
     SET_AT: lambda value, data, author: value.set(*data, author),
     REMOVE_AT: lambda value, data, author: value.delete(data),

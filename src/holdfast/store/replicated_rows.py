@@ -103,9 +103,9 @@ class Slots:
 
     def __init__(self, keyspace: "ReplicatedKeyspace") -> None:
         self._keyspace = keyspace
-        self.ids: dict[Address, int] = {}
+        self.ids: dict[Any, int] = {}  # by Address
         self._places: dict[int, Address] = {}  # by id: while replaying
-        self._slots: dict[Address, Slot] = {}
+        self._slots: dict[Any, Slot] = {}
         # Whether the tables have all that was committed of an id: the fold knows, if there is one.
         self.is_clean: Callable[[int], bool] = lambda key_id: False
         self._unwritten: dict[Slot, None] = {}  # of which the tables lack something
@@ -116,7 +116,8 @@ class Slots:
 
     # -- finding ------------------------------------------------------------------------------
 
-    def at(self, address: Address) -> Slot:
+    def at(self, address: Any) -> Slot:
+        """The key of that Address."""
         slot = self._slots.get(address)
         if slot is None:
             slot = self._slots[address] = Slot(self.ids.get(address, 0), address)

@@ -5,7 +5,7 @@ commands change them, so that rows, memory, watchers and waiters follow; whoever
 that no intents are stated, because these are no local changes.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.keys import Key as ReplicatedKey
 from holdfast.crdt.streams import ENTRY
 from holdfast.crdt.streams import Stream as ReplicatedStream
+from holdfast.crdt.types import String
 from holdfast.store import hll
 from holdfast.store.events import GENERIC, HASH, LIST, SET, STREAM, STRING, ZSET
 from holdfast.store.hashes import Hash
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.store.replicated_keyspace import ReplicatedDatabase, ReplicatedKeyspace
 
 EVENT = b"replicated"  # what notifications call a change that came from elsewhere
-EVENT_KINDS = {
+EVENT_KINDS: Final = {
     "string": STRING,
     "list": LIST,
     "hash": HASH,
@@ -62,7 +63,8 @@ class Shown:
         if key is None:
             return None  # an expiry of nothing
         if kind == "string":
-            self.show_string(key, slot.part(kind), changes)
+            text: String = slot.part(kind)
+            self._replace(key, text.get(None) or b"")
         elif kind == EXPIRY:
             self._expire_fields(key, slot, changes)
         else:
@@ -267,7 +269,7 @@ class Shown:
         self._groups(value, part)
 
 
-_UPDATES: dict[str, Any] = {
+_UPDATES: Final[dict[str, Any]] = {
     "string": Shown.show_string,
     "hyperloglog": Shown.show_sketch,
     "list": Shown.show_list,
@@ -276,7 +278,7 @@ _UPDATES: dict[str, Any] = {
     "zset": Shown.show_zset,
     "stream": Shown.show_stream,
 }
-_FILLS: dict[str, Any] = {
+_FILLS: Final[dict[str, Any]] = {
     "list": Shown.fill_list,
     "hash": Shown.fill_hash,
     "set": Shown.fill_set,
