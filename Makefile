@@ -18,7 +18,7 @@ endif
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; exit(not IS_COMPILED)'
 # Tests of what is compiled that import it, for the most part.
-INNER  := $(addprefix tests/,commands model replication scripting server store) $(wildcard tests/test_resp_*.py)
+INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py)
 
 .PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-memory bench-scripts bench-semaphore profile faults soak docs clean
 

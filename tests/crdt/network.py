@@ -6,6 +6,7 @@ files. Clocks are injected and stand still.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -294,6 +295,13 @@ class Replica:
         for name, rows in keys.items():
             for kind, sub, row in frozen(rows):
                 self.key(name).part(kind).apply(sub, row)
+
+    def twin(self) -> "Replica":
+        """One that is the same, and goes its own way."""
+        twin = copy(self)
+        twin.alarms = list(self.alarms)
+        twin.restart()
+        return twin
 
     def settle(self) -> None:
         """Cut the log and forget residue, as far as everybody has confirmed."""

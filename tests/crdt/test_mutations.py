@@ -20,6 +20,7 @@ from tests.crdt.test_properties import (
 )
 from tests.crdt.test_timelines import Timeline
 
+pytestmark = pytest.mark.source_only
 SEEDS = range(40)
 
 

@@ -2,7 +2,6 @@
 that disagree. A failing seed is in the test's name and replays alone."""
 
 import random
-from copy import deepcopy
 from itertools import combinations
 
 import pytest
@@ -63,6 +62,7 @@ def test_each_type_alone(family: str) -> None:
         converge(seed, families=family)
 
 
+@pytest.mark.source_only  # which has the depth as a constant
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("depth", [positions.MAX_DEPTH, 1])
 def test_no_two_elements_ever_swap(seed: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_merging_states_is_applying_operations(seed: int) -> None:
             disturb(rng, replicas)
         if rng.random() < 0.3:
             one, other = rng.sample(replicas, 2)
-            by_operations, by_state = deepcopy(one), deepcopy(one)
+            by_operations, by_state = one.twin(), one.twin()
             by_operations.receive(other.log.unseen(one.seen))
             by_state.merge(other.snapshot())
             assert by_state.seen == by_operations.seen

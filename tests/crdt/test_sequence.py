@@ -25,6 +25,7 @@ def check(subject: Sequence[bytes], model: dict[bytes, bytes]) -> None:
         assert chunk.keys[-1] < bound
 
 
+@pytest.mark.source_only  # which has the size of chunks as a constant
 @pytest.mark.parametrize("seed", range(20))
 def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence, "CHUNK", 4)
@@ -67,6 +68,7 @@ def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
             assert list(subject.indexes_backward(b"new")) == places[::-1]
 
 
+@pytest.mark.source_only
 def test_it_is_filled_from_items_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence, "CHUNK", 4)
     model = {b"%03d" % i: b"%d" % i for i in range(0, 30, 2)}
