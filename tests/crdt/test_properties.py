@@ -62,7 +62,7 @@ def test_each_type_alone(family: str) -> None:
         converge(seed, families=family)
 
 
-@pytest.mark.source_only  # which has the depth as a constant
+@pytest.mark.source_only  # compiled, the depth is a constant
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("depth", [positions.MAX_DEPTH, 1])
 def test_no_two_elements_ever_swap(seed: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def check(subject: Sequence[bytes], model: dict[bytes, bytes]) -> None:
         assert chunk.keys[-1] < bound
 
 
-@pytest.mark.source_only  # which has the size of chunks as a constant
+@pytest.mark.source_only  # compiled, the size of chunks is a constant
 @pytest.mark.parametrize("seed", range(20))
 def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence, "CHUNK", 4)

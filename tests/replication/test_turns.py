@@ -80,3 +80,46 @@ def test_nobody_is_sent_what_it_did_itself() -> None:
     feed = Feed(two.replication, hello, sent.append)
     feed.pump()
     assert sent == []
+
+
+class Relay:
+    """One wrote, two has it, and feeds three."""
+
+    def __init__(self) -> None:
+        self.one, self.two, three = Node(1), Node(2), Node(3)
+        self.sent: list[list[bytes]] = []
+        self.feed = Feed(self.two.replication, three.hello(), self.sent.append)
+        self.one("RPUSH", "l", "a")
+        self.two.pull(self.one)
+
+    def records(self) -> list[int]:
+        """Whose have been sent."""
+        self.feed.pump()
+        sent, self.sent[:] = self.sent[:], []
+        return [decode(data).origin for _, *parts in sent for data in parts]
+
+
+def test_what_others_wrote_is_theirs_to_tell() -> None:
+    relay = Relay()
+    assert relay.records() == []
+    assert relay.feed.is_holding
+    relay.feed.acknowledged(dict(relay.one.replication.vector), 0)
+    relay.feed.relay()
+    relay.feed.relay()
+    assert relay.records() == []
+    assert not relay.feed.is_holding
+
+
+def test_what_others_did_not_tell_in_time_is_relayed() -> None:
+    relay = Relay()
+    relay.feed.relay()
+    assert relay.records() == []
+    relay.feed.relay()
+    assert relay.records() == [1]
+    assert not relay.feed.is_holding
+
+
+def test_what_an_own_record_may_depend_on_goes_before_it() -> None:
+    relay = Relay()
+    relay.two("LPOP", "l")
+    assert relay.records() == [1, 2]

@@ -13,7 +13,10 @@ WINDOW_BYTES = 1 << 20  # sent and not taken in yet: more would only wait in buf
 
 
 class Feed:
-    """`cursor` is the number of the log's next record that the peer may need."""
+    """`cursor` is the number of the log's next record that the peer may need. What others wrote it
+    mostly gets from themselves, so their records are held back for a while: up to `_limit` all may
+    leave, and so may what one of our own records may depend on. It is dropped when the peer says
+    that it has it, and sent when that takes too long (`relay`)."""
 
     def __init__(
         self, replication: Replication, hello: Hello, send: Callable[[list[bytes]], None]
@@ -31,6 +34,7 @@ class Feed:
         self._vector: Vector = {}
         log = replication.log
         self.cursor = log.start
+        self._limit = self._held = log.start + len(log)
         if not replication.can_serve(hello.vector):
             self._snapshot = replication.snapshot()
             self._vector = dict(replication.vector)
@@ -42,6 +46,17 @@ class Feed:
         """How many records it may still lack."""
         log = self.replication.log
         return log.start + len(log) - max(self.cursor, log.start) + len(self._sent)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether it is time to wait for `relay`."""
+        log = self.replication.log
+        return self.cursor < log.start + len(log)
+
+    def relay(self) -> None:
+        """Called again and again: what was there the last time has waited long enough."""
+        log = self.replication.log
+        self._limit, self._held = self._held, log.start + len(log)
 
     def acknowledged(self, vector: Vector, taken: int) -> None:
         self._seen = vector
@@ -66,7 +81,8 @@ class Feed:
 
     def _records(self) -> list[bytes] | None:
         log, seen = self.replication.log, self._seen
-        cursor, end = max(self.cursor, log.start), log.start + len(log)
+        cursor = max(self.cursor, log.start)
+        end = min(max(self._limit, self.replication.own_end), log.start + len(log))
         parts, nbytes = [RECORDS], 0
         while cursor < end and nbytes < MESSAGE_BYTES:
             record = log.at(cursor)

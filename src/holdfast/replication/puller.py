@@ -16,7 +16,6 @@ from holdfast.client.options import Backoff, parse_url
 from holdfast.client.replies import Push
 from holdfast.client.request import encode, encode_all
 from holdfast.client.waiting import deadline
-from holdfast.clock import Timer
 from holdfast.crdt.dots import Vector, includes
 from holdfast.crdt.log import GapError
 from holdfast.errors import HoldfastError, ProtocolError
@@ -48,9 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=1.0)  # a heartbeat: cheap, and soon there
-# What was taken in is acknowledged so much later, or when it has become so much: one is enough for
-# many records, and costs the peer as much as a command.
-ACK_AFTER_S = 0.02
+# What was taken in is acknowledged soon, see Replicator, or when it has become so much.
 ACK_AFTER_BYTES = 256 * 1024
 # So much is taken in at once, about two milliseconds' work, before others have their turn. A record
 # that is larger is taken in whole, as all of it is seen or nothing.
@@ -90,7 +87,6 @@ class Puller:
         self.received_bytes = 0
         self.attempts = 0
         self._taken = 0
-        self._ack_timer: Timer | None = None
         self._acknowledged_bytes = 0
         self._snapshot: set[Address] | None = None  # names that it had so far
         self._snapshot_seen: Vector = {}
@@ -161,7 +157,6 @@ class Puller:
         self.last_error = message
 
     def _clean_up(self) -> None:
-        self._forget_timer()
         if self._going_on is not None:
             self._going_on.cancel()
             self._going_on = None
@@ -347,12 +342,11 @@ class Puller:
     def _acknowledge_soon(self) -> None:
         if self.received_bytes - self._acknowledged_bytes >= ACK_AFTER_BYTES:
             self.acknowledge()
-        elif self._ack_timer is None:
-            self._ack_timer = self._engine.clock.call_later(ACK_AFTER_S, self.acknowledge)
+        else:
+            self._replicator.acknowledge_soon()
 
     def acknowledge(self) -> None:
         """Leaves when all that it says is on disk."""
-        self._forget_timer()
         self._acknowledged_bytes = self.received_bytes
         if self._session is not None:
             replication = self._replicator.replication
@@ -366,11 +360,6 @@ class Puller:
             )
             data = Published(encode(("ACTIVE", "ACK", pack(ack))))
             self._session.push([data], len(data))
-
-    def _forget_timer(self) -> None:
-        if self._ack_timer is not None:
-            self._ack_timer.cancel()
-            self._ack_timer = None
 
     def beat(self) -> None:
         """Once a second."""

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
+# What was taken in is acknowledged so much later, to all: one is enough for many records, and costs
+# the peer as much as a command. Who is not told so much later still needs what others wrote.
+ACK_AFTER_S = 0.02
+RELAY_AFTER_S = 0.1
 ALL_NODES = frozenset(range(1, 256))
 MAX_DRIFT_MS = 5_000
 
@@ -46,6 +50,8 @@ class Replicator:
         self._feeds: dict[Session, Feed] = {}
         self._paused: set[int] = set()
         self._timer: Timer | None = None
+        self._ack_timer: Timer | None = None
+        self._relay_timer: Timer | None = None
         self.drift_ms: dict[int, int] = {}  # nodes whose clock is too far from ours
         self._check_file()
         replication = self.replication
@@ -109,8 +115,9 @@ class Replicator:
         self._beat()
 
     async def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._ack_timer, self._relay_timer):
+            if timer is not None:
+                timer.cancel()
         for puller in self.pullers:
             await puller.stop()
 
@@ -138,6 +145,24 @@ class Replicator:
                 session.abort()
             else:
                 feed.pump()
+        if self._relay_timer is None and any(feed.is_holding for feed in self._feeds.values()):
+            self._relay_timer = self.engine.clock.call_later(RELAY_AFTER_S, self._relay)
+
+    def _relay(self) -> None:
+        self._relay_timer = None
+        for feed in self._feeds.values():
+            feed.relay()
+        self.engine.turn.schedule()
+
+    def acknowledge_soon(self) -> None:
+        if self._ack_timer is None:
+            self._ack_timer = self.engine.clock.call_later(ACK_AFTER_S, self._acknowledge_all)
+
+    def _acknowledge_all(self) -> None:
+        """Also those who did not send it, so that they need not."""
+        self._ack_timer = None
+        for puller in self.pullers:
+            puller.acknowledge()
 
     # -- peers who pull -----------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ class Replication:
         self.members = Members(keyspace.node)
         self.drift_ms = 0  # the alarm: how far a peer's clock is ahead, when that is too far
         self.addresses: dict[int, Any] = {}  # Addresses of keys in memory, as of the last seal
+        self.own_end = 0  # the number of the log's record behind our last own
         self.sealed = 0  # operations of the open batch that are told already
         self.facts: dict[bytes, Any] = {}
         self._shown = Shown(keyspace)
@@ -159,6 +160,7 @@ class Replication:
             author.dot()  # a record has a number of its own
         record = Record(self.replica, after, author.seq, author.hlc, changes.told)
         self._append(record, encode(record))
+        self.own_end = self.log.start + len(self.log)
 
     @property
     def databases(self) -> dict[int, int]:
