@@ -40,7 +40,7 @@ def _set_all(c: Context, argv: list[bytes]) -> int:
     if len(argv) % 2:
         name = argv[0].decode("latin-1").lower()
         raise CommandError(f"ERR wrong number of arguments for '{name}' command")
-    _, value = c.db.find_as(argv[1], Hash) or c.db.create_as(argv[1], Hash)
+    value = c.db.find_or_create_as(argv[1], Hash)
     log = c.keyspace
     added = 0
     for at in range(2, len(argv), 2):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.commands.context import Context
 from holdfast.errors import NOT_A_FLOAT, CommandError
-from holdfast.resp import Reply
+from holdfast.resp import Reply, double_text
 from holdfast.store.events import GENERIC, ZSET
 from holdfast.store.ops import WRITTEN_AGAIN, ZSET_MEMBERS
 from holdfast.store.zsets import Entry, LexCut, ScoreCut, ZSet
@@ -99,7 +99,24 @@ def entries_reply(c: Context, entries: Iterable[Entry]) -> Reply:
     """With scores: pairs in RESP3, all in a row in RESP2."""
     if c.protocol == 3:
         return [[member, score] for score, member in entries]
-    return tuple([word for score, member in entries for word in (member, b"%.17g" % score)])
+    words: list[bytes] = []
+    for score, member in entries:
+        words.append(member)
+        words.append(double_text(score))
+    return tuple(words)
+
+
+def put_entry(c: Context, name: bytes, score: float, member: bytes) -> int:
+    """ZADD of one member without flags: whether it was added."""
+    value = c.db.find_or_create_as(name, ZSet)
+    log = c.keyspace
+    old = value.score(member)
+    if old is None or score != old:
+        value.change(member, old, score, log)
+        c.db.signal(name, b"zadd", ZSET)
+    elif log.is_replicated:
+        log.intend(WRITTEN_AGAIN, value.id, (ZSET_MEMBERS, member, score))
+    return int(old is None)
 
 
 def put_entries(

@@ -52,8 +52,11 @@ def sadd(c: Context, argv: list[bytes]) -> Reply:
 
     SADD key member [member ...]
     """
-    _, value = c.db.find_as(argv[1], Set) or c.db.create_as(argv[1], Set)
-    count = sum([value.add(member, c.keyspace) for member in argv[2:]])
+    value = c.db.find_or_create_as(argv[1], Set)
+    log = c.keyspace
+    count = 0
+    for at in range(2, len(argv)):
+        count += value.add(argv[at], log)
     if count:
         c.db.signal(argv[1], b"sadd", SET)
     return count

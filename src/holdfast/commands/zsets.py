@@ -16,10 +16,16 @@ from holdfast.commands.args import (
 )
 from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.encodings import is_small_zset
-from holdfast.commands.scores import entries_reply, may_change, parse_score, put_entries
+from holdfast.commands.scores import (
+    entries_reply,
+    may_change,
+    parse_score,
+    put_entries,
+    put_entry,
+)
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import SYNTAX, CommandError
-from holdfast.resp import NULL_ARRAY, Reply
+from holdfast.resp import NULL_ARRAY, Reply, double_text
 from holdfast.store.events import ZSET
 from holdfast.store.keys import Key
 from holdfast.store.ops import ADDED
@@ -54,6 +60,9 @@ def zadd(c: Context, argv: list[bytes]) -> Reply:
 
     ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
     """
+    # Without flags, which begin with letters, and for one member: what is sent most.
+    if len(argv) == 4 and argv[2][:1] < b"A":
+        return put_entry(c, argv[1], parse_score(argv[2]), argv[3])
     return _add(c, argv, increment=False)
 
 
@@ -257,7 +266,7 @@ def zscan(c: Context, argv: list[bytes]) -> Reply:
     words: list[bytes] = []
     for member in members:
         if options.matches is None or options.matches(member):
-            words += member, b"%.17g" % (value.score(member) or 0.0)
+            words += member, double_text(value.score(member) or 0.0)
     return [b"%d" % cursor, tuple(words)]
 
 

@@ -16,7 +16,7 @@ from holdfast.resp.kinds import (
     Simple,
     Verbatim,
 )
-from holdfast.resp.replies import WRITERS2, WRITERS3, encode, encode2, encode3
+from holdfast.resp.replies import WRITERS2, WRITERS3, double_text, encode, encode2, encode3
 from holdfast.resp.requests import RequestParser
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Several",
     "Simple",
     "Verbatim",
+    "double_text",
     "encode",
     "encode2",
     "encode3",

@@ -78,10 +78,3 @@ Reply: TypeAlias = (
     | dict[bytes, "Reply"]
     | None
 )
-
-
-class BulkHeaders(dict[int, bytes]):
-    """`$5` for 5. Only short lengths are kept: most are, and there are few."""
-
-    def __missing__(self, length: int) -> bytes:
-        return b"$%d" % length

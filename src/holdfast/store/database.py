@@ -149,6 +149,19 @@ class Database:
 
     # -- changing -----------------------------------------------------------------------------
 
+    def find_or_create_as(self, name: bytes, kind: type[Kind]) -> Kind:
+        """For commands that add to a collection, whether or not it is there, and add something."""
+        keyspace = self.keyspace
+        key = self.space.keys.get(name)
+        if key is not None and key.expires_at_ms is None and not keyspace.looks_closer:
+            key.accessed_s = keyspace.now_s  # as in `read_string`
+        elif (key := self.find(name)) is None:
+            return self.create_as(name, kind)[1]
+        value = key.value
+        if isinstance(value, kind):
+            return value
+        raise WRONG_TYPE
+
     def set_string(
         self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, keep_ttl: bool = False
     ) -> Key:

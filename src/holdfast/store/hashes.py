@@ -6,11 +6,14 @@ who calls `expire_due`, and when, is the keyspace's business.
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from holdfast.store.ops import HASH_FIELDS, ChangeLog
 from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
 
-Field = tuple[bytes, int, int | None]  # value, ordinal, expires_at_ms: as its row has them
+# Value, ordinal, expires_at_ms: as its row has them. (If its type told how many there are, compiled
+# code would take it apart and make another one for the operation.)
+Field = tuple[Any, ...]
 
 FEWEST_TO_SWEEP = 64  # deadlines
 
@@ -36,7 +39,7 @@ class Hash(Ordered[Field]):
 
     def get(self, name: bytes) -> bytes | None:
         field = self._elements.get(name)
-        return None if field is None else field[0]
+        return None if field is None else _value(field)
 
     def get_many(self, names: Iterable[bytes]) -> Iterator[bytes | None]:
         return map(self.get, names)
@@ -61,7 +64,8 @@ class Hash(Ordered[Field]):
 
     def expires_at_ms(self, name: bytes) -> int | None:
         """None when it never does. The field must be there."""
-        return self._elements[name][2]
+        expires_at_ms: int | None = self._elements[name][2]
+        return expires_at_ms
 
     # -- changing -----------------------------------------------------------------------------
 
@@ -72,13 +76,16 @@ class Hash(Ordered[Field]):
             new: Field = (value, self._next, None)
         else:
             new = (value, old[1], old[2] if keep_expiry else None)
-        self._change(name, new, old, log)
+        self._place(name, new, old, log)
+        self._record(name, new, old, log)
         return old is None
 
     def set_expiry(self, name: bytes, expires_at_ms: int | None, log: ChangeLog) -> None:
         """The field must be there."""
         value, ordinal, _ = old = self._elements[name]
-        self._change(name, (value, ordinal, expires_at_ms), old, log)
+        new: Field = (value, ordinal, expires_at_ms)
+        self._place(name, new, old, log)
+        self._record(name, new, old, log)
 
     def remove(self, name: bytes, log: ChangeLog) -> bool:
         """False when it was not there."""
@@ -150,10 +157,6 @@ class Hash(Ordered[Field]):
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _change(self, name: bytes, new: Field, old: Field | None, log: ChangeLog) -> None:
-        self._place(name, new, old, log)
-        self._record(name, new, old, log)
-
     def _record(self, name: bytes, new: Field | None, old: Field | None, log: ChangeLog) -> None:
         log.ops.append((HASH_FIELDS, self.id, name, new))
         if log.undo is not None:
@@ -170,20 +173,29 @@ class Hash(Ordered[Field]):
 
     def _place(self, name: bytes, new: Field, old: Field | None, log: ChangeLog | None) -> None:
         """The field is this now. An old one has the same ordinal."""
+        length = len(_value(new))
         if old is None:
-            self._insert(name, new, log)
-            self.longest = max(self.longest, len(name))
-            self.most_fields = max(self.most_fields, len(self._elements))
+            self._insert(name, new, new[1], self._size(name, new), log)
+            if len(name) > self.longest:
+                self.longest = len(name)
+            if len(self._elements) > self.most_fields:
+                self.most_fields = len(self._elements)
         else:
             self._elements[name] = new
-            self._resize(len(new[0]) - len(old[0]), log)
-        if len(new[0]) > self.longest:
-            self.longest = len(new[0])
+            self._resize(length - len(_value(old)), log)
+        if length > self.longest:
+            self.longest = length
         if new[2] is not None and (old is None or old[2] != new[2]):
             self._remember_deadline(new[2], name)
 
     def _ordinal(self, element: Field) -> int:
-        return element[1]
+        ordinal: int = element[1]
+        return ordinal
 
     def _size(self, name: bytes, element: Field) -> int:
-        return len(name) + len(element[0]) + ELEMENT_OVERHEAD
+        return len(name) + len(_value(element)) + ELEMENT_OVERHEAD
+
+
+def _value(field: Field) -> bytes:
+    value: bytes = field[0]
+    return value

@@ -199,10 +199,11 @@ class Ordered(Generic[E]):
     def _size(self, name: bytes, element: E) -> int:
         raise NotImplementedError
 
-    def _insert(self, name: bytes, element: E, log: ChangeLog | None) -> None:
+    def _insert(
+        self, name: bytes, element: E, ordinal: int, nbytes: int, log: ChangeLog | None
+    ) -> None:
         """An element that was not there. Its ordinal is `_next`, or it had one before."""
         self._elements[name] = element
-        ordinal = self._ordinal(element)
         if ordinal >= self._next:
             self._next = ordinal + 1
             if self._places is not None:
@@ -213,7 +214,6 @@ class Ordered(Generic[E]):
             self._is_shuffled = True
             if self._places is not None:
                 self._places.put_back(name, ordinal)
-        nbytes = self._size(name, element)
         self.nbytes += nbytes
         if log is not None:
             log.used_bytes += nbytes

@@ -76,10 +76,15 @@ class Ranking:
     def pop(self, highest: bool) -> Entry:
         """The last or the first; there must be one."""
         at = len(self._scores) - 1 if highest else 0
-        place = len(self._scores[at]) - 1 if highest else 0
-        entry = (self._scores[at][place], self._members[at][place])
-        self._remove(at, place, place + 1)
-        return entry
+        scores, members = self._scores[at], self._members[at]
+        if highest or len(scores) <= FEW:
+            place = len(scores) - 1 if highest else 0
+            entry = (scores[place], members[place])
+            self._remove(at, place, place + 1)
+            return entry
+        self._length -= 1  # what `_remove` does where nothing else has to be done
+        del self._before[1:]
+        return scores.pop(0), members.pop(0)
 
     def remove_slice(self, start: int, stop: int) -> None:
         while start < stop:

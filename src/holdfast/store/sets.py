@@ -4,6 +4,7 @@ Nothing here knows key names, replies or SQL. Order, random choice and scans are
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from holdfast.store.ops import INTENT, SET_MEMBERS, WRITTEN_AGAIN, ChangeLog
 from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
@@ -26,8 +27,8 @@ class Set(Ordered[int]):
             if log.is_replicated:
                 log.ops.append((INTENT, self.id, WRITTEN_AGAIN, (SET_MEMBERS, member, None)))
             return False
-        ordinal = self._next
-        self._insert(member, ordinal, log)
+        ordinal: Any = self._next  # one object for the dict and the operation
+        self._come(member, ordinal, log)
         self._record(member, ordinal, None, log)
         return True
 
@@ -43,7 +44,7 @@ class Set(Ordered[int]):
         """See Collection. No undo, and the bytes are counted by whoever attaches it."""
         new = Set(new_id)
         for member, ordinal in self._in_order().items():
-            new._insert(member, ordinal, None)
+            new._come(member, ordinal, None)
             log.ops.append((SET_MEMBERS, new_id, member, ordinal))
         return new
 
@@ -60,7 +61,7 @@ class Set(Ordered[int]):
 
     # -- parts --------------------------------------------------------------------------------
 
-    def _record(self, member: bytes, new: int | None, old: int | None, log: ChangeLog) -> None:
+    def _record(self, member: bytes, new: Any, old: int | None, log: ChangeLog) -> None:
         log.ops.append((SET_MEMBERS, self.id, member, new))
         if log.undo is not None:
             log.undo.append((self._put, log, (member, old)))
@@ -70,10 +71,11 @@ class Set(Ordered[int]):
         if ordinal != self._elements.get(member):
             self._delete(member, log)
             if ordinal is not None:
-                self._insert(member, ordinal, log)
+                self._come(member, ordinal, log)
 
-    def _insert(self, name: bytes, element: int, log: ChangeLog | None) -> None:
-        super()._insert(name, element, log)
+    def _come(self, name: bytes, ordinal: Any, log: ChangeLog | None) -> None:
+        """A member that was not there."""
+        self._insert(name, ordinal, ordinal, len(name) + ELEMENT_OVERHEAD, log)
         if self.has_only_integers and not _is_integer(name):
             self.has_only_integers = False
         if len(self._elements) > self.most_members:

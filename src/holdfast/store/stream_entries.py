@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
 
-from holdfast.store.stream_ids import MAX_SEQUENCE, SEQUENCE_BITS
+from holdfast.store.stream_ids import MAX_SEQUENCE, SEQUENCE_BITS, parts_of
 
 NODE_ENTRIES, NODE_BYTES = 100, 4096  # Redis's defaults of stream-node-max-…
 MOST_NODE_BYTES = 1 << 30  # where a setting of 0 says that there is no limit
@@ -19,46 +19,70 @@ Fields = tuple[bytes, ...]
 Entry = tuple[int, Fields]
 
 
+def length_of(texts: Fields) -> int:
+    """Of all together."""
+    length = 0
+    for text in texts:
+        length += len(text)
+    return length
+
+
 class Node:
     """`first_id` and `last_id` are those that it ever had, `slots` counts deleted entries too."""
 
-    __slots__ = ("fields", "first_id", "ids", "last_id", "names", "packed_bytes", "slots")
+    __slots__ = (
+        "_first_ms",
+        "_first_sequence",
+        "fields",
+        "first_id",
+        "ids",
+        "last_id",
+        "names",
+        "packed_bytes",
+        "slots",
+    )
 
     def __init__(self, first_id: int, names: Fields) -> None:
         self.ids: list[int] = []
         self.fields: list[Fields] = []
-        self.first_id = self.last_id = first_id
+        self.begin_at(first_id)
+        self.last_id = first_id
         self.names = names
         self.slots = 0
         # Header and end, three numbers, the names, a terminator.
         self.packed_bytes = 13 + _number_bytes(len(names)) + sum(map(_text_bytes, names))
 
-    def has_room_for(self, fields: Fields, node_entries: int, node_bytes: int) -> bool:
-        nbytes = self.packed_bytes + sum(map(len, fields))
+    def begin_at(self, first_id: int) -> None:
+        self.first_id = first_id
+        self._first_ms, self._first_sequence = parts_of(first_id)
+
+    def has_room_for(self, text_bytes: int, node_entries: int, node_bytes: int) -> bool:
         is_full = self.slots >= node_entries > 0
-        return nbytes < (node_bytes or MOST_NODE_BYTES) and not is_full
+        return not is_full and self.packed_bytes + text_bytes < (node_bytes or MOST_NODE_BYTES)
 
     def append(self, entry_id: int, fields: Fields) -> None:
         self.ids.append(entry_id)
         self.fields.append(fields)
         self.last_id = entry_id
         self.slots += 1
-        ms = (entry_id >> SEQUENCE_BITS) - (self.first_id >> SEQUENCE_BITS)
-        sequence = (entry_id & MAX_SEQUENCE) - (self.first_id & MAX_SEQUENCE)
+        ms = (entry_id >> SEQUENCE_BITS) - self._first_ms
+        sequence = (entry_id & MAX_SEQUENCE) - self._first_sequence
         # Numbers that are usually small, beside a nought; then the texts. Written out, because it
         # is done for every XADD.
         nbytes = 2
         nbytes += 2 if 0 <= ms <= 127 else _number_bytes(ms)
         nbytes += 2 if 0 <= sequence <= 127 else _number_bytes(sequence)
         count = len(fields) // 2
-        if fields[::2] == self.names:
-            texts = fields[1::2]
+        has_same_names = count == len(self.names)
+        for at, name in enumerate(self.names):
+            has_same_names = has_same_names and fields[2 * at] == name
+        if has_same_names:
             nbytes += _number_bytes(count + 3)
         else:
-            texts = fields
             nbytes += _number_bytes(count) + _number_bytes(2 * count + 4)
-        for text in texts:
-            nbytes += len(text) + 2 if 20 < len(text) < 64 else _text_bytes(text)
+        for at in range(int(has_same_names), len(fields), 1 + has_same_names):
+            length = len(fields[at])
+            nbytes += length + 2 if 20 < length < 64 else _text_bytes(fields[at])
         self.packed_bytes += nbytes
 
 
@@ -153,20 +177,22 @@ class Entries:
         self,
         entry_id: int,
         fields: Fields,
+        text_bytes: int,
         node_entries: int = NODE_ENTRIES,
         node_bytes: int = NODE_BYTES,
     ) -> None:
         """An entry behind all others, in a new node if the last one has no room."""
-        if not self.nodes or not self.nodes[-1].has_room_for(fields, node_entries, node_bytes):
-            self.nodes.append(Node(entry_id, fields[::2]))
+        nodes = self.nodes
+        if not nodes or not nodes[-1].has_room_for(text_bytes, node_entries, node_bytes):
+            nodes.append(Node(entry_id, fields[::2]))
             self._firsts.append(entry_id)
-        self.nodes[-1].append(entry_id, fields)
+        nodes[-1].append(entry_id, fields)
         self._length += 1
 
     def put(self, entry_id: int, fields: Fields) -> Fields | None:
         """What was there."""
         if not self.nodes or entry_id > self.nodes[-1].last_id:
-            self.append(entry_id, fields)
+            self.append(entry_id, fields, length_of(fields))
             return None
         k = self._at(entry_id)
         node = self.nodes[k]
@@ -177,7 +203,9 @@ class Entries:
         node.ids.insert(at, entry_id)
         node.fields.insert(at, fields)
         node.slots = max(node.slots, len(node.ids))
-        self._firsts[k] = node.first_id = min(node.first_id, entry_id)
+        if entry_id < node.first_id:
+            node.begin_at(entry_id)
+            self._firsts[k] = entry_id
         self._length += 1
         if len(node.ids) > 2 * NODE_ENTRIES:
             self._split(k)

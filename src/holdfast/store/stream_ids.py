@@ -23,8 +23,11 @@ def text_of(entry_id: int) -> bytes:
     return b"%d-%d" % (entry_id >> SEQUENCE_BITS, entry_id & MAX_SEQUENCE)
 
 
+NO_ROW: Final = bytes(16)
+
+
 def to_row(entry_id: int) -> bytes:
-    return entry_id.to_bytes(16, "big")
+    return entry_id.to_bytes(16, "big") if entry_id else NO_ROW
 
 
 def from_row(row: bytes) -> int:
@@ -34,4 +37,6 @@ def from_row(row: bytes) -> int:
 def signed(number: int) -> int:
     """What is left of a counter in 64 bits: Redis's too begin at the other end when they overflow,
     and the file has no larger numbers."""
+    if -(1 << 60) < number < 1 << 60:
+        return number
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)

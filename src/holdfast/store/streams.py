@@ -19,11 +19,19 @@ from holdfast.store.ops import (
     ChangeLog,
     Rewritten,
 )
-from holdfast.store.stream_entries import NODE_BYTES, NODE_ENTRIES, Entries, Entry, Fields
+from holdfast.store.stream_entries import (
+    NODE_BYTES,
+    NODE_ENTRIES,
+    Entries,
+    Entry,
+    Fields,
+    length_of,
+)
 from holdfast.store.stream_groups import PENDING_OVERHEAD, Consumer, Group, PendingRow
 from holdfast.store.stream_ids import (
     MAX_ID,
     MAX_SEQUENCE,
+    SEQUENCE_BITS,
     from_row,
     id_of,
     parts_of,
@@ -34,7 +42,7 @@ from holdfast.store.stream_ids import (
 ENTRY_OVERHEAD: Final = 150
 ELEMENT_OVERHEAD: Final = 45
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode: Final = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 Row = Any  # as in row operations
@@ -89,7 +97,7 @@ class Stream:
 
     def next_id(self, now_ms: int) -> int:
         """For a new entry; there must be one left."""
-        return max(id_of(now_ms, 0), self.last_id + 1)
+        return max(now_ms << SEQUENCE_BITS, self.last_id + 1)
 
     def next_id_of(self, replica: int, now_ms: int) -> int:
         """One that no other replica gives: its last 16 bits are the replica's."""
@@ -146,8 +154,9 @@ class Stream:
         if log.undo is not None:
             log.undo.append((self._revert, log, (STREAM_ENTRIES, sub, None)))
             log.undo.append((self._revert, log, (STREAM_META, None, self._meta)))
-        self.entries.append(entry_id, fields, node_entries, node_bytes)
-        nbytes = _size(fields)
+        text_bytes = length_of(fields)
+        self.entries.append(entry_id, fields, text_bytes, node_entries, node_bytes)
+        nbytes = ENTRY_OVERHEAD + ELEMENT_OVERHEAD * len(fields) + text_bytes
         self.nbytes += nbytes
         log.used_bytes += nbytes
         self.last_id = entry_id
@@ -373,4 +382,4 @@ ROWS: dict[int, Callable[[Stream, Any, Row], None]] = {
 
 
 def _size(fields: Fields) -> int:
-    return ENTRY_OVERHEAD + ELEMENT_OVERHEAD * len(fields) + sum(map(len, fields))
+    return ENTRY_OVERHEAD + ELEMENT_OVERHEAD * len(fields) + length_of(fields)

@@ -11,7 +11,8 @@ from typing import Any, Final
 from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
 from holdfast.store.ranking import Ranking
 
-Entry = tuple[float, bytes]  # score and member, because that is how they are ordered
+# Score and member, because that is how they are ordered. (Ranking says why the score is Any.)
+Entry = tuple[Any, bytes]
 
 # A place between scores, or between members: before the given one, or (True) right after it.
 ScoreCut = tuple[float, bool]
@@ -136,15 +137,17 @@ class ZSet:
             return False
         if self._order is not None:
             self._order.remove(score, member)
-        self._gone((score, member), log)
+        self._gone(score, member, log)
         return True
 
     def pop(self, count: int, highest: bool, log: ChangeLog) -> list[Entry]:
         """Up to `count` from one end, in the order they are popped."""
         order = self._ordered()
-        popped = [order.pop(highest) for _ in range(min(count, len(self._scores)))]
-        for entry in popped:
-            self._gone(entry, log)
+        popped: list[Entry] = []
+        for _ in range(min(count, len(self._scores))):
+            score, member = order.pop(highest)
+            self._gone(score, member, log)
+            popped.append((score, member))
         return popped
 
     def remove_slice(self, start: int, stop: int, log: ChangeLog) -> int:
@@ -152,13 +155,12 @@ class ZSet:
         order = self._ordered()
         entries = order.entries(start, stop)
         order.remove_slice(start, start + len(entries))
-        for entry in entries:
-            self._gone(entry, log)
+        for score, member in entries:
+            self._gone(score, member, log)
         return len(entries)
 
-    def _gone(self, entry: Entry, log: ChangeLog) -> None:
+    def _gone(self, score: Any, member: bytes, log: ChangeLog) -> None:
         """It has left the order; now all the rest."""
-        score, member = entry
         del self._scores[member]
         if self._shuffle is not None:
             self._shuffle.remove(member)
