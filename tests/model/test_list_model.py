@@ -12,7 +12,8 @@ import pytest
 
 from holdfast.store import chunks, lists
 from holdfast.store.lists import List
-from tests.store.list_rows import KEY_ID, Log, Table
+from holdfast.store.ops import ChangeLog
+from tests.store.list_rows import KEY_ID, Table, roll_back
 
 ALPHABET = [b"", b"a", b"bb", b"ccc", b"dddd", b"e" * 40]
 
@@ -23,7 +24,7 @@ class Model:
     def __init__(self, rng: random.Random, *, is_stored: bool) -> None:
         self.rng = rng
         self.is_stored = is_stored
-        self.log = Log()
+        self.log = ChangeLog()
         self.elements: list[bytes] = []
         self.rows: dict[int, bytes] = {}
         self.table = Table()
@@ -144,7 +145,7 @@ class Model:
             _write(self.rows, pos, value)
         assert [self.rows[pos] for pos in sorted(self.rows)] == self.elements
         if is_scripted:
-            self.log.roll_back()
+            roll_back(self.log)
             assert dict(self.subject.rows()) == rows_before
             assert self.log.used_bytes == self.subject.nbytes
             for _ in range(2):  # the second time nothing changes

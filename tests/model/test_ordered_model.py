@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from holdfast.store.hashes import Hash
+from holdfast.store.ops import ChangeLog
 from holdfast.store.sets import Set
-from tests.store.list_rows import KEY_ID, Log
+from tests.store.list_rows import KEY_ID, roll_back
 
 NAMES = [b"", b"1", b"-7", b"x" * 70, *(b"name:%d" % n for n in range(60))]
 
@@ -33,7 +34,7 @@ class Model(ABC):
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.log = Log()
+        self.log = ChangeLog()
         self.expected: dict[bytes, Any] = {}
         self.rows: dict[bytes, Any] = {}  # what the file should have when all is folded
         self.table: dict[bytes, Any] = {}  # what it has
@@ -71,7 +72,7 @@ class Model(ABC):
         for _ in range(self.rng.choice([1, 1, 3, 20])):
             self.change()
         if is_scripted and self.rng.random() < 0.7:
-            self.log.roll_back()
+            roll_back(self.log)
             self.log.ops.clear()
             self.expected = before
             assert list(self.subject.names) == places
@@ -132,7 +133,7 @@ class Model(ABC):
         self.log.used_bytes = self.subject.nbytes
 
     def copy(self) -> None:
-        log = Log()
+        log = ChangeLog()
         twin = self.subject.copy(KEY_ID + 1, log)
         assert list(twin.names) == list(self.subject.names)
         assert {name: row for _, _, name, row in log.ops} == self.rows

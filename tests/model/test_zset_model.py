@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from holdfast.store.ops import ChangeLog
 from holdfast.store.zsets import Entry, LexCut, ZSet
-from tests.store.list_rows import KEY_ID, Log
+from tests.store.list_rows import KEY_ID, roll_back
 
 INF = float("inf")
 SCORES = [0.0, -0.0, 1.0, 1.5, -2.0, 3.0, 1e300, 5e-324, -5e-324, INF, -INF]
@@ -23,7 +24,7 @@ class Model:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.log = Log()
+        self.log = ChangeLog()
         self.scores: dict[bytes, float] = {}
         self.rows: dict[bytes, float] = {}
         self.subject = ZSet(KEY_ID)
@@ -98,7 +99,7 @@ class Model:
         """In a copy where all score the same, as lexical ranges assume."""
         twin = ZSet(1)
         for member in self.scores:
-            twin.put(member, 7.0, Log())
+            twin.put(member, 7.0, ChangeLog())
         members = sorted(self.scores)
         low, high = self.cut(), self.cut()
         start, stop = twin.lex_range(low, high)
@@ -144,7 +145,7 @@ class Model:
             else:
                 self.rows[member] = score
         if is_scripted:
-            self.log.roll_back()
+            roll_back(self.log)
             assert dict(self.subject.items()) == before
             assert self.log.used_bytes == self.subject.nbytes
             for _ in range(2):  # the second time nothing changes

@@ -6,27 +6,16 @@ import apsw
 
 from holdfast.store.chunks import STEP
 from holdfast.store.lists import List
-from holdfast.store.ops import ChangeLog, Op, Undo
+from holdfast.store.ops import ChangeLog
 
 KEY_ID = 7
 
 
-class Log(ChangeLog):
-    """One that can take everything back."""
-
-    def __init__(self) -> None:
-        self.ops: list[Op] = []
-        self.undo: list[Undo] | None = None
-        self.used_bytes = 0
-
-    def count_loaded(self, nbytes: int) -> None:
-        self.used_bytes += nbytes
-
-    def roll_back(self) -> None:
-        assert self.undo is not None
-        for revert, first, second in reversed(self.undo):
-            revert(first, second)
-        self.undo.clear()
+def roll_back(log: ChangeLog) -> None:
+    assert log.undo is not None
+    for revert, first, second in reversed(log.undo):
+        revert(first, second)
+    log.undo.clear()
 
 
 class Table:
@@ -69,7 +58,7 @@ class Table:
         self.rows_loaded += len(rows)
         return rows
 
-    def open(self, log: Log) -> List:
+    def open(self, log: ChangeLog) -> List:
         """The list of these rows, nothing of it loaded yet."""
         length, first, last, off_grid = next(
             self._execute(
@@ -78,7 +67,10 @@ class Table:
                 (STEP,),
             )
         )
-        on_load = log.count_loaded
+
+        def on_load(nbytes: int) -> None:
+            log.used_bytes += nbytes
+
         return List.stored(
             KEY_ID, length, first, last, self.load, on_grid=not off_grid, on_load=on_load
         )

@@ -7,11 +7,12 @@ import pytest
 
 from holdfast.store import ordered
 from holdfast.store.hashes import Hash
+from holdfast.store.ops import ChangeLog
 from holdfast.store.ordered import CHUNK, Chunk, Places
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore
 from holdfast.store.zsets import ALWAYS_ORDERED, Shuffle, ZSet
-from tests.store.list_rows import KEY_ID, Log
+from tests.store.list_rows import KEY_ID
 
 COUNT = 20_000
 
@@ -135,14 +136,14 @@ def test_members_that_were_loaded_are_sorted_when_somebody_asks_for_their_order(
     assert CountingFloat.comparisons < 16 * COUNT
     CountingFloat.comparisons = 0
     assert value.score_range((5000.0, True), (7000.0, True)) == (5001, 7001)
-    value.put(b"5", 6000.5, Log())  # an increment
+    value.put(b"5", 6000.5, ChangeLog())  # an increment
     assert value.rank(b"5") == 6000
     assert CountingFloat.comparisons < 300
 
 
 def test_nobody_waits_until_very_many_members_are_sorted() -> None:
     """Whoever adds a member sorts no more than there were when it began to be many."""
-    value, log = ZSet(KEY_ID), Log()
+    value, log = ZSet(KEY_ID), ChangeLog()
     most = 0
     for number in range(COUNT):
         CountingFloat.comparisons = 0
@@ -164,7 +165,7 @@ def test_closing_holes_touches_one_chunk_at_a_time(monkeypatch: pytest.MonkeyPat
         close_holes(chunk)
 
     monkeypatch.setattr(ordered.Chunk, "close_holes", counted)
-    value, log = Set(KEY_ID), Log()
+    value, log = Set(KEY_ID), ChangeLog()
     for number in range(COUNT):
         value.add(b"%d" % number, log)
     for number in range(0, COUNT, 1):

@@ -5,14 +5,14 @@ import pytest
 from holdfast.store import lists
 from holdfast.store.chunks import CHUNK, STEP, Chunk
 from holdfast.store.lists import List
-from holdfast.store.ops import LIST_ITEMS
-from tests.store.list_rows import KEY_ID, Log, Table
+from holdfast.store.ops import LIST_ITEMS, ChangeLog
+from tests.store.list_rows import KEY_ID, Table, roll_back
 
 MILLION = 1_000_000
 
 
-def a_list(*values: bytes) -> tuple[List, Log]:
-    log = Log()
+def a_list(*values: bytes) -> tuple[List, ChangeLog]:
+    log = ChangeLog()
     subject = List(KEY_ID)
     subject.push_right(values, log)
     log.ops.clear()
@@ -20,8 +20,8 @@ def a_list(*values: bytes) -> tuple[List, Log]:
 
 
 @pytest.fixture
-def log() -> Log:
-    return Log()
+def log() -> ChangeLog:
+    return ChangeLog()
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +30,13 @@ def table() -> Table:
 
 
 class TestPushingAndPopping:
-    def test_rpush_appends_and_takes_rising_positions_from_zero(self, log: Log) -> None:
+    def test_rpush_appends_and_takes_rising_positions_from_zero(self, log: ChangeLog) -> None:
         subject = List(KEY_ID)
         subject.push_right([b"a", b"b"], log)
         assert list(subject) == [b"a", b"b"]
         assert log.ops == [(LIST_ITEMS, KEY_ID, 0, b"a"), (LIST_ITEMS, KEY_ID, STEP, b"b")]
 
-    def test_lpush_prepends_each_in_turn_and_takes_falling_positions(self, log: Log) -> None:
+    def test_lpush_prepends_each_in_turn_and_takes_falling_positions(self, log: ChangeLog) -> None:
         subject = List(KEY_ID)
         subject.push_left([b"a", b"b"], log)
         assert list(subject) == [b"b", b"a"]
@@ -63,7 +63,7 @@ class TestPushingAndPopping:
 
     @pytest.mark.parametrize("direction", [-1, 1])
     def test_a_list_pushed_to_the_farthest_position_is_numbered_afresh(
-        self, direction: int, log: Log
+        self, direction: int, log: ChangeLog
     ) -> None:
         far = direction * (lists.FARTHEST + STEP)
         table = Table([(far, b"x"), (far + STEP, b"x")])
@@ -80,12 +80,12 @@ class TestPushingAndPopping:
         log.undo = []
         subject.pop_left(5, log)
         subject.pop_right(5, log)
-        log.roll_back()
+        roll_back(log)
         (chunk,) = subject._nodes
         assert isinstance(chunk, Chunk)
         assert (chunk.first, chunk.count, chunk.explicit) == (0, CHUNK, None)
 
-    def test_bytes_are_counted_in_the_value_and_in_the_log(self, log: Log) -> None:
+    def test_bytes_are_counted_in_the_value_and_in_the_log(self, log: ChangeLog) -> None:
         subject = List(KEY_ID)
         subject.push_right([b"12345", b"", b"67"], log)
         assert log.used_bytes == subject.nbytes > 7
@@ -210,7 +210,7 @@ class TestWholeLists:
             assert list(subject.rows()) == [(5, b"new"), (STEP, b"b")]
             subject.check()
 
-    def test_a_copy_has_rows_of_its_own_and_leaves_the_source_alone(self, log: Log) -> None:
+    def test_a_copy_has_rows_of_its_own_and_leaves_the_source_alone(self, log: ChangeLog) -> None:
         source = Table.numbered(2 * CHUNK + 1).open(log)
         source.insert(b"1", b"between", True, log)
         expected = list(source)
@@ -225,7 +225,7 @@ class TestWholeLists:
         assert (list(source), list(twin)) == (expected, expected[1:])
 
     def test_rows_that_vanished_from_the_file_are_an_error_not_a_shorter_list(
-        self, log: Log
+        self, log: ChangeLog
     ) -> None:
         table = Table.numbered(10)
         subject = table.open(log)
@@ -238,11 +238,11 @@ class TestStoredLists:
     """A list of a million elements in the file, of which as little as possible is loaded."""
 
     @pytest.fixture
-    def subject(self, table: Table, log: Log) -> List:
+    def subject(self, table: Table, log: ChangeLog) -> List:
         table.rows_loaded = 0
         return table.open(log)
 
-    def test_pushes_load_nothing(self, subject: List, table: Table, log: Log) -> None:
+    def test_pushes_load_nothing(self, subject: List, table: Table, log: ChangeLog) -> None:
         subject.push_left([b"left"], log)
         subject.push_right([b"right"], log)
         assert len(subject) == MILLION + 2
@@ -250,7 +250,9 @@ class TestStoredLists:
         assert table.rows_loaded == 0
         assert [op[2] for op in log.ops] == [-STEP, MILLION * STEP]
 
-    def test_pops_load_one_chunk_at_their_end(self, subject: List, table: Table, log: Log) -> None:
+    def test_pops_load_one_chunk_at_their_end(
+        self, subject: List, table: Table, log: ChangeLog
+    ) -> None:
         assert subject.pop_left(3, log) == [b"0", b"1", b"2"]
         assert subject.pop_right(2, log) == [b"999999", b"999998"]
         assert table.rows_loaded <= 2 * CHUNK
@@ -268,7 +270,7 @@ class TestStoredLists:
         assert table.rows_loaded <= 2 * CHUNK
 
     def test_set_trim_and_near_pivots_load_what_they_touch(
-        self, subject: List, table: Table, log: Log
+        self, subject: List, table: Table, log: ChangeLog
     ) -> None:
         assert subject.set(-100, b"set", log)
         assert subject.insert(b"5", b"inserted", False, log)
@@ -280,12 +282,12 @@ class TestStoredLists:
         assert table.rows_loaded <= 3 * CHUNK
         subject.check()
 
-    def test_loaded_bytes_are_told(self, subject: List, log: Log) -> None:
+    def test_loaded_bytes_are_told(self, subject: List, log: ChangeLog) -> None:
         subject.index(MILLION // 2)
         assert log.used_bytes == subject.nbytes > 0
 
     def test_a_list_with_as_many_gaps_as_insertions_is_not_taken_for_regular(
-        self, log: Log
+        self, log: ChangeLog
     ) -> None:
         count = 20 * CHUNK
         table = Table.numbered(count)
@@ -294,7 +296,7 @@ class TestStoredLists:
         subject = table.open(log)
         assert subject.index(count // 2) == b"%d" % (count // 2 - 1)
 
-    def test_irregular_lists_load_from_the_nearer_end(self, log: Log) -> None:
+    def test_irregular_lists_load_from_the_nearer_end(self, log: ChangeLog) -> None:
         table = Table.numbered(100 * CHUNK)
         table.write(50 * CHUNK * STEP + 1, b"inserted")
         subject = table.open(log)

@@ -3,9 +3,10 @@
 import random
 
 from holdfast.store.hashes import Hash
+from holdfast.store.ops import ChangeLog
 from holdfast.store.ordered import Places
 from holdfast.store.sets import Set
-from tests.store.list_rows import KEY_ID, Log
+from tests.store.list_rows import KEY_ID, roll_back
 
 COUNT = 50_000
 
@@ -19,14 +20,14 @@ class CountingRandom(random.Random):
 
 
 def large_set() -> Set:
-    value, log = Set(KEY_ID), Log()
+    value, log = Set(KEY_ID), ChangeLog()
     for number in range(COUNT):
         value.add(b"%d" % number, log)
     return value
 
 
 def test_a_choice_takes_few_tries_however_many_were_removed() -> None:
-    value, log, rng = large_set(), Log(), CountingRandom(1)
+    value, log, rng = large_set(), ChangeLog(), CountingRandom(1)
     popped = []
     while len(value):
         popped.append(value.pick(rng))
@@ -36,7 +37,7 @@ def test_a_choice_takes_few_tries_however_many_were_removed() -> None:
 
 
 def test_choices_are_fair() -> None:
-    value, log, rng = Set(KEY_ID), Log(), random.Random(1)
+    value, log, rng = Set(KEY_ID), ChangeLog(), random.Random(1)
     for number in range(100):
         value.add(b"%d" % number, log)
     for number in range(0, 100, 2):
@@ -48,7 +49,7 @@ def test_choices_are_fair() -> None:
 
 
 def test_the_index_is_kept_not_made_again() -> None:
-    value, log = large_set(), Log()
+    value, log = large_set(), ChangeLog()
     value.scan(0, 1)
     index = value._places
     assert isinstance(index, Places)
@@ -60,20 +61,20 @@ def test_the_index_is_kept_not_made_again() -> None:
 
 
 def test_what_is_taken_back_has_its_place_again() -> None:
-    value, log = large_set(), Log()
+    value, log = large_set(), ChangeLog()
     index = value._places
     log.undo = []
     for number in range(0, 5000, 2):
         value.remove(b"%d" % number, log)
     value.add(b"new", log)
-    log.roll_back()
+    roll_back(log)
     assert value._places is index
     assert value.scan(0, 3) == (3, [b"0", b"1", b"2"])
     assert list(value) == [b"%d" % number for number in range(COUNT)]
 
 
 def test_a_scan_meets_whoever_stays_though_nearly_all_go() -> None:
-    value, log, rng = large_set(), Log(), random.Random(1)
+    value, log, rng = large_set(), ChangeLog(), random.Random(1)
     stay = {b"%d" % number for number in range(0, COUNT, 1000)}
     going = [name for name in value.names if name not in stay]
     rng.shuffle(going)
@@ -88,7 +89,7 @@ def test_a_scan_meets_whoever_stays_though_nearly_all_go() -> None:
 
 
 def test_a_field_refreshed_for_ever_leaves_few_deadlines() -> None:
-    value, log = Hash(KEY_ID), Log()
+    value, log = Hash(KEY_ID), ChangeLog()
     value.set(b"f", b"v", log)
     for at_ms in range(1000):
         value.set_expiry(b"f", at_ms, log)

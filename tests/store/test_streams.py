@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from holdfast.store import stream_entries
-from holdfast.store.ops import Op
+from holdfast.store.ops import ChangeLog, Op
 from holdfast.store.stream_entries import Entries
 from holdfast.store.stream_ids import MAX_ID, from_row, id_of, parts_of, signed, text_of, to_row
 from holdfast.store.streams import ROWS, Stream
-from tests.store.list_rows import Log
+from tests.store.list_rows import roll_back
 
 KEY_ID = 7
 Rows = dict[tuple[int, Any], Any]
@@ -46,7 +46,7 @@ class Model:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.log = Log()
+        self.log = ChangeLog()
         self.subject = Stream(KEY_ID)
         self.entries: dict[int, tuple[bytes, ...]] = {}
         self.pending: dict[bytes, dict[int, bytes]] = {}
@@ -167,7 +167,7 @@ class Model:
         self.log.undo = []
         for _ in range(5):
             self.rng.choice(self.MUTATORS)(self)
-        self.log.roll_back()
+        roll_back(self.log)
         self.log.undo = None
         del self.log.ops[ops:]
         self.entries, self.pending = entries, pending
@@ -210,7 +210,7 @@ def test_a_copy_has_everything_and_is_its_own(rng: random.Random) -> None:
     model = Model(rng)
     for _ in range(200):
         model.step()
-    log = Log()
+    log = ChangeLog()
     copy = model.subject.copy(8, log)
     assert rows_of(copy) == model.rows
     assert {(table, sub): row for table, _, sub, row in log.ops} == model.rows
@@ -222,7 +222,7 @@ def test_a_copy_has_everything_and_is_its_own(rng: random.Random) -> None:
 
 def test_an_entry_and_an_acknowledgement_are_few_rows() -> None:
     """However long the stream is, nothing is written again."""
-    stream, log = Stream(KEY_ID), Log()
+    stream, log = Stream(KEY_ID), ChangeLog()
     for number in range(1, 1001):
         stream.add(id_of(number, 0), (b"a", b"b"), log)
     assert len(log.ops) == 1001  # the counters only once, and as they are now

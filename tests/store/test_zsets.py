@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 
 from holdfast.store import zsets
-from holdfast.store.ops import ZSET_MEMBERS
+from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
 from holdfast.store.zsets import ZSet
-from tests.store.list_rows import KEY_ID, Log
+from tests.store.list_rows import KEY_ID
 
 
 def filled(count: int) -> ZSet:
     value = ZSet(KEY_ID)
     for number in range(count):
-        value.put(b"member:%d" % number, float(number * 7919 % count), Log())
+        value.put(b"member:%d" % number, float(number * 7919 % count), ChangeLog())
     return value
 
 
 def test_a_change_is_one_row() -> None:
-    log = Log()
+    log = ChangeLog()
     value = ZSet(KEY_ID)
     value.put(b"a", 1.0, log)
     value.put(b"b", 2.0, log)
@@ -36,7 +36,7 @@ def test_a_change_is_one_row() -> None:
 
 def test_minus_zero_is_zero() -> None:
     value = ZSet(KEY_ID)
-    value.put(b"a", -0.0, Log())
+    value.put(b"a", -0.0, ChangeLog())
     assert str(value.score(b"a")) == "0.0"
 
 
@@ -47,8 +47,8 @@ def test_nothing_is_sorted_before_someone_asks(monkeypatch: pytest.MonkeyPatch) 
 
     value = filled(1000)
     monkeypatch.setattr(zsets, "Ranking", refuse)
-    value.put(b"x", 1.0, Log())
-    value.remove(b"member:5", Log())
+    value.put(b"x", 1.0, ChangeLog())
+    value.remove(b"member:5", ChangeLog())
     assert value.score(b"x") == 1.0
     with pytest.raises(AssertionError, match="sorted"):
         value.rank(b"x")
@@ -79,17 +79,17 @@ def test_no_operation_looks_at_more_than_a_few_members() -> None:
     value = ZSet(KEY_ID)
     count = 200_000
     for number in range(count):
-        value.put(Counting(b"%06d" % number), 1.0, Log())
+        value.put(Counting(b"%06d" % number), 1.0, ChangeLog())
     value.slice(0, 1)
     rng = random.Random(1)
     operations: list[Any] = [
         value.rank,
         lambda member: value.lex_range((member, True), None),
-        lambda member: value.put(member, 2.0, Log()),
-        lambda member: value.put(member, 1.0, Log()),
-        lambda member: value.remove(member, Log()),
-        lambda member: value.pop(1, False, Log()),
-        lambda member: value.pop(1, True, Log()),
+        lambda member: value.put(member, 2.0, ChangeLog()),
+        lambda member: value.put(member, 1.0, ChangeLog()),
+        lambda member: value.remove(member, ChangeLog()),
+        lambda member: value.pop(1, False, ChangeLog()),
+        lambda member: value.pop(1, True, ChangeLog()),
     ]
     for operation in operations:
         for _ in range(20):
@@ -125,7 +125,7 @@ def test_members_with_one_hash_stay_together(monkeypatch: pytest.MonkeyPatch) ->
 def test_where_scores_differ_a_lexical_range_is_a_run_from_where_one_starts() -> None:
     value = ZSet(KEY_ID)
     for score, member in enumerate([b"b", b"a", b"z", b"c"]):
-        value.put(member, float(score), Log())
+        value.put(member, float(score), ChangeLog())
     assert value.lex_range((b"b", False), (b"c", True)) == (0, 2)
     assert value.lex_range((b"b", False), (b"c", True), reverse=True) == (2, 4)
     assert value.lex_range((b"d", False), None) == (0, 0)

@@ -76,8 +76,6 @@ def zincrby(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _add(c: Context, argv: list[bytes], *, increment: bool) -> Reply:
-    if len(argv) == 4 and not increment and argv[2][:1].isdigit():  # no flag is like this
-        return put_entries(c, argv[1], [parse_score(argv[2])], [argv[3]], NO_FLAGS)
     at = 2
     flags = NO_FLAGS
     while at < len(argv) and (word := argv[at].upper()) in ADD_FLAGS:

@@ -49,10 +49,12 @@ class ChangeLog:
     """Where a value reports its changes. (No Protocol: compiled code would have to look for each
     attribute by its name.)"""
 
-    ops: list[Op]
-    undo: list[Undo] | None  # a list while a script runs, which may have to be rolled back
-    used_bytes: int
     is_replicated = False  # whether to state intents
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.undo: list[Undo] | None = None  # a list while a script runs, which may fail
+        self.used_bytes = 0
 
 
 class Rewritten:

@@ -10,7 +10,7 @@ from holdfast.errors import CommandError
 from holdfast.store.database import Database
 from holdfast.store.keys import Key, Space
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, STRINGS, ChangeLog, Op, Undo
+from holdfast.store.ops import KEYS, STRINGS, ChangeLog, Op
 from holdfast.store.replicated import Replication
 from holdfast.store.replicated_rows import PIECES
 from holdfast.store.types import Value
@@ -179,8 +179,3 @@ class _Rows(ChangeLog):
     """A log for whoever only wants to know the rows of a value."""
 
     is_replicated = True
-
-    def __init__(self) -> None:
-        self.ops: list[Op] = []
-        self.undo: list[Undo] | None = None
-        self.used_bytes = 0
