@@ -1,6 +1,7 @@
 """Strings are folded from memory: each once, as it is, and only if the journal has it."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -20,7 +21,7 @@ def store(tmp_path: Path) -> Iterator[FileStore]:
 
 
 def strings(store: FileStore) -> list[bytes]:
-    with apsw.Connection(str(store.path), flags=apsw.SQLITE_OPEN_READONLY) as connection:
+    with closing(apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)) as connection:
         return [value for (value,) in connection.execute("SELECT value FROM redis_strings")]
 
 

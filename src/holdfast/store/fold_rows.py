@@ -24,15 +24,15 @@ class ChangedRows:
     __slots__ = ("count", "tables")
 
     def __init__(self) -> None:
-        self.tables: list[dict[int, Any]] = [{} for _ in ROWS]
+        self.tables: list[dict[Any, Any]] = [{} for _ in ROWS]
         self.count = 0  # rows
 
     def add(self, ops: list[Op]) -> None:
         tables = self.tables
         count = 0
         for op in ops:
-            table, key_id, sub, _ = op
-            of_table = tables[table]
+            of_table = tables[op[0]]
+            key_id, sub = op[1], op[2]
             if sub is None:
                 count -= len(of_table)
                 of_table[key_id] = op
@@ -41,9 +41,10 @@ class ChangedRows:
                 of_table[key_id] = {sub: op}
                 count += 1
             else:
-                count -= len(of_key)
-                of_key[sub] = op
-                count += len(of_key)
+                rows: dict[Any, Op] = of_key
+                count -= len(rows)
+                rows[sub] = op
+                count += len(rows)
         self.count += count
 
     def overlay(self, newer: "ChangedRows") -> None:

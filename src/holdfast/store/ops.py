@@ -30,7 +30,9 @@ CRDT_FACTS: Final = 16
 # The key ids of SCRIPTS rows: what a row is, its name being the sub key.
 SCRIPT, LIBRARY = range(2)
 
-Op = tuple[int, int, Any, Any]
+# The table and the key id are integers. Nothing is said of that here, because compiled code takes
+# a tuple apart whose types it knows, and makes a new one wherever it is put.
+Op = tuple[Any, ...]
 
 # In replicated databases only, and never in files: what the operations around it mean, where
 # they do not tell. `sub` says which, and `key_id` whose; see replicated_changes.py.
@@ -63,20 +65,17 @@ class Rewritten:
 
     Not while a script runs, because what was there before it must stay; and not in replicated
     databases, to which every step means something.
-
-    (`Any`, because compiled code takes tuples whose types it knows apart: they would never be the
-    same object.)
     """
 
     __slots__ = ("_at", "_op")
 
     def __init__(self) -> None:
         self._at = 0
-        self._op: Any = None
+        self._op: Op | None = None
 
-    def write(self, op: Any, log: ChangeLog) -> None:
+    def write(self, op: Op, log: ChangeLog) -> None:
         """All operations on the row, in order, must come through here."""
-        ops: list[Any] = log.ops
+        ops = log.ops
         at = self._at
         if at < len(ops) and ops[at] is self._op and log.undo is None and not log.is_replicated:
             ops[at] = op
