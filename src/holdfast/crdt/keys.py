@@ -122,6 +122,14 @@ class Key:
         part: Replicated = self.part(kind)
         return part.integrate(effect)
 
+    def advance(self, kind: str, effect: Effect) -> bool:
+        """`integrate` for the usual change of a string, whose one row it is: see there. False where
+        it is anything else: nothing has changed then."""
+        if kind != "string" or self._kind != kind or self._others is not None:
+            return False
+        assert isinstance(self._first, String)
+        return self._first.advance(effect)
+
     def merge(
         self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector
     ) -> list[tuple[str, Change]]:

@@ -155,7 +155,6 @@ class Confirmations:
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder().decode
-_decode_heading: Final = msgspec.msgpack.Decoder(tuple[int, int, int, int, msgspec.Raw]).decode
 
 
 def encode(record: Record) -> bytes:
@@ -165,9 +164,3 @@ def encode(record: Record) -> bytes:
 def decode(data: bytes) -> Record:
     """With lists in place of tuples: to make tuples of them would take five times as long."""
     return Record(*_decode(data))
-
-
-def heading(data: bytes) -> Record:
-    """All but its changes: enough to see whether it is news."""
-    origin, after, seq, hlc, _ = _decode_heading(data)
-    return Record(origin, after, seq, hlc, ())

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final
 
-from holdfast.crdt.cell import Cell, Write
+from holdfast.crdt.cell import Cell, Write, is_live
 from holdfast.crdt.cells import Cells, Name
-from holdfast.crdt.dots import Author
-from holdfast.crdt.effects import Effect
+from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author, Dot
+from holdfast.crdt.effects import ADD, WRITE, Effect
 from holdfast.crdt.numbers import parse, text_of, total
 
 _NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by all strings, and never written to
@@ -74,6 +74,30 @@ class String(Texts):
 
     def view(self) -> bytes | None:
         return self.get(None)
+
+    def advance(self, effect: Effect) -> bool:
+        """`integrate`, where it is what it nearly always is: a write that has seen the only one
+        there is, or the next addition to the only total. False, and nothing has changed, where it
+        is anything else."""
+        cell = self._cell
+        if cell is None or cell.others:
+            return False
+        kind: int = effect[0]
+        if kind == WRITE:
+            seen: Any = effect[5]
+            if cell.totals or len(seen) != 1 or seen[0] != cell.dot:
+                return False
+            cell.dot, cell.hlc, cell.value = effect[2], effect[3], effect[4]
+            return True
+        if kind != ADD or len(cell.totals) != 1:
+            return False
+        replica, entry = cell.totals[0]
+        dot: Dot = effect[2]
+        last: int = effect[3]
+        if dot & MAX_REPLICA != replica or last != entry[0] or not is_live(entry):
+            return False
+        cell.totals = ((replica, (dot >> REPLICA_BITS, effect[5], *entry[2:])),)
+        return True
 
 
 class Hash(Texts):

@@ -13,11 +13,11 @@ import msgspec
 
 from holdfast.crdt.dots import Author, Vector, join
 from holdfast.crdt.hlc import HybridClock
-from holdfast.crdt.log import Log, Record, decode, encode, heading, is_news
+from holdfast.crdt.log import Log, Record, decode, encode, is_news
 from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, INTENT, Op
 from holdfast.store.replicated_changes import Changes
-from holdfast.store.replicated_rows import PIECES, Address, Slot, Slots
+from holdfast.store.replicated_rows import NO_CHANGES, PIECES, Address, Slot, Slots
 from holdfast.store.replicated_shown import Shown
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Replication:
         """What the open batch has changed since the last time becomes a record."""
         ops = self.keyspace.ops
         if len(ops) > self.sealed:
-            own = ops[self.sealed :]
+            own: list[Any] = ops[self.sealed :]
             ops[self.sealed :] = [op for op in own if op[0] != INTENT]
             self.tell(own)
             self.sealed = len(ops)
@@ -188,17 +188,22 @@ class Replication:
     def apply(self, data: bytes) -> bool:
         """A record that a peer sent; False when it was here already. Raises GapError."""
         self.seal()
-        if not is_news(self.vector, heading(data)):
-            return False
         record = decode(data)
+        if not is_news(self.vector, record):
+            return False
         self.drift_ms = max(self.drift_ms, self.clock.observe(record.hlc))
         slots, shown = self.slots, self._shown
         touched: dict[Slot, StoreKey | None] = {}
         with self.keyspace.stating_no_intents():
             for change in record.changes:
                 slot = slots.at((change[0], change[1]))
-                kind, before = change[2], slot.type
-                changes = slot.integrate(kind, change[3])
+                kind, effect = change[2], change[3]
+                if slot.advance(kind, effect):
+                    slots.changed(slot, kind, NO_CHANGES)
+                    touched[slot] = shown.update_string(slot)
+                    continue
+                before = slot.type
+                changes = slot.integrate(kind, effect)
                 if changes:
                     slots.changed(slot, kind, changes)
                     touched[slot] = shown.update(slot, kind, changes, before)

@@ -43,7 +43,7 @@ from holdfast.store.ops import (
     ZSET_MEMBERS,
     Op,
 )
-from holdfast.store.replicated_rows import Slot, Slots
+from holdfast.store.replicated_rows import NO_CHANGES, Slot, Slots
 from holdfast.store.stream_ids import from_row
 
 _MAGIC: Final = hll.MAGIC
@@ -101,11 +101,14 @@ class Changes:
         self._tell_all()
 
     def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
-        changes = slot.integrate(kind, effect)
-        if changes:
-            self._slots.changed(slot, kind, changes)
-            address = slot.address
-            self.told.append((address[0], address[1], kind, effect))
+        changes = NO_CHANGES
+        if not slot.advance(kind, effect):
+            changes = slot.integrate(kind, effect)
+            if not changes:
+                return
+        self._slots.changed(slot, kind, changes)
+        address = slot.address
+        self.told.append((address[0], address[1], kind, effect))
 
     def _row(self, table: int, key_id: int, sub: Any, value: Any) -> None:
         added, self._added = self._added, None

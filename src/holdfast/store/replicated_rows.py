@@ -35,6 +35,7 @@ _unpack = msgspec.msgpack.Decoder().decode
 
 _NOTHING: Final[Places] = {}  # shared by many, as is the next one: not to be changed
 _TEXT: Final[Places] = {"string": {None}}
+NO_CHANGES: Final[list[Change]] = []  # that need to be told: strings have one row
 
 
 def _joined(places: Places, more: Places) -> Places:

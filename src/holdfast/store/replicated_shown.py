@@ -62,14 +62,20 @@ class Shown:
         key = database.glance(slot.address[1])
         if key is None:
             return None  # an expiry of nothing
-        if kind == "string":
-            text: String = slot.part(kind)
-            self._replace(key, text.get(None) or b"")
-        elif kind == EXPIRY:
+        if kind == EXPIRY:
             self._expire_fields(key, slot, changes)
         else:
             _UPDATES[kind](self, key, slot.part(kind), changes)
         self._follow_expiry(database, key, slot)
+        return key
+
+    def update_string(self, slot: Slot) -> Key | None:
+        """It was a string and still is one, and nothing else has changed."""
+        database = self._database(slot.address)
+        key = None if database is None else database.glance(slot.address[1])
+        if key is not None:
+            string: String = slot.part("string")
+            self._replace(key, string.get(None) or b"")
         return key
 
     def rebuild(self, slot: Slot, before: str | None) -> Key | None:
