@@ -90,10 +90,10 @@ class Changes:
 
     def take(self, ops: Iterable[Op]) -> None:
         for table, key_id, sub, value in ops:
-            if table == INTENT:
-                self._intent(key_id, sub, value)
-            elif table in _ROWS:
+            if table == STRINGS or table in _ROWS:
                 self._row(table, key_id, sub, value)
+            elif table == INTENT:
+                self._intent(key_id, sub, value)
             elif table == KEYS:
                 self._key_row(key_id, value)
             elif table in _STREAMS and key_id in self._addresses:
@@ -362,9 +362,8 @@ class Changes:
         self._change(slot, "stream", effect)
 
 
-# The tables of whose rows the last operation says all.
+# The tables, beside that of strings, of whose rows the last operation says all.
 _ROWS: Final[dict[int, Any]] = {
-    STRINGS: Changes.tell_string,  # which has no sub key
     HASH_FIELDS: Changes.tell_field,
     SET_MEMBERS: Changes.tell_member,
     ZSET_MEMBERS: Changes.tell_scored,
