@@ -36,7 +36,7 @@ Op = tuple[Any, ...]
 
 # In replicated databases only, and never in files: what the operations around it mean, where
 # they do not tell. `sub` says which, and `key_id` whose; see replicated_changes.py.
-INTENT = 99
+INTENT: Final = 99
 PUSH_LEFT, PUSH_RIGHT, POP_LEFT, POP_RIGHT, INSERT_AT, SET_AT, REMOVE_AT = range(7)  # of lists
 ADDED, WRITTEN_AGAIN, PERSISTED = range(7, 10)
 
