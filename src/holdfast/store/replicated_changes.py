@@ -89,7 +89,10 @@ class Changes:
         self._ends: dict[int, tuple[int, list[bytes | None]]] = {}  # by key id: what, with what
 
     def take(self, ops: Iterable[Op]) -> None:
-        for table, key_id, sub, value in ops:
+        for op in ops:
+            table: int = op[0]
+            key_id: int = op[1]
+            sub, value = op[2], op[3]
             if table == STRINGS or table in _ROWS:
                 self._row(table, key_id, sub, value)
             elif table == INTENT:
