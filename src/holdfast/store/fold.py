@@ -19,7 +19,7 @@ from holdfast.store.fold_rows import ChangedRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
-from holdfast.store.tables import ROWS, put_sql
+from holdfast.store.tables import ROWS, delete_of_key_sql, put_sql
 from holdfast.store.types import COLLECTIONS
 
 SLICE_ROWS = 500
@@ -32,6 +32,7 @@ PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about
 PASS_BYTES = 64 << 20  # … or this many bytes; or when the server is idle
 
 _table_of = itemgetter(0)
+_key_of = itemgetter(1)
 
 # A collection's rows go later, in slices; a grave remembers them.
 BURY = (
@@ -196,11 +197,13 @@ class Fold:
                 if len(gone) < len(same):
                     there = [op for op in same if op[3] is not None] if gone else same
                     self._put(table, rows.bindings(there))
-                places = rows.places(gone)
                 if table == KEYS:
+                    places = rows.places(gone)
                     connection.executemany(BURY, places)
                     connection.executemany(ROWS[STRINGS].delete, places)
-                connection.executemany(rows.delete, places)
+                if len(rows.sub) == 1:
+                    gone = self._delete_together(table, gone)
+                connection.executemany(rows.delete, rows.places(gone))
 
     def _put(self, table: int, bindings: Sequence[Sequence[object]]) -> None:
         """Many rows to a statement, which saves a quarter of their time, then the rest."""
@@ -210,6 +213,18 @@ class Fold:
             values = tuple(chain.from_iterable(bindings[start : start + STATEMENT_ROWS]))
             connection.execute(put_sql(table, STATEMENT_ROWS), values)
         connection.executemany(put_sql(table, 1), bindings[whole:])
+
+    def _delete_together(self, table: int, gone: list[Op]) -> list[Op]:
+        """Many rows of a key to a statement, which saves a third of the time; returns the rest."""
+        rest: list[Op] = []
+        for key_id, group in groupby(gone, key=_key_of):
+            of_key = list(group)
+            whole = len(of_key) // STATEMENT_ROWS * STATEMENT_ROWS
+            for start in range(0, whole, STATEMENT_ROWS):
+                subs = [op[2] for op in of_key[start : start + STATEMENT_ROWS]]
+                self._connection.execute(delete_of_key_sql(table, STATEMENT_ROWS), (key_id, *subs))
+            rest += of_key[whole:]
+        return rest
 
     def _delete_batches(self, batches: list[tuple[int, int]]) -> Generator[None]:
         """In the journal and in the list, which thereby has what the journal has."""

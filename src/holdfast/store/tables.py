@@ -86,6 +86,11 @@ class RowTable(NamedTuple):
         where = " AND ".join(f"{column} = ?" for column in (self.key, *self.sub))
         return f"DELETE FROM {self.name} WHERE {where}"
 
+    def delete_of_key(self, rows: int) -> str:
+        """So many rows of one key, if a place in the table is one column."""
+        places = ", ".join("?" * rows)
+        return f"DELETE FROM {self.name} WHERE {self.key} = ? AND {self.sub[0]} IN ({places})"
+
     @property
     def delete_some(self) -> str:
         """Some of the rows of a key. Bindings: the key, twice, and how many."""
@@ -141,6 +146,11 @@ ROWS: dict[int, RowTable] = {
 @cache
 def put_sql(table: int, rows: int) -> str:
     return ROWS[table].put(rows)
+
+
+@cache
+def delete_of_key_sql(table: int, rows: int) -> str:
+    return ROWS[table].delete_of_key(rows)
 
 
 class Tables:
