@@ -21,26 +21,26 @@
 -- @include hold
 -- @include numbers
 -- @include token
-local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local id = ARGV[1]
-local limit = whole('limit', ARGV[2])
-local heartbeat_s = positive('heartbeat_max_interval', ARGV[3])
-local ttl_s = optional('ttl', ARGV[4])
-local now = time_of(ARGV[5])
+local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
+local id, limit_text, heartbeat_text, ttl_text, now_text, pattern = unpack(ARGV)
+local limit = whole('limit', limit_text)
+local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
+local ttl_s = optional('ttl', ttl_text)
+local now = time_of(now_text)
 local need_s = need_of(heartbeat_s, ttl_s)
 
 -- Nobody holds, nobody waits. What only the rest needs is defined below: that takes time, too.
 local used = redis.call('EXISTS', main, waiting)
 if used == 0 then
-  if redis.call('GET', max) == ARGV[2] then
+  if redis.call('GET', max) == limit_text then
     keep(max, need_s)
   else
-    redis.call('SET', max, ARGV[2], 'PX', life_ms(need_s))
+    redis.call('SET', max, limit_text, 'PX', life_ms(need_s))
   end
   redis.call('ZADD', main, now + heartbeat_s, id)
   redis.call('PEXPIRE', main, life_ms(need_s))
   start_ttl(ttl, id, ttl_s, now)
-  local given = next_token(KEYS[6], now)
+  local given = next_token(token, now)
   return redis.ACTIVE_ACTIVE and {1, 1, given, redis.ACTIVE_ACTIVE} or given
 end
 
@@ -54,7 +54,7 @@ local function hold(card)
     remember_limit(max, limit, need_s)
   end
   start_ttl(ttl, id, ttl_s, now)
-  return {1, card, next_token(KEYS[6], now), redis.ACTIVE_ACTIVE}
+  return {1, card, next_token(token, now), redis.ACTIVE_ACTIVE}
 end
 
 if redis.call('ZSCORE', main, id) then
@@ -76,7 +76,7 @@ end
 local card = redis.call('ZCARD', main)
 if card < stored then
   card = card + give_slots(
-    main, waiting, waiting_heartbeat, card, stored, heartbeat_s, ttl_s, now, ARGV[6], KEYS[6]
+    main, waiting, waiting_heartbeat, card, stored, heartbeat_s, ttl_s, now, pattern, token
   )
   if card < stored or redis.call('ZSCORE', main, id) then
     return hold(card)
@@ -85,5 +85,5 @@ end
 if enqueue(waiting, waiting_heartbeat, id, heartbeat_s, ttl_s, now) then
   remember_limit(max, stored, need_s)
 end
-local last = last_token(KEYS[6])
+local last = last_token(token)
 return redis.ACTIVE_ACTIVE and {0, card, last, redis.ACTIVE_ACTIVE} or -last

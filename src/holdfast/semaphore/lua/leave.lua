@@ -15,15 +15,17 @@
 -- ARGV[7] mailbox              of the caller, who is told here what would come there; or empty
 -- Returns removed: 1 if it had a slot, else 0; {removed, message, …} with what the caller is told.
 -- @include numbers
-local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local limit = whole('limit', ARGV[2])
-local heartbeat_s = positive('heartbeat_max_interval', ARGV[3])
-local ttl_s = optional('ttl', ARGV[4])
-local id = ARGV[1]
+local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
+local id, limit_text, heartbeat_text, ttl_text, now_text, pattern, mailbox = unpack(ARGV)
+local limit = whole('limit', limit_text)
+local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
+local ttl_s = optional('ttl', ttl_text)
 
 -- Nobody waits. What only the rest needs is defined below: that takes time, too.
 if redis.call('EXISTS', waiting) == 0 then
-  redis.call('ZREM', ttl, id)
+  if ttl_s then -- else it has none, or one that ends by itself
+    redis.call('ZREM', ttl, id)
+  end
   return redis.call('ZREM', main, id)
 end
 
@@ -32,7 +34,7 @@ end
 -- @include limit
 -- @include purge
 -- @include remove
-local now = time_of(ARGV[5])
+local now = time_of(now_text)
 local removed = redis.call('ZSCORE', main, id) and 1 or 0
 if removed == 0 then
   forget(ttl, waiting, waiting_heartbeat, id)
@@ -42,10 +44,12 @@ local card = redis.call('ZCARD', main) - removed
 local heard = {removed}
 give_slots(
   main, waiting, waiting_heartbeat, card, limit_of(max, limit), heartbeat_s, ttl_s, now,
-  ARGV[6], KEYS[6], ARGV[7], heard
+  pattern, token, mailbox, heard
 )
 if removed == 1 then -- only now, so that the key need not be made again
   redis.call('ZREM', main, id)
-  redis.call('ZREM', ttl, id)
+  if ttl_s then
+    redis.call('ZREM', ttl, id)
+  end
 end
 return heard[2] and heard or removed
