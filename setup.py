@@ -39,7 +39,8 @@ GROUPS = {
         commands/stream_ids commands/streams commands/stream_reads commands/stream_groups
     """,
     "holdfast_server": """
-        scripting/conversions scripting/sandbox scripting/script server/families/scripting
+        scripting/conversions scripting/sandbox scripting/script server/families/admin
+        server/families/scripting
         server/latency server/session server/output server/connection server/engine server/turn
         server/waiters server/waiting server/scripts server/families/transactions
     """,

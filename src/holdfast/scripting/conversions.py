@@ -22,8 +22,13 @@ from holdfast.resp import (
 )
 
 # As redis.lua numbers them.
-STATUS, ARRAY, ERROR, KILLED, LACK = range(1, 6)
+STATUS: Final = 1
+ARRAY: Final = 2
+ERROR: Final = 3
+KILLED: Final = 4
+LACK: Final = 5
 MOST_VALUES: Final = 200
+EXACT: Final = 10**16  # below it, no digit of an integer gets lost
 
 INT64_MIN = -(1 << 63)
 
@@ -128,7 +133,8 @@ def arguments(values: Iterable[object]) -> list[bytes]:
         if type(value) is bytes:
             argv.append(value)
         elif type(value) is int:
-            argv.append((b"%d" if -(10**16) < value < 10**16 else b"%.17g") % value)
+            is_exact = -EXACT < value < EXACT
+            argv.append(b"%d" % value if is_exact else b"%.17g" % value)
         elif type(value) is float:
             # C writes the sign of a NaN, and that of 0/0 is a minus.
             is_minus_nan = value != value and copysign(1, value) < 0

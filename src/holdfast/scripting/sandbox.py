@@ -46,7 +46,8 @@ LIBRARIES = (
     "functions",
     "results",
 )
-LARGE_REPLY, FEW = 1 << 20, 64
+LARGE_REPLY: Final = 1 << 20
+FEW: Final = 64
 SMALL = frozenset({Simple, NoneType, NullArray, bool, float})  # whatever they say
 
 NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this redis lib call")
@@ -276,7 +277,7 @@ class Sandbox:
             elif reply is OK:
                 return OKAY
             elif type(reply) is tuple:
-                if len(reply) <= FEW and sum(map(len, reply)) < LARGE_REPLY:
+                if len(reply) <= FEW and _length(reply) < LARGE_REPLY:
                     return (None, ARRAY, *reply)
             elif type(reply) is list:
                 if len(reply) <= FEW and (values := self._plain(reply)) is not None:
@@ -387,6 +388,13 @@ def _size(reply: Reply) -> int:
     if isinstance(reply, dict):
         return sum([_size(name) + _size(item) + 40 for name, item in reply.items()])
     return 16
+
+
+def _length(items: tuple[bytes, ...]) -> int:
+    nbytes = 0
+    for item in items:
+        nbytes += len(item)
+    return nbytes
 
 
 def _sha1hex(text: bytes) -> bytes:

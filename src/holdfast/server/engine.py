@@ -467,8 +467,10 @@ class Engine:
             while session.backlog and not session.is_waiting and not session.closing:
                 self.execute(session, session.backlog.popleft())
             session.say_last_words()
-        self.pubsub.flush()
-        self.tracking.broadcast()
+        if self.pubsub.topic is not None:
+            self.pubsub.flush()
+        if self.tracking.has_news:
+            self.tracking.broadcast()
         if self.replicator is not None:
             self.replicator.before_commit()
 

@@ -65,7 +65,7 @@ class Topics:
 class PubSub:
     def __init__(self) -> None:
         self.channels, self.patterns, self.shards = Topics(b""), Topics(b"p"), Topics(b"s")
-        self._topic: Topic | None = None  # on which messages were published, and not yet told
+        self.topic: Topic | None = None  # on which messages were published, and not yet told
         self._messages: list[Reply] = []
 
     # -- subscribing --------------------------------------------------------------------------
@@ -142,9 +142,9 @@ class PubSub:
             self.flush()
             Shared(Push(message), mark=Published).send_to(*listeners)
         else:
-            if self._topic is not topic:
+            if self.topic is not topic:
                 self.flush()
-                self._topic = topic
+                self.topic = topic
                 engine.turn.schedule()
             self._messages.append(Push(message))
         return len(listeners)
@@ -152,7 +152,7 @@ class PubSub:
     def flush(self) -> None:
         """Tell what was published. To be called before anything else is said to somebody who
         listens, before anybody begins or ceases to listen, and at the end of a turn."""
-        topic, self._topic = self._topic, None
+        topic, self.topic = self.topic, None
         if topic is not None:
             messages, self._messages = self._messages, []
             # A list, because who does not read is cut off in the middle of this.
@@ -160,5 +160,5 @@ class PubSub:
 
     def drop(self) -> None:
         """What was published did not happen."""
-        self._topic = None
+        self.topic = None
         self._messages = []

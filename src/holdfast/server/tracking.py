@@ -69,7 +69,7 @@ class Tracking:
         self.total_items = 0
         self._prefixes: dict[bytes, Prefix] = {}
         self._late: list[bytes | None] = []  # for the session whose command runs: not before
-        self._has_news = False  # for those who track prefixes
+        self.has_news = False  # for those who track prefixes
 
     def __len__(self) -> int:
         return len(self._trackers)
@@ -165,7 +165,7 @@ class Tracking:
         for beginning, prefix in self._prefixes.items():
             if name.startswith(beginning):
                 prefix.changed[name] = writer
-                self._has_news = True
+                self.has_news = True
         if name in self._readers:
             self._invalidate(name)
 
@@ -210,9 +210,9 @@ class Tracking:
 
     def broadcast(self) -> None:
         """At the end of a turn: each prefix is told of once, whatever happened under it."""
-        if not self._has_news:
+        if not self.has_news:
             return
-        self._has_news = False
+        self.has_news = False
         for _, prefix in sorted(self._prefixes.items()):
             changed, prefix.changed = prefix.changed, {}
             names = sorted(changed)

@@ -25,6 +25,7 @@ class Journal:
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
         self._execute = connection.execute
+        self._insert = connection.cursor().execute  # else there would be a new cursor each time
         self.wal_pages = 0
         connection.set_wal_hook(self._after_commit)
         last = self._execute("SELECT max(lsn) FROM journal").get
@@ -67,7 +68,7 @@ class Journal:
         lsn = self.lsn + 1
         try:
             if len(batch) <= LARGEST_ROW:
-                self._execute("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
+                self._insert("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
             else:
                 lsn += self._append_rows(lsn, ops) - 1
         except apsw.Error as error:
