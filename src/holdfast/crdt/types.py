@@ -28,11 +28,17 @@ class Texts(Cells):
         if cell is None:
             return None
         base: bytes | None = cell.value
-        added = self.added(name) if cell.totals else None
+        totals = cell.totals
+        if not totals:
+            return base
+        if base is None and len(totals) == 1:  # a counter, and nearly always integers
+            entry = totals[0][1]
+            now, reset = entry[1], entry[3]
+            if type(now) is int and type(reset) is int and is_live(entry):
+                return b"%d" % (now - reset)
+        added = self.added(name)
         if added is None:
             return base
-        if base is None and type(added) is int:  # nearly always
-            return b"%d" % added
         number = 0 if base is None else parse(base)
         # Somebody wrote what is no number while somebody else was counting.
         return base if number is None else text_of(total([number, added]))
