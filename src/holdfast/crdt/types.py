@@ -102,7 +102,8 @@ class String(Texts):
         last: int = effect[3]
         if dot & MAX_REPLICA != replica or last != entry[0] or not is_live(entry):
             return False
-        cell.totals = ((replica, (dot >> REPLICA_BITS, effect[5], *entry[2:])),)
+        now = (dot >> REPLICA_BITS, effect[5], entry[2], entry[3], entry[4])
+        cell.totals = ((replica, now),)
         return True
 
 
