@@ -172,7 +172,8 @@ DOUBLE = st.one_of(
     st.integers(0, 2**64 - 1).map(any_bits).filter(lambda number: not math.isnan(number)),
     st.decimals(-1000, 1000, places=3).map(float),
     st.integers(-(10**18), 10**18).map(float),
-)
+).filter(lambda number: number != 0 or math.copysign(1, number) > 0)
+# Not -0: small sorted sets of redis-server forget its sign.
 
 
 @settings(max_examples=50)

@@ -11,6 +11,7 @@ from holdfast.errors import StorageError
 from holdfast.store import fold
 from holdfast.store.savepoint import Savepoint
 from holdfast.store.store import FileStore, MemoryStore
+from tests.store.refusal import refusing_writes
 
 
 @pytest.fixture
@@ -81,21 +82,13 @@ def test_a_string_that_changes_while_it_is_folded_is_folded_again(store: FileSto
     assert not store.keyspace.has_unwritten_string(database.space.keys[b"k"])
 
 
-def test_a_fold_that_fails_loses_no_string(
-    store: FileStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fold_that_fails_loses_no_string(store: FileStore) -> None:
     database = store.keyspace.databases[0]
     database.set_string(b"a", b"1")
     database.set_string(b"b", b"1")
     store.commit()
-
-    def fail(ops: object) -> None:
-        raise apsw.FullError("it was not to be")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.folding, "_write_slice", fail)
-        with pytest.raises(StorageError, match="it was not to be"):
-            store.fold()
+    with refusing_writes(store, "redis_strings"), pytest.raises(StorageError, match="authorized"):
+        store.fold()
     assert store.keyspace.has_unwritten_string(database.space.keys[b"a"])
     database.set_string(b"b", b"2")
     store.commit()
