@@ -108,6 +108,52 @@ def test_workers_need_sense(wrong: dict[str, Any]) -> None:
         Worker(BuildQueue(holdfast.connect("memory://")), handler, **wrong)
 
 
+@pytest.mark.parametrize("wrong", [{}, None, "a", Build], ids=repr)
+def test_a_queue_takes_builds_only(wrong: Any) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            queue = BuildQueue(client)
+            with pytest.raises(TypeError, match="a queue takes builds, Build"):
+                await queue.enqueue(wrong)
+            with pytest.raises(TypeError, match="a queue takes builds, Build"):
+                await queue.set_periodic("nightly", "0 0 * * *", wrong)
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_needs_a_queue_and_a_handler() -> None:
+    async def handler(run: object) -> None: ...
+
+    client = holdfast.connect("memory://")
+    wrong: Any = None
+    with pytest.raises(TypeError, match="handler is a function of a Run, not None"):
+        Worker(BuildQueue(client), wrong)
+    wrong = client
+    with pytest.raises(TypeError, match="takes builds from a BuildQueue"):
+        Worker(wrong, handler)
+
+
+def test_an_outcome_is_true_or_false_and_a_reason_may_be_an_exception() -> None:
+    """`complete(1, "no")` would be a success otherwise."""
+
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            queue = BuildQueue(client)
+            await queue.enqueue(Build(1, "a"))
+            wrong: Any = "no"
+            with pytest.raises(BadBuildError, match="success is true or false, not 'no'"):
+                await queue.complete(1, wrong)
+            with pytest.raises(BadBuildError, match="lease_s"):
+                await queue.heartbeat([], wrong)
+            reason: Any = OSError("no disk")
+            await queue.abort(1, reason)
+            record = await queue.get(1)
+            assert record is not None
+            assert record.reason == "no disk"
+
+    asyncio.run(scenario())
+
+
 def test_a_queue_needs_a_client() -> None:
     with pytest.raises(TypeError, match="no client"):
         BuildQueue("redis://localhost")

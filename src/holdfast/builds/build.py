@@ -232,10 +232,10 @@ def listed(name: str, value: Iterable[str]) -> tuple[str, ...]:
     return tuple(value)
 
 
-def sentence(value: str) -> str:
-    """A reason, such as what an exception says: that may hold names of files which are no text,
-    or all that a compiler printed, and is kept in the record and in each event."""
-    text = value.encode(errors="backslashreplace").decode()
+def sentence(value: object) -> str:
+    """A reason, such as an exception: that may hold names of files which are no text, or all that
+    a compiler printed, and is kept in the record and in each event."""
+    text = str(value).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 
 

@@ -9,8 +9,8 @@ from holdfast.builds.build import (
     Build,
     BuildRecord,
     build_id,
+    flag,
     job_name,
-    ms,
     sentence,
     span_ms,
     whole,
@@ -65,9 +65,10 @@ class BuildQueue:
 
     async def enqueue(self, build: Build) -> Decision:
         """Make its record and decide. Enqueueing the same build again changes nothing."""
+        fields = self._fields(build)
         once = uuid.uuid4().hex if build.id is None else ""
         identity = "" if build.id is None else build.id
-        reply = await self._run("enqueueBuild", id=identity, once=once, fields=self._fields(build))
+        reply = await self._run("enqueueBuild", id=identity, once=once, fields=fields)
         self._check_home(len(reply) > 7)
         return Decision.enqueued(reply)
 
@@ -90,7 +91,7 @@ class BuildQueue:
         self, build: int, success: bool = True, *, token: int | None = None, reason: str = ""
     ) -> Stopped:
         """A running build has ended; with a token, only if that is its present attempt."""
-        state = State.SUCCESS if success else State.FAILURE
+        state = State.SUCCESS if flag("success", success) else State.FAILURE
         return await self._stop(build, state, token, reason or state.name)
 
     async def stop(self, build: int, *, token: int | None = None) -> Stopped:
@@ -130,7 +131,9 @@ class BuildQueue:
     ) -> tuple[set[int], float | None]:
         """A sign of life for builds and tokens: those that are lost, and when something is due."""
         flat = [item for run in runs for item in run]
-        due_ms, lost = await self._run("heartbeat", lease_ms=ms(lease_s, 1000), runs=flat)
+        due_ms, lost = await self._run(
+            "heartbeat", lease_ms=span_ms("lease_s", lease_s, 1000), runs=flat
+        )
         return set(map(int, lost)), due_s(due_ms)
 
     async def check_timeouts(self, *builds: int) -> list[Checked]:
@@ -189,9 +192,9 @@ class BuildQueue:
     async def set_periodic(self, name: str, cron: str, build: Build) -> int:
         """Enqueue such a build whenever cron says, in UTC; when first, in ms since 1970. `H` in
         it follows from the name."""
+        fields = self._fields(build)
         if build.id is not None:
             raise BadBuildError("a periodic build gets its ids by itself: give None")
-        fields = self._fields(build)
         first_ms, message = await self._run(
             "setPeriodic", name=job_name(name), cron=compile_cron(cron, name), fields=fields
         )
@@ -221,6 +224,8 @@ class BuildQueue:
     # -- calls --------------------------------------------------------------------------------
 
     def _fields(self, build: Build) -> FlatFields:
+        if not isinstance(build, Build):
+            raise TypeError(f"a queue takes builds, Build(id, job, …), not {build!r}")
         return [item for pair in (build.fields() | self._of_all).items() for item in pair]
 
     async def _run(self, script: str, *, now: bool = True, **args: Values) -> Any:

@@ -95,6 +95,10 @@ class Worker:
         lease_s: float = 30,
         clock: Clock | None = None,
     ) -> None:
+        if not isinstance(queue, BuildQueue):
+            raise TypeError(f"a worker takes builds from a BuildQueue, not from {queue!r}")
+        if not callable(handler):
+            raise TypeError(f"a worker's handler is a function of a Run, not {handler!r}")
         unique = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.name = job_name(unique if name is None else name)
         if " " in self.name:
