@@ -117,7 +117,7 @@ bench-builds: install
 
 # The long version of the crash tests, and the client's minutes in chaos.
 faults: install
-	@$(PYTEST) tests/faults tests/model tests/builds tests/client tests/semaphore tests/replication -m slow $(ARGS)
+	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication -m slow $(ARGS)
 
 # Minutes of mixed load, and then the books must balance: make soak ARGS="--minutes 30 --kills"
 soak: install

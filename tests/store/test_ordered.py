@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from holdfast.store.hashes import Hash
 from holdfast.store.ops import ChangeLog
 from holdfast.store.ordered import Places
@@ -95,3 +97,24 @@ def test_a_field_refreshed_for_ever_leaves_few_deadlines() -> None:
         value.set_expiry(b"f", at_ms, log)
     assert len(value._deadlines) < 100
     assert value.next_expiry_ms == 999
+
+
+@pytest.mark.parametrize("highest", [COUNT, 100 * COUNT], ids=["few have gone", "most have gone"])
+def test_elements_that_were_loaded_are_in_the_order_in_which_they_came(highest: int) -> None:
+    ordinals = random.Random(1).sample(range(1, highest + 1), COUNT)
+    rows = [(b"%d" % number, ordinal) for number, ordinal in enumerate(ordinals)]
+    members, fields, log = Set(KEY_ID), Hash(KEY_ID), ChangeLog()
+    members.fill(sorted(rows))
+    fields.fill([(name, b"value", ordinal, None) for name, ordinal in sorted(rows)])
+    expected = [name for name, ordinal in sorted(rows, key=lambda row: row[1])]
+    members.add(b"new", log)
+    fields.set(b"new", b"value", log)
+    assert list(members) == list(fields) == [*expected, b"new"]
+    assert members.scan(0, 3) == fields.scan(0, 3) == (sorted(ordinals)[2], expected[:3])
+
+
+def test_elements_with_the_same_ordinal_are_all_there() -> None:
+    """Not of our doing, but nothing may be lost by it."""
+    members = Set(KEY_ID)
+    members.fill([(b"a", 2), (b"b", 1), (b"c", 2)])
+    assert list(members) == [b"b", b"a", b"c"]

@@ -68,14 +68,14 @@ def _writers(resp3: bool) -> Writers:
     writers: Writers = {}
 
     def array(mark: bytes) -> Callable[[list[Reply]], bytes]:
-        header = mark + b"%d\r\n%b"
-        return lambda items: (
-            header
-            % (
-                len(items),
-                b"".join([writers[type(item)](item) for item in items]),
-            )
-        )
+        headers = [mark + b"%d\r\n" % length for length in range(16)]
+
+        def write(items: list[Reply]) -> bytes:
+            length = len(items)
+            header = headers[length] if length < 16 else mark + b"%d\r\n" % length
+            return header + b"".join([writers[type(item)](item) for item in items])
+
+        return write
 
     def flat(pairs: dict[bytes, Reply]) -> bytes:
         return writers[list](list(chain.from_iterable(pairs.items())))

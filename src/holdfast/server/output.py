@@ -23,13 +23,19 @@ def weight(reply: Reply) -> int:
     """About how many bytes a reply will be, before they are made."""
     if isinstance(reply, bytes):
         return len(reply)
+    nbytes = 0
     if isinstance(reply, tuple):
-        return sum(map(len, reply))
-    if isinstance(reply, dict):
-        return sum([len(name) + weight(item) for name, item in reply.items()])
-    if isinstance(reply, list):
-        return sum([len(item) if type(item) is bytes else weight(item) for item in reply])
-    return 16
+        for text in reply:
+            nbytes += len(text)
+    elif isinstance(reply, list):
+        for item in reply:
+            nbytes += weight(item)
+    elif isinstance(reply, dict):
+        for name, item in reply.items():
+            nbytes += len(name) + weight(item)
+    else:
+        nbytes = 16
+    return nbytes
 
 
 class WireSession(Session):

@@ -104,11 +104,16 @@ class Hash(Ordered[Field]):
         return new
 
     def fill(self, rows: Iterable[tuple[bytes, bytes, int, int | None]]) -> None:
-        """All rows of the file at once, by ordinal: a third of the time of one by one."""
-        fields = {name: (value, ordinal, at_ms) for name, value, ordinal, at_ms in rows}
-        names = sum(map(len, fields))
-        lengths = [len(field[0]) for field in fields.values()]
-        self._fill(fields, names + sum(lengths) + ELEMENT_OVERHEAD * len(fields))
+        """All rows of the file at once: a third of the time of one by one."""
+        fields: dict[bytes, Field] = {}
+        lengths: list[int] = []
+        highest = 0
+        for name, value, ordinal, at_ms in rows:
+            fields[name] = (value, ordinal, at_ms)
+            lengths.append(len(value))
+            highest = max(highest, ordinal)
+        nbytes = sum(map(len, fields)) + sum(lengths) + ELEMENT_OVERHEAD * len(fields)
+        self._fill(fields, highest, nbytes)
         self.longest = max(max(map(len, fields), default=0), max(lengths, default=0))
         self.most_fields = len(fields)
         self._deadlines = [

@@ -218,14 +218,13 @@ class Ordered(Generic[E]):
         if log is not None:
             log.used_bytes += nbytes
 
-    def _fill(self, elements: dict[bytes, E], nbytes: int) -> None:
-        """All elements at once, in order of their ordinals: loading. There was none before."""
+    def _fill(self, elements: dict[bytes, E], highest: int, nbytes: int) -> None:
+        """All elements at once, in any order: loading. There was none before. Half of the time is
+        gained by whoever does not ask for their order."""
         self._elements = elements
+        self._next = highest + 1
+        self._is_shuffled = True
         self.nbytes = nbytes
-        if elements:
-            self._next = self._ordinal(elements[next(reversed(elements))]) + 1
-        if len(elements) >= ALWAYS_PLACED:
-            self._by_place()
 
     def _delete(self, name: bytes, log: ChangeLog | None) -> E | None:
         element = self._elements.pop(name, None)
@@ -243,10 +242,20 @@ class Ordered(Generic[E]):
     def _in_order(self) -> dict[bytes, E]:
         if self._is_shuffled:
             elements = self._elements
-            names = sorted(elements, key=lambda name: self._ordinal(elements[name]))
-            self._elements = {name: elements[name] for name in names}
+            self._elements = {name: elements[name] for name in self._sorted_names()}
             self._is_shuffled = False
         return self._elements
+
+    def _sorted_names(self) -> list[bytes]:
+        elements = self._elements
+        if self._next < 8 * len(elements):  # few have gone: each has a slot, nothing is compared
+            slots: list[bytes | None] = [None] * self._next
+            for name, element in elements.items():
+                slots[self._ordinal(element)] = name
+            names = [name for name in slots if name is not None]
+            if len(names) == len(elements):  # and none has another's, which a broken fold may leave
+                return names
+        return sorted(elements, key=lambda name: self._ordinal(elements[name]))
 
     def _by_place(self) -> Places:
         if self._places is None:

@@ -18,10 +18,11 @@ FEW = CHUNK // 4  # a chunk that has become so small is joined with a neighbour
 
 
 class Ranking:
-    """`_before` counts the entries before each chunk, as far as anybody has asked since the
-    chunks in front changed."""
+    """`_sums` tells how many entries are before a chunk, without counting all of those before it:
+    a Fenwick tree over their lengths. It is empty until somebody asks, and again when chunks come
+    or go, which takes hundreds of changes."""
 
-    __slots__ = ("_before", "_last_members", "_last_scores", "_length", "_members", "_scores")
+    __slots__ = ("_last_members", "_last_scores", "_length", "_members", "_scores", "_sums")
 
     def __init__(self, scores: list[Score], members: list[bytes]) -> None:
         """Those of each entry, in order."""
@@ -31,7 +32,7 @@ class Ranking:
         self._members = [members[start : start + CHUNK // 2] for start in starts]
         self._last_scores: list[Score] = [chunk[-1] for chunk in self._scores]
         self._last_members = [chunk[-1] for chunk in self._members]
-        self._before = [0]
+        self._sums: list[int] = []
 
     def __len__(self) -> int:
         return self._length
@@ -60,8 +61,8 @@ class Ranking:
             place = _find(scores, members, score, member)
             scores[place:place] = (score,)  # a quarter of the time of `insert`
             members[place:place] = (member,)
-        if len(self._before) > at + 1:
-            del self._before[at + 1 :]
+        if self._sums:
+            self._change_length(at, 1)
         if len(scores) > CHUNK:
             half = CHUNK // 2
             self._insert_chunk(at + 1, scores[half:], members[half:])
@@ -83,7 +84,8 @@ class Ranking:
             self._remove(at, place, place + 1)
             return entry
         self._length -= 1  # what `_remove` does where nothing else has to be done
-        del self._before[1:]
+        if self._sums:
+            self._change_length(0, -1)
         return scores.pop(0), members.pop(0)
 
     def remove_slice(self, start: int, stop: int) -> None:
@@ -128,11 +130,15 @@ class Ranking:
         from_last = index - (self._length - len(self._scores[last]))
         if from_last >= 0:
             return last, from_last
-        before = self._before
-        while before[-1] <= index:
-            before.append(before[-1] + len(self._scores[len(before) - 1]))
-        at = bisect_right(before, index) - 1
-        return at, index - before[at]
+        sums = self._built_sums()
+        at, step = 0, 1 << len(sums).bit_length() - 1
+        while step:
+            after = at + step
+            if after <= len(sums) and sums[after - 1] <= index:
+                index -= sums[after - 1]
+                at = after
+            step >>= 1
+        return at, index
 
     # -- by score -----------------------------------------------------------------------------
 
@@ -158,10 +164,27 @@ class Ranking:
         return self._count_to(at, bisect_right(self._scores[at], score))
 
     def _count_to(self, at: int, place: int) -> int:
-        before = self._before
-        while len(before) <= at:
-            before.append(before[-1] + len(self._scores[len(before) - 1]))
-        return before[at] + place
+        sums = self._built_sums()
+        while at:
+            place += sums[at - 1]
+            at &= at - 1
+        return place
+
+    def _built_sums(self) -> list[int]:
+        sums = self._sums
+        if not sums:
+            sums = self._sums = [len(scores) for scores in self._scores]
+            for at in range(len(sums)):
+                parent = at | at + 1
+                if parent < len(sums):
+                    sums[parent] += sums[at]
+        return sums
+
+    def _change_length(self, at: int, change: int) -> None:
+        sums = self._sums
+        while at < len(sums):
+            sums[at] += change
+            at |= at + 1
 
     # -- chunks -------------------------------------------------------------------------------
 
@@ -172,8 +195,8 @@ class Ranking:
         del scores[start:stop]
         del members[start:stop]
         self._length -= stop - start
-        if len(self._before) > at + 1:
-            del self._before[at + 1 :]
+        if self._sums:
+            self._change_length(at, start - stop)
         if len(scores) < FEW:
             self._join(at)
         elif is_end:
@@ -201,7 +224,7 @@ class Ranking:
         self._members.insert(at, members)
         self._last_scores.insert(at, scores[-1])
         self._last_members.insert(at, members[-1])
-        del self._before[max(1, at) :]
+        self._sums = []
 
     def _set_chunk(self, at: int, scores: list[Score], members: list[bytes]) -> None:
         self._scores[at], self._members[at] = scores, members
@@ -209,7 +232,7 @@ class Ranking:
 
     def _drop_chunk(self, at: int) -> None:
         del self._scores[at], self._members[at], self._last_scores[at], self._last_members[at]
-        del self._before[max(1, at) :]
+        self._sums = []
 
     def check(self) -> None:
         """Raise AssertionError if the parts contradict each other."""
@@ -218,8 +241,8 @@ class Ranking:
         assert all(0 < len(scores) <= CHUNK for scores in self._scores)
         assert self._last_scores == [scores[-1] for scores in self._scores]
         assert self._last_members == [members[-1] for members in self._members]
-        for at, count in enumerate(self._before):
-            assert count == sum(map(len, self._scores[:at]))
+        for at in range(len(self._sums)):
+            assert self._count_to(at, 0) == sum(map(len, self._scores[:at]))
 
 
 def _find(scores: list[Score], members: list[bytes], score: Score, member: bytes) -> int:

@@ -49,9 +49,10 @@ class Set(Ordered[int]):
         return new
 
     def fill(self, rows: Iterable[tuple[bytes, int]]) -> None:
-        """All rows of the file at once, by ordinal."""
+        """All rows of the file at once."""
         members = dict(rows)
-        self._fill(members, sum(map(len, members)) + ELEMENT_OVERHEAD * len(members))
+        nbytes = sum(map(len, members)) + ELEMENT_OVERHEAD * len(members)
+        self._fill(members, max(members.values(), default=0), nbytes)
         self.has_only_integers = all(map(_is_integer, members))
         self.most_members = len(members)
 

@@ -129,10 +129,10 @@ class Entries:
         """Up to so many, from this id on."""
         found: list[Entry] = []
         for k in range(self._at(low), len(self.nodes)):
-            node = self.nodes[k]
-            start = bisect_left(node.ids, low)
-            stop = start + count - len(found)
-            found += zip(node.ids[start:stop], node.fields[start:stop], strict=True)
+            ids, fields = self.nodes[k].ids, self.nodes[k].fields
+            start = bisect_left(ids, low)
+            stop = min(start + count - len(found), len(ids))
+            found += [(ids[at], fields[at]) for at in range(start, stop)]
             if len(found) == count:
                 break
         return found

@@ -41,7 +41,6 @@ class RowTable(NamedTuple):
     key: str = "key_id"
     sub: tuple[str, ...] = ()  # one: the operation's `sub`; more: it is a tuple
     values: tuple[str, ...] = ("value",)  # likewise for `value`
-    read_by: str = ""  # columns in whose order the rows of a key are loaded
 
     @property
     def takes_operations(self) -> bool:
@@ -109,14 +108,9 @@ ROWS: dict[int, RowTable] = {
     STRINGS: RowTable("redis_strings"),
     LIST_ITEMS: RowTable("redis_list_items", sub=("pos",)),
     HASH_FIELDS: RowTable(
-        "redis_hash_fields",
-        sub=("field",),
-        values=("value", "ordinal", "expires_at_ms"),
-        read_by="ordinal",
+        "redis_hash_fields", sub=("field",), values=("value", "ordinal", "expires_at_ms")
     ),
-    SET_MEMBERS: RowTable(
-        "redis_set_members", sub=("member",), values=("ordinal",), read_by="ordinal"
-    ),
+    SET_MEMBERS: RowTable("redis_set_members", sub=("member",), values=("ordinal",)),
     ZSET_MEMBERS: RowTable("redis_zset_members", sub=("member",), values=("score",)),
     STREAM_META: RowTable(
         "redis_stream_meta", values=("last_id", "max_deleted_id", "entries_added")
@@ -283,13 +277,10 @@ class Tables:
         return collection
 
     def _select(self, table: int, key_id: int) -> Iterator[tuple[Any, ...]]:
-        """The rows of a key as they are in the table, without the key."""
+        """The rows of a key as they are in the table, by place, without the key."""
         spec = ROWS[table]
         columns = ", ".join((*spec.sub, *spec.values))
-        order = f" ORDER BY {spec.read_by}" if spec.read_by else ""
-        return self._execute(
-            f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ?{order}", (key_id,)
-        )
+        return self._execute(f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ?", (key_id,))
 
     def _rows(self, table: int, key_id: int) -> Iterator[tuple[Any, Any]]:
         """The rows of a key, as `sub` and `value` of row operations."""
