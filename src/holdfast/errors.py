@@ -38,6 +38,11 @@ class StoreInUseError(StorageError):
     """Another process (or another engine in this one) has the file open."""
 
 
+class HalfDoneError(HoldfastError):
+    """A handler has a bug, and had changed something before it failed."""
+
+
+INTERNAL = CommandError("ERR internal error, see the server's log")
 OUT_OF_MEMORY = CommandError("OOM command not allowed when used memory > 'maxmemory'.")
 WRONG_TYPE = CommandError("WRONGTYPE Operation against a key holding the wrong kind of value")
 SYNTAX = CommandError("ERR syntax error")

@@ -15,7 +15,14 @@ from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock
 from holdfast.commands.context import Block, Limits, Result
 from holdfast.commands.table import TABLE, Command
-from holdfast.errors import OUT_OF_MEMORY, CommandError, ConfigError, StorageError
+from holdfast.errors import (
+    INTERNAL,
+    OUT_OF_MEMORY,
+    CommandError,
+    ConfigError,
+    HalfDoneError,
+    StorageError,
+)
 from holdfast.resp import QUEUED, Reply
 from holdfast.server import settings
 from holdfast.server.config import Config
@@ -55,7 +62,6 @@ log = logging.getLogger(__name__)
 STALE_NS = 5_000_000  # a command that took longer has made the cached time wrong
 
 NO_AUTH = CommandError("NOAUTH Authentication required.")
-INTERNAL = CommandError("ERR internal error, see the server's log")
 NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
 NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
 # What a client may say in RESP2 while it listens: a reply must not look like a message.
@@ -256,6 +262,7 @@ class Engine:
                 stats.rejected += 1
                 self._reject(session, error.with_traceback(None), command, argv)
                 return
+        ops_before = len(self.keyspace.ops)
         result: Reply | Block
         try:
             result = command.handler(session, argv)
@@ -266,7 +273,7 @@ class Engine:
             stats.failed += 1
             self.error_stats[error.code] += 1
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
-            result = self._broke(command, error)
+            result = self._broke(command, error, ops_before)
             stats.failed += 1
         elapsed_ns = perf_counter_ns() - started_ns
         stats.ns += elapsed_ns
@@ -312,9 +319,10 @@ class Engine:
     def run(
         self, session: Session, command: Command, argv: list[bytes], *, again: bool = False
     ) -> Result:
-        """What `execute` does inline: whatever the handler raises is its reply. But a file that
-        cannot be read concerns all of EXEC, not one command in it."""
+        """What `execute` does inline: whatever the handler raises is its reply. But what has to be
+        taken back concerns all of EXEC, not one command in it."""
         stats = self.stats_of(command)
+        ops_before = len(self.keyspace.ops)
         started_ns = perf_counter_ns()
         try:
             return command.handler(session, argv)
@@ -322,11 +330,9 @@ class Engine:
             self.error_stats[error.code] += 1
             stats.failed += 1
             return error.with_traceback(None)
-        except FileError:
-            raise
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             stats.failed += 1
-            return self._broke(command, error)
+            return self._internal(command, error, ops_before)
         finally:
             elapsed_ns = perf_counter_ns() - started_ns
             if again:
@@ -336,16 +342,27 @@ class Engine:
             if elapsed_ns >= self.slowlog_ns:
                 self._log_slow(session, command, argv, elapsed_ns)
 
-    def _broke(self, command: Command, error: Exception) -> CommandError:
+    def _broke(self, command: Command, error: Exception, ops_before: int) -> CommandError:
         """A handler could not read the file, or has a bug."""
-        if isinstance(error, FileError):
-            return self.unreadable(error)
+        try:
+            return self._internal(command, error, ops_before)
+        except (FileError, HalfDoneError) as serious:
+            return self.take_back(serious)
+
+    def _internal(self, command: Command, error: Exception, ops_before: int) -> CommandError:
+        """The reply to a command with a bug, unless there is something to take back: then this
+        raises. (Of a store in memory only, nothing can be.)"""
+        if isinstance(error, (FileError, HalfDoneError)):
+            raise error
         log.error("%s failed", command.name, exc_info=error)
+        if len(self.keyspace.ops) > ops_before and self.store.is_durable:
+            raise HalfDoneError(f"{command.name} failed half way, see the log") from error
         return INTERNAL
 
-    def unreadable(self, error: FileError) -> CommandError:
+    def take_back(self, error: Exception) -> CommandError:
         """Somebody may have changed half of what he meant to: back to what the file has."""
-        self.turn.fail(StorageError(f"cannot read the tables: {error}"))
+        is_bug = isinstance(error, HalfDoneError)
+        self.turn.fail(StorageError(str(error) if is_bug else f"cannot read the tables: {error}"))
         assert self.failure is not None
         return self.failure
 

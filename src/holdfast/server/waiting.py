@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.commands.context import Block, Result
 from holdfast.commands.table import Command
-from holdfast.errors import CommandError
+from holdfast.errors import INTERNAL, CommandError, HalfDoneError
 from holdfast.resp import Reply
 from holdfast.server.session import RESTRICTED, SUBSCRIBED, Session
 from holdfast.server.waiters import Waiter, Waiters
@@ -57,8 +57,8 @@ class Waiting:
         """Names that came to hold something: waiters are served, each name in turn."""
         try:
             self._serve_ready()
-        except FileError as error:
-            self._engine.unreadable(error)  # whoever waits goes on waiting
+        except (FileError, HalfDoneError) as error:
+            self._engine.take_back(error)  # whoever waits goes on waiting
 
     def _serve_ready(self) -> None:
         ready = self._engine.keyspace.ready
@@ -102,4 +102,8 @@ class Waiting:
                 self._engine.users.check(session, command, argv)
             except CommandError as error:
                 return error.with_traceback(None)
-        return self._engine.run(session, command, argv, again=True)
+        try:
+            return self._engine.run(session, command, argv, again=True)
+        except HalfDoneError:
+            self.unblock(waiter, INTERNAL)  # it would fail again, and again
+            raise
