@@ -40,9 +40,9 @@ GROUPS = {
     """,
     "holdfast_server": """
         scripting/conversions scripting/sandbox scripting/script server/families/admin
-        server/families/scripting
-        server/latency server/session server/output server/connection server/engine server/turn
-        server/waiters server/waiting server/scripts server/families/transactions
+        server/families/scripting server/families/transactions
+        server/latency server/session server/output server/connection server/lookup
+        server/admission server/engine server/turn server/waiters server/waiting server/scripts
     """,
 }
 

@@ -79,7 +79,7 @@ def test_consumers_who_get_nothing_are_not_all_asked(waiters: int) -> None:
     peer.command("XGROUP", "CREATE", "k", "g", "$", "MKSTREAM")
     command = ("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "k", ">")
     blocked = [setting.blocked(*command) for _ in range(waiters)]
-    stats = setting.engine.commands["xreadgroup"]
+    stats = setting.engine.commands.table["xreadgroup"]
     asked = 0
     handler = stats.handler
 

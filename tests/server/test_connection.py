@@ -159,7 +159,7 @@ def test_a_pipeline_that_asks_for_too_much_ends_where_it_is_too_much() -> None:
     assert client.state == "aborted"
     assert client.read() == b""
     assert other.command("EXISTS", "reached") == b":0\r\n"
-    assert server.engine.command_stats["get"].calls < 15
+    assert server.engine.commands.stats["get"].calls < 15
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_what_a_transaction_and_a_script_call_is_counted_too() -> None:
     peer = world.peer()
     peer.transaction(("SET", "k", "v"), ("SET", "k", "v"))
     peer.command("EVAL", "redis.call('set', KEYS[1], 'v')", 1, "k")
-    assert world.engine.command_stats["set"].calls == 3
+    assert world.engine.commands.stats["set"].calls == 3
 
 
 def test_a_wait_is_one_call() -> None:
@@ -93,7 +93,7 @@ def test_a_wait_is_one_call() -> None:
     waiter = world.blocked("BLPOP", "k", 0)
     world.peer().command("RPUSH", "k", "v")
     assert not waiter.is_waiting
-    assert world.engine.command_stats["blpop"].calls == 1
+    assert world.engine.commands.stats["blpop"].calls == 1
 
 
 def test_of_a_second_the_slowest_stays() -> None:

@@ -140,7 +140,7 @@ class Place:
 
     def run(self, text: str, key_id: int) -> Any:
         argv = [b"%d" % key_id if word == "KEY" else word.encode() for word in text.split()]
-        reply = self.engine.run(self.session, self.engine.lookup(argv)[0], argv)
+        reply = self.engine.run(self.session, self.engine.commands.find(argv)[0], argv)
         assert not isinstance(reply, CommandError), reply
         return reply
 

@@ -57,7 +57,7 @@ class Cron:
         engine.refresh_clock()
         engine.now_s = engine.clock.monotonic_s()
         once_a_second = self._ticks % 10 == 0
-        engine.meter.sample(engine.commands_processed, engine.keyspace.used_bytes)
+        engine.meter.sample(engine.commands.calls, engine.keyspace.used_bytes)
         if once_a_second:
             for session in list(engine.sessions.values()):
                 session.look_after()

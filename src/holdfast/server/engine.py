@@ -11,22 +11,16 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast import commands as commands
 from holdfast.clock import Clock, SystemClock
 from holdfast.commands.context import Block, Limits, Result
-from holdfast.commands.table import TABLE, Command
-from holdfast.errors import (
-    INTERNAL,
-    OUT_OF_MEMORY,
-    CommandError,
-    ConfigError,
-    HalfDoneError,
-    StorageError,
-)
-from holdfast.resp import QUEUED, Reply
+from holdfast.commands.table import Command
+from holdfast.errors import INTERNAL, CommandError, HalfDoneError, StorageError
+from holdfast.resp import Reply
 from holdfast.server import settings
+from holdfast.server.admission import admit, queue, reject
 from holdfast.server.config import Config
 from holdfast.server.latency import FAST_NS, SHIFT, Spikes, Stats
+from holdfast.server.lookup import Commands, wrong_arity
 from holdfast.server.meter import Meter
 from holdfast.server.monitors import Monitors
 from holdfast.server.notifications import Notifications
@@ -34,16 +28,7 @@ from holdfast.server.pause import Pause
 from holdfast.server.pubsub import PubSub
 from holdfast.server.saving import Saving
 from holdfast.server.scripts import Scripts
-from holdfast.server.session import (
-    IN_MULTI,
-    MONITORING,
-    NEEDS_AUTH,
-    REPLIES_ON,
-    RESTRICTED,
-    SUBSCRIBED,
-    TRACKING,
-    Session,
-)
+from holdfast.server.session import IN_MULTI, REPLIES_ON, RESTRICTED, TRACKING, Session
 from holdfast.server.slowlog import SlowLog
 from holdfast.server.tracking import Tracking
 from holdfast.server.turn import Turn
@@ -60,30 +45,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STALE_NS = 5_000_000  # a command that took longer has made the cached time wrong
-
-NO_AUTH = CommandError("NOAUTH Authentication required.")
-NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
-NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
-# What a client may say in RESP2 while it listens: a reply must not look like a message.
-WHILE_SUBSCRIBED = frozenset(
-    {"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe"}
-    | {"ping", "quit", "reset"}
-)
-
-
-def renamed_table(config: Config) -> dict[str, Command]:
-    """The table as `rename-command` leaves it. Raises ConfigError."""
-    table = dict(TABLE)
-    for old, new in config.rename_command:
-        name, new_name = (word.decode("latin-1").lower() for word in (old, new))
-        if name not in table:
-            raise ConfigError(f"rename-command: there is no command '{name}'")
-        if new_name in table:
-            raise ConfigError(f"rename-command: there is a command '{new_name}' already")
-        entry = table.pop(name)
-        if new_name:
-            table[new_name] = entry
-    return table
 
 
 class Reader(Protocol):
@@ -136,65 +97,17 @@ class Engine:
         self.pause = Pause(self)
         self.scripts = Scripts(self)
         self.replicator: Replicator | None = None  # of an active-active server
-        self._gated = False  # `_admit` looks at every command, not only at gated sessions'
+        self._gated = False  # `admit` looks at every command, not only at gated sessions'
         self.inbox: deque[tuple[Reader, bytes]] = deque()  # what has come in since the last turn
         self._is_reading = False
         self._runnable: deque[Session] = deque()  # unblocked, with a backlog to work off
         self._session_ids = 0
         self.now_s = self.clock.monotonic_s()  # as of the last tick: good enough for idleness
-        self.command_stats: dict[str, Stats] = {}
         self.error_stats: Counter[bytes] = Counter()
-        # "GET", "get": as clients spell it, so that the hot path is one look-up.
-        self._spellings: dict[bytes, tuple[Command, Stats]] = {}
-        self.commands = renamed_table(self.config)
+        self.commands = Commands(self.config)
+        self._spellings = self.commands.spellings
         self.refresh_clock()
         settings.follow(self)
-
-    # -- the table, as this server shows it ---------------------------------------------------
-
-    def lookup(self, argv: list[bytes]) -> tuple[Command, Stats]:
-        """The command or subcommand that an argv calls. Raises what the client should read."""
-        found = self._spellings.get(argv[0])
-        if found is not None:
-            return found
-        entry = self.commands.get(argv[0].decode("latin-1").lower())
-        if entry is None:
-            raise _unknown_command(argv)
-        if entry.subcommands and len(argv) > 1:
-            return self._subcommand(entry, argv)
-        found = (entry, self.stats_of(entry))
-        if not entry.subcommands and len(self._spellings) < 4096:
-            self._spellings[argv[0]] = found
-        return found
-
-    def _subcommand(self, container: Command, argv: list[bytes]) -> tuple[Command, Stats]:
-        entry = container.subcommands.get(argv[1].decode("latin-1").lower())
-        if entry is None:
-            raise CommandError(
-                b"ERR unknown subcommand '%s'. Try %s HELP."
-                % (_excerpt(argv[1]), container.name.upper().encode())
-            )
-        return entry, self.stats_of(entry)
-
-    def stats_of(self, command: Command) -> Stats:
-        stats = self.command_stats.get(command.name)
-        if stats is None:
-            stats = self.command_stats[command.name] = Stats()
-        return stats
-
-    @property
-    def commands_processed(self) -> int:
-        return sum(stats.calls for stats in self.command_stats.values())
-
-    def reset_stats(self) -> None:
-        """CONFIG RESETSTAT."""
-        for stats in self.command_stats.values():
-            stats.reset()
-        self.error_stats.clear()
-        self.meter.reset()
-        keyspace = self.keyspace
-        keyspace.hits = keyspace.misses = keyspace.expired = 0
-        keyspace.evicted = keyspace.forgotten = 0
 
     # -- commands coming in -------------------------------------------------------------------
 
@@ -240,27 +153,27 @@ class Engine:
         found = self._spellings.get(argv[0])
         if found is None:
             try:
-                found = self.lookup(argv)
+                found = self.commands.find(argv)
             except CommandError as error:
-                self._reject(session, error.with_traceback(None), None, argv)
+                reject(self, session, error.with_traceback(None), None, argv)
                 return
         command, stats = found
         session.last_command = command.name
         if not command.min_args <= len(argv) <= command.max_args:
             stats.rejected += 1
-            self._reject(session, _wrong_arity(command), command, argv)
+            reject(self, session, wrong_arity(command), command, argv)
             return
         is_gated = session.gate or self._gated
         if is_gated:
             if session.gate == IN_MULTI and command.is_queued and not self._gated:
-                self._queue(session, command, argv)  # nothing else to admit
+                queue(session, command, argv)  # nothing else to admit
                 return
             try:
-                if not self._admit(session, command, argv):
+                if not admit(self, session, command, argv):
                     return
             except CommandError as error:
                 stats.rejected += 1
-                self._reject(session, error.with_traceback(None), command, argv)
+                reject(self, session, error.with_traceback(None), command, argv)
                 return
         ops_before = len(self.keyspace.ops)
         result: Reply | Block
@@ -321,7 +234,7 @@ class Engine:
     ) -> Result:
         """What `execute` does inline: whatever the handler raises is its reply. But what has to be
         taken back concerns all of EXEC, not one command in it."""
-        stats = self.stats_of(command)
+        stats = self.commands.stats_of(command)
         ops_before = len(self.keyspace.ops)
         started_ns = perf_counter_ns()
         try:
@@ -388,82 +301,6 @@ class Engine:
             now_s, took_us = self.keyspace.now_s, elapsed_ns // 1000
             self.slowlog.add(command.name, argv, now_s, took_us, session.address, session.name)
 
-    def _reject(
-        self, session: Session, error: CommandError, command: Command | None, argv: list[bytes]
-    ) -> None:
-        """Answer a command that does not run. It spoils the transaction it was meant for."""
-        if command is not None and command.name == "exec":
-            session.reset_transaction()
-            reason = error.message.removeprefix(b"ERR ")
-            error = CommandError(b"EXECABORT Transaction discarded because of: " + reason)
-            self.monitors.feed(session, command, argv)
-        elif command is None and argv[0].lower() in (b"post", b"host:"):
-            # A browser was made to send this; what follows are a stranger's commands.
-            log.warning("%s sent HTTP: connection closed", session.address)
-            session.abort()
-            return
-        elif session.multi is not None:
-            session.multi_failed = True
-        if session.gate & TRACKING:
-            self.tracking.said(session, command)
-        self.error_stats[error.code] += 1
-        session.reply(error)
-
-    def _admit(self, session: Session, command: Command, argv: list[bytes]) -> bool:
-        """Whether the command runs now. If not it was queued, held, or this raises.
-
-        The order of these checks is Redis's, and clients can tell.
-        """
-        gate = session.gate
-        flags = command.flags
-        if gate & SUBSCRIBED:
-            self.pubsub.flush()
-        if gate & NEEDS_AUTH and "no_auth" not in flags:
-            raise NO_AUTH
-        if gate & IN_MULTI and "no_multi" in flags:
-            raise NOT_IN_MULTI
-        if gate & RESTRICTED:
-            self.users.check(session, command, argv)
-        if self.scripts.is_busy and "allow_busy" not in flags:
-            raise self.scripts.busy_error
-        if self.refusal is not None and (
-            session.has_flag(command, "write")
-            or (self.failure is not None and command.name == "ping")
-        ):
-            raise self.refusal
-        if (
-            self.failure is None
-            and self.deletion is not None
-            and not (self.pause.is_on or self.scripts.running)
-        ):
-            self.is_out_of_memory = not self.deletion.make_room()
-            if self.is_out_of_memory and (
-                session.has_flag(command, "denyoom")
-                or (gate & IN_MULTI and "no_multi_queue" not in flags)
-            ):
-                raise OUT_OF_MEMORY
-        if gate & SUBSCRIBED and session.protocol == 2 and command.name not in WHILE_SUBSCRIBED:
-            raise CommandError(
-                f"ERR Can't execute '{command.name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING"
-                " / QUIT / RESET are allowed in this context"
-            )
-        if gate & MONITORING and session.has_flag(command, "readonly", "write"):
-            raise NOT_WHILE_MONITORING
-        if self.pause.holds(session, command, argv):
-            self.pause.hold(session, argv)
-            return False
-        if gate & IN_MULTI and "no_multi_queue" not in flags:
-            self._queue(session, command, argv)
-            return False
-        self.running = session
-        return True
-
-    def _queue(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        assert session.multi is not None
-        if not (session.multi_failed or session.watch_broken):  # else it will not run
-            session.multi.append((command, argv))
-        session.reply(QUEUED)
-
     # -- going on ----------------------------------------------------------------------------
 
     def make_runnable(self, session: Session) -> None:
@@ -490,6 +327,15 @@ class Engine:
             self.tracking.broadcast()
         if self.replicator is not None:
             self.replicator.before_commit()
+
+    def reset_stats(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.commands.reset_stats()
+        self.error_stats.clear()
+        self.meter.reset()
+        keyspace = self.keyspace
+        keyspace.hits = keyspace.misses = keyspace.expired = 0
+        keyspace.evicted = keyspace.forgotten = 0
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -567,23 +413,3 @@ class Engine:
         for waiter in self.waiters:
             self.keyspace.ready += [(waiter.database, name) for name in waiter.names]
         self.waiting.serve_ready()
-
-
-def _unknown_command(argv: list[bytes]) -> CommandError:
-    shown = b""
-    for arg in argv[1:]:
-        if len(shown) >= 128:
-            break
-        shown += b"'%s' " % _excerpt(arg, 128 - len(shown))
-    return CommandError(
-        b"ERR unknown command '%s', with args beginning with: %s" % (_excerpt(argv[0]), shown)
-    )
-
-
-def _excerpt(arg: bytes, length: int = 128) -> bytes:
-    """As much of an argument as Redis repeats in an error: its strings end at a NUL there."""
-    return arg.partition(b"\0")[0][:length]
-
-
-def _wrong_arity(command: Command) -> CommandError:
-    return CommandError(f"ERR wrong number of arguments for '{command.name}' command")

@@ -186,7 +186,7 @@ def _persistence(engine: "Engine") -> Facts:
 def _stats(engine: "Engine") -> Facts:
     meter, keyspace = engine.meter, engine.keyspace
     yield "total_connections_received", meter.connections
-    yield "total_commands_processed", engine.commands_processed
+    yield "total_commands_processed", engine.commands.calls
     yield "instantaneous_ops_per_sec", round(meter.ops.per_s)
     yield "total_net_input_bytes", meter.input_bytes
     yield "total_net_output_bytes", meter.output_bytes
@@ -253,7 +253,7 @@ def _nothing(_: "Engine") -> Facts:
 
 
 def _commandstats(engine: "Engine") -> Facts:
-    for name, stats in engine.command_stats.items():
+    for name, stats in engine.commands.stats.items():
         if stats.calls or stats.rejected or stats.failed:
             us = stats.ns // 1000
             counts = f"calls={stats.calls},usec={us},usec_per_call={us / (stats.calls or 1):.2f}"
@@ -265,7 +265,7 @@ def _latencystats(engine: "Engine") -> Facts:
     if not engine.config.latency_tracking:
         return
     percents = engine.config.latency_tracking_info_percentiles
-    for name, stats in engine.command_stats.items():
+    for name, stats in engine.commands.stats.items():
         if stats.calls:
             values = zip(percents, stats.percentiles_us(percents), strict=True)
             shown = ",".join([f"p{percent:g}={us:.3f}" for percent, us in values])

@@ -142,7 +142,7 @@ class LocalDatabase:
         """Run one command. Calls from many tasks overlap; those that block, wait by themselves."""
         self.check_open()
         if args:
-            command, _ = self.engine.lookup([_to_bytes(arg) for arg in args])
+            command, _ = self.engine.commands.find([_to_bytes(arg) for arg in args])
             if command.name in STATEFUL:
                 raise HoldfastError(
                     f"{command.name.upper()} changes the session it runs in:"

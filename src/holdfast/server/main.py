@@ -22,7 +22,8 @@ from holdfast.server.busy import BusyDesk
 from holdfast.server.config import Config
 from holdfast.server.connection import Connection, accept
 from holdfast.server.cron import Cron
-from holdfast.server.engine import Engine, renamed_table
+from holdfast.server.engine import Engine
+from holdfast.server.lookup import renamed_table
 from holdfast.server.settings import LOG_LEVELS
 from holdfast.server.tls import tls_context
 from holdfast.server.users import configured_users

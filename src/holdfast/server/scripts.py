@@ -371,7 +371,7 @@ class Scripts:
     def _admit(self, argv: list[bytes]) -> Found:
         """The command, if the script may call it. Raises what it should hear instead."""
         try:
-            command, stats = self._engine.lookup(argv)
+            command, stats = self._engine.commands.find(argv)
         except CommandError:
             raise UNKNOWN from None
         found = Found(command, stats)
@@ -409,7 +409,7 @@ class Scripts:
 
     def may_call(self, argv: list[bytes]) -> bool:
         try:
-            command, _ = self._engine.lookup(argv)
+            command, _ = self._engine.commands.find(argv)
         except CommandError:
             raise NO_SUCH_COMMAND from None
         return self.running is None or self.running.caller.user.denies(command, argv) is None

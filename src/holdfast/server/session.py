@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.server.engine import Engine
     from holdfast.server.waiters import Waiter
 
-# Why a session's commands take the longer way through `Engine._admit`.
+# Why a session's commands take the longer way, through `admit`.
 NEEDS_AUTH: Final = 1
 IN_MULTI: Final = 2
 MONITORING: Final = 4
@@ -125,7 +125,9 @@ class Session(Context):
 
     def may_read_all_keys(self, argv: list[bytes]) -> bool:
         user = self.user
-        return user.is_unrestricted or user.may_read_all_keys(self.engine.lookup(argv)[0], argv)
+        return user.is_unrestricted or user.may_read_all_keys(
+            self.engine.commands.find(argv)[0], argv
+        )
 
     @property
     def monitoring(self) -> bool:

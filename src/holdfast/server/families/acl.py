@@ -8,6 +8,7 @@ from holdfast.errors import CommandError
 from holdfast.resp import OK, Reply, SetReply
 from holdfast.server.acl import RuleError, Selector, all_commands, has_blanks, with_selectors_joined
 from holdfast.server.acl_text import channels_of, commands_of, flags_of, keys_of
+from holdfast.server.lookup import wrong_arity
 from holdfast.server.session import Session
 from holdfast.server.users import LogEntry
 
@@ -150,11 +151,11 @@ def dryrun(session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(b"ERR User '%s' not found" % argv[2])
     asked = argv[3:]
     try:
-        entry, _ = engine.lookup(asked)
+        entry, _ = engine.commands.find(asked)
     except CommandError:
         raise CommandError(b"ERR Command '%s' not found" % asked[0]) from None
     if not entry.min_args <= len(asked) <= entry.max_args:
-        raise CommandError(f"ERR wrong number of arguments for '{entry.name}' command")
+        raise wrong_arity(entry)
     denial = user.denies(entry, asked)
     return OK if denial is None else DRYRUN[denial.reason] % denial.object
 

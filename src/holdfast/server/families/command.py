@@ -35,7 +35,7 @@ def count(session: Session, argv: list[bytes]) -> Reply:
 
     COMMAND COUNT
     """
-    return len(session.engine.commands)
+    return len(session.engine.commands.table)
 
 
 @command(
@@ -54,7 +54,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
     """
     if len(argv) == 2:
         return _all(session)
-    found = (_named(session.engine.commands, name) for name in argv[2:])
+    found = (_named(session.engine.commands.table, name) for name in argv[2:])
     return [None if entry is None else info_of(entry) for entry in found]
 
 
@@ -72,7 +72,7 @@ def docs(session: Session, argv: list[bytes]) -> Reply:
 
     COMMAND DOCS [name ...]
     """
-    table = session.engine.commands
+    table = session.engine.commands.table
     if len(argv) == 2:
         return {name.encode(): _docs_of(entry) for name, entry in table.items()}
     found = (_named(table, name) for name in argv[2:])
@@ -93,7 +93,7 @@ def list_(session: Session, argv: list[bytes]) -> Reply:
 
     COMMAND LIST [FILTERBY MODULE module | ACLCAT category | PATTERN pattern]
     """
-    entries = _with_subcommands(session.engine.commands)
+    entries = _with_subcommands(session.engine.commands.table)
     if len(argv) == 2:
         return tuple(name.encode() for name, _ in entries)
     if len(argv) != 5 or argv[2].upper() != b"FILTERBY":
@@ -185,7 +185,7 @@ def _with_subcommands(table: Commands) -> Iterator[tuple[str, Command]]:
 def _keys_in(session: Session, argv: list[bytes]) -> list[tuple[bytes, str]]:
     """The keys of an argv with their access."""
     try:
-        entry, _ = session.engine.lookup(argv)
+        entry, _ = session.engine.commands.find(argv)
     except CommandError:
         raise CommandError("ERR Invalid command specified") from None
     if all(spec.access == "not_key" for spec in entry.keys):
@@ -217,7 +217,7 @@ def _access(entry: Command, spec: Keys, argv: list[bytes]) -> str:
 
 
 def _all(session: Session) -> Reply:
-    return [info_of(entry, name) for name, entry in session.engine.commands.items()]
+    return [info_of(entry, name) for name, entry in session.engine.commands.table.items()]
 
 
 def info_of(entry: Command, name: str | None = None) -> Reply:

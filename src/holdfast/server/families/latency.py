@@ -51,7 +51,7 @@ def histogram(session: Session, argv: list[bytes]) -> Reply:
         return {}
     names = [name.decode("latin-1").lower() for name in argv[2:]]
     reply: dict[bytes, Reply] = {}
-    for name, stats in engine.command_stats.items():
+    for name, stats in engine.commands.stats.items():
         is_asked = not names or name in names or name.partition("|")[0] in names
         if is_asked and (calls := stats.calls):
             counts = Pairs([list(pair) for pair in stats.histogram_us()])
