@@ -36,10 +36,15 @@ class Library(ABC):
     async def connect(self) -> Any: ...
 
     @abstractmethod
-    def calls(self, client: Any) -> dict[str, Call]: ...
-
-    @abstractmethod
     def pipeline(self, client: Any) -> Call: ...
+
+    def calls(self, client: Any) -> dict[str, Call]:
+        """The same for all of them."""
+        return {
+            "PING": client.ping,
+            "SET": lambda: client.set("bench", "value"),
+            "GET": lambda: client.get("bench"),
+        }
 
 
 class Holdfast(Library):
@@ -49,13 +54,6 @@ class Holdfast(Library):
         client = holdfast.connect(f"redis://127.0.0.1:{self.port}")
         await client.connect()
         return client
-
-    def calls(self, client: Any) -> dict[str, Call]:
-        return {
-            "PING": client.ping,
-            "SET": lambda: client.set("bench", "value"),
-            "GET": lambda: client.get("bench"),
-        }
 
     def pipeline(self, client: Any) -> Call:
         from holdfast.client.request import Request
@@ -81,13 +79,6 @@ class RedisPy(Library):
         await client.ping()
         return client
 
-    def calls(self, client: Any) -> dict[str, Call]:
-        return {
-            "PING": client.ping,
-            "SET": lambda: client.set("bench", "value"),
-            "GET": lambda: client.get("bench"),
-        }
-
     def pipeline(self, client: Any) -> Call:
         async def run() -> None:
             pipeline = client.pipeline(transaction=False)
@@ -109,13 +100,6 @@ class Coredis(Library):
             await client.__aenter__()
         await client.ping()
         return client
-
-    def calls(self, client: Any) -> dict[str, Call]:
-        return {
-            "PING": client.ping,
-            "SET": lambda: client.set("bench", "value"),
-            "GET": lambda: client.get("bench"),
-        }
 
     def pipeline(self, client: Any) -> Call:
         async def run() -> None:
@@ -149,13 +133,6 @@ class Glide(Library):
 
         config = GlideClientConfiguration([NodeAddress("127.0.0.1", self.port)])
         return await GlideClient.create(config)
-
-    def calls(self, client: Any) -> dict[str, Call]:
-        return {
-            "PING": client.ping,
-            "SET": lambda: client.set("bench", "value"),
-            "GET": lambda: client.get("bench"),
-        }
 
     def pipeline(self, client: Any) -> Call:
         from glide import Batch

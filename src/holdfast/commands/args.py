@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from holdfast.commands.context import Limits
@@ -166,3 +167,27 @@ class ScanOptions(NamedTuple):
             else:
                 raise SYNTAX
         return cls(count, matches, type_name, no_values)
+
+
+# -- several keys, one of which gives something ---------------------------------------------------
+
+NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
+COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
+
+
+def parse_mpop(
+    argv: list[bytes], at: int, ends: Container[bytes]
+) -> tuple[list[bytes], bytes, int]:
+    """`numkeys key [key ...] end [COUNT count]`, from `at` on: the keys, the end in upper case,
+    the count."""
+    numkeys = parse_int_between(argv[at], 1, INT64_MAX, NUMKEYS_NOT_POSITIVE)
+    end_at = at + 1 + numkeys
+    if end_at >= len(argv) or (end := argv[end_at].upper()) not in ends:
+        raise SYNTAX
+    count = 0
+    options = Options(argv, end_at + 1)
+    while options:
+        if options.word() != b"COUNT" or count:
+            raise SYNTAX
+        count = parse_int_between(options.value(), 1, INT64_MAX, COUNT_NOT_POSITIVE)
+    return argv[at + 1 : end_at], end, count or 1

@@ -12,6 +12,7 @@ from holdfast.commands.args import (
     Options,
     parse_int,
     parse_int_between,
+    parse_mpop,
     parse_timeout_s,
 )
 from holdfast.commands.context import Block, Context, Result
@@ -25,8 +26,6 @@ from holdfast.store.ops import ChangeLog
 
 NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
 INDEX_OUT_OF_RANGE = CommandError("ERR index out of range")
-NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
-COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
 COUNT_NEGATIVE = CommandError("ERR COUNT can't be negative")
 MAXLEN_NEGATIVE = CommandError("ERR MAXLEN can't be negative")
 RANK_ZERO = CommandError(
@@ -189,24 +188,8 @@ def brpop(c: Context, argv: list[bytes]) -> Result:
     return _blocking_pop(c, argv, RIGHT)
 
 
-def _parse_mpop(argv: list[bytes], at: int) -> tuple[list[bytes], End, int]:
-    """`numkeys key [key ...] LEFT|RIGHT [COUNT count]`, from `at` on."""
-    numkeys = parse_int_between(argv[at], 1, INT64_MAX, NUMKEYS_NOT_POSITIVE)
-    end_at = at + 1 + numkeys
-    if end_at >= len(argv):
-        raise SYNTAX
-    end = _end(argv[end_at])
-    count = 0
-    options = Options(argv, end_at + 1)
-    while options:
-        if options.word() != b"COUNT" or count:
-            raise SYNTAX
-        count = parse_int_between(options.value(), 1, INT64_MAX, COUNT_NOT_POSITIVE)
-    return argv[at + 1 : end_at], end, count or 1
-
-
-def _mpop(c: Context, found: Found, end: End, count: int) -> Reply:
-    return [found[0].name, _pop_many(c, found, end, count)]
+def _mpop(c: Context, found: Found, end: bytes, count: int) -> Reply:
+    return [found[0].name, _pop_many(c, found, ENDS[end], count)]
 
 
 @list_command("lmpop", -4, "write movablekeys", counted("RW access delete", 1), since="7.0.0")
@@ -215,7 +198,7 @@ def lmpop(c: Context, argv: list[bytes]) -> Reply:
 
     LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
     """
-    names, end, count = _parse_mpop(argv, 1)
+    names, end, count = parse_mpop(argv, 1, ENDS)
     found = c.first_as(names, List)
     return _mpop(c, found, end, count) if found else NULL_ARRAY
 
@@ -228,7 +211,7 @@ def blmpop(c: Context, argv: list[bytes]) -> Result:
 
     BLMPOP timeout numkeys key [key ...] LEFT|RIGHT [COUNT count]
     """
-    names, end, count = _parse_mpop(argv, 2)
+    names, end, count = parse_mpop(argv, 2, ENDS)
     timeout_s = parse_timeout_s(argv[1])
     c.check_waitable(names)
     found = c.first_as(names, List)

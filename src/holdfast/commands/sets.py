@@ -5,6 +5,7 @@ from functools import partial
 
 from holdfast.commands.args import (
     INT64_MAX,
+    NUMKEYS_NOT_POSITIVE,
     Options,
     ScanOptions,
     is_int,
@@ -21,7 +22,6 @@ from holdfast.store.events import GENERIC, SET
 from holdfast.store.sets import Set
 
 NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
-NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
 NUMKEYS_TOO_MANY = CommandError("ERR Number of keys can't be greater than number of args")
 LIMIT_NEGATIVE = CommandError("ERR LIMIT can't be negative")
 COUNT_TOO_FAR = CommandError(

@@ -7,11 +7,11 @@ from functools import partial
 
 from holdfast.commands.args import (
     INT64_MAX,
-    Options,
     ScanOptions,
     parse_cursor,
     parse_int,
     parse_int_between,
+    parse_mpop,
     parse_timeout_s,
 )
 from holdfast.commands.context import Block, Context, Result
@@ -36,8 +36,7 @@ GT_LT_AND_NX = CommandError("ERR GT, LT, and/or NX options at the same time are 
 INCR_OF_MANY = CommandError("ERR INCR option supports a single increment-element pair")
 NOT_A_NUMBER = CommandError("ERR resulting score is not a number (NaN)")
 NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
-NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
-COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
+ENDS = (b"MIN", b"MAX")
 OUT_OF_RANGE = CommandError("ERR value is out of range")
 BEYOND_LONG = CommandError(
     f"ERR value is out of range, value must between -{INT64_MAX} and {INT64_MAX}"
@@ -343,23 +342,8 @@ def bzpopmax(c: Context, argv: list[bytes]) -> Result:
     return _blocking_pop(c, argv, highest=True)
 
 
-def _parse_mpop(argv: list[bytes], at: int) -> tuple[list[bytes], bool, int]:
-    """`numkeys key [key ...] MIN|MAX [COUNT count]`, from `at` on."""
-    numkeys = parse_int_between(argv[at], 1, INT64_MAX, NUMKEYS_NOT_POSITIVE)
-    end_at = at + 1 + numkeys
-    if end_at >= len(argv) or (end := argv[end_at].upper()) not in (b"MIN", b"MAX"):
-        raise SYNTAX
-    count = 0
-    options = Options(argv, end_at + 1)
-    while options:
-        if options.word() != b"COUNT" or count:
-            raise SYNTAX
-        count = parse_int_between(options.value(), 1, INT64_MAX, COUNT_NOT_POSITIVE)
-    return argv[at + 1 : end_at], end == b"MAX", count or 1
-
-
-def _mpop(c: Context, found: Found, highest: bool, count: int) -> Reply:
-    entries = _pop(c, found, highest, count)
+def _mpop(c: Context, found: Found, end: bytes, count: int) -> Reply:
+    entries = _pop(c, found, end == b"MAX", count)
     return [found[0].name, [[member, score] for score, member in entries]]
 
 
@@ -369,9 +353,9 @@ def zmpop(c: Context, argv: list[bytes]) -> Reply:
 
     ZMPOP numkeys key [key ...] MIN|MAX [COUNT count]
     """
-    names, highest, count = _parse_mpop(argv, 1)
+    names, end, count = parse_mpop(argv, 1, ENDS)
     found = c.first_as(names, ZSet)
-    return _mpop(c, found, highest, count) if found else NULL_ARRAY
+    return _mpop(c, found, end, count) if found else NULL_ARRAY
 
 
 @zset_command(
@@ -382,8 +366,8 @@ def bzmpop(c: Context, argv: list[bytes]) -> Result:
 
     BZMPOP timeout numkeys key [key ...] MIN|MAX [COUNT count]
     """
-    names, highest, count = _parse_mpop(argv, 2)
+    names, end, count = parse_mpop(argv, 2, ENDS)
     timeout_s = parse_timeout_s(argv[1])
     c.check_waitable(names)
     found = c.first_as(names, ZSet)
-    return _mpop(c, found, highest, count) if found else Block(names, ZSet, timeout_s)
+    return _mpop(c, found, end, count) if found else Block(names, ZSet, timeout_s)

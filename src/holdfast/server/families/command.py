@@ -1,6 +1,7 @@
 """COMMAND: what the table of commands says, for clients."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from holdfast.commands.table import CATEGORIES, FLAGS, Command, Keys, command, help_reply
 from holdfast.errors import SYNTAX, CommandError
@@ -9,18 +10,11 @@ from holdfast.resp import Reply, SetReply, Simple
 from holdfast.server.session import Session
 
 Commands = dict[str, Command]
-FLAGS_OF_ALL = "loading stale"
+about_commands = partial(command, flags="loading stale", group="server", categories="connection")
+UNORDERED = ("nondeterministic_output_order",)
 
 
-@command(
-    "command",
-    -1,
-    FLAGS_OF_ALL,
-    group="server",
-    since="2.8.13",
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-)
+@about_commands("command", -1, since="2.8.13", tips=UNORDERED)
 def command_(session: Session, argv: list[bytes]) -> Reply:
     """Describe all commands: arity, flags, keys, categories.
 
@@ -29,7 +23,7 @@ def command_(session: Session, argv: list[bytes]) -> Reply:
     return _all(session)
 
 
-@command("command|count", 2, FLAGS_OF_ALL, group="server", since="2.8.13", categories="connection")
+@about_commands("command|count", 2, since="2.8.13")
 def count(session: Session, argv: list[bytes]) -> Reply:
     """Count the commands.
 
@@ -38,15 +32,7 @@ def count(session: Session, argv: list[bytes]) -> Reply:
     return len(session.engine.commands.table)
 
 
-@command(
-    "command|info",
-    -2,
-    FLAGS_OF_ALL,
-    group="server",
-    since="2.8.13",
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-)
+@about_commands("command|info", -2, since="2.8.13", tips=UNORDERED)
 def info(session: Session, argv: list[bytes]) -> Reply:
     """Describe some commands; null for a name that is none.
 
@@ -58,15 +44,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
     return [None if entry is None else info_of(entry) for entry in found]
 
 
-@command(
-    "command|docs",
-    -2,
-    FLAGS_OF_ALL,
-    group="server",
-    since="7.0.0",
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-)
+@about_commands("command|docs", -2, since="7.0.0", tips=UNORDERED)
 def docs(session: Session, argv: list[bytes]) -> Reply:
     """Document some commands, or all: summary, version, group, subcommands.
 
@@ -79,15 +57,7 @@ def docs(session: Session, argv: list[bytes]) -> Reply:
     return {entry.name.encode(): _docs_of(entry) for entry in found if entry is not None}
 
 
-@command(
-    "command|list",
-    -2,
-    FLAGS_OF_ALL,
-    group="server",
-    since="7.0.0",
-    categories="connection",
-    tips=("nondeterministic_output_order",),
-)
+@about_commands("command|list", -2, since="7.0.0", tips=UNORDERED)
 def list_(session: Session, argv: list[bytes]) -> Reply:
     """Name all commands and subcommands, or those that a filter lets through.
 
@@ -111,9 +81,7 @@ def list_(session: Session, argv: list[bytes]) -> Reply:
     raise SYNTAX
 
 
-@command(
-    "command|getkeys", -4, FLAGS_OF_ALL, group="server", since="2.8.13", categories="connection"
-)
+@about_commands("command|getkeys", -4, since="2.8.13")
 def getkeys(session: Session, argv: list[bytes]) -> Reply:
     """Find the keys in a whole command.
 
@@ -122,14 +90,7 @@ def getkeys(session: Session, argv: list[bytes]) -> Reply:
     return tuple(name for name, _ in _keys_in(session, argv[2:]))
 
 
-@command(
-    "command|getkeysandflags",
-    -4,
-    FLAGS_OF_ALL,
-    group="server",
-    since="7.0.0",
-    categories="connection",
-)
+@about_commands("command|getkeysandflags", -4, since="7.0.0")
 def getkeysandflags(session: Session, argv: list[bytes]) -> Reply:
     """Find the keys in a whole command, and what it does to each.
 
@@ -138,7 +99,7 @@ def getkeysandflags(session: Session, argv: list[bytes]) -> Reply:
     return [[name, _statuses(access.split())] for name, access in _keys_in(session, argv[2:])]
 
 
-@command("command|help", 2, FLAGS_OF_ALL, group="server", since="5.0.0", categories="connection")
+@about_commands("command|help", 2, since="5.0.0")
 def help_(session: Session, argv: list[bytes]) -> Reply:
     """Show the subcommands of COMMAND.
 
