@@ -6,7 +6,7 @@ the order outlives eviction and restarts. What the elements are is in hashes.py 
 
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, KeysView
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 from typing import Final, Generic, TypeVar
 
 from holdfast.store.ops import ChangeLog
@@ -48,13 +48,12 @@ class Places:
 
     __slots__ = ("_chunks", "_firsts")
 
-    def __init__(self, names: Iterable[bytes], ordinals: Iterable[int]) -> None:
-        all_names, all_ordinals = list(names), list(ordinals)
-        starts = range(0, len(all_names), CHUNK)
+    def __init__(self, names: Sequence[bytes], ordinals: Sequence[int]) -> None:
+        starts = range(0, len(names), CHUNK)
         self._chunks = [
-            Chunk([*all_names[at : at + CHUNK]], all_ordinals[at : at + CHUNK]) for at in starts
+            Chunk([*names[at : at + CHUNK]], [*ordinals[at : at + CHUNK]]) for at in starts
         ]
-        self._firsts = [all_ordinals[at] for at in starts]  # no chunk has lower ones than its first
+        self._firsts = [ordinals[at] for at in starts]  # no chunk has lower ones than its first
 
     def append(self, name: bytes, ordinal: int) -> None:
         chunks = self._chunks
@@ -242,11 +241,12 @@ class Ordered(Generic[E]):
     def _in_order(self) -> dict[bytes, E]:
         if self._is_shuffled:
             elements = self._elements
-            self._elements = {name: elements[name] for name in self._sorted_names()}
+            self._elements = {name: elements[name] for name in self._sorted()[0]}
             self._is_shuffled = False
         return self._elements
 
-    def _sorted_names(self) -> list[bytes]:
+    def _sorted(self) -> tuple[list[bytes], list[int]]:
+        """The names, and their ordinals, by which they are ordered."""
         elements = self._elements
         if self._next < 8 * len(elements):  # few have gone: each has a slot, nothing is compared
             slots: list[bytes | None] = [None] * self._next
@@ -254,11 +254,11 @@ class Ordered(Generic[E]):
                 slots[self._ordinal(element)] = name
             names = [name for name in slots if name is not None]
             if len(names) == len(elements):  # and none has another's, which a broken fold may leave
-                return names
-        return sorted(elements, key=lambda name: self._ordinal(elements[name]))
+                return names, [at for at, name in enumerate(slots) if name is not None]
+        names = sorted(elements, key=lambda name: self._ordinal(elements[name]))
+        return names, [self._ordinal(elements[name]) for name in names]
 
     def _by_place(self) -> Places:
         if self._places is None:
-            elements = self._in_order()
-            self._places = Places(elements, map(self._ordinal, elements.values()))
+            self._places = Places(*self._sorted())  # the dict need not be in order for that
         return self._places
