@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.replication.messages import RECORDS, Ack, pack
-from holdfast.replication.replicator import Replicator
+from holdfast.replication.replicator import PUMP_EVERY_S, Replicator
 from holdfast.server import turn
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess, Peer
@@ -29,6 +29,7 @@ class Server(InProcess):
         self.client, self.follower = self.peer(), Peer(self.engine, 3)
         other = Node(2)
         self.follower.command("ACTIVE", "LINK", pack(other.hello()))
+        self.clock.advance(PUMP_EVERY_S)  # it would not be told again before
 
     def heard(self) -> bytes:
         """By the follower, so far."""
@@ -63,6 +64,19 @@ def test_nobody_hears_of_a_write_that_is_not_on_disk(
     assert b"precious" not in heard[0]
     assert RECORDS in server.heard()
     assert b"precious" in server.heard()
+    server.store.abandon()
+
+
+def test_under_load_a_peer_is_told_of_many_turns_at_once(tmp_path: Path) -> None:
+    server = Server(tmp_path / "a.db")
+    for number in range(10):
+        server.client.command("SET", f"k{number}", "v")
+    assert server.heard().count(RECORDS) == 1
+    assert b"k1" not in server.heard()
+    server.clock.advance(PUMP_EVERY_S)
+    server.client.command("PING")
+    assert server.heard().count(RECORDS) == 2
+    assert b"k9" in server.heard()
     server.store.abandon()
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
+# Peers are told at once, but not again before so long: under load what many turns wrote is one
+# message, and one turn and one commit there.
+PUMP_EVERY_S = 0.002
 # What was taken in is acknowledged so much later, to all: one is enough for many records, and costs
 # the peer as much as a command. Who is not told so much later still needs what others wrote.
 ACK_AFTER_S = 0.02
@@ -52,6 +55,8 @@ class Replicator:
         self._timer: Timer | None = None
         self._ack_timer: Timer | None = None
         self._relay_timer: Timer | None = None
+        self._pump_timer: Timer | None = None
+        self._pumped_s = -PUMP_EVERY_S
         self.drift_ms: dict[int, int] = {}  # nodes whose clock is too far from ours
         self._check_file()
         replication = self.replication
@@ -115,7 +120,7 @@ class Replicator:
         self._beat()
 
     async def stop(self) -> None:
-        for timer in (self._timer, self._ack_timer, self._relay_timer):
+        for timer in (self._timer, self._ack_timer, self._relay_timer, self._pump_timer):
             if timer is not None:
                 timer.cancel()
         for puller in self.pullers:
@@ -135,8 +140,23 @@ class Replicator:
     def before_commit(self) -> None:
         """At the end of every turn: what was done becomes a record, and goes to whoever follows.
         It leaves with the replies, so not before it is on disk."""
+        self.replication.seal()
+        if not self._feeds or self._pump_timer is not None:
+            return
+        clock = self.engine.clock
+        now_s = clock.monotonic_s()
+        if (wait_s := self._pumped_s + PUMP_EVERY_S - now_s) > 0:
+            self._pump_timer = clock.call_later(wait_s, self._pump_again)
+            return
+        self._pumped_s = now_s
+        self._pump()
+
+    def _pump_again(self) -> None:
+        self._pump_timer = None
+        self.engine.turn.schedule()
+
+    def _pump(self) -> None:
         replication = self.replication
-        replication.seal()
         for session, feed in list(self._feeds.items()):
             if session.closing:
                 del self._feeds[session]
