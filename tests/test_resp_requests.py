@@ -208,6 +208,9 @@ FAULTS = {
     b"\0" * (LINE + 1): "too big inline request",
     b"*" + b"1" * LINE: "too big mbulk count string",
     b"*1\r\n$" + b"1" * LINE: "too big bulk count string",
+    # More digits than Python makes an integer of.
+    b"*" + b"1" * 5000 + b"\r\n": "invalid multibulk length",
+    b"*1\r\n$" + b"9" * 5000 + b"\r\nx\r\n": "invalid bulk length",
 }
 
 

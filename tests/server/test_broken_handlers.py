@@ -107,3 +107,45 @@ def test_in_memory_only_there_is_nothing_to_go_back_to(break_handler: Break) -> 
     break_handler("rpush")
     peer.pipeline(("SET", "k", "v"), ("RPUSH", "list", "a"), ("LLEN", "list"))
     assert peer.replies() == [b"+OK\r\n", INTERNAL, b":1\r\n"]
+
+
+def test_what_it_changed_in_place_is_taken_back(setting: InProcess, break_handler: Break) -> None:
+    """The second change of a large string in a batch takes the place of the first."""
+    peer = setting.peer()
+    peer.command("SET", "s", "x" * 5000)
+    break_handler("append")
+    peer.pipeline(("SETRANGE", "s", 0, "A"), ("APPEND", "s", "zzz"), ("STRLEN", "s"))
+    replies = peer.replies()
+    assert replies[1].startswith(b"-MISCONF ")
+    assert replies[2] == b":5000\r\n"
+    setting.engine.storage_recovered()
+
+
+class BrokenReader:
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def read(self, data: bytes) -> None:
+        raise IndexError("a bug")
+
+    def give_up(self) -> None:
+        self.is_closed = True
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    def read(self, data: bytes) -> None:
+        self.heard.append(data)
+
+    def give_up(self) -> None: ...
+
+
+def test_whoever_cannot_be_read_leaves_and_the_others_are_served(setting: InProcess) -> None:
+    engine = setting.engine
+    broken, before, after = BrokenReader(), Listener(), Listener()
+    engine.inbox.extend([(before, b"a"), (broken, b"b"), (after, b"c")])
+    engine.read_inbox()
+    assert (before.heard, broken.is_closed, after.heard) == ([b"a"], True, [b"c"])
+    assert not engine.inbox

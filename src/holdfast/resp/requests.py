@@ -2,7 +2,7 @@
 
 There are two readers. `RequestParser._next` defines what a request is: incremental, and
 right at every byte. `_read_plain` is several times as quick: it takes whole commands from bytes
-that begin where a command begins, as far as there is no line end in an argument.
+that begin where a command begins, as far as they are written as every client does.
 """
 
 import re
@@ -60,14 +60,16 @@ _COUNT_LINES: Final = {b"*%d" % count: count for count in range(1, 64)}
 _LENGTH_LINES: Final = [b"$%d" % length for length in range(1024)]
 _LINE_END: Final = b"\r\n"
 _PLAIN_MAX_BYTES: Final = 256 * 1024
+_PLAIN_DIGITS: Final = len(str(_PLAIN_MAX_BYTES))  # of numbers that matter
 _PLAIN_MAX_ARGS: Final = _PLAIN_MAX_BYTES // len(b"$0\r\n\r\n")
 
 
 def _count(line: bytes, mark: bytes = b"*") -> int:
     """How many arguments it announces, or bytes; 0 if there is any doubt."""
     digits = line[1:]
-    is_plain = line.startswith(mark) and digits.isdigit() and not digits.startswith(b"0")
-    return int(digits) if is_plain else 0
+    if len(digits) > _PLAIN_DIGITS or not line.startswith(mark):
+        return 0
+    return int(digits) if digits.isdigit() and not digits.startswith(b"0") else 0
 
 
 def _end_of_argument(lines: list[bytes], at: int) -> int:

@@ -131,6 +131,9 @@ class Connection:
             session.last_words = CommandError(b"ERR " + str(parser.error).encode("latin-1"))
             session.say_last_words()
 
+    def give_up(self) -> None:
+        self.session.abort()
+
     def pause_writing(self) -> None:
         """Never before `WireSession` cuts the client off."""
 

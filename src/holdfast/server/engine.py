@@ -52,6 +52,10 @@ class Reader(Protocol):
 
     def read(self, data: bytes) -> None: ...
 
+    def give_up(self) -> None:
+        """Something went wrong: nothing more is read from it."""
+        ...
+
 
 class Engine:
     def __init__(
@@ -126,7 +130,11 @@ class Engine:
             self.refresh_clock()
             while inbox:
                 reader, data = inbox.popleft()
-                reader.read(data)
+                try:
+                    reader.read(data)
+                except Exception as error:  # a bug must not take the server down
+                    log.error("a client is cut off", exc_info=error)
+                    reader.give_up()
         finally:
             self._is_reading = False
 
@@ -175,7 +183,7 @@ class Engine:
                 stats.rejected += 1
                 reject(self, session, error.with_traceback(None), command, argv)
                 return
-        ops_before = len(self.keyspace.ops)
+        changes_before = self.keyspace.changes
         result: Reply | Block
         try:
             result = command.handler(session, argv)
@@ -186,7 +194,7 @@ class Engine:
             stats.failed += 1
             self.error_stats[error.code] += 1
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
-            result = self._broke(command, error, ops_before)
+            result = self._broke(command, error, changes_before)
             stats.failed += 1
         elapsed_ns = perf_counter_ns() - started_ns
         stats.ns += elapsed_ns
@@ -235,7 +243,7 @@ class Engine:
         """What `execute` does inline: whatever the handler raises is its reply. But what has to be
         taken back concerns all of EXEC, not one command in it."""
         stats = self.commands.stats_of(command)
-        ops_before = len(self.keyspace.ops)
+        changes_before = self.keyspace.changes
         started_ns = perf_counter_ns()
         try:
             return command.handler(session, argv)
@@ -245,7 +253,7 @@ class Engine:
             return error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             stats.failed += 1
-            return self._internal(command, error, ops_before)
+            return self._internal(command, error, changes_before)
         finally:
             elapsed_ns = perf_counter_ns() - started_ns
             if again:
@@ -255,20 +263,20 @@ class Engine:
             if elapsed_ns >= self.slowlog_ns:
                 self._log_slow(session, command, argv, elapsed_ns)
 
-    def _broke(self, command: Command, error: Exception, ops_before: int) -> CommandError:
+    def _broke(self, command: Command, error: Exception, changes_before: int) -> CommandError:
         """A handler could not read the file, or has a bug."""
         try:
-            return self._internal(command, error, ops_before)
+            return self._internal(command, error, changes_before)
         except (FileError, HalfDoneError) as serious:
             return self.take_back(serious)
 
-    def _internal(self, command: Command, error: Exception, ops_before: int) -> CommandError:
+    def _internal(self, command: Command, error: Exception, changes_before: int) -> CommandError:
         """The reply to a command with a bug, unless there is something to take back: then this
         raises. (Of a store in memory only, nothing can be.)"""
         if isinstance(error, (FileError, HalfDoneError)):
             raise error
         log.error("%s failed", command.name, exc_info=error)
-        if len(self.keyspace.ops) > ops_before and self.store.is_durable:
+        if self.keyspace.changes > changes_before and self.store.is_durable:
             raise HalfDoneError(f"{command.name} failed half way, see the log") from error
         return INTERNAL
 
@@ -318,8 +326,12 @@ class Engine:
         self.read_inbox()
         while self._runnable:
             session = self._runnable.popleft()
-            while session.backlog and not session.is_waiting and not session.closing:
-                self.execute(session, session.backlog.popleft())
+            try:
+                while session.backlog and not session.is_waiting and not session.closing:
+                    self.execute(session, session.backlog.popleft())
+            except Exception as error:  # as in `read_inbox`
+                log.error("a client is cut off", exc_info=error)
+                session.abort()
             session.say_last_words()
         if self.pubsub.topic is not None:
             self.pubsub.flush()

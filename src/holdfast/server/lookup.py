@@ -50,8 +50,7 @@ class Commands:
         entry = container.subcommands.get(argv[1].decode("latin-1").lower())
         if entry is None:
             raise CommandError(
-                b"ERR unknown subcommand '%s'. Try %s HELP."
-                % (_excerpt(argv[1]), container.name.upper().encode())
+                b"ERR unknown subcommand '%s'. Try %s HELP." % (_excerpt(argv[1]), argv[0].upper())
             )
         return entry, self.stats_of(entry)
 

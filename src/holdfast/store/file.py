@@ -17,7 +17,7 @@ FileError = apsw.Error
 SCHEMA_VERSION = 2
 
 # What turns a file of version n into n + 1, by n. Runs in one transaction.
-MIGRATIONS: dict[int, str] = {1: "DROP INDEX redis_zset_members_by_score"}
+MIGRATIONS: dict[int, str] = {1: "DROP INDEX IF EXISTS redis_zset_members_by_score"}
 
 KEPT_WAL_BYTES = 64 << 20
 CACHE_KIB = 16 * 1024  # of pages: what a pass of the fold or a recovery comes back to

@@ -51,12 +51,13 @@ class Keyspace(ChangeLog):
     While a fold runs, `folding` is the generation it writes and `cut` the boundary it will set.
 
     Strings are folded from memory: `changed_strings` are the keys whose string changed before the
-    fold with the number `next_fold`, the next to begin. All before `first_fold_due` are complete.
+    fold with the number `next_fold`, the next to begin. All before `_first_fold_due` are complete.
     """
 
     replica = 0  # which one this is, where there are several
 
     def __init__(self, tables: "Tables | None" = None, databases: int = 16) -> None:
+        super().__init__()
         self.tables = tables
         self.now_ms = 0
         self.now_s = 0

@@ -57,6 +57,12 @@ class ChangeLog:
         self.ops: list[Op] = []
         self.undo: list[Undo] | None = None  # a list while a script runs, which may fail
         self.used_bytes = 0
+        self.replaced = 0  # operations that took the place of another
+
+    @property
+    def changes(self) -> int:
+        """Has grown if anything was reported since."""
+        return len(self.ops) + self.replaced
 
 
 class Rewritten:
@@ -79,6 +85,7 @@ class Rewritten:
         at = self._at
         if at < len(ops) and ops[at] is self._op and log.undo is None and not log.is_replicated:
             ops[at] = op
+            log.replaced += 1
         else:
             self._at = len(ops)
             ops.append(op)
