@@ -109,6 +109,15 @@ def test_unread_replies_are_bounded(pair: Pair) -> None:
     assert theirs.startswith(b"normal 0 0 0 ")
 
 
+@shows("argument-limit")
+def test_arguments_are_bounded(pair: Pair) -> None:
+    announced = 1024 * 1024 + 1
+    pair.ours.send(b"*%d\r\n" % announced)
+    assert pair.ours.read_reply() == b"-ERR Protocol error: invalid multibulk length\r\n"
+    pair.oracle.send(b"*%d\r\n$4\r\nECHO\r\n" % announced + b"$0\r\n\r\n" * (announced - 1))
+    assert pair.oracle.read_reply() == b"-ERR wrong number of arguments for 'echo' command\r\n"
+
+
 @shows("local-by-default")
 def test_only_this_machine_is_served_by_default(server: HoldfastServer) -> None:
     assert setting(server.client(), "bind") == b"127.0.0.1 -::1"
