@@ -93,7 +93,7 @@ class Holdfast:
 class Loro:
     def __init__(self, replica: int) -> None:
         # Its stubs leave the constructor untyped.
-        self.doc = loro.LoroDoc()  # type: ignore[no-untyped-call]
+        self.doc = loro.LoroDoc()  # type: ignore[no-untyped-call]  # its stub has no types here
         self.doc.peer_id = replica
         self.list = self.doc.get_list("list")
         self.sent = self.doc.oplog_vv

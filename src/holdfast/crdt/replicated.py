@@ -1,5 +1,6 @@
 """What all replicated values have in common: state as rows, and how two states become one."""
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,30 +10,30 @@ from holdfast.crdt.effects import Change, Effect
 Rows = Iterable[tuple[Any, Any]]  # sub key and row, both plain and hashable
 
 
-class Replicated:
+class Replicated(metaclass=ABCMeta):
     """See the package's docstring. True while it holds anything that a client can see."""
 
     __slots__ = ()
 
-    def __bool__(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def __bool__(self) -> bool: ...
 
-    def view(self) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def view(self) -> Any: ...
 
+    @abstractmethod
     def clear(self, author: Author) -> Effect:
         """DEL: everything goes that the author has seen."""
-        raise NotImplementedError
 
-    def integrate(self, effect: Effect) -> list[Change]:
-        raise NotImplementedError
+    @abstractmethod
+    def integrate(self, effect: Effect) -> list[Change]: ...
 
-    def rows(self) -> Iterator[tuple[Any, Any]]:
-        raise NotImplementedError
+    @abstractmethod
+    def rows(self) -> Iterator[tuple[Any, Any]]: ...
 
+    @abstractmethod
     def apply(self, sub: Any, row: Any) -> None:
         """The row is this now (None: gone), as the file or a rolled back change says."""
-        raise NotImplementedError
 
     # -- in pieces: what files keep together ---------------------------------------------------
 
@@ -40,23 +41,23 @@ class Replicated:
         """The place of the piece that a row is part of."""
         return sub
 
+    @abstractmethod
     def piece(self, place: Any) -> Any:
         """All rows of a piece, as plain data; None when there is nothing left."""
-        raise NotImplementedError
 
+    @abstractmethod
     def put_piece(self, place: Any, piece: Any) -> None:
         """These are its rows now, and no others."""
-        raise NotImplementedError
 
     # -- two states ----------------------------------------------------------------------------
 
+    @abstractmethod
     def dot_of(self, sub: Any) -> Dot:
         """The event that the row goes with, alone or with others; 0: it never goes for good."""
-        raise NotImplementedError
 
+    @abstractmethod
     def join(self, one: Any, other: Any) -> Any:
         """What becomes of a row that two states have differently."""
-        raise NotImplementedError
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
         """Take over the rows of a replica that has seen so much, having seen so much oneself.

@@ -57,7 +57,8 @@ def _split_inline(line: bytes) -> list[bytes]:
 
 # The lines before a command and before an argument, as every client writes them.
 _COUNT_LINES: Final = {b"*%d" % count: count for count in range(1, 64)}
-_LENGTH_LINES: Final = [b"$%d" % length for length in range(1024)]
+_SHORT: Final = 1024
+_LENGTH_LINES: Final = [b"$%d" % length for length in range(_SHORT)]
 _LINE_END: Final = b"\r\n"
 _PLAIN_MAX_BYTES: Final = 256 * 1024
 _PLAIN_DIGITS: Final = len(str(_PLAIN_MAX_BYTES))  # of numbers that matter
@@ -143,7 +144,7 @@ class RequestParser:
             while count and at + 1 < last:
                 argument = lines[at + 1]
                 length = len(argument)
-                if length < 1024 and lines[at] == _LENGTH_LINES[length]:
+                if length < _SHORT and lines[at] == _LENGTH_LINES[length]:
                     at += 2
                 else:
                     end = _end_of_argument(lines, at)

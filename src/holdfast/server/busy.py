@@ -249,7 +249,7 @@ class BusyDesk:
                 guest = TlsGuest(sock, self._engine.tls)
             connection = Connection(self._engine)
             # As much of a transport as a connection uses.
-            connection.connection_made(guest)  # type: ignore[arg-type]
+            connection.connection_made(cast(asyncio.BaseTransport, guest))
             self._guests.append(connection)
 
     # -- afterwards ---------------------------------------------------------------------------
