@@ -114,6 +114,26 @@ def test_scripts_run_by_digest_also_where_nobody_knows_them(play: Play) -> None:
     play(scenario)
 
 
+def test_scripts_are_prepared_for_calls_that_differ_in_one_argument(play: Play) -> None:
+    async def scenario(commands: Commands) -> None:
+        all_of = LuaScript(
+            "all",
+            "-- KEYS[1] key\n-- ARGV[1+] rest\n-- Returns all.\nreturn {KEYS[1], unpack(ARGV)}",
+        )
+        for before, after in (((0.5,), ("z", 7)), ((), ())):
+            run = commands.prepare(all_of, (1, "a", *before), after)
+            for each in ("x", "", "é" * 100, "line\r\n$1"):
+                args = (*before, each, *after)
+                assert await run(each) == [b"a", *(str(arg).encode() for arg in args)]
+        failing = LuaScript(
+            "odd", "-- ARGV[1] id\n-- Returns no.\nreturn {err = 'ODD ' .. ARGV[1]}"
+        )
+        with pytest.raises(ServerError, match="ODD one"):
+            await commands.prepare(failing, (0,), ())("one")
+
+    play(scenario)
+
+
 def test_plain_commands_time_and_names(play: Play) -> None:
     async def scenario(commands: Commands) -> None:
         for n in range(20):

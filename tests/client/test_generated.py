@@ -28,7 +28,7 @@ def test_the_blocking_client_has_all_that_the_other_has() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in vars(kind) if not name.startswith("_")}
 
-    inside = {"run_many", "warn_if_unclosed", "slots"}
+    inside = {"run_many", "sender", "warn_if_unclosed", "slots"}
     assert public(Client) - inside <= public(sync.SyncClient)
     assert public(transaction.Transaction) - inside <= public(sync.SyncTransaction)
     told = {"on_message", "on_gap", "on_dropped", "on_closed"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.backends import Commands, commands_of
+from holdfast.client.backends import Commands, Prepared, Rest, commands_of
 from holdfast.client.errors import ClientError
 from holdfast.client.lua import LuaScript, load
 from holdfast.semaphore import keeper
@@ -191,14 +191,19 @@ class Deaf:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._commands, name)
 
-    async def send(self, script: LuaScript, rest: Any) -> Any:
-        reply = await self._commands.send(script, rest)
-        if script.name == "leave" and self.is_deaf:
-            self.is_deaf = False
-            if self._sends_again:
-                return await self._commands.send(script, rest)
-            raise ClientError("lost", may_have_executed=True)
-        return reply
+    def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
+        send = self._commands.prepare(script, before, after)
+
+        async def run(each: str) -> Any:
+            reply = await send(each)
+            if script.name == "leave" and self.is_deaf:
+                self.is_deaf = False
+                if self._sends_again:
+                    return await send(each)
+                raise ClientError("lost", may_have_executed=True)
+            return reply
+
+        return run
 
 
 async def advanced(world: World, waiter: "asyncio.Task[Acquisition]") -> Acquisition:

@@ -8,12 +8,16 @@ reply raises ServerError, no reply ClientError (with `may_have_executed`).
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from holdfast.client.client import Client
 from holdfast.client.errors import ServerError
 from holdfast.client.lua import Key, LuaScript, Value, Values
+from holdfast.client.request import encode_around
+
+Rest: TypeAlias = tuple[Value, ...]
+Prepared: TypeAlias = Callable[[str], Coroutine[Any, Any, Any]]
 
 
 class Commands(Protocol):
@@ -30,8 +34,11 @@ class Commands(Protocol):
         """
         ...
 
-    async def send(self, script: LuaScript, rest: Sequence[Value]) -> Any:
-        """The same with what `script.command(keys, args)` has made of them, once for many calls."""
+    def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
+        """The same for many calls that differ in one argument, which is given to each of them.
+
+        The others are what `script.command(keys, args)` has made of them.
+        """
         ...
 
     def call(self, command: str, *args: Value) -> Coroutine[Any, Any, Any]:
@@ -105,9 +112,12 @@ class Scripted(ABC):
     async def run(
         self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
     ) -> Any:
-        return await self.send(script, script.command(keys, args))
+        return await self._send(script, script.command(keys, args))
 
-    async def send(self, script: LuaScript, rest: Sequence[Value]) -> Any:
+    def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
+        return lambda each: self._send(script, (*before, each, *after))
+
+    async def _send(self, script: LuaScript, rest: Rest) -> Any:
         try:
             return await self.call("EVALSHA", script.sha, *rest)
         except ServerError as error:
@@ -128,6 +138,23 @@ class OurCommands(Scripted):
 
     def call(self, command: str, *args: Value) -> Coroutine[Any, Any, Any]:
         return self._client.run((command, *args), as_it_is)
+
+    def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
+        send = self._client.sender
+        if send is None:
+            return super().prepare(script, before, after)
+        head, tail = encode_around(("EVALSHA", script.sha, *before), after)
+
+        async def run(each: str) -> Any:
+            data = each.encode()
+            reply = await send(b"%b$%d\r\n%b\r\n%b" % (head, len(data), data, tail))
+            if isinstance(reply, ServerError):
+                if reply.code != b"NOSCRIPT":
+                    raise reply
+                return await self.call("EVAL", script.source, *before, each, *after)
+            return reply
+
+        return run
 
     async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
         wait_s = 0 if timeout_s is None else max(timeout_s, 0.001)  # 0 would be for ever

@@ -18,7 +18,7 @@ from holdfast.client.observed import Observer
 from holdfast.client.pubsub import PubSub
 from holdfast.client.request import Argument, Request
 from holdfast.client.script import Script
-from holdfast.client.single import DEFAULT, Caller, Command, send_many
+from holdfast.client.single import DEFAULT, Caller, Command, Single, send_many
 from holdfast.client.special import SPECIAL, blocks, check, check_all, name_of
 from holdfast.client.state import State
 from holdfast.client.transaction import Transaction
@@ -253,6 +253,14 @@ class Client(Commands[str]):
         if isinstance(reply, ServerError):
             raise reply
         return convert(reply)
+
+    @property
+    def sender(self) -> Callable[[bytes], Awaitable[Any]] | None:
+        """Takes an ordinary command that is encoded already, and returns its reply as it is.
+
+        None where somebody wants to see the command itself: a cluster, a cache, hooks.
+        """
+        return self._caller.send if self._plain and isinstance(self._caller, Single) else None
 
     async def _run_watched(self, args: Command, timeout_s: float | None) -> Any:
         check(args)

@@ -14,6 +14,12 @@ def encode_all(commands: Iterable[tuple[Argument, ...]]) -> bytes:
     return b"".join(map(encode, commands))
 
 
+def encode_around(before: tuple[Argument, ...], after: tuple[Argument, ...]) -> tuple[bytes, bytes]:
+    """A command but for one argument: what stands before `$length`, and what after its end."""
+    head, tail = (encode(part).partition(b"\r\n")[2] for part in (before, after))
+    return b"*%d\r\n%b" % (len(before) + 1 + len(after), head), tail
+
+
 class Request:
     """Commands that go out together: `Request().add("INCR", "a").add("GET", "b")`."""
 

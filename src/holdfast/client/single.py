@@ -156,10 +156,14 @@ class Single:
     def call(self, args: Command, timeout_s: float | None = DEFAULT) -> asyncio.Future[Any]:
         if timeout_s is not DEFAULT:
             return send_one(self.connection, args, timeout_s)
+        return self.send(encode(args))
+
+    def send(self, data: bytes) -> asyncio.Future[Any]:
+        """A command that is encoded already."""
         future: asyncio.Future[Any] = self._create_future()
         wait_s = self._timeout_s
         deadline_s = None if wait_s is None else self._now_s() + wait_s
-        self.connection.submit(PendingOne(encode(args), future, deadline_s))
+        self.connection.submit(PendingOne(data, future, deadline_s))
         return future
 
     def call_many(

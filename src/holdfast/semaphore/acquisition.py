@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -23,32 +22,64 @@ class LimitMismatchError(HoldfastError, ValueError):
         self.limit = limit
 
 
-@dataclass(slots=True, eq=False)
 class Acquisition:
-    """A slot that is held until it is released or lost."""
+    """A slot that is held until it is released or lost.
 
-    id: str
-    slot_number: int
-    """How many slots were taken when this one was, itself included."""
-    fencing_token: int
-    """Larger than that of every grant before. Who stores something with its token can refuse
-    whoever comes with a smaller one: a holder that lost its slot and does not know it yet."""
-    lost: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    """Set when the slot is no longer held, and nobody released it."""
-    renewed_s: float = field(default=0.0, repr=False)
-    """When the server was last asked to prolong it, successfully: by the clock of this process."""
-    _callbacks: list[Callable[[], object]] = field(default_factory=list, repr=False)
+    `slot_number`: how many slots were taken when this one was, itself included.
+
+    `fencing_token`: larger than that of every grant before. Who stores something with its token can
+    refuse whoever comes with a smaller one: a holder that lost its slot and does not know it yet.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_is_lost",
+        "_lost",
+        "fencing_token",
+        "id",
+        "renewed_s",
+        "slot_number",
+    )
+
+    def __init__(
+        self, id: str, slot_number: int, fencing_token: int, renewed_s: float = 0.0
+    ) -> None:
+        self.id = id
+        self.slot_number = slot_number
+        self.fencing_token = fencing_token
+        # When the server was last asked to prolong it, successfully: by the clock of this process.
+        self.renewed_s = renewed_s
+        self._is_lost = False
+        self._lost: asyncio.Event | None = None  # few look at it
+        self._callbacks: tuple[Callable[[], object], ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"Acquisition(id={self.id!r}, slot_number={self.slot_number},"
+            f" fencing_token={self.fencing_token})"
+        )
+
+    @property
+    def lost(self) -> asyncio.Event:
+        """Set when the slot is no longer held, and nobody released it."""
+        if self._lost is None:
+            self._lost = asyncio.Event()
+            if self._is_lost:
+                self._lost.set()
+        return self._lost
 
     def on_lost(self, callback: Callable[[], object]) -> None:
         """Call that in the event loop when the slot is lost; at once if it is already."""
-        if self.lost.is_set():
+        if self._is_lost:
             callback()
         else:
-            self._callbacks.append(callback)
+            self._callbacks += (callback,)
 
     def lose(self) -> None:
-        if not self.lost.is_set():
-            self.lost.set()
+        if not self._is_lost:
+            self._is_lost = True
+            if self._lost is not None:
+                self._lost.set()
             for callback in self._callbacks:
                 callback()
 

@@ -16,9 +16,9 @@ from functools import partial
 from itertools import count, islice
 from typing import Any
 
-from holdfast.client.backends import Commands, warn_of_sharing
+from holdfast.client.backends import Commands, Prepared, warn_of_sharing
 from holdfast.client.errors import ClientError, ClosedError, ServerError
-from holdfast.client.lua import LuaScript, Value, load
+from holdfast.client.lua import LuaScript, load
 from holdfast.client.waiting import sleep
 from holdfast.clock import Timer
 from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError
@@ -45,7 +45,8 @@ class Keeper:
         self._settings = settings
         self._clock = settings.clock
         self._now_s = settings.clock.monotonic_s
-        self._prepared: dict[tuple[LuaScript, int], tuple[tuple[Value, ...], ...]] = {}
+        self._prepared: dict[LuaScript, Prepared] = {}
+        self._prepared_for: object = None  # which limit
         self._box = uuid.uuid4().hex
         self._ids = count(1)
         self._held: dict[str, Acquisition] = {}
@@ -70,15 +71,18 @@ class Keeper:
     def _run_for(self, script: LuaScript, id: str) -> Coroutine[Any, Any, Any]:
         """One that wants an id and nothing else of its own: checked once, then only filled in."""
         settings = self._settings
-        key = (script, settings.limit)
-        if settings.now is not None or key not in self._prepared:
-            mailbox = self._box if settings.shared_mailbox else ""
-            args = settings.args_of(script, {"acquisition_id": _HERE, "mailbox": mailbox})
-            rest = script.command(settings.names.of(script), args)
+        if settings.limit != self._prepared_for or settings.now is not None:
+            self._prepare()
+        return self._prepared[script](id)
+
+    def _prepare(self) -> None:
+        settings = self._settings
+        more = {"acquisition_id": _HERE, "mailbox": self._box if settings.shared_mailbox else ""}
+        for script in (ENTER, LEAVE):
+            rest = script.command(settings.names.of(script), settings.args_of(script, more))
             at = rest.index(_HERE)
-            self._prepared[key] = (rest[:at], rest[at + 1 :])
-        before, after = self._prepared[key]
-        return self.commands.send(script, (*before, id, *after))
+            self._prepared[script] = self.commands.prepare(script, rest[:at], rest[at + 1 :])
+        self._prepared_for = settings.limit
 
     # -- in and out ---------------------------------------------------------------------------
 
@@ -87,9 +91,18 @@ class Keeper:
             id = f"{self._box}/{next(self._ids)}"
         else:
             id = uuid.uuid4().hex
-        self._waiting[id] = Waiter()
+        waiter = self._waiting[id] = Waiter()
+        sent_s = self._now_s()
         try:
-            acquisition = await self._enter(id)
+            try:
+                answer = await self._run_for(ENTER, id)
+            except (ClientError, ServerError) as error:
+                answer = error
+            if type(answer) is int and answer > 0:  # for short: nobody else holds or waits
+                self.failure = None
+                acquisition = Acquisition(id, 1, answer, sent_s)
+            else:
+                acquisition = await self._enter(id, waiter, sent_s, answer)
         except LimitMismatchError:
             raise
         except BaseException:
@@ -100,37 +113,40 @@ class Keeper:
         self._hold(acquisition)
         return acquisition
 
-    async def _enter(self, id: str) -> Acquisition:
-        waiter = self._waiting[id]
+    async def _enter(self, id: str, waiter: Waiter, sent_s: float, answer: Any) -> Acquisition:
+        """The rest of the way in, after the first answer, which may be a failure."""
         patient = self._settings.max_acquire_time_s is not None
         failures = 0
-        while waiter.acquisition is None:
-            waiter.told.clear()
+        while True:
+            if isinstance(answer, Exception):
+                self.failure = answer
+                if not (patient and is_passing(answer)):
+                    raise answer
+                await self._pause(failures)
+                failures += 1
+            else:
+                self.failure = None
+                state, number, token = self._unpack(answer)
+                if state == 1:
+                    return Acquisition(id, number, token, sent_s)
+                waiter.still_waits(token, sent_s)
+                patient, failures = True, 0  # it has a place, which is worth waiting for the server
+                self._listen(self._box if self._settings.shared_mailbox else id)
+                self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
+                await waiter.told()
+            if waiter.acquisition is not None:
+                return waiter.acquisition
+            waiter.is_told = False
             sent_s = self._now_s()
             try:
                 answer = await self._run_for(ENTER, id)
             except (ClientError, ServerError) as error:
-                self.failure = error
-                if not (patient and is_passing(error)):
-                    raise
-                await self._pause(failures)
-                failures += 1
-                continue
-            self.failure = None
-            if type(answer) is int:  # for short
-                state, number, token = (1, 1, answer) if answer > 0 else (0, 0, -answer)
-            else:
-                state, number, token = self._unpack(answer)
-            if state == 1:
-                return Acquisition(id, number, token, renewed_s=sent_s)
-            waiter.still_waits(token, sent_s)
-            patient, failures = True, 0  # it has a place, which is worth waiting for the server
-            self._listen(self._box if self._settings.shared_mailbox else id)
-            self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
-            await waiter.told.wait()
-        return waiter.acquisition
+                answer = error
 
-    def _unpack(self, answer: list[int]) -> tuple[int, int, int]:
+    def _unpack(self, answer: int | list[int]) -> tuple[int, int, int]:
+        """What ENTER says: state, slot number and token."""
+        if isinstance(answer, int):  # for short
+            return (1, 1, answer) if answer > 0 else (0, 0, -answer)
         state, number, *more = answer
         if state == -1:
             raise LimitMismatchError(self._settings.name, self._settings.limit, number)
@@ -154,9 +170,9 @@ class Keeper:
             self._tend_all()
         return is_removed
 
-    def _hear(self, reply: int | list[Any]) -> bool:
+    def _hear(self, reply: Any) -> bool:
         """What LEAVE says: whether a slot was given back; and who of ours has it now."""
-        if isinstance(reply, int):
+        if type(reply) is int:
             return reply == 1
         removed, *messages = reply
         for message in messages:
@@ -194,7 +210,8 @@ class Keeper:
 
     def _hold(self, acquisition: Acquisition) -> None:
         self._held[acquisition.id] = acquisition
-        self._tend_in(self._settings.heartbeat_s / 5)
+        if self._timer is None:  # else it comes early enough: nobody sets it for later than this
+            self._tend_in(self._settings.heartbeat_s / 5)
         ttl_s = self._settings.ttl_s
         if ttl_s is not None:
             left_s = max(0.0, acquisition.renewed_s + ttl_s - self._now_s())
@@ -304,7 +321,7 @@ class Keeper:
                     if state == 1:
                         waiter.still_waits(token, sent_s)
                     else:
-                        waiter.told.set()
+                        waiter.tell()
         return due_ms / 1000 + 0.001 if due_ms >= 0 else math.inf, is_lost
 
     def _give_up(self) -> None:
@@ -312,7 +329,7 @@ class Keeper:
         for acquisition in list(self._held.values()):
             self._lose(acquisition)
         for waiter in self._waiting.values():
-            waiter.told.set()
+            waiter.tell()
 
     # -- mailbox ------------------------------------------------------------------------------
 
@@ -353,7 +370,7 @@ class Keeper:
             waiter.believe(message, self._settings.heartbeat_s, self._now_s())
         waiter = waiter or self._waiting.get(box)
         if waiter is not None:
-            waiter.told.set()
+            waiter.tell()
 
     # -- life ---------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from asyncio import get_running_loop
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -92,7 +93,7 @@ class Semaphore:
 
     async def acquire(self) -> Acquisition:
         """Wait for a slot. Raises TimeoutError, LimitMismatchError; cancelling leaves no trace."""
-        keeper = self._keeper()
+        keeper = self._keepers.get(get_running_loop()) or self._new_keeper()
         limit_s = self._settings.max_acquire_time_s
         if limit_s is None:
             return await keeper.acquire()
@@ -110,7 +111,9 @@ class Semaphore:
         It may be called twice. If it is cancelled, the slot is given back nevertheless; if the
         server is away, it raises ClientError and goes on trying.
         """
-        return await self._keeper().release(id_of(acquisition))
+        keeper = self._keepers.get(get_running_loop()) or self._new_keeper()
+        id = acquisition.id if type(acquisition) is Acquisition else id_of(acquisition)
+        return await keeper.release(id)
 
     def cm(self, *, cancel_on_loss: bool | None = None) -> Scope:
         """`async with semaphore.cm() as acquisition:`, once each."""
@@ -183,17 +186,16 @@ class Semaphore:
 
         Nothing is released. A semaphore on a client of yours needs no closing.
         """
-        keeper = self._keepers.pop(asyncio.get_running_loop(), None)
+        keeper = self._keepers.pop(get_running_loop(), None)
         if keeper is not None:
             await keeper.close()
             await self._source.close(keeper.commands)
 
     def _keeper(self) -> Keeper:
-        loop = asyncio.get_running_loop()
-        keeper = self._keepers.get(loop)
-        return self._new_keeper(loop) if keeper is None else keeper
+        return self._keepers.get(get_running_loop()) or self._new_keeper()
 
-    def _new_keeper(self, loop: asyncio.AbstractEventLoop) -> Keeper:
+    def _new_keeper(self) -> Keeper:
+        loop = get_running_loop()
         with self._opening:
             for other in [other for other in self._keepers if other.is_closed()]:
                 del self._keepers[other]

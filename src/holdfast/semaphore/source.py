@@ -1,10 +1,10 @@
 """Where a semaphore's commands come from: a client of the user's, or one made for each loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from holdfast.client.backends import Commands, commands_of
+from holdfast.client.backends import Commands, Prepared, Rest, commands_of
 from holdfast.client.client import Client
 from holdfast.client.factory import make_client
 from holdfast.client.lua import Key, LuaScript, Value, Values
@@ -72,8 +72,17 @@ class LazyCommands:
     ) -> Any:
         return await (self._inner or await self._open()).run(script, keys, args)
 
-    async def send(self, script: LuaScript, rest: Sequence[Value]) -> Any:
-        return await (self._inner or await self._open()).send(script, rest)
+    def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
+        known: tuple[Commands | None, Prepared] | None = None
+
+        async def run(each: str) -> Any:
+            nonlocal known
+            if known is None or known[0] is not self._inner:
+                inner = await self._open()
+                known = inner, inner.prepare(script, before, after)
+            return await known[1](each)
+
+        return run
 
     async def call(self, command: str, *args: Value) -> Any:
         return await (self._inner or await self._open()).call(command, *args)

@@ -14,12 +14,25 @@ class Waiter:
     this message is from after that, its token shows: it is larger than the last one then.
     """
 
-    __slots__ = ("acquisition", "last_token", "renewed_s", "told")
+    __slots__ = ("_woken", "acquisition", "is_told", "last_token", "renewed_s")
 
     def __init__(self) -> None:
-        self.told = asyncio.Event()
         self.acquisition: Acquisition | None = None
-        self.still_waits(math.inf, 0)
+        self.is_told = False
+        self._woken: asyncio.Future[None] | None = None  # most need not wait
+        self.last_token = math.inf
+        self.renewed_s = 0.0
+
+    def tell(self) -> None:
+        """That there is something to look at."""
+        self.is_told = True
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def told(self) -> None:
+        if not self.is_told:
+            self._woken = asyncio.get_running_loop().create_future()
+            await self._woken
 
     def still_waits(self, last_token: float, asked_s: float) -> None:
         self.last_token = last_token

@@ -16,33 +16,45 @@
 -- token of all; {-1, limit}: the limit is another. On an active-active database one more element
 -- comes behind the token. What is said most often is said without a table, which costs more than
 -- a redis.call: token for {1, 1, token}, -token for {0, limit, token}.
+local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
+local id, limit_text, heartbeat_text, ttl_text, now_text, pattern = unpack(ARGV)
+
+-- Nobody holds, nobody waits, and all else is as it was the last time. This needs none of the
+-- functions below: to define them takes time, too.
+local used = redis.call('EXISTS', main, waiting)
+if used == 0 and redis.call('GET', max) == limit_text then
+  local heartbeat_s, ttl_s = tonumber(heartbeat_text) or 0, tonumber(ttl_text) or 0
+  local need_s = heartbeat_s < ttl_s and ttl_s or heartbeat_s
+  local now = tonumber(now_text)
+  if now_text == '' then
+    local time = redis.call('TIME')
+    now = time[1] + time[2] / 1000000
+  end
+  local is_right = now and heartbeat_s > 0 and (ttl_s > 0 or ttl_text == '') and need_s < 1e10
+  if is_right and redis.call('PTTL', max) >= 1000 * need_s then
+    local given = redis.call('INCR', token)
+    if given > 1 then
+      redis.call('ZADD', main, now + heartbeat_s, id)
+      redis.call('PEXPIRE', main, math.ceil(2000 * need_s))
+      if ttl_s > 0 then
+        redis.call('ZADD', ttl, now + ttl_s, id)
+        redis.call('PEXPIRE', ttl, math.ceil(2000 * ttl_s))
+      end
+      return redis.ACTIVE_ACTIVE and {1, 1, given, redis.ACTIVE_ACTIVE} or given
+    end
+  end
+end
+
 -- @include clock
 -- @include expiry
 -- @include hold
 -- @include numbers
 -- @include token
-local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
-local id, limit_text, heartbeat_text, ttl_text, now_text, pattern = unpack(ARGV)
 local limit = whole('limit', limit_text)
 local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
 local ttl_s = optional('ttl', ttl_text)
 local now = time_of(now_text)
 local need_s = need_of(heartbeat_s, ttl_s)
-
--- Nobody holds, nobody waits. What only the rest needs is defined below: that takes time, too.
-local used = redis.call('EXISTS', main, waiting)
-if used == 0 then
-  if redis.call('GET', max) == limit_text then
-    keep(max, need_s)
-  else
-    redis.call('SET', max, limit_text, 'PX', life_ms(need_s))
-  end
-  redis.call('ZADD', main, now + heartbeat_s, id)
-  redis.call('PEXPIRE', main, life_ms(need_s))
-  start_ttl(ttl, id, ttl_s, now)
-  local given = next_token(token, now)
-  return redis.ACTIVE_ACTIVE and {1, 1, given, redis.ACTIVE_ACTIVE} or given
-end
 
 -- @include enqueue
 -- @include give

@@ -14,16 +14,12 @@
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
 -- ARGV[7] mailbox              of the caller, who is told here what would come there; or empty
 -- Returns removed: 1 if it had a slot, else 0; {removed, message, …} with what the caller is told.
--- @include numbers
 local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
 local id, limit_text, heartbeat_text, ttl_text, now_text, pattern, mailbox = unpack(ARGV)
-local limit = whole('limit', limit_text)
-local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
-local ttl_s = optional('ttl', ttl_text)
 
--- Nobody waits. What only the rest needs is defined below: that takes time, too.
+-- Nobody waits. This needs none of the functions below: to define them takes time, too.
 if redis.call('EXISTS', waiting) == 0 then
-  if ttl_s then -- else it has none, or one that ends by itself
+  if ttl_text ~= '' then -- else it has none, or one that ends by itself
     redis.call('ZREM', ttl, id)
   end
   return redis.call('ZREM', main, id)
@@ -32,8 +28,12 @@ end
 -- @include clock
 -- @include give
 -- @include limit
+-- @include numbers
 -- @include purge
 -- @include remove
+local limit = whole('limit', limit_text)
+local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
+local ttl_s = optional('ttl', ttl_text)
 local now = time_of(now_text)
 local removed = redis.call('ZSCORE', main, id) and 1 or 0
 if removed == 0 then
