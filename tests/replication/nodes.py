@@ -150,11 +150,15 @@ class Node:
             key = self.keyspace.replicated_databases[address[0]].glance(address[1])
             assert (key is None) == (replicated.type is None), address
             shown.discard(address)
+            assert replicated.shown in (None, key), address
             if key is not None:
                 assert key.expires_at_ms == replicated.expires_at_ms, address
                 seen, meant = _seen(key), _meant(replicated)
                 assert seen == meant, (address, seen, meant)
         assert not shown, "keys that are not replicated"
+        for found in self.replication.addresses.values():
+            if type(found) is not tuple:
+                assert found is self.replication.slots.at(found.address), found.address
 
 
 def _seen(key: Key) -> Any:

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.crdt.log import decode
 from holdfast.replication.feeds import Feed
+from holdfast.store.replicated_runs import one_by_one
 from tests.harness.rawclient import Argument
 from tests.replication.nodes import Node, sync
 
@@ -15,7 +16,7 @@ def told(node: Node, *commands: list[Argument]) -> list[tuple[bytes, str]]:
     node.client.replies()
     node.check()
     (stored,) = list(node.replication.log.since(before))
-    return [(name, kind) for _, name, kind, _ in decode(stored.data).changes]
+    return [(name, kind) for _, name, kind, _ in one_by_one(decode(stored.data).changes)]
 
 
 @pytest.mark.parametrize(

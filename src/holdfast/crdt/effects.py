@@ -11,6 +11,8 @@ WRITE: Final = 1  # name, dot, hlc, value, dots that it replaces, counters that 
 REMOVE: Final = 2  # name, dots that go, counters that are reset, dot of the removal (0: needs none)
 ADD: Final = 3  # name, dot, number of the author's last ADD, its total until then, its total now
 MANY: Final = 4  # (effect, …), on cells of one value
+WRITES: Final = 5  # and ADDS, of many strings: see store/replicated_runs.py
+ADDS: Final = 6
 # Lists.
 INSERT: Final = 10  # ((position, value), …)
 DELETE: Final = 11  # (position, …)

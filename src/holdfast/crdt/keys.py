@@ -125,10 +125,16 @@ class Key:
     def advance(self, kind: str, effect: Effect) -> bool:
         """`integrate` for the usual change of a string, whose one row it is: see there. False where
         it is anything else: nothing has changed then."""
-        if kind != "string" or self._kind != kind or self._others is not None:
-            return False
+        text = self.text if kind == "string" else None
+        return text is not None and text.advance(effect)
+
+    @property
+    def text(self) -> String | None:
+        """The string, if there never was anything else."""
+        if self._kind != "string" or self._others is not None:
+            return None
         assert isinstance(self._first, String)
-        return self._first.advance(effect)
+        return self._first
 
     def merge(
         self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector

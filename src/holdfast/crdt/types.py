@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final
 
-from holdfast.crdt.cell import Cell, Write, is_live
+from holdfast.crdt.cell import Cell, Total, Write, is_live
 from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author, Dot
 from holdfast.crdt.effects import ADD, WRITE, Effect
@@ -85,25 +85,43 @@ class String(Texts):
         """`integrate`, where it is what it nearly always is: a write that has seen the only one
         there is, or the next addition to the only total. False, and nothing has changed, where it
         is anything else."""
-        cell = self._cell
-        if cell is None or cell.others:
-            return False
         kind: int = effect[0]
         if kind == WRITE:
             seen: Any = effect[5]
-            if cell.totals or len(seen) != 1 or seen[0] != cell.dot:
-                return False
-            cell.dot, cell.hlc, cell.value = effect[2], effect[3], effect[4]
-            return True
-        if kind != ADD or len(cell.totals) != 1:
+            return len(seen) == 1 and self.overwrite(seen[0], effect[2], effect[3], effect[4])
+        return kind == ADD and self.count(effect[2], effect[3], effect[5])
+
+    @property
+    def only_dot(self) -> Dot:
+        """Of the one write; 0 where there is more, or none."""
+        cell = self._cell
+        return 0 if cell is None or cell.others or cell.totals else cell.dot
+
+    def only_total(self, replica: int) -> Total | None:
+        """Of that replica, if it counts and nobody else has one."""
+        cell = self._cell
+        if cell is None or cell.others or len(cell.totals) != 1:
+            return None
+        author, entry = cell.totals[0]
+        return entry if author == replica and is_live(entry) else None
+
+    def overwrite(self, seen: Dot, dot: Dot, hlc: int, value: Any) -> bool:
+        """`advance`, of a write that has seen one."""
+        cell = self._cell
+        if cell is None or cell.dot != seen or cell.others or cell.totals:
+            return False
+        cell.dot, cell.hlc, cell.value = dot, hlc, value
+        return True
+
+    def count(self, dot: Dot, last: int, now: Any) -> bool:
+        """`advance`, of an addition."""
+        cell = self._cell
+        if cell is None or cell.others or len(cell.totals) != 1:
             return False
         replica, entry = cell.totals[0]
-        dot: Dot = effect[2]
-        last: int = effect[3]
         if dot & MAX_REPLICA != replica or last != entry[0] or not is_live(entry):
             return False
-        now = (dot >> REPLICA_BITS, effect[5], entry[2], entry[3], entry[4])
-        cell.totals = ((replica, now),)
+        cell.totals = ((replica, (dot >> REPLICA_BITS, now, entry[2], entry[3], entry[4])),)
         return True
 
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from holdfast.crdt.dots import Author, Vector, join
+from holdfast.crdt.effects import ADD, WRITES, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.log import Log, Record, decode, encode, is_news
 from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, INTENT, Op
 from holdfast.store.replicated_changes import Changes
-from holdfast.store.replicated_rows import NO_CHANGES, PIECES, Address, Slot, Slots
+from holdfast.store.replicated_rows import PIECES, Address, Slot, Slots
+from holdfast.store.replicated_runs import NEXT_DOT, TEXT, one_by_one, written
 from holdfast.store.replicated_shown import Shown
 
 if TYPE_CHECKING:
@@ -52,13 +54,16 @@ class Replication:
         self.log: Log[Stored] = Log()
         self.members = Members(keyspace.node)
         self.drift_ms = 0  # the alarm: how far a peer's clock is ahead, when that is too far
-        self.addresses: dict[int, Any] = {}  # Addresses of keys in memory, as of the last seal
+        # Of keys in memory by their id, as of the last seal: the Address, or the Slot once that
+        # was looked for.
+        self.addresses: dict[int, Any] = {}
         self.own_end = 0  # the number of the log's record behind our last own
         self.sealed = 0  # operations of the open batch that are told already
         self.facts: dict[bytes, Any] = {}
         self._shown = Shown(keyspace)
         self.slots = Slots(keyspace)
         self._log_rows: dict[int, bytes] = {}  # while replaying
+        self._touched: dict[Slot, StoreKey | None] = {}  # while applying
         self._has_residue: set[Address] = set()  # maybe
         self._tidied: Vector = {}  # what was stable when last looked at
 
@@ -84,7 +89,7 @@ class Replication:
                 self._log_rows.pop(sub, None)
             else:
                 self._log_rows[sub] = value
-                for database, name, kind, effect in decode(value).changes:
+                for database, name, kind, effect in one_by_one(decode(value).changes):
                     self.slots.replay_effect((database, name), kind, effect)
         elif table == CRDT_KEYS:
             self.slots.replay_key(key_id, value)
@@ -144,8 +149,8 @@ class Replication:
         """What the open batch has changed since the last time becomes a record."""
         ops = self.keyspace.ops
         if len(ops) > self.sealed:
-            own: list[Any] = ops[self.sealed :]
-            ops[self.sealed :] = [op for op in own if op[0] != INTENT]
+            own = ops[self.sealed :]
+            ops[self.sealed :] = _without_intents(own)
             self.tell(own)
             self.sealed = len(ops)
 
@@ -153,12 +158,13 @@ class Replication:
         author = Author(self.replica, self.clock.tick(), self.vector)
         changes = Changes(author, self.databases, self.addresses, self.slots)
         changes.take(own)
-        if not changes.told:
+        told = changes.told.changes
+        if not told:
             return
         after = self.vector.get(self.replica, 0)
         if author.seq == after:
             author.dot()  # a record has a number of its own
-        record = Record(self.replica, after, author.seq, author.hlc, changes.told)
+        record = Record(self.replica, after, author.seq, author.hlc, told)
         self._append(record, encode(record))
         self.own_end = self.log.start + len(self.log)
 
@@ -174,7 +180,7 @@ class Replication:
         self.vector[record.origin] = record.seq
         self.keyspace.ops.append((CRDT_LOG, 0, lsn, data))
         if removals or self._has_residue:
-            touched = {(database, name) for database, name, _, _ in record.changes}
+            touched = {(database, name) for database, name, _, _ in one_by_one(record.changes)}
             self.slots.drop_empty(touched)
             if removals:
                 self._has_residue |= touched & self.slots.ids.keys()
@@ -192,26 +198,60 @@ class Replication:
         if not is_news(self.vector, record):
             return False
         self.drift_ms = max(self.drift_ms, self.clock.observe(record.hlc))
-        slots, shown = self.slots, self._shown
-        touched: dict[Slot, StoreKey | None] = {}
+        touched = self._touched = {}
         with self.keyspace.stating_no_intents():
             for change in record.changes:
-                slot = slots.at((change[0], change[1]))
-                kind, effect = change[2], change[3]
-                if slot.advance(kind, effect):
-                    slots.changed(slot, kind, NO_CHANGES)
-                    touched[slot] = shown.update_string(slot)
-                    continue
-                before = slot.type
-                changes = slot.integrate(kind, effect)
-                if changes:
-                    slots.changed(slot, kind, changes)
-                    touched[slot] = shown.update(slot, kind, changes, before)
+                if change[1] is None:
+                    self._apply_run(change[0], change[3])
+                else:
+                    slot = self.slots.at((change[0], change[1]))
+                    self._integrate(slot, change[2], change[3])
         self._append(record, data)
         for slot, key in touched.items():
-            shown.announce(slot.address, key)
+            self._shown.announce(slot.address, key)
         self.sealed = len(self.keyspace.ops)
         return True
+
+    def _integrate(self, slot: Slot, kind: str, effect: Effect) -> None:
+        before = slot.type
+        changes = slot.integrate(kind, effect)
+        if changes:
+            self.slots.changed(slot, kind, changes)
+            self._touched[slot] = self._shown.update(slot, kind, changes, before)
+
+    def _apply_run(self, database: int, run: Effect) -> None:
+        """Of strings that are here nearly always, and not changed by anybody else."""
+        slots, shown = self.slots, self._shown
+        names = slots.names(database)
+        touched = self._touched
+        is_writing: bool = run[0] == WRITES
+        dot: int = run[1]
+        hlc: int = run[2] if is_writing else 0
+        parts: list[Any] = run[3] if is_writing else run[2]
+        i, end = 0, len(parts)
+        while i < end:
+            name: bytes = parts[i]
+            slot = names.get(name)
+            if slot is None:
+                slot = slots.at((database, name))
+            text = slot.text
+            if is_writing:
+                value: bytes = parts[i + 1]
+                if text is not None and text.overwrite(parts[i + 2], dot, hlc, value):
+                    slots.text_changed(slot)
+                    touched[slot] = shown.update_string(slot, value)
+                else:
+                    self._integrate(slot, TEXT, written(dot, hlc, value, parts[i + 2]))
+                i += 3
+            else:
+                if text is not None and text.count(dot, parts[i + 1], parts[i + 3]):
+                    slots.text_changed(slot)
+                    touched[slot] = shown.update_string(slot, text.get(None) or b"")
+                else:
+                    effect = (ADD, None, dot, parts[i + 1], parts[i + 2], parts[i + 3])
+                    self._integrate(slot, TEXT, effect)
+                i += 4
+            dot += NEXT_DOT
 
     # -- whole states -------------------------------------------------------------------------
 
@@ -302,6 +342,15 @@ class Replication:
             if self.slots.at(address).has_residue
         }
         self.sealed = len(self.keyspace.ops)
+
+
+def _without_intents(ops: list[Op]) -> list[Op]:
+    left: list[Op] = []
+    for op in ops:
+        table: int = op[0]
+        if table != INTENT:
+            left.append(op)
+    return left
 
 
 def _stored(data: bytes) -> Stored:

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.crdt.dots import Author
 from holdfast.crdt.effects import Effect
 from holdfast.crdt.keys import EXPIRY
+from holdfast.crdt.numbers import integer
 from holdfast.crdt.streams import ADDED as ENTRIES_ADDED
 from holdfast.crdt.streams import ENTRY, MAX_DELETED_ID, Stream
 from holdfast.crdt.types import String
@@ -45,32 +46,22 @@ from holdfast.store.ops import (
 )
 from holdfast.store.replicated_anew import written_anew
 from holdfast.store.replicated_rows import NO_CHANGES, Slot, Slots
+from holdfast.store.replicated_runs import Told
 from holdfast.store.stream_ids import from_row
 
 _MAGIC: Final = hll.MAGIC
 _decode_fields = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 
-class Waiting:
-    """The last operation on a row, and what was added to it."""
-
-    __slots__ = ("added", "key_id", "sub", "table", "value")
-
-    def __init__(self, table: int, key_id: int, sub: Any, value: Any, added: Any) -> None:
-        self.table = table
-        self.key_id = key_id
-        self.sub = sub
-        self.value = value
-        self.added = added
-
-
 class Changes:
     """Turns the operations of one batch into effects, each of which is applied before the next is
     made; `told` are those that changed something. `databases` has their numbers by the ids of the
-    spaces that they show, `addresses` where the keys with these ids are, and is kept up to date.
+    spaces that they show, `addresses` where the keys with these ids are (see Replication), and is
+    kept up to date.
 
-    What happens to one row again and again is told once, as nobody can look in between: it waits
-    in `_rows` by its place, as in the fold, and pushes and pops at one end of a list in `_ends`.
+    What happens to one row again and again is told once, as nobody can look in between: the last
+    operation waits in `_rows` by its place, as in the fold, and in `_sums` what was added there;
+    pushes and pops at one end of a list in `_ends`.
     """
 
     def __init__(
@@ -84,24 +75,26 @@ class Changes:
         self._databases = databases
         self._addresses = addresses
         self._slots = slots
-        self.told: list[tuple[int, bytes, str, Effect]] = []  # database, name, kind
+        self.told = Told()
         self._added: Any = None  # the amount, when the next operation is an increment
-        self._rows: dict[Any, Waiting] = {}
+        self._rows: dict[Any, Op] = {}
+        self._sums: dict[Any, Any] = {}
         self._ends: dict[int, tuple[int, list[bytes | None]]] = {}  # by key id: what, with what
 
     def take(self, ops: Iterable[Op]) -> None:
         for op in ops:
             table: int = op[0]
+            if table == STRINGS or table in _ROWS:
+                self._row(op)
+                continue
             key_id: int = op[1]
             sub, value = op[2], op[3]
-            if table == STRINGS or table in _ROWS:
-                self._row(table, key_id, sub, value)
-            elif table == INTENT:
+            if table == INTENT:
                 self._intent(key_id, sub, value)
             elif table == KEYS:
                 self._key_row(key_id, value)
-            elif table in _STREAMS and key_id in self._addresses:
-                _STREAMS[table](self, self._slots.at(self._addresses[key_id]), sub, value)
+            elif table in _STREAMS and (slot := self._slot_of(key_id)) is not None:
+                _STREAMS[table](self, slot, sub, value)
         self._tell_all()
 
     def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
@@ -112,70 +105,85 @@ class Changes:
                 return
         self._slots.changed(slot, kind, changes)
         address = slot.address
-        self.told.append((address[0], address[1], kind, effect))
+        self.told.add(address[0], address[1], kind, effect)
 
-    def _row(self, table: int, key_id: int, sub: Any, value: Any) -> None:
-        added, self._added = self._added, None
-        place: Any = key_id if sub is None else (key_id, sub)
+    def _slot_of(self, key_id: Any) -> Slot | None:
+        """The replicated key of which clients see this one; None when that has gone."""
+        found = self._addresses.get(key_id)
+        if type(found) is tuple:
+            found = self._addresses[key_id] = self._slots.at(found)
+        slot: Slot | None = found
+        return slot
+
+    def _row(self, op: Op) -> None:
+        # The key's id stays the object that it is: found at once in dicts that have the same one.
+        place: Any = op[1] if op[2] is None else (op[1], op[2])
         waiting = self._rows.get(place)
-        if waiting is None:
-            self._rows[place] = Waiting(table, key_id, sub, value, added)
-            return
-        if added is not None and type(added) is type(waiting.added) is int:
-            added += waiting.added
-        elif (
-            added is not None  # to what was written, or to what no sum may be formed of
-            or waiting.value is None  # what was removed does not live on
-            or (table == HASH_FIELDS and value is not None and value[2] != waiting.value[2])
-        ):
-            self._tell(waiting)
-        waiting.value, waiting.added = value, added
+        added, self._added = self._added, None
+        if waiting is not None:
+            before = self._sums.pop(place, None)
+            value, old = op[3], waiting[3]
+            if added is not None and type(added) is type(before) is int:
+                added += before
+            elif (
+                added is not None  # to what was written, or to what no sum may be formed of
+                or old is None  # what was removed does not live on
+                or (op[0] == HASH_FIELDS and value is not None and value[2] != old[2])
+            ):
+                self._tell(waiting, before)
+        self._rows[place] = op
+        if added is not None:
+            self._sums[place] = added
 
-    def _tell(self, row: Waiting) -> None:
-        address = self._addresses.get(row.key_id)
-        if address is None:
+    def _tell(self, op: Op, added: Any) -> None:
+        slot = self._slot_of(op[1])
+        if slot is None:
             return  # its key died before it was told
-        slot = self._slots.at(address)
-        if row.table == STRINGS:
-            self.tell_string(slot, row.value, row.added)
+        table: int = op[0]
+        if table == STRINGS:
+            self.tell_string(slot, op[3], added)
         else:
-            _ROWS[row.table](self, slot, row.sub, row.value, row.added)
+            _ROWS[table](self, slot, op[2], op[3], added)
 
     def _tell_all(self) -> None:
         rows, self._rows = self._rows, {}
-        for row in rows.values():
-            self._tell(row)
+        sums, self._sums = self._sums, {}
+        if sums:
+            for place, op in rows.items():
+                self._tell(op, sums.get(place))
+        else:
+            for op in rows.values():
+                self._tell(op, None)
         for key_id in list(self._ends):
             self._tell_end(key_id)
 
     def _tell_end(self, key_id: int) -> None:
         end = self._ends.pop(key_id, None)
-        address = self._addresses.get(key_id)
-        if end is not None and address is not None:
+        slot = self._slot_of(key_id)
+        if end is not None and slot is not None:
             what, data = end
-            slot = self._slots.at(address)
             effect = _LIST_ENDS[what](slot.part("list"), data, self._author)
             self._change(slot, "list", effect)
 
     # -- keys ---------------------------------------------------------------------------------
 
     def _key_row(self, key_id: int, row: tuple[int, bytes, str, int | None] | None) -> None:
-        address = self._addresses.get(key_id)
+        old = self._slot_of(key_id)
         if row is None:
-            if address is not None:
+            if old is not None:
                 self._tell_all()
                 del self._addresses[key_id]
-                self._delete(self._slots.at(address))
+                old.shown = None
+                self._delete(old)
             return
         space, name, _, expires_at_ms = row
-        new_address = (self._databases[space], name)
-        slot = self._slots.at(new_address)
-        if address is not None and address != new_address:
+        slot = self._slots.at((self._databases[space], name))
+        if old is not None and old is not slot:
             self._tell_all()
-            old = self._slots.at(address)
+            old.shown = None
             self._recreate(old, slot)
             self._delete(old)
-        self._addresses[key_id] = new_address
+        self._addresses[key_id] = slot
         if slot.expires_at_ms != expires_at_ms:
             expiry, author = slot.part(EXPIRY), self._author
             # No expiry: what was seen goes, and what somebody else sets meanwhile stays. PERSIST
@@ -224,9 +232,9 @@ class Changes:
             end[1].extend((None,) if data is None else data)
         elif what == WRITTEN_AGAIN:
             table, sub, value = data
-            self._row(table, key_id, sub, 0 if value is None else value)
-        elif key_id in self._addresses:
-            slot, author = self._slots.at(self._addresses[key_id]), self._author
+            self._row((table, key_id, sub, 0 if value is None else value))
+        elif (slot := self._slot_of(key_id)) is not None:
+            author = self._author
             if what == PERSISTED:
                 self._do(slot, EXPIRY, slot.part(EXPIRY).write(None, None, author))
             else:
@@ -240,6 +248,9 @@ class Changes:
         if value.startswith(_MAGIC) and (held := registers(value)) is not None:
             self._sketch(slot, held)
             return
+        text = slot.text
+        if text is not None and self._tell_usual(slot, text, value, added):
+            return
         part: String = slot.part("string")
         author = self._author
         effect = (
@@ -248,6 +259,28 @@ class Changes:
             else part.increment(None, added, value, author)
         )
         self._change(slot, "string", effect)
+
+    def _tell_usual(self, slot: Slot, text: String, value: bytes, added: Any) -> bool:
+        """As below, in short: most strings hold one write, or what one replica has added."""
+        author = self._author
+        address: tuple[Any, ...] = slot.address
+        if added is None:
+            seen = text.only_dot
+            if not seen:
+                return False
+            dot = author.dot()
+            text.overwrite(seen, dot, author.hlc, value)
+            self.told.write(address[0], address[1], dot, author.hlc, value, seen)
+        else:
+            entry = text.only_total(author.replica)
+            if entry is None or type(added) is not int or type(entry[1]) is not int:
+                return False
+            dot = author.dot()
+            now = integer(entry[1] + added)
+            text.count(dot, entry[0], now)
+            self.told.count(address[0], address[1], dot, entry[0], entry[1], now)
+        self._slots.text_changed(slot)
+        return True
 
     def _sketch(self, slot: Slot, held: bytes) -> None:
         """PFADD and PFMERGE raise registers. Whatever else wrote this is a new sketch."""

@@ -169,9 +169,9 @@ class ReplicatedKeyspace(Keyspace):
         return key
 
     def evict(self, key: Key) -> None:
-        address = self.replication.addresses.pop(key.id, None)
-        if address is not None:
-            self.replication.slots.evict(address)
+        found = self.replication.addresses.pop(key.id, None)
+        if found is not None:
+            self.replication.slots.evict(found if type(found) is tuple else found.address)
         super().evict(key)
 
 

@@ -16,6 +16,7 @@ from holdfast.crdt.keys import Key
 from holdfast.store.ops import CRDT_KEYS, CRDT_ROWS, Op
 
 if TYPE_CHECKING:
+    from holdfast.store.keys import Key as ShownKey
     from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 
 # Their places are in files, so for ever.
@@ -52,14 +53,16 @@ def _joined(places: Places, more: Places) -> Places:
 
 class Slot(Key):
     """A replicated key in memory. `id` is 0 while it has no rows; `unwritten` are pieces that the
-    tables do not have as they are. There may be many, so what most have in common they share."""
+    tables do not have as they are. There may be many, so what most have in common they share.
+    `shown` is what clients see of it; None: whoever wants to know has to look."""
 
-    __slots__ = ("address", "id", "unwritten")
+    __slots__ = ("address", "id", "shown", "unwritten")
 
     def __init__(self, key_id: int, address: Any) -> None:
         super().__init__()
         self.id = key_id
         self.address: Any = address  # an Address, the same one everywhere
+        self.shown: ShownKey | None = None
         self.unwritten = _NOTHING
 
     def places(self, kind: str, changes: Iterable[Change]) -> Places:
@@ -106,7 +109,7 @@ class Slots:
         self._keyspace = keyspace
         self.ids: dict[Any, int] = {}  # by Address
         self._places: dict[int, Address] = {}  # by id: while replaying
-        self._slots: dict[Any, Slot] = {}
+        self._slots: dict[int, dict[bytes, Slot]] = {}  # by the two parts of their Addresses
         # Whether the tables have all that was committed of an id: the fold knows, if there is one.
         self.is_clean: Callable[[int], bool] = lambda key_id: False
         self._unwritten: dict[Slot, None] = {}  # of which the tables lack something
@@ -119,14 +122,22 @@ class Slots:
 
     def at(self, address: Any) -> Slot:
         """The key of that Address."""
-        slot = self._slots.get(address)
+        names = self.names(address[0])
+        slot = names.get(address[1])
         if slot is None:
-            slot = self._slots[address] = Slot(self.ids.get(address, 0), address)
+            slot = names[address[1]] = Slot(self.ids.get(address, 0), address)
             tables = self._keyspace.tables
             if slot.id and tables is not None:
                 for place, row in tables.crdt_rows(slot.id):
                     self._read_row(slot, place, row)
         return slot
+
+    def names(self, database: int) -> dict[bytes, Slot]:
+        """Those of a database that are in memory."""
+        names = self._slots.get(database)
+        if names is None:
+            names = self._slots[database] = {}
+        return names
 
     @property
     def addresses(self) -> list[Address]:
@@ -134,14 +145,17 @@ class Slots:
 
     def evict(self, address: Address) -> None:
         """It is loaded again when it is needed, if the tables have all of it."""
-        slot = self._slots.get(address)
+        names = self.names(address[0])
+        slot = names.get(address[1])
+        if slot is None:
+            return
+        slot.shown = None
         if (
-            slot is not None
-            and slot not in self._unwritten
+            slot not in self._unwritten
             and slot not in self._being_written
             and self.is_clean(slot.id)
         ):
-            del self._slots[address]
+            del names[address[1]]
 
     # -- changes ------------------------------------------------------------------------------
 
@@ -151,10 +165,13 @@ class Slots:
             self._name(slot)
         self._note(slot, kind, changes)
 
+    def text_changed(self, slot: Slot) -> None:
+        """Likewise, of a string; most are known to have changed already."""
+        if slot.unwritten is not _TEXT:
+            self.changed(slot, "string", NO_CHANGES)
+
     def _note(self, slot: Slot, kind: str, changes: list[Change]) -> None:
-        if self._keyspace.tables is not None and not (
-            kind == "string" and slot.unwritten is _TEXT  # then this is known already
-        ):
+        if self._keyspace.tables is not None:
             slot.note(slot.places(kind, changes))
             self._unwritten[slot] = None
 
@@ -176,7 +193,7 @@ class Slots:
     def drop_empty(self, addresses: Iterable[Address]) -> None:
         ops = self._keyspace.ops
         for address in addresses:
-            slot = self._slots.get(address)
+            slot = self.names(address[0]).get(address[1])
             if slot is not None and next(slot.rows(), None) is None:
                 if slot.id:
                     for places in (slot.unwritten, self._being_written.get(slot, {})):
@@ -187,7 +204,7 @@ class Slots:
     def _forget(self, address: Address) -> None:
         """Whatever is known of that name: it has come to its end, or begins anew."""
         self.ids.pop(address, None)
-        slot = self._slots.pop(address, None)
+        slot = self.names(address[0]).pop(address[1], None)
         if slot is not None:
             self._unwritten.pop(slot, None)
 

@@ -14,7 +14,6 @@ from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.keys import Key as ReplicatedKey
 from holdfast.crdt.streams import ENTRY
 from holdfast.crdt.streams import Stream as ReplicatedStream
-from holdfast.crdt.types import String
 from holdfast.store import hll
 from holdfast.store.events import GENERIC, HASH, LIST, SET, STREAM, STRING, ZSET
 from holdfast.store.hashes import Hash
@@ -59,7 +58,7 @@ class Shown:
             return None
         if slot.type != before or kind not in (before, EXPIRY):
             return self.rebuild(slot, before)
-        key = database.glance(slot.address[1])
+        key = self._key(database, slot)
         if key is None:
             return None  # an expiry of nothing
         if kind == EXPIRY:
@@ -69,13 +68,20 @@ class Shown:
         self._follow_expiry(database, key, slot)
         return key
 
-    def update_string(self, slot: Slot) -> Key | None:
+    def update_string(self, slot: Slot, text: bytes) -> Key | None:
         """It was a string and still is one, and nothing else has changed."""
-        database = self._database(slot.address)
-        key = None if database is None else database.glance(slot.address[1])
+        key = slot.shown
+        if key is None:
+            database = self._database(slot.address)
+            key = None if database is None else self._key(database, slot)
         if key is not None:
-            string: String = slot.part("string")
-            self._replace(key, string.get(None) or b"")
+            self._replace(key, text)
+        return key
+
+    def _key(self, database: "ReplicatedDatabase", slot: Slot) -> Key | None:
+        key = slot.shown
+        if key is None:
+            key = slot.shown = database.glance(slot.address[1])
         return key
 
     def rebuild(self, slot: Slot, before: str | None) -> Key | None:
@@ -85,12 +91,12 @@ class Shown:
             return None
         name, kind = slot.address[1], slot.type
         addresses = self._keyspace.replication.addresses
-        key = database.glance(name)
+        key = self._key(database, slot)
         if key is not None and (kind is None or kind != before or kind in _FILLS):
             database.remove(key)
             # No local change, so nobody else will: the next key of that name has another id.
             addresses.pop(key.id, None)
-            key = None
+            key = slot.shown = None
         if kind is None:
             return None
         if kind in _FILLS:
@@ -102,7 +108,8 @@ class Shown:
             _UPDATES[kind](self, key, slot.part(kind), [])
         self._keyspace.watch_fields(key)
         self._follow_expiry(database, key, slot)
-        addresses[key.id] = slot.address
+        addresses[key.id] = slot
+        slot.shown = key
         return key
 
     def announce(self, address: Address, key: Key | None) -> None:

@@ -1,0 +1,100 @@
+"""Runs: what a turn does to strings nearly always, in few words.
+
+The record of a busy turn is hundreds of writes to strings that hold one write, and of additions to
+counters. Told one by one, each is four tuples around a name and a value, and to make, pack, unpack
+and free these took more than all the rest. So neighbours among them become one change, which has
+no name (None) and an effect with all of them side by side; their dots follow each other:
+
+    (WRITES, first dot, hlc, (name, value, dot that it replaces or 0, …))
+    (ADDS, first dot, (name, number of the author's last ADD, its total until then, now, …))
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from holdfast.crdt.dots import REPLICA_BITS
+from holdfast.crdt.effects import ADD, ADDS, WRITE, WRITES, Effect
+from holdfast.crdt.numbers import Number
+
+TEXT: Final = "string"  # the only kind that has runs
+NEXT_DOT: Final = 1 << REPLICA_BITS
+
+# Number of the database, name of the key, kind of value, effect; of a run without name. A tuple,
+# but a list where it comes from elsewhere.
+Change = Sequence[Any]
+
+
+class Told:
+    """The changes of a record, in order."""
+
+    __slots__ = ("_database", "_kind", "_next_dot", "_run", "changes")
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self._run: list[Any] = []  # the end of the last change, if that is a run: then these
+        self._kind = 0
+        self._database = 0
+        self._next_dot = 0
+
+    def add(self, database: int, name: bytes, kind: str, effect: Effect) -> None:
+        what: int = effect[0]
+        if kind == TEXT and what == ADD:
+            self.count(database, name, effect[2], effect[3], effect[4], effect[5])
+        elif kind == TEXT and what == WRITE and len(effect[5]) < 2 and not effect[6]:
+            seen = effect[5][0] if effect[5] else 0
+            self.write(database, name, effect[2], effect[3], effect[4], seen)
+        else:
+            self._kind = 0
+            self.changes.append((database, name, kind, effect))
+
+    def write(
+        self, database: int, name: bytes, dot: int, hlc: int, value: bytes, seen: int
+    ) -> None:
+        if self._kind != WRITES or dot != self._next_dot or database != self._database:
+            self._begin(database, WRITES, (dot, hlc))
+        self._next_dot = dot + NEXT_DOT
+        run = self._run
+        run.append(name)
+        run.append(value)
+        run.append(seen)
+
+    def count(
+        self, database: int, name: bytes, dot: int, last: int, until_now: Number, now: Number
+    ) -> None:
+        if self._kind != ADDS or dot != self._next_dot or database != self._database:
+            self._begin(database, ADDS, (dot,))
+        self._next_dot = dot + NEXT_DOT
+        run = self._run
+        run.append(name)
+        run.append(last)
+        run.append(until_now)
+        run.append(now)
+
+    def _begin(self, database: int, kind: int, first: tuple[int, ...]) -> None:
+        self._kind, self._database, self._run = kind, database, []
+        self.changes.append((database, None, TEXT, (kind, *first, self._run)))
+
+
+def one_by_one(changes: Iterable[Change]) -> Iterator[Change]:
+    """The same without runs."""
+    for change in changes:
+        if change[1] is not None:
+            yield change
+            continue
+        database, _, kind, run = change
+        dot = run[1]
+        parts = run[-1]
+        if run[0] == WRITES:
+            for i in range(0, len(parts), 3):
+                effect = written(dot, run[2], parts[i + 1], parts[i + 2])
+                yield database, parts[i], kind, effect
+                dot += NEXT_DOT
+        else:
+            for i in range(0, len(parts), 4):
+                effect = (ADD, None, dot, parts[i + 1], parts[i + 2], parts[i + 3])
+                yield database, parts[i], kind, effect
+                dot += NEXT_DOT
+
+
+def written(dot: int, hlc: int, value: bytes, seen: int) -> Effect:
+    return (WRITE, None, dot, hlc, value, (seen,) if seen else (), ())
