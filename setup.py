@@ -20,7 +20,7 @@ GROUPS = {
         store/stream_ids store/stream_entries store/stream_groups store/streams
     """,
     "holdfast_store": """
-        resp/requests resp/replies
+        resp/constants resp/requests resp/replies
         store/ops store/types store/keys store/expiry store/renamed store/database store/keyspace
         store/replicated_keyspace store/savepoint store/journal store/tables store/fold_rows
         store/fold store/recovery store/store
@@ -41,7 +41,7 @@ GROUPS = {
     "holdfast_server": """
         scripting/conversions scripting/sandbox scripting/script server/families/admin
         server/families/scripting server/families/transactions
-        server/latency server/session server/output server/connection server/lookup
+        server/latency server/meter server/session server/output server/connection server/lookup
         server/admission server/engine server/turn server/waiters server/waiting server/scripts
     """,
 }

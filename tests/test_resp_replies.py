@@ -186,3 +186,10 @@ def test_doubles_look_as_in_redis_server(oracle: RedisServer, numbers: list[floa
             for number in numbers:
                 client.command("ZADD", "doubles", repr(number), repr(number))
                 assert client.command("ZSCORE", "doubles", repr(number)) == encoder(number)
+
+
+@pytest.mark.parametrize(
+    "number", [-1, 0, 999, 1000, 1023, 1024, 1999, 10_000, 700_007, 999_999, 1_000_000, 2**63 - 1]
+)
+def test_integers_that_are_put_together_look_like_others(number: int) -> None:
+    assert encode2(number) == encode3(number) == f":{number}\r\n".encode()

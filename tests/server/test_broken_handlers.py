@@ -10,6 +10,7 @@ from holdfast.resp import Reply
 from holdfast.store.check import check_file
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess
+from tests.server.wire import WireServer
 
 INTERNAL = b"-ERR internal error, see the server's log\r\n"
 Break = Callable[..., None]
@@ -121,31 +122,19 @@ def test_what_it_changed_in_place_is_taken_back(setting: InProcess, break_handle
     setting.engine.storage_recovered()
 
 
-class BrokenReader:
-    def __init__(self) -> None:
-        self.is_closed = False
-
-    def read(self, data: bytes) -> None:
-        raise IndexError("a bug")
-
-    def give_up(self) -> None:
-        self.is_closed = True
+def failing(data: bytes) -> list[list[bytes]]:
+    raise IndexError("a bug")
 
 
-class Listener:
-    def __init__(self) -> None:
-        self.heard: list[bytes] = []
-
-    def read(self, data: bytes) -> None:
-        self.heard.append(data)
-
-    def give_up(self) -> None: ...
-
-
-def test_whoever_cannot_be_read_leaves_and_the_others_are_served(setting: InProcess) -> None:
-    engine = setting.engine
-    broken, before, after = BrokenReader(), Listener(), Listener()
-    engine.inbox.extend([(before, b"a"), (broken, b"b"), (after, b"c")])
-    engine.read_inbox()
-    assert (before.heard, broken.is_closed, after.heard) == ([b"a"], True, [b"c"])
-    assert not engine.inbox
+@pytest.mark.source_only
+def test_whoever_cannot_be_read_leaves_and_the_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = WireServer()
+    before, broken, after = server.connect(), server.connect(), server.connect()
+    monkeypatch.setattr(broken.connection._parser, "feed", failing)
+    for client in (before, broken, after):
+        client.connection.data_received(b"*1\r\n$4\r\nPING\r\n")
+    assert (before.read(), after.read()) == (b"+PONG\r\n", b"+PONG\r\n")
+    assert broken.transport.state == "aborted"
+    assert not server.engine.inbox

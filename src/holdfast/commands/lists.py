@@ -2,9 +2,9 @@
 there is nothing here about waking. How elements are kept is in store/lists.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, final
 
 from holdfast.commands.args import (
     INT64_MAX,
@@ -37,18 +37,30 @@ list_command = partial(command, group="list", categories="list")
 Found = tuple[Key, List]
 
 
-class End(NamedTuple):
+@final
+class End:
     """One end of a list: how it is changed there, and what the events are called."""
 
-    push: Callable[[List, Sequence[bytes], ChangeLog], None]
-    pop: Callable[[List, ChangeLog], bytes]
-    pop_many: Callable[[List, int, ChangeLog], list[bytes]]
-    pushed: bytes
-    popped: bytes
+    def __init__(self, pushed: bytes, popped: bytes, *, is_left: bool) -> None:
+        self.pushed = pushed
+        self.popped = popped
+        self._is_left = is_left
+
+    def push(self, value: List, elements: Sequence[bytes], log: ChangeLog) -> None:
+        if self._is_left:
+            value.push_left(elements, log)
+        else:
+            value.push_right(elements, log)
+
+    def pop(self, value: List, log: ChangeLog) -> bytes:
+        return value.pop_left_one(log) if self._is_left else value.pop_right_one(log)
+
+    def pop_many(self, value: List, count: int, log: ChangeLog) -> list[bytes]:
+        return value.pop_left(count, log) if self._is_left else value.pop_right(count, log)
 
 
-LEFT = End(List.push_left, List.pop_left_one, List.pop_left, b"lpush", b"lpop")
-RIGHT = End(List.push_right, List.pop_right_one, List.pop_right, b"rpush", b"rpop")
+LEFT: Final = End(b"lpush", b"lpop", is_left=True)
+RIGHT: Final = End(b"rpush", b"rpop", is_left=False)
 ENDS = {b"LEFT": LEFT, b"RIGHT": RIGHT}
 
 
@@ -62,9 +74,8 @@ def _end(word: bytes) -> End:
 # -- pushing ----------------------------------------------------------------------------------
 
 
-def _push(c: Context, name: bytes, found: Found | None, end: End, values: Sequence[bytes]) -> int:
-    _, value = found or c.db.create_as(name, List)
-    end.push(value, values, c.keyspace)
+def _push(c: Context, name: bytes, value: List, end: End, elements: Sequence[bytes]) -> int:
+    end.push(value, elements, c.keyspace)
     c.db.signal(name, end.pushed, LIST)
     return len(value)
 
@@ -75,7 +86,7 @@ def lpush(c: Context, argv: list[bytes]) -> Reply:
 
     LPUSH key element [element ...]
     """
-    return _push(c, argv[1], c.db.find_as(argv[1], List), LEFT, argv[2:])
+    return _push(c, argv[1], c.db.find_or_create_as(argv[1], List), LEFT, argv[2:])
 
 
 @list_command("rpush", -3, "write denyoom fast", one("RW insert"), since="1.0.0")
@@ -84,7 +95,7 @@ def rpush(c: Context, argv: list[bytes]) -> Reply:
 
     RPUSH key element [element ...]
     """
-    return _push(c, argv[1], c.db.find_as(argv[1], List), RIGHT, argv[2:])
+    return _push(c, argv[1], c.db.find_or_create_as(argv[1], List), RIGHT, argv[2:])
 
 
 @list_command("lpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
@@ -94,7 +105,7 @@ def lpushx(c: Context, argv: list[bytes]) -> Reply:
     LPUSHX key element [element ...]
     """
     found = c.db.find_as(argv[1], List)
-    return _push(c, argv[1], found, LEFT, argv[2:]) if found else 0
+    return _push(c, argv[1], found[1], LEFT, argv[2:]) if found else 0
 
 
 @list_command("rpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
@@ -104,7 +115,7 @@ def rpushx(c: Context, argv: list[bytes]) -> Reply:
     RPUSHX key element [element ...]
     """
     found = c.db.find_as(argv[1], List)
-    return _push(c, argv[1], found, RIGHT, argv[2:]) if found else 0
+    return _push(c, argv[1], found[1], RIGHT, argv[2:]) if found else 0
 
 
 # -- popping ----------------------------------------------------------------------------------
@@ -231,7 +242,8 @@ def _move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> by
     target = c.db.find_as(argv[2], List)
     key, value = source
     element = source_end.pop(value, c.keyspace)
-    _push(c, argv[2], target, target_end, [element])
+    to = target[1] if target else c.db.create_as(argv[2], List)[1]
+    _push(c, argv[2], to, target_end, [element])
     c.db.shrunk(key, source_end.popped, LIST)  # only now: a list that rotates is never empty
     return element
 

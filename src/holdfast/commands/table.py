@@ -3,11 +3,10 @@ and docs/commands.md all read it; nothing else says what a command is.
 """
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import dedent
-from typing import Any
+from typing import Any, Final
 
 from holdfast.commands.context import Result
 from holdfast.resp import Reply, Simple
@@ -15,6 +14,7 @@ from holdfast.resp import Reply, Simple
 # The first argument is a Context, or a Session for the families of the server.
 Handler = Callable[[Any, list[bytes]], Result]
 
+ANY_NUMBER: Final = 1 << 61  # of arguments; larger numbers are objects to compiled code
 
 _LEADING_INTEGER = re.compile(rb"\s*[+-]?[0-9]+").match  # COMMAND GETKEYS is as lax as Redis's
 
@@ -115,7 +115,7 @@ class Command:
     def __post_init__(self) -> None:
         self.is_queued = self.flags.isdisjoint(("no_multi", "no_multi_queue"))
         self.min_args = abs(self.arity)
-        self.max_args = self.arity if self.arity > 0 else sys.maxsize
+        self.max_args = self.arity if self.arity > 0 else ANY_NUMBER
 
     @property
     def is_write(self) -> bool:

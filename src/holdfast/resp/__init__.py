@@ -1,10 +1,7 @@
 """The wire format: requests from bytes, replies to bytes. No sockets, no commands, no I/O."""
 
+from holdfast.resp.constants import NULL_ARRAY, OK, PONG, QUEUED
 from holdfast.resp.kinds import (
-    NULL_ARRAY,
-    OK,
-    PONG,
-    QUEUED,
     BigNumber,
     HumanFloat,
     NullArray,
@@ -16,7 +13,16 @@ from holdfast.resp.kinds import (
     Simple,
     Verbatim,
 )
-from holdfast.resp.replies import WRITERS2, WRITERS3, double_text, encode, encode2, encode3
+from holdfast.resp.replies import (
+    WRITERS2,
+    WRITERS3,
+    bulk,
+    double_text,
+    encode,
+    encode2,
+    encode3,
+    integer,
+)
 from holdfast.resp.requests import RequestParser
 
 __all__ = [
@@ -37,8 +43,10 @@ __all__ = [
     "Several",
     "Simple",
     "Verbatim",
+    "bulk",
     "double_text",
     "encode",
     "encode2",
     "encode3",
+    "integer",
 ]

@@ -3,7 +3,7 @@
 Most are built-in types with another name, for which reason this file is never compiled.
 """
 
-from typing import Final, TypeAlias, final
+from typing import TypeAlias, final
 
 from holdfast.errors import CommandError
 
@@ -59,11 +59,6 @@ class Several(list["Reply"]):
     """What stands where one reply is expected and is more, or fewer: they follow each other bare.
     Only subscribing answers so, and it does even to who asked for no answers."""
 
-
-NULL_ARRAY: Final = NullArray()
-OK: Final = Simple(b"OK")
-QUEUED: Final = Simple(b"QUEUED")
-PONG: Final = Simple(b"PONG")
 
 # A tuple holds bytes only and is the quick way to return many of them. What a reply
 # becomes is decided by its exact type: a subclass not named here cannot be encoded.

@@ -24,8 +24,11 @@ from holdfast.resp.kinds import (
 
 # What most texts and numbers begin with, or are.
 SHORT: Final = 1024
-_BULK_HEADERS: Final = [b"\r\n$%d\r\n" % length for length in range(SHORT)]
+_BULK_HEADERS: Final = [b"$%d\r\n" % length for length in range(SHORT)]
+_NEXT_BULK_HEADERS: Final = [b"\r\n" + header for header in _BULK_HEADERS]  # after another
 _INTEGERS: Final = [b":%d\r\n" % number for number in range(SHORT)]
+_THOUSANDS: Final = [b":%d" % number for number in range(1000)]
+_REST: Final = [b"%03d\r\n" % number for number in range(1000)]
 
 
 def double_text(number: float) -> bytes:
@@ -37,12 +40,18 @@ def double_text(number: float) -> bytes:
     return b"%.17g" % number
 
 
-def _integer(number: int) -> bytes:
-    return _INTEGERS[number] if 0 <= number < SHORT else b":%d\r\n" % number
+def integer(number: int) -> bytes:
+    if 0 <= number < SHORT:
+        return _INTEGERS[number]
+    if 0 < number < 1_000_000:  # joining two takes a third of the time of formatting
+        return b"%b%b" % (_THOUSANDS[number // 1000], _REST[number % 1000])
+    return b":%d\r\n" % number
 
 
-def _bulk(text: bytes) -> bytes:
-    return b"$%d\r\n%b\r\n" % (len(text), text)
+def bulk(text: bytes) -> bytes:
+    length = len(text)
+    header = _BULK_HEADERS[length] if length < SHORT else b"$%d\r\n" % length
+    return b"%b%b\r\n" % (header, text)
 
 
 def _bulks(texts: tuple[bytes, ...]) -> bytes:
@@ -50,7 +59,7 @@ def _bulks(texts: tuple[bytes, ...]) -> bytes:
     parts = [b"*%d" % len(texts)]
     for text in texts:
         length = len(text)
-        parts.append(_BULK_HEADERS[length] if length < SHORT else b"\r\n$%d\r\n" % length)
+        parts.append(_NEXT_BULK_HEADERS[length] if length < SHORT else b"\r\n$%d\r\n" % length)
         parts.append(text)
     parts.append(b"\r\n")
     return b"".join(parts)
@@ -91,10 +100,10 @@ def _writers(resp3: bool) -> Writers:
     null_array = null if resp3 else b"*-1\r\n"
     true, false = (b"#t\r\n", b"#f\r\n") if resp3 else (b":1\r\n", b":0\r\n")
     writers |= {
-        bytes: _bulk,
+        bytes: bulk,
         tuple: _bulks,
         Simple: lambda status: b"+%b\r\n" % status,
-        int: _integer,
+        int: integer,
         bool: lambda flag: true if flag else false,
         NoneType: lambda _: null,
         NullArray: lambda _: null_array,
@@ -118,14 +127,14 @@ def _writers(resp3: bool) -> Writers:
         }
     else:
         writers |= {
-            float: lambda number: _bulk(double_text(number)),
-            HumanFloat: lambda number: _bulk(bytes(number)),
+            float: lambda number: bulk(double_text(number)),
+            HumanFloat: lambda number: bulk(bytes(number)),
             dict: flat,
             SetReply: writers[list],
             Pairs: writers[list],
             Push: writers[list],
-            Verbatim: _bulk,
-            BigNumber: lambda number: _bulk(b"%d" % number),
+            Verbatim: bulk,
+            BigNumber: lambda number: bulk(b"%d" % number),
         }
     return writers
 

@@ -55,33 +55,34 @@ def _split_inline(line: bytes) -> list[bytes]:
     return args
 
 
-# The lines before a command and before an argument, as every client writes them.
-_COUNT_LINES: Final = {b"*%d" % count: count for count in range(1, 64)}
-_SHORT: Final = 1024
-_LENGTH_LINES: Final = [b"$%d" % length for length in range(_SHORT)]
-_LINE_END: Final = b"\r\n"
+_STAR: Final = ord("*")
+_DOLLAR: Final = ord("$")
+_ZERO: Final = ord("0")
+_CR: Final = ord("\r")
+_LF: Final = ord("\n")
 _PLAIN_MAX_BYTES: Final = 256 * 1024
-_PLAIN_DIGITS: Final = len(str(_PLAIN_MAX_BYTES))  # of numbers that matter
 _PLAIN_MAX_ARGS: Final = _PLAIN_MAX_BYTES // len(b"$0\r\n\r\n")
 
 
-def _count(line: bytes, mark: bytes = b"*") -> int:
-    """How many arguments it announces, or bytes; 0 if there is any doubt."""
-    digits = line[1:]
-    if len(digits) > _PLAIN_DIGITS or not line.startswith(mark):
-        return 0
-    return int(digits) if digits.isdigit() and not digits.startswith(b"0") else 0
+def _plain_number(data: bytes, pos: int) -> tuple[int, int]:
+    """The number at a position, and where its line ends; -1 if there is any doubt.
 
-
-def _end_of_argument(lines: list[bytes], at: int) -> int:
-    """Behind the lines of an argument that is long, or has line ends in it. More than there are
-    lines, if not all is as it should be."""
-    length = _count(lines[at], b"$")
-    missing = length + len(_LINE_END)
-    while missing > 0 and at + 1 < len(lines):
-        at += 1
-        missing -= len(lines[at]) + len(_LINE_END)
-    return at + 1 if length and missing == 0 else len(lines) + 1
+    Raises IndexError if the data ends before. Byte by byte, because this is compiled: a third of
+    the instructions that `split` takes.
+    """
+    number = data[pos] - _ZERO
+    if not 0 <= number <= 9:
+        return -1, pos
+    pos += 1
+    byte = data[pos]
+    while byte != _CR:
+        digit = byte - _ZERO
+        if not 0 <= digit <= 9 or not 0 < number < _PLAIN_MAX_BYTES:
+            return -1, pos
+        number = 10 * number + digit
+        pos += 1
+        byte = data[pos]
+    return (number, pos + 2) if data[pos + 1] == _LF else (-1, pos)
 
 
 class RequestParser:
@@ -132,33 +133,27 @@ class RequestParser:
 
     def _read_plain(self, data: bytes, commands: list[list[bytes]]) -> bytes:
         """Move whole commands to the list; returns the rest, from where there is any doubt."""
-        lines = data.split(_LINE_END)
-        last = len(lines) - 1  # behind the last line end: nothing, or a part of a command
+        end = len(data)
         start = 0
-        while start < last:
-            count = _COUNT_LINES.get(lines[start], 0) or _count(lines[start])
-            if count == 0 or start + 2 * count >= last:
-                break
-            argv: list[bytes] = []
-            at = start + 1
-            while count and at + 1 < last:
-                argument = lines[at + 1]
-                length = len(argument)
-                if length < _SHORT and lines[at] == _LENGTH_LINES[length]:
-                    at += 2
-                else:
-                    end = _end_of_argument(lines, at)
-                    if end > last:
+        try:
+            while start < end and data[start] == _STAR:
+                count, pos = _plain_number(data, start + 1)
+                argv: list[bytes] = []
+                while count > 0 and data[pos] == _DOLLAR:
+                    length, pos = _plain_number(data, pos + 1)
+                    after = pos + length
+                    if length < 0 or after + 2 > end:
                         break
-                    argument = _LINE_END.join(lines[at + 1 : end])
-                    at = end
-                argv.append(argument)
-                count -= 1
-            if count:
-                break
-            commands.append(argv)
-            start = at
-        return lines[last] if start == last else _LINE_END.join(lines[start:])
+                    argv.append(data[pos:after])
+                    pos = after + 2  # whatever these two bytes are, as below
+                    count -= 1
+                if count or not argv:
+                    break
+                commands.append(argv)
+                start = pos
+        except IndexError:
+            pass  # the rest of it has not come yet
+        return data[start:] if start else data
 
     def _parse(self, commands: list[list[bytes]], once: bool = False) -> bool:
         """Move commands from the buffer to the list, or just one; whether the last was whole."""

@@ -167,7 +167,7 @@ class BusyDesk:
             if isinstance(session.sink, Connection):
                 self._send(session.sink, out)
             else:
-                session.sink.deliver(out)
+                session.deliver(out)
 
     def _clients(self) -> list[Connection]:
         """Those who can be answered out of turn: nothing is owed to them that must come first."""
@@ -192,11 +192,11 @@ class BusyDesk:
         Others stay, in order."""
         inbox = self._engine.inbox
         for _ in range(len(inbox)):
-            reader, data = inbox.popleft()
-            if isinstance(reader, Connection) and reader in clients:
-                self._answer(reader, data)
+            connection, data = inbox.popleft()
+            if connection in clients:
+                self._answer(connection, data)
             else:
-                inbox.append((reader, data))
+                inbox.append((connection, data))
 
     def _answer(self, connection: Connection, data: bytes) -> None:
         connection.read(data)
@@ -227,7 +227,7 @@ class BusyDesk:
             sock = socket.socket(fileno=session.fd)
             try:
                 sent = sock.send(joined, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                session.delivered(sent, 0)
+                session.delivered(sent)
                 joined = joined[sent:]
             except OSError:
                 pass

@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import socket
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.errors import CommandError
 from holdfast.resp import RequestParser, encode2
@@ -13,7 +13,7 @@ from holdfast.server.session import NEEDS_AUTH
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
 
-JOIN_BYTES = 1 << 20  # more is not worth a second copy
+JOIN_BYTES: Final = 1 << 20  # more is not worth a second copy
 
 TOO_MANY_CLIENTS = CommandError("ERR max number of clients reached")
 PROTECTED = CommandError(
@@ -131,9 +131,6 @@ class Connection:
             session.last_words = CommandError(b"ERR " + str(parser.error).encode("latin-1"))
             session.say_last_words()
 
-    def give_up(self) -> None:
-        self.session.abort()
-
     def pause_writing(self) -> None:
         """Never before `WireSession` cuts the client off."""
 
@@ -185,8 +182,8 @@ class Connection:
         return self._transport.get_write_buffer_size()
 
     def deliver(self, replies: list[bytes]) -> None:
-        transport = self._transport
-        if transport.is_closing():
+        transport, session = self._transport, self.session
+        if session.closing and transport.is_closing():
             return
         if len(replies) == 1:
             nbytes = len(replies[0])
@@ -197,8 +194,7 @@ class Connection:
                 transport.writelines(replies)
             else:
                 transport.write(b"".join(replies))
-        session = self.session
-        session.delivered(nbytes, transport.get_write_buffer_size())
+        session.delivered(nbytes)
         if session.closing and not session.out:
             transport.close()
 

@@ -5,9 +5,20 @@ asks for more than `client-output-buffer-limit` is cut off before the turn ends,
 """
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from holdfast.resp import WRITERS2, WRITERS3, Pairs, Push, Reply, SetReply, Several
+from holdfast.resp import (
+    OK,
+    WRITERS2,
+    WRITERS3,
+    Pairs,
+    Push,
+    Reply,
+    SetReply,
+    Several,
+    bulk,
+    integer,
+)
 from holdfast.server.config_kinds import BufferLimit
 from holdfast.server.session import Session
 from holdfast.server.unasked import NOTHING, Output
@@ -16,7 +27,13 @@ if TYPE_CHECKING:
     from holdfast.server.connection import Connection
     from holdfast.server.engine import Engine
 
-_COMPOUND = frozenset({tuple, list, dict, Pairs, SetReply, Push, Several})
+_COMPOUND: Final = frozenset({tuple, list, dict, Pairs, SetReply, Push, Several})
+_OK: Final = WRITERS2[type(OK)](OK)
+
+# How much the socket has not sent is looked at when it was given so much since, or a part of the
+# limit: to ask for it each time cost as much as to look a key up.
+UNSEEN_BYTES: Final = 16 * 1024
+UNSEEN_PART: Final = 16
 
 
 def weight(reply: Reply) -> int:
@@ -39,7 +56,16 @@ def weight(reply: Reply) -> int:
 
 
 class WireSession(Session):
-    __slots__ = ("_connection", "_hard_bytes", "_soft_since_s", "held_bytes", "room", "writers")
+    __slots__ = (
+        "_connection",
+        "_hard_bytes",
+        "_most_unseen_bytes",
+        "_soft_since_s",
+        "_unseen_bytes",
+        "held_bytes",
+        "room",
+        "writers",
+    )
 
     def __init__(
         self, engine: "Engine", connection: "Connection", address: str, local_address: str
@@ -48,6 +74,7 @@ class WireSession(Session):
         self._connection = connection
         self.writers = WRITERS2
         self.held_bytes = 0  # produced, and not yet given to the socket
+        self._unseen_bytes = 0  # given to it since that was last asked how much it has not sent
         self._soft_since_s: float | None = None
         self.limits_changed()
 
@@ -56,13 +83,20 @@ class WireSession(Session):
         self.writers = WRITERS3 if version == 3 else WRITERS2
 
     def send(self, value: Reply) -> None:
-        kind = type(value)
-        if kind in _COMPOUND and self._is_too_much(value):
+        # What most replies are looks the same in both protocols: no need to look up how.
+        if type(value) is bytes:
+            data = bulk(value)
+        elif value is OK:
+            data = _OK
+        elif type(value) is int:
+            data = integer(value)
+        elif type(value) in _COMPOUND and self._is_too_much(value):
             return
+        else:
+            data = self.writers[type(value)](value)
         out = self.out
         if not out:
             self.engine.turn.add(self)
-        data = self.writers[kind](value)
         out.append(data)
         self.held_bytes = held_bytes = self.held_bytes + len(data)
         if held_bytes > self.room:
@@ -94,12 +128,22 @@ class WireSession(Session):
         self.abort()
         return True
 
-    def delivered(self, nbytes: int, unsent_bytes: int) -> None:
-        """So much was given to the socket, which has not sent so much."""
+    def deliver(self, replies: list[Output]) -> None:
+        self._connection.deliver(replies)
+
+    def delivered(self, nbytes: int) -> None:
+        """So much was given to the socket."""
         self.held_bytes = self.held_bytes - nbytes if self.out else 0
         engine = self.engine
         self.last_active_s = engine.now_s
         engine.meter.output_bytes += nbytes
+        self._unseen_bytes += nbytes
+        if self._unseen_bytes > self._most_unseen_bytes:
+            self._look_at_unsent(nbytes)
+
+    def _look_at_unsent(self, nbytes: int) -> None:
+        self._unseen_bytes = 0
+        unsent_bytes = self._connection.output_bytes
         self.room = self._hard_bytes - unsent_bytes
         # Only what was there before this can have been there for too long.
         if self.room < 0 or (unsent_bytes > nbytes and self._is_slow(unsent_bytes)):
@@ -130,6 +174,7 @@ class WireSession(Session):
 
     def limits_changed(self) -> None:
         self._hard_bytes = self._limit.hard_bytes or sys.maxsize
+        self._most_unseen_bytes = min(UNSEEN_BYTES, self._hard_bytes // UNSEEN_PART)
         self.room = self._hard_bytes - self.sink.output_bytes
         self._connection.limit_input()
 

@@ -177,6 +177,10 @@ class Session(Context):
                 self.engine.turn.add(self)
             out += items
 
+    def deliver(self, replies: list[Output]) -> None:
+        """Everything that these could have seen is on disk."""
+        self.sink.deliver(replies)
+
     def skip_this_reply(self) -> None:
         """For the rare command that answers nothing."""
         if self.reply_mode == REPLIES_ON:

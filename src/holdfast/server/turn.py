@@ -152,10 +152,7 @@ class Turn:
         synced, and may leave, also what waits for a sync in flight."""
         self.commit_early()
         self._store.sync()
-        batch = [(session, session.out) for session in self._sessions]
-        for session, _ in batch:
-            session.out = []
-        self._sessions = []
+        batch, self._sessions = _taken(self._sessions), []
         in_flight = list(self._flying)
         self._flying.clear()
         return in_flight + batch
@@ -220,20 +217,19 @@ class Turn:
         else:
             with contextlib.suppress(StorageError):
                 self.commit_early()
-        batch: Batch = [(session, session.out) for session in self._sessions]
-        for session, _ in batch:
-            session.out = []
-        self._sessions = []
-        if self._fatal is not None:
-            release(batch)
-            return
+        sessions, self._sessions = self._sessions, []
         waits_for_disk, self.must_sync = self._always or self.must_sync, False
-        if (self._unsynced and waits_for_disk) or (
-            self._checkpoint is Checkpoint.REST_IS_DUE and not self._in_flight
+        if self._fatal is None and (
+            (self._unsynced and waits_for_disk)
+            or (self._checkpoint is Checkpoint.REST_IS_DUE and not self._in_flight)
         ):
-            self._sync(batch)
+            self._sync(_taken(sessions))
         else:
-            release(batch)
+            for session in sessions:
+                out, session.out = session.out, []
+                session.deliver(out)
+        if self._fatal is not None:
+            return
         if store.wal_pages >= CHECKPOINT_PAGES and self._checkpoint is Checkpoint.NOT_DUE:
             self._checkpoint = Checkpoint.BESIDE_COMMITS
             self._submit(1, store.checkpoint, self._checkpointed)
@@ -278,7 +274,7 @@ class Turn:
         if error is None or isinstance(error, StorageError):
             if error is not None:
                 self._checkpoint_failed(error)
-            release(batch)
+            _release(batch)
         else:
             self._put_back(batch)
             self.fail(StorageError(f"cannot sync the journal: {error}"), is_fatal=True)
@@ -353,9 +349,17 @@ class Turn:
             self._checkpoint = Checkpoint.NOT_DUE
 
 
-def release(batch: Batch) -> None:
+def _taken(sessions: "list[Session]") -> Batch:
+    batch = []
+    for session in sessions:
+        batch.append((session, session.out))
+        session.out = []
+    return batch
+
+
+def _release(batch: Batch) -> None:
     for session, out in batch:
-        session.sink.deliver(out)
+        session.deliver(out)
 
 
 def _no_engine(error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:

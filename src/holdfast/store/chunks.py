@@ -12,9 +12,9 @@ missing either: such an extent is `regular`, and its n-th element is found by ar
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Final, final
 
-STEP = 1 << 20
+STEP: Final = 1 << 20
 
 # Elements per chunk. Measured with 128, 256 and 512: pushes and pops at the left move half a
 # chunk of pointers, which at 256 still costs less than a deque makes LRANGE dearer; below it

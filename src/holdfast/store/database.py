@@ -5,7 +5,7 @@ databases together are the keyspace's.
 """
 
 import sys
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from holdfast.errors import WRONG_TYPE
 from holdfast.store.events import EXPIRED, GENERIC, HASH, MISS, NEW
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=Collection)
 
-LARGE_STRING = 4096  # bytes; to journal one takes longer than all the rest of a command
+LARGE_STRING: Final = 4096  # bytes; to journal one takes longer than all the rest of a command
 
 
 class Watcher(Protocol):
@@ -179,6 +179,8 @@ class Database:
             self.remove(key)
             return self.create(name, value, expires_at_ms, is_new=False)
         self.replace(key, value, old)
+        if key.expires_at_ms is expires_at_ms:
+            return key  # neither has one; to compare them takes longer
         if not keep_ttl and key.expires_at_ms != expires_at_ms:
             self.set_expiry(key, expires_at_ms)
         return key

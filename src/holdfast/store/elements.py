@@ -8,13 +8,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from operator import attrgetter
-from typing import Self
+from typing import Final, Self
 
 from holdfast.store import chunks
 from holdfast.store.chunks import STEP, Chunk, Extent, Load
 
 # What an element of small size costs beyond its bytes: object header, rounding, its pointer.
-ELEMENT_OVERHEAD = 57
+ELEMENT_OVERHEAD: Final = 57
 
 _first = attrgetter("first")
 

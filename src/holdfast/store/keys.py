@@ -1,9 +1,11 @@
 """A key in memory, and the keys that one database shows."""
 
+from typing import Final
+
 from holdfast.store.types import TYPE_NAMES, Value
 
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
-KEY_OVERHEAD = 256
+KEY_OVERHEAD: Final = 256
 
 
 class Key:
