@@ -18,6 +18,7 @@ INSERT: Final = 10  # ((position, value), …)
 DELETE: Final = 11  # (position, …)
 SET: Final = 12  # position, value, hlc, replica
 TRIM: Final = 13  # vector, position of the first that stays, of the last
+PUSH: Final = 14  # position of the first, 1 or -1: where each stands to the one before, (value, …)
 # HyperLogLogs.
 RAISE: Final = 20  # dot of the sketch, whether it is new, ((register, rank), …)
 Effect = Sequence[Any]  # a tuple; from elsewhere with lists in place of tuples, all the way down

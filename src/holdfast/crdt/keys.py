@@ -122,12 +122,6 @@ class Key:
         part: Replicated = self.part(kind)
         return part.integrate(effect)
 
-    def advance(self, kind: str, effect: Effect) -> bool:
-        """`integrate` for the usual change of a string, whose one row it is: see there. False where
-        it is anything else: nothing has changed then."""
-        text = self.text if kind == "string" else None
-        return text is not None and text.advance(effect)
-
     @property
     def text(self) -> String | None:
         """The string, if there never was anything else."""

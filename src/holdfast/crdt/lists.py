@@ -7,11 +7,11 @@ the stamps are equal; deleted elements stay deleted whatever LSET says.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from holdfast.crdt import positions
 from holdfast.crdt.dots import Author, Dot, Vector, covers
-from holdfast.crdt.effects import CLEAR, DELETE, INSERT, SET, TRIM, Change, Effect
+from holdfast.crdt.effects import CLEAR, DELETE, INSERT, PUSH, SET, TRIM, Change, Effect
 from holdfast.crdt.replicated import Replicated
 from holdfast.crdt.sequence import Sequence
 
@@ -19,8 +19,8 @@ Stamp = tuple[int, int]  # hlc and minus the replica, so that the greater one wi
 Row = tuple[bytes, int, int]  # value; hlc and replica of the last LSET, 0 when there was none
 
 # Of a run, those are one piece whose indexes differ in the last five bits alone.
-_FLOORS = [bytes([byte & 0xE0]) for byte in range(256)]
-_PIECE_END = 0x1F
+_FLOORS: Final = [bytes([byte & 0xE0]) for byte in range(256)]
+_PIECE_END: Final = 0x1F
 
 
 class List(Replicated):
@@ -66,19 +66,15 @@ class List(Replicated):
     # -- changes, as effects ------------------------------------------------------------------
 
     def push_right(self, values: Collection[bytes], author: Author) -> Effect:
-        if len(values) == 1:
-            (value,) = values
-            return (INSERT, ((positions.after(self._elements.last_key, author), value),))
-        keys = positions.many_after(self._elements.last_key, len(values), author)
-        return (INSERT, tuple(zip(keys, values, strict=True)))
+        first = positions.after(self._elements.last_key, author)
+        author.seq += len(values) - 1
+        return (PUSH, first, 1, tuple(values))
 
     def push_left(self, values: Collection[bytes], author: Author) -> Effect:
         """Each in turn, so the last one ends up first."""
-        if len(values) == 1:
-            (value,) = values
-            return (INSERT, ((positions.before(self._elements.first_key, author), value),))
-        keys = positions.many_before(self._elements.first_key, len(values), author)
-        return (INSERT, tuple(zip(keys, values, strict=True)))
+        first = positions.before(self._elements.first_key, author)
+        author.seq += len(values) - 1
+        return (PUSH, first, -1, tuple(values))
 
     def insert(self, i: int, value: bytes, author: Author) -> Effect:
         """LINSERT: between elements i-1 and i, of which one is the pivot."""
@@ -137,6 +133,8 @@ class List(Replicated):
         kind: int = effect[0]
         if kind == DELETE:
             return self._delete(effect[1])
+        if kind == PUSH:
+            return self._push(effect[1], effect[2], effect[3])
         if kind == INSERT:
             return self._insert(effect[1])
         if kind == SET:
@@ -147,14 +145,28 @@ class List(Replicated):
         assert kind == CLEAR
         return self._delete_covered(effect[1], b"", b"")
 
-    def _insert(self, rows: Collection[Any]) -> list[Change]:
+    def extend(self, effect: Effect) -> list[bytes] | None:
+        """`integrate`, where something is pushed to the right of all that is there: its positions.
+        None, and nothing has changed, where it is anything else."""
+        if effect[0] != PUSH or effect[2] != 1:
+            return None
+        keys = positions.run(effect[1], len(effect[3]), 1)
+        return keys if self._elements.extend(keys, list(effect[3])) else None
+
+    def _push(self, first: bytes, step: int, values: Collection[bytes]) -> list[Change]:
         elements = self._elements
-        if len(rows) > 1:  # most are pushed to the right
-            keys: list[bytes] = [row[0] for row in rows]
-            values: list[bytes] = [row[1] for row in rows]
-            if elements.extend(keys, values):
-                return [(row[0], (row[1], 0, 0), None) for row in rows]
-        return [(row[0], (row[1], 0, 0), None) for row in rows if elements.insert(row[0], row[1])]
+        if len(values) == 1:
+            (value,) = values
+            return [(first, (value, 0, 0), None)] if elements.insert(first, value) else []
+        keys = positions.run(first, len(values), step)
+        if step > 0 and elements.extend(keys, list(values)):
+            rows = zip(keys, values, strict=True)
+            return [(key, (value, 0, 0), None) for key, value in rows]
+        return self._insert(list(zip(keys, values, strict=True)))
+
+    def _insert(self, rows: Collection[Any]) -> list[Change]:
+        insert = self._elements.insert
+        return [(row[0], (row[1], 0, 0), None) for row in rows if insert(row[0], row[1])]
 
     def _delete(self, keys: Iterable[bytes]) -> list[Change]:
         elements, stamps = self._elements, self._stamps
@@ -245,6 +257,13 @@ class List(Replicated):
         start = max(start + length, 0) if start < 0 else start
         stop = stop + length if stop < 0 else min(stop, length - 1)
         return (start, stop + 1) if start <= stop else (0, 0)
+
+
+def pieces_of_run(keys: list[bytes]) -> set[bytes]:
+    """`piece_of` many, whose indexes follow each other."""
+    some = keys[:: _PIECE_END + 1]
+    some.append(keys[-1])
+    return {key[:-1] + _FLOORS[key[-1]] for key in some}
 
 
 def _unpack(stamp: Stamp | None) -> tuple[int, int]:

@@ -26,6 +26,7 @@ ZERO: Final = 1 << 63  # an index of 0
 _segment: Final = Struct(">IQHQ")
 _replica_and_index: Final = Struct(">HQ")
 _index: Final = Struct(">Q").pack
+_unpack_index: Final = Struct(">Q").unpack_from
 
 
 def dot_of(position: bytes) -> Dot:
@@ -59,20 +60,14 @@ def before(first: bytes, author: Author) -> bytes:
     return _ahead_of(first, 0, author, -author.seq)
 
 
-def many_after(last: bytes, count: int, author: Author) -> list[bytes]:
-    """RPUSH of several: each behind the one before, so all but the first continue its run."""
-    run = after(last, author)[:RUN]
-    first = author.seq
-    author.seq += count - 1
-    return [run + _index(ZERO + seq) for seq in range(first, first + count)]
-
-
-def many_before(first: bytes, count: int, author: Author) -> list[bytes]:
-    """LPUSH of several, each before the one before."""
-    run = before(first, author)[:RUN]
-    start = author.seq
-    author.seq += count - 1
-    return [run + _index(ZERO - seq) for seq in range(start, start + count)]
+def run(first: bytes, count: int, step: int) -> list[bytes]:
+    """Several that are pushed together continue the run of the first: each stands behind the one
+    before (1) or before it (-1)."""
+    shared = first[:-8]
+    start: int = _unpack_index(first, len(first) - 8)[0]
+    if step > 0:
+        return [shared + _index(index) for index in range(start, start + count)]
+    return [shared + _index(index) for index in range(start, start - count, -1)]
 
 
 def between(left: bytes, right: bytes, author: Author) -> bytes:

@@ -7,7 +7,6 @@ replicas; keys are byte strings, whatever they mean.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from operator import le
 from typing import Final, Generic, TypeVar
 
 CHUNK: Final = 512  # values per chunk, at most
@@ -74,9 +73,9 @@ class Sequence(Generic[V]):
         return old
 
     def extend(self, keys: list[bytes], values: list[V]) -> bool:
-        """Many at once, in order and behind all others; False if they are not: nothing changes
-        then."""
-        if not keys or keys[0] <= self.last_key or any(map(le, keys[1:], keys)):
+        """Many at once, which are in order. False if they do not belong behind all others:
+        nothing changes then."""
+        if not keys or keys[0] <= self.last_key:
             return False
         chunks, at = self._chunks, 0
         if chunks:

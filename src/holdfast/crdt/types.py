@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.crdt.cell import Cell, Total, Write, is_live
 from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author, Dot
-from holdfast.crdt.effects import ADD, WRITE, Effect
+from holdfast.crdt.effects import Effect
 from holdfast.crdt.numbers import parse, text_of, total
 
 _NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by all strings, and never written to
@@ -81,16 +81,6 @@ class String(Texts):
     def view(self) -> bytes | None:
         return self.get(None)
 
-    def advance(self, effect: Effect) -> bool:
-        """`integrate`, where it is what it nearly always is: a write that has seen the only one
-        there is, or the next addition to the only total. False, and nothing has changed, where it
-        is anything else."""
-        kind: int = effect[0]
-        if kind == WRITE:
-            seen: Any = effect[5]
-            return len(seen) == 1 and self.overwrite(seen[0], effect[2], effect[3], effect[4])
-        return kind == ADD and self.count(effect[2], effect[3], effect[5])
-
     @property
     def only_dot(self) -> Dot:
         """Of the one write; 0 where there is more, or none."""
@@ -106,7 +96,8 @@ class String(Texts):
         return entry if author == replica and is_live(entry) else None
 
     def overwrite(self, seen: Dot, dot: Dot, hlc: int, value: Any) -> bool:
-        """`advance`, of a write that has seen one."""
+        """`integrate`, of a write that has seen the only one there is. False, and nothing has
+        changed, where anything else is the case."""
         cell = self._cell
         if cell is None or cell.dot != seen or cell.others or cell.totals:
             return False
@@ -114,7 +105,7 @@ class String(Texts):
         return True
 
     def count(self, dot: Dot, last: int, now: Any) -> bool:
-        """`advance`, of an addition."""
+        """Likewise, of the next addition to the only total."""
         cell = self._cell
         if cell is None or cell.others or len(cell.totals) != 1:
             return False

@@ -213,6 +213,9 @@ class Replication:
         return True
 
     def _integrate(self, slot: Slot, kind: str, effect: Effect) -> None:
+        if kind == "list" and self.slots.extend(slot, effect):
+            self._touched[slot] = self._shown.push_right(slot, effect[3])
+            return
         before = slot.type
         changes = slot.integrate(kind, effect)
         if changes:

@@ -45,7 +45,7 @@ from holdfast.store.ops import (
     Op,
 )
 from holdfast.store.replicated_anew import written_anew
-from holdfast.store.replicated_rows import NO_CHANGES, Slot, Slots
+from holdfast.store.replicated_rows import Slot, Slots
 from holdfast.store.replicated_runs import Told
 from holdfast.store.stream_ids import from_row
 
@@ -98,12 +98,11 @@ class Changes:
         self._tell_all()
 
     def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
-        changes = NO_CHANGES
-        if not slot.advance(kind, effect):
+        if not (kind == "list" and self._slots.extend(slot, effect)):
             changes = slot.integrate(kind, effect)
             if not changes:
                 return
-        self._slots.changed(slot, kind, changes)
+            self._slots.changed(slot, kind, changes)
         address = slot.address
         self.told.add(address[0], address[1], kind, effect)
 

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.crdt.effects import Change, Effect, frozen
 from holdfast.crdt.keys import Key
+from holdfast.crdt.lists import List, pieces_of_run
 from holdfast.store.ops import CRDT_KEYS, CRDT_ROWS, Op
 
 if TYPE_CHECKING:
@@ -164,6 +165,20 @@ class Slots:
         if not slot.id:
             self._name(slot)
         self._note(slot, kind, changes)
+
+    def extend(self, slot: Slot, effect: Effect) -> bool:
+        """Integrated, and `changed`, if something is pushed to the right of a list that is there;
+        False, and nothing has changed, if not."""
+        values: List | None = slot.find(LIST)
+        if not values or not slot.has_one:
+            return False
+        keys = values.extend(effect)
+        if keys is None:
+            return False
+        if self._keyspace.tables is not None:
+            slot.note({LIST: pieces_of_run(keys)})
+            self._unwritten[slot] = None
+        return True
 
     def text_changed(self, slot: Slot) -> None:
         """Likewise, of a string; most are known to have changed already."""

@@ -5,6 +5,7 @@ commands change them, so that rows, memory, watchers and waiters follow; whoever
 that no intents are stated, because these are no local changes.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -76,6 +77,15 @@ class Shown:
             key = None if database is None else self._key(database, slot)
         if key is not None:
             self._replace(key, text)
+        return key
+
+    def push_right(self, slot: Slot, values: Sequence[bytes]) -> Key | None:
+        """It was a list and still is one, and this is at its end."""
+        database = self._database(slot.address)
+        key = None if database is None else self._key(database, slot)
+        if key is not None:
+            assert isinstance(key.value, List)
+            key.value.push_right(values, self._keyspace)
         return key
 
     def _key(self, database: "ReplicatedDatabase", slot: Slot) -> Key | None:
