@@ -136,6 +136,31 @@ def test_a_read_that_saw_an_unsynced_write_waits_for_it(
     run(tmp_path, monkeypatch, scenario)
 
 
+def test_who_waited_hears_of_it_before_those_who_did_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        heard: list[str] = []
+        clients = {}
+        for name in ("first", "second", "reader", "pusher"):
+            clients[name], wire = server.client()
+            monkeypatch.setattr(wire, "deliver", lambda _, name=name: heard.append(name))
+        last, wire = server.client()
+        server.send(clients["first"], b"BLPOP k 0")
+        server.send(clients["second"], b"BLPOP k 0")
+        for count, woken in enumerate((["first", "second"], []), 1):
+            server.send(clients["reader"], b"GET x")
+            server.send(clients["pusher"], b"RPUSH k a b")
+            server.send(last, b"PING")
+            await server.disk.started.wait()
+            server.disk.land()
+            await wire.receive(count)
+            assert heard == [*woken, "reader", "pusher"]
+            heard.clear()
+
+    run(tmp_path, monkeypatch, scenario)
+
+
 def test_what_arrives_during_a_sync_is_one_more_batch_and_leaves_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

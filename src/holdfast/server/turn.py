@@ -80,6 +80,7 @@ class Turn:
         self._store = store
         self._always = appendfsync == "always"
         self._sessions: list[Session] = []  # with output since the last batch
+        self._waited = 0  # how many of them come first
         self.is_scheduled = False
         self._in_flight = False  # the flusher is busy
         self._holding = False  # … and nothing may be committed or leave until it is back
@@ -147,12 +148,19 @@ class Turn:
         if not self.is_scheduled:
             self.schedule()
 
+    def put_first(self, session: "Session") -> None:
+        """Who has waited, before whoever let it go on: that one is in no hurry to hear of it."""
+        sessions = self._sessions
+        if sessions and sessions[-1] is session:
+            sessions.insert(self._waited, sessions.pop())
+            self._waited += 1
+
     def end_early(self) -> Batch:
         """In the middle of a turn that does not end: all that there is so far is committed and
         synced, and may leave, also what waits for a sync in flight."""
         self.commit_early()
         self._store.sync()
-        batch, self._sessions = _taken(self._sessions), []
+        batch, self._sessions, self._waited = _taken(self._sessions), [], 0
         in_flight = list(self._flying)
         self._flying.clear()
         return in_flight + batch
@@ -217,7 +225,7 @@ class Turn:
         else:
             with contextlib.suppress(StorageError):
                 self.commit_early()
-        sessions, self._sessions = self._sessions, []
+        sessions, self._sessions, self._waited = self._sessions, [], 0
         waits_for_disk, self.must_sync = self._always or self.must_sync, False
         if self._fatal is None and (
             (self._unsynced and waits_for_disk)

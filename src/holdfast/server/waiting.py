@@ -46,6 +46,7 @@ class Waiting:
         if session.gate & SUBSCRIBED:
             self._engine.pubsub.flush()
         session.reply(result)
+        self._engine.turn.put_first(session)
         self._engine.make_runnable(session)
         return True
 
