@@ -161,11 +161,13 @@ def test_a_pop_waits_and_gives_up(play: Play) -> None:
     play(scenario)
 
 
-def test_a_cancelled_pop_loses_nothing(play: Play) -> None:
+@pytest.mark.parametrize("is_heeded", [False, True])
+def test_a_cancelled_pop_loses_nothing(play: Play, is_heeded: bool) -> None:
     async def scenario(commands: Commands) -> None:
-        got = []
+        got: list[bytes] = []
+        heed = got.append if is_heeded else None
         for n in range(20):
-            waiting = asyncio.create_task(commands.pop("q", timeout_s=None))
+            waiting = asyncio.create_task(commands.pop("q", timeout_s=None, heed=heed))
             for _ in range(n % 5):
                 await asyncio.sleep(0)
             pushing = asyncio.create_task(commands.call("RPUSH", "q", n))
@@ -174,7 +176,7 @@ def test_a_cancelled_pop_loses_nothing(play: Play) -> None:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             await pushing
-            if not waiting.cancelled() and (popped := waiting.result()):
+            if not waiting.cancelled() and (popped := waiting.result()) and not is_heeded:
                 got.append(popped[1])
         if isinstance(commands, ForeignCommands):
             await until(lambda: not commands._background)
@@ -182,6 +184,23 @@ def test_a_cancelled_pop_loses_nothing(play: Play) -> None:
             got.append(popped[1])
         assert sorted(map(int, got)) == list(range(20))
         assert await commands.call("PING") in (b"PONG", True)  # redis-py's callback
+
+    play(scenario)
+
+
+def test_what_is_popped_is_heeded_before_the_caller_resumes(play: Play) -> None:
+    async def scenario(commands: Commands) -> None:
+        heard: list[object] = []
+
+        async def pop() -> None:
+            heard.append(await commands.pop("q", timeout_s=5, heed=heard.append))
+
+        waiting = asyncio.create_task(pop())
+        await commands.call("RPUSH", "q", "x")
+        await waiting
+        assert heard == [b"x", (b"q", b"x")]
+        assert await commands.pop("q", timeout_s=0.01, heed=heard.append) is None
+        assert len(heard) == 2
 
     play(scenario)
 

@@ -10,6 +10,7 @@ from holdfast.client.errors import ClientError
 from holdfast.client.lua import LuaScript, load
 from holdfast.semaphore import keeper
 from holdfast.semaphore.acquisition import Acquisition
+from holdfast.semaphore.keeper import Keeper
 from holdfast.semaphore.waiter import Waiter
 from tests.client.fakes import turns
 from tests.semaphore.conftest import Place, World, emptied, taken, waiting
@@ -42,6 +43,57 @@ def test_a_waiter_that_was_never_called_waiting_believes_nothing() -> None:
     waiter = Waiter()
     waiter.believe(["id", "999999999999999999", "1", "10"], 10, 0)
     assert waiter.acquisition is None
+
+
+def test_a_message_that_comes_before_the_answer_is_kept_until_then() -> None:
+    waiter = Waiter()
+    waiter.believe(["id", "101", "1", "10"], 10, 0)
+    assert waiter.message is not None
+    waiter.still_waits(last_token=100, asked_s=0)
+    waiter.believe(waiter.message, 10, 0)
+    assert waiter.acquisition is not None
+
+
+def test_who_is_let_in_before_it_knows_that_it_waits_does_not_ask_again(
+    place: Place, world: World
+) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = world.semaphore(client)
+        first = await semaphore.acquire()
+        asked: list[str] = []
+        keeper = semaphore._keeper()
+        keeper.commands = Overtaken(keeper, asked)
+        acquisition = await semaphore.acquire()
+        assert acquisition.fencing_token == first.fencing_token + 1
+        assert asked == ["enter"]
+
+    place.play(scenario)
+
+
+class Overtaken:
+    """Commands whose answer to a waiter comes behind what somebody else's release tells it."""
+
+    def __init__(self, keeper: Keeper, asked: list[str]) -> None:
+        self._keeper = keeper
+        self._commands = keeper.commands
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._commands, name)
+
+    def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
+        send = self._commands.prepare(script, before, after)
+
+        async def run(each: str) -> Any:
+            self._asked.append(script.name)
+            reply = await send(each)
+            (holder,) = self._keeper._held
+            args: dict[str, Any] = {"acquisition_id": holder, "mailbox": self._keeper._box}
+            _, message = await self._keeper.run(load("holdfast.semaphore", "leave"), **args)
+            self._keeper._read(self._keeper._box, message)
+            return reply
+
+        return run
 
 
 def test_messages_that_are_old_or_make_no_sense_let_nobody_in(place: Place, world: World) -> None:

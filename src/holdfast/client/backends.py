@@ -18,6 +18,7 @@ from holdfast.client.request import encode_around
 
 Rest: TypeAlias = tuple[Value, ...]
 Prepared: TypeAlias = Callable[[str], Coroutine[Any, Any, Any]]
+Heed: TypeAlias = Callable[[bytes], None]
 
 
 class Commands(Protocol):
@@ -45,11 +46,16 @@ class Commands(Protocol):
         """A plain command, its name in capitals, which goes where its first key is."""
         ...
 
-    async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
+    async def pop(
+        self, *keys: Key, timeout_s: float | None, heed: Heed | None = None
+    ) -> tuple[bytes, bytes] | None:
         """BLPOP: key and element, or None when nothing came in time; None waits for ever.
 
         Cancelling it loses no element: what the server popped for the caller that left goes back
         to the head of its list. Only the end of the loop, or of a connection, can lose one.
+
+        `heed` gets the element as soon as it is there, once, before the caller resumes and also
+        if it does not: then nothing goes back. It must not raise, and only note it and tell.
         """
         ...
 
@@ -156,9 +162,12 @@ class OurCommands(Scripted):
 
         return run
 
-    async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
+    async def pop(
+        self, *keys: Key, timeout_s: float | None, heed: Heed | None = None
+    ) -> tuple[bytes, bytes] | None:
         wait_s = 0 if timeout_s is None else max(timeout_s, 0.001)  # 0 would be for ever
-        reply = await self._client.run(("BLPOP", *keys, wait_s), as_it_is)
+        tell = None if heed is None else lambda reply: heed(reply[1])
+        reply = await self._client.run(("BLPOP", *keys, wait_s), as_it_is, heed=tell)
         return None if reply is None else (reply[0], reply[1])
 
     async def settled(self) -> None:

@@ -34,12 +34,18 @@ class Blocking:
         self._wakers: set[Callable[[], None]] = set()
         self._is_closing = False
 
-    async def call(self, args: Command, timeout_s: float | None) -> Any:
-        """The reply as it is. `timeout_s` is the caller's patience, not the server's."""
+    async def call(
+        self, args: Command, timeout_s: float | None, heed: Callable[[Any], None] | None = None
+    ) -> Any:
+        """The reply as it is. `timeout_s` is the caller's patience, not the server's.
+
+        `heed` gets a list that is the reply, at once, from within the connection: it may note it
+        and set futures, no more. What it got is not given back.
+        """
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls.add(over)
         try:
-            return await self._call(args, timeout_s)
+            return await self._call(args, timeout_s, heed)
         finally:
             self._calls.discard(over)
             over.set_result(None)
@@ -59,7 +65,9 @@ class Blocking:
         while ending := self._calls | self._settling:
             await asyncio.wait(ending)
 
-    async def _call(self, args: Command, timeout_s: float | None) -> Any:
+    async def _call(
+        self, args: Command, timeout_s: float | None, heed: Callable[[Any], None] | None
+    ) -> Any:
         clock, key, data = self._caller.clock, first_key(args), encode(args)
         end_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
         moved: ServerError | None = None
@@ -70,16 +78,16 @@ class Blocking:
                 asking = send_one(connection, ("ASKING",))
                 asking.add_done_callback(lambda done: done.cancelled() or done.exception())
             left_s = None if end_s is None else max(0.0, end_s - clock.monotonic_s())
-            reply = await self._wait(connection, args, data, left_s)
+            sink = PendingWait(data, asyncio.get_running_loop(), heed)
+            reply = await self._wait(connection, args, sink, left_s)
             if not self._caller.has_moved(reply):
                 break
             moved = reply
         return reply
 
     async def _wait(
-        self, connection: Connection, args: Command, data: bytes, timeout_s: float | None
+        self, connection: Connection, args: Command, sink: PendingWait, timeout_s: float | None
     ) -> Any:
-        sink = PendingWait(data, asyncio.get_running_loop())
         try:
             self._check_open()
             connection.submit(sink)
@@ -159,10 +167,10 @@ class Blocking:
             return False
         return None if isinstance(reply, ServerError) else bool(reply == 1)
 
-    async def _give_back(self, connection: Connection, sink: PendingOne, args: Command) -> None:
+    async def _give_back(self, connection: Connection, sink: PendingWait, args: Command) -> None:
         reply = await self._settle(connection, sink)
         undo = GIVE_BACK.get(name_of(args[0]))
-        if reply is None or undo is None:
+        if reply is None or undo is None or sink.is_heeded:
             return
         command = undo(args, reply)
         while True:

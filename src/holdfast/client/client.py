@@ -243,13 +243,20 @@ class Client(Commands[str]):
         return self.run(args, convert)
 
     async def run(
-        self, args: Command, convert: Callable[[Any], T], timeout_s: float | None = DEFAULT
+        self,
+        args: Command,
+        convert: Callable[[Any], T],
+        timeout_s: float | None = DEFAULT,
+        heed: Callable[[Any], None] | None = None,
     ) -> T:
-        """A command whose name is in capitals, and what makes a value of its reply."""
+        """A command whose name is in capitals, and what makes a value of its reply.
+
+        `heed` is for commands that wait: see `Blocking.call`.
+        """
         if self._plain and args[0] not in SPECIAL:
             reply = await self._caller.call(args, timeout_s)
         else:
-            reply = await self._run_watched(args, timeout_s)
+            reply = await self._run_watched(args, timeout_s, heed)
         if isinstance(reply, ServerError):
             raise reply
         return convert(reply)
@@ -262,16 +269,21 @@ class Client(Commands[str]):
         """
         return self._caller.send if self._plain and isinstance(self._caller, Single) else None
 
-    async def _run_watched(self, args: Command, timeout_s: float | None) -> Any:
+    async def _run_watched(
+        self, args: Command, timeout_s: float | None, heed: Callable[[Any], None] | None
+    ) -> Any:
         check(args)
         if self._observer is not None:
-            return await self._observer.one(args, lambda: self._run_special(args, timeout_s))
-        return await self._run_special(args, timeout_s)
+            return await self._observer.one(args, lambda: self._run_special(args, timeout_s, heed))
+        return await self._run_special(args, timeout_s, heed)
 
-    async def _run_special(self, args: Command, timeout_s: float | None) -> Any:
+    async def _run_special(
+        self, args: Command, timeout_s: float | None, heed: Callable[[Any], None] | None
+    ) -> Any:
         if blocks(args):
+            patience_s = None if timeout_s is DEFAULT else timeout_s
             try:
-                return await self._blocking.call(args, None if timeout_s is DEFAULT else timeout_s)
+                return await self._blocking.call(args, patience_s, heed)
             finally:
                 self._forget([args])
         if self._cache is not None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Coroutine
 from importlib import import_module
 from typing import Any
 
-from holdfast.client.backends import Scripted
+from holdfast.client.backends import Heed, Scripted
 from holdfast.client.errors import (
     ClientError,
     ConnectionLostError,
@@ -80,7 +80,9 @@ class ForeignCommands(Scripted):
                 await self._client.initialize()
                 self._is_initialized = True
 
-    async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
+    async def pop(
+        self, *keys: Key, timeout_s: float | None, heed: Heed | None = None
+    ) -> tuple[bytes, bytes] | None:
         now_s = self._clock.monotonic_s
         deadline_s = math.inf if timeout_s is None else now_s() + timeout_s
         while True:
@@ -93,6 +95,8 @@ class ForeignCommands(Scripted):
                 self._start(self._give_back(task))
                 raise
             if reply is not None:
+                if heed is not None:
+                    heed(reply[1])
                 return reply[0], reply[1]
             if left_s <= self._slice_s:
                 return None

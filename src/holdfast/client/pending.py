@@ -4,6 +4,7 @@ They store replies as they came. Conversion is the caller's business, in the cal
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.client.errors import ClientError
@@ -38,19 +39,29 @@ class PendingOne(Sink):
 
 class PendingWait(PendingOne):
     """The same for a caller who may stop waiting and still want the reply: await `woken`, which
-    is set when the reply is there, or when anybody else calls `wake`."""
+    is set when the reply is there, or when anybody else calls `wake`.
 
-    __slots__ = ("woken",)
+    `heed` is told what was taken for the caller before that resumes, or though it has left.
+    """
 
-    def __init__(self, data: bytes, loop: asyncio.AbstractEventLoop) -> None:
+    __slots__ = ("heed", "is_heeded", "woken")
+
+    def __init__(
+        self, data: bytes, loop: asyncio.AbstractEventLoop, heed: Callable[[Any], None] | None
+    ) -> None:
         super().__init__(data, loop.create_future())
         self.woken: asyncio.Future[None] = loop.create_future()
+        self.heed = heed
+        self.is_heeded = False
 
     def wake(self) -> None:
         if not self.woken.done():
             self.woken.set_result(None)
 
     def deliver(self, reply: Any) -> None:
+        if self.heed is not None and isinstance(reply, list) and not self.future.done():
+            self.is_heeded = True
+            self.heed(reply)
         super().deliver(reply)
         self.wake()  # at once: a callback of the future would come a turn of the loop later
 

@@ -130,6 +130,7 @@ class Keeper:
                 if state == 1:
                     return Acquisition(id, number, token, sent_s)
                 waiter.still_waits(token, sent_s)
+                self._believe(waiter, waiter.message)
                 patient, failures = True, 0  # it has a place, which is worth waiting for the server
                 self._listen(self._box if self._settings.shared_mailbox else id)
                 self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
@@ -340,11 +341,12 @@ class Keeper:
     async def _read_mailbox(self, box: str) -> None:
         """Until nobody waits and nothing comes."""
         key = self._settings.names.mailbox(box)
+        read = partial(self._read, box)
         failures = 0
         try:
             while True:
                 try:
-                    popped = await self.commands.pop(key, timeout_s=_LISTEN_S)
+                    popped = await self.commands.pop(key, timeout_s=_LISTEN_S, heed=read)
                     failures = 0
                 except ClosedError:
                     self._give_up()
@@ -353,10 +355,9 @@ class Keeper:
                     popped = None
                     await self._pause(failures)
                     failures += 1
-                if popped is not None:
-                    self._read(box, popped[1])
-                    await asyncio.sleep(0)  # who was let in goes first, then the next pop
-                elif not (self._waiting if self._settings.shared_mailbox else box in self._waiting):
+                if popped is None and not (
+                    self._waiting if self._settings.shared_mailbox else box in self._waiting
+                ):
                     return
         finally:
             del self._listeners[box]
@@ -365,12 +366,16 @@ class Keeper:
         """For the id that it begins with; or for whom the mailbox is, whatever it says."""
         message = text.decode(errors="replace").split(" ")
         waiter = self._waiting.get(message[0])
-        # A time limit runs from the moment when the server is told that the slot is held.
-        if waiter is not None and self._settings.ttl_s is None:
-            waiter.believe(message, self._settings.heartbeat_s, self._now_s())
+        if waiter is not None:
+            self._believe(waiter, message)
         waiter = waiter or self._waiting.get(box)
         if waiter is not None:
             waiter.tell()
+
+    def _believe(self, waiter: Waiter, message: list[str] | None) -> None:
+        # A time limit runs from the moment when the server is told that the slot is held.
+        if message is not None and self._settings.ttl_s is None:
+            waiter.believe(message, self._settings.heartbeat_s, self._now_s())
 
     # -- life ---------------------------------------------------------------------------------
 

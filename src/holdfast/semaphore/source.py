@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from holdfast.client.backends import Commands, Prepared, Rest, commands_of
+from holdfast.client.backends import Commands, Heed, Prepared, Rest, commands_of
 from holdfast.client.client import Client
 from holdfast.client.factory import make_client
 from holdfast.client.lua import Key, LuaScript, Value, Values
@@ -87,8 +87,10 @@ class LazyCommands:
     async def call(self, command: str, *args: Value) -> Any:
         return await (self._inner or await self._open()).call(command, *args)
 
-    async def pop(self, *keys: Key, timeout_s: float | None) -> tuple[bytes, bytes] | None:
-        return await (self._inner or await self._open()).pop(*keys, timeout_s=timeout_s)
+    async def pop(
+        self, *keys: Key, timeout_s: float | None, heed: Heed | None = None
+    ) -> tuple[bytes, bytes] | None:
+        return await (self._inner or await self._open()).pop(*keys, timeout_s=timeout_s, heed=heed)
 
     async def settled(self) -> None:
         if self._inner is not None:

@@ -14,11 +14,12 @@ class Waiter:
     this message is from after that, its token shows: it is larger than the last one then.
     """
 
-    __slots__ = ("_woken", "acquisition", "is_told", "last_token", "renewed_s")
+    __slots__ = ("_woken", "acquisition", "is_told", "last_token", "message", "renewed_s")
 
     def __init__(self) -> None:
         self.acquisition: Acquisition | None = None
         self.is_told = False
+        self.message: list[str] | None = None  # one that came before the answer that it waits
         self._woken: asyncio.Future[None] | None = None  # most need not wait
         self.last_token = math.inf
         self.renewed_s = 0.0
@@ -40,6 +41,8 @@ class Waiter:
 
     def believe(self, message: list[str], heartbeat_s: float, now_s: float) -> None:
         """A message of id, token, slot number and the heartbeat interval of who sent it."""
+        if self.last_token == math.inf:
+            self.message = message
         try:
             id, token, number = message[0], int(message[1]), int(message[2])
             their_heartbeat_s = float(message[3])
