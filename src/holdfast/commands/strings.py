@@ -174,7 +174,8 @@ def mset(c: Context, argv: list[bytes]) -> Reply:
 
     MSET key value [key value ...]
     """
-    _set_pairs(c, _pairs(argv, "mset"))
+    _check_pairs(argv, "mset")
+    _set_pairs(c, argv)
     return OK
 
 
@@ -191,10 +192,11 @@ def msetnx(c: Context, argv: list[bytes]) -> Reply:
 
     MSETNX key value [key value ...]
     """
-    pairs = _pairs(argv, "msetnx")
-    if any(c.db.find(name) is not None for name, _ in pairs):
-        return 0
-    _set_pairs(c, pairs)
+    _check_pairs(argv, "msetnx")
+    for at in range(1, len(argv), 2):
+        if c.db.find(argv[at]) is not None:
+            return 0
+    _set_pairs(c, argv)
     return 1
 
 
@@ -359,18 +361,17 @@ def _expires_at_ms(c: Context, expiry: tuple[bytes, bytes] | None, command_name:
     return expires_at_ms
 
 
-def _pairs(argv: list[bytes], command_name: str) -> list[tuple[bytes, bytes]]:
+def _check_pairs(argv: list[bytes], command_name: str) -> None:
     if len(argv) % 2 == 0:
         raise CommandError(f"ERR wrong number of arguments for '{command_name}' command")
-    arguments = iter(argv)
-    next(arguments)
-    return list(zip(arguments, arguments, strict=True))
 
 
-def _set_pairs(c: Context, pairs: list[tuple[bytes, bytes]]) -> None:
+def _set_pairs(c: Context, argv: list[bytes]) -> None:
+    """(Pairs as tuples would take longer to make than to set.)"""
     database = c.db
-    for name, value in pairs:
-        database.set_string(name, value)
+    for at in range(1, len(argv), 2):
+        name = argv[at]
+        database.set_string(name, argv[at + 1])
         database.signal(name, b"set", STRING)
 
 

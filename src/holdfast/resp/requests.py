@@ -59,13 +59,12 @@ _STAR: Final = ord("*")
 _DOLLAR: Final = ord("$")
 _ZERO: Final = ord("0")
 _CR: Final = ord("\r")
-_LF: Final = ord("\n")
 _PLAIN_MAX_BYTES: Final = 256 * 1024
 _PLAIN_MAX_ARGS: Final = _PLAIN_MAX_BYTES // len(b"$0\r\n\r\n")
 
 
 def _plain_number(data: bytes, pos: int) -> tuple[int, int]:
-    """The number at a position, and where its line ends; -1 if there is any doubt.
+    """The number at a position, and where the next line begins; -1 if there is any doubt.
 
     Raises IndexError if the data ends before. Byte by byte, because this is compiled: a third of
     the instructions that `split` takes.
@@ -82,7 +81,7 @@ def _plain_number(data: bytes, pos: int) -> tuple[int, int]:
         number = 10 * number + digit
         pos += 1
         byte = data[pos]
-    return (number, pos + 2) if data[pos + 1] == _LF else (-1, pos)
+    return number, pos + 2  # whatever follows the CR, as in `_COUNT`
 
 
 class RequestParser:
