@@ -225,5 +225,5 @@ def test_both_readers_agree_on_what_is_well_formed(rng: random.Random) -> None:
         wire = b"".join(value(3) for _ in range(rng.randint(1, 8)))
         cuts = sorted(rng.randrange(len(wire)) for _ in range(rng.randint(0, 4)))
         chunks = [wire[a:b] for a, b in zip([0, *cuts], [*cuts, len(wire)], strict=True)]
-        exact = shown(replies._Exact().feed(wire))
+        exact = shown(replies.ExactReader().feed(wire))
         assert shown(parse(*chunks)) == exact

@@ -102,3 +102,18 @@ def test_where_ranks_end_stamps_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
         new = between(anchor, right, writers.write(i % 2))
         assert anchor < new < right
         right = new
+
+
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("seq", [1, 250, 255, 256, 257, 65_535, 1 << 40])
+def test_a_run_goes_on_byte_by_byte(seq: int, step: int) -> None:
+    """As long as it may be: positions of the same run whose indexes follow each other."""
+    author = Author(7, 1000, {7: seq})
+    first = positions.after(b"", author) if step > 0 else positions.before(b"", author)
+    keys = positions.run(first, 600, step)
+    assert keys[0] == first
+    assert len(keys) == 600
+    indexes = [int.from_bytes(key[-8:], "big") for key in keys]
+    assert indexes == [indexes[0] + step * i for i in range(600)]
+    assert {key[:-8] for key in keys} == {first[:-8]}
+    assert sorted(keys) == keys[::step]

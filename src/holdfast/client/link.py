@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, cast
 
 from holdfast.client.options import Options
-from holdfast.client.replies import ReplyParser
+from holdfast.client.replies import ExactReader, ReplyParser
 from holdfast.client.waiting import deadline
 from holdfast.clock import Clock
 from holdfast.errors import ProtocolError
@@ -38,10 +38,15 @@ class Owner(Protocol):
 class Link(asyncio.Protocol):
     __slots__ = ("_ended", "_keepalive_s", "_owner", "_parser", "_transport", "is_writable")
 
-    def __init__(self, owner: Owner, keepalive_s: int | None) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        keepalive_s: int | None,
+        parser: ReplyParser | ExactReader | None = None,
+    ) -> None:
         self._owner = owner
         self._keepalive_s = keepalive_s
-        self._parser = ReplyParser()
+        self._parser = parser or ReplyParser()
         self._transport: asyncio.Transport | None = None
         self._ended = False
         self.is_writable = False

@@ -26,6 +26,7 @@ ZERO: Final = 1 << 63  # an index of 0
 _segment: Final = Struct(">IQHQ")
 _replica_and_index: Final = Struct(">HQ")
 _index: Final = Struct(">Q").pack
+_BYTES: Final = [bytes([byte]) for byte in range(256)]
 _unpack_index: Final = Struct(">Q").unpack_from
 
 
@@ -64,10 +65,20 @@ def run(first: bytes, count: int, step: int) -> list[bytes]:
     """Several that are pushed together continue the run of the first: each stands behind the one
     before (1) or before it (-1)."""
     shared = first[:-8]
-    start: int = _unpack_index(first, len(first) - 8)[0]
-    if step > 0:
-        return [shared + _index(index) for index in range(start, start + count)]
-    return [shared + _index(index) for index in range(start, start - count, -1)]
+    index: int = _unpack_index(first, len(first) - 8)[0]
+    keys: list[bytes] = []
+    while len(keys) < count:
+        # Up to 256 of them have all but the last byte in common.
+        head = shared + _index(index)[:7]
+        missing, byte = count - len(keys), index & 0xFF
+        if step > 0:
+            lasts = _BYTES[byte : byte + missing]
+        else:
+            lasts = _BYTES[max(byte - missing + 1, 0) : byte + 1]
+            lasts.reverse()
+        keys += [head + last for last in lasts]
+        index += step * len(lasts)
+    return keys
 
 
 def between(left: bytes, right: bytes, author: Author) -> bytes:

@@ -48,6 +48,17 @@ class Feed:
         return log.start + len(log) - max(self.cursor, log.start) + len(self._sent)
 
     @property
+    def has_news(self) -> bool:
+        """Whether `pump` would send anything, if the peer keeps up."""
+        return self._snapshot is not None or self.cursor < self._end
+
+    @property
+    def _end(self) -> int:
+        """Up to there all may leave."""
+        log = self.replication.log
+        return min(max(self._limit, self.replication.own_end), log.start + len(log))
+
+    @property
     def is_holding(self) -> bool:
         """Whether it is time to wait for `relay`."""
         log = self.replication.log
@@ -82,7 +93,7 @@ class Feed:
     def _records(self) -> list[bytes] | None:
         log, seen = self.replication.log, self._seen
         cursor = max(self.cursor, log.start)
-        end = min(max(self._limit, self.replication.own_end), log.start + len(log))
+        end = self._end
         parts, nbytes = [RECORDS], 0
         while cursor < end and nbytes < MESSAGE_BYTES:
             record = log.at(cursor)

@@ -13,7 +13,7 @@ from holdfast.client.errors import ConnectError, ServerError
 from holdfast.client.handshake import handshake
 from holdfast.client.link import Link, dialer
 from holdfast.client.options import Backoff, parse_url
-from holdfast.client.replies import Push
+from holdfast.client.replies import ExactReader, Push
 from holdfast.client.request import encode, encode_all
 from holdfast.client.waiting import deadline
 from holdfast.crdt.dots import Vector, includes
@@ -179,7 +179,7 @@ class Puller:
     async def _follow(self) -> None:
         engine = self._engine
         self._become(Event.DIAL)
-        link = self._link = Link(self, self._options.keepalive_s)
+        link = self._link = Link(self, self._options.keepalive_s, ExactReader())
         self._lost = None
         options = self._options
         if options.tls is not None:

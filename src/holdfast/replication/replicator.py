@@ -143,6 +143,9 @@ class Replicator:
         self.replication.seal()
         if not self._feeds or self._pump_timer is not None:
             return
+        if not self._has_news:
+            self._wait_for_relay()
+            return
         clock = self.engine.clock
         now_s = clock.monotonic_s()
         if (wait_s := self._pumped_s + PUMP_EVERY_S - now_s) > 0:
@@ -150,6 +153,15 @@ class Replicator:
             return
         self._pumped_s = now_s
         self._pump()
+
+    @property
+    def _has_news(self) -> bool:
+        """Whether somebody is to be told something. A server that follows takes in much and mostly
+        tells nothing: it need not look again in a moment whether there is anything."""
+        replication = self.replication
+        return any(
+            feed.has_news or feed.replication is not replication for feed in self._feeds.values()
+        )
 
     def _pump_again(self) -> None:
         self._pump_timer = None
@@ -165,6 +177,9 @@ class Replicator:
                 session.abort()
             else:
                 feed.pump()
+        self._wait_for_relay()
+
+    def _wait_for_relay(self) -> None:
         if self._relay_timer is None and any(feed.is_holding for feed in self._feeds.values()):
             self._relay_timer = self.engine.clock.call_later(RELAY_AFTER_S, self._relay)
 

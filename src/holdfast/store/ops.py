@@ -37,8 +37,16 @@ Op = tuple[Any, ...]
 # In replicated databases only, and never in files: what the operations around it mean, where
 # they do not tell. `sub` says which, and `key_id` whose; see replicated_changes.py.
 INTENT: Final = 99
-PUSH_LEFT, PUSH_RIGHT, POP_LEFT, POP_RIGHT, INSERT_AT, SET_AT, REMOVE_AT = range(7)  # of lists
-ADDED, WRITTEN_AGAIN, PERSISTED = range(7, 10)
+PUSH_LEFT: Final = 0  # this and what follows: of lists
+PUSH_RIGHT: Final = 1
+POP_LEFT: Final = 2
+POP_RIGHT: Final = 3
+INSERT_AT: Final = 4
+SET_AT: Final = 5
+REMOVE_AT: Final = 6
+ADDED: Final = 7
+WRITTEN_AGAIN: Final = 8
+PERSISTED: Final = 9
 
 # Ids below this are database numbers (SPACES rows); ids of keys and spaces start here.
 FIRST_ID = 1024

@@ -6,7 +6,7 @@ value first and then what is shown of it (`apply`). Rows, record and vector are 
 as the rows that clients see. Nothing here knows links or members' addresses.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -64,6 +64,7 @@ class Replication:
         self.slots = Slots(keyspace)
         self._log_rows: dict[int, bytes] = {}  # while replaying
         self._touched: dict[Slot, StoreKey | None] = {}  # while applying
+        self._has_moved = False  # the vector or the clock, since they were last noted
         self._has_residue: set[Address] = set()  # maybe
         self._tidied: Vector = {}  # what was stable when last looked at
 
@@ -154,9 +155,9 @@ class Replication:
             self.tell(own)
             self.sealed = len(ops)
 
-    def tell(self, own: Iterable[Op]) -> None:
+    def tell(self, own: list[Op]) -> None:
         author = Author(self.replica, self.clock.tick(), self.vector)
-        changes = Changes(author, self.databases, self.addresses, self.slots)
+        changes = Changes(author, self.database_of, self.addresses, self.slots)
         changes.take(own)
         told = changes.told.changes
         if not told:
@@ -168,9 +169,9 @@ class Replication:
         self._append(record, encode(record))
         self.own_end = self.log.start + len(self.log)
 
-    @property
-    def databases(self) -> dict[int, int]:
-        return {database.space.id: database.index for database in self.keyspace.databases}
+    def database_of(self, space: int) -> int:
+        """The number of the one that shows it."""
+        return next(each.index for each in self.keyspace.databases if each.space.id == space)
 
     def _append(self, record: Record, data: bytes) -> None:
         log = self.log
@@ -184,10 +185,13 @@ class Replication:
             self.slots.drop_empty(touched)
             if removals:
                 self._has_residue |= touched & self.slots.ids.keys()
-        self._note_position()
+        self._has_moved = True
 
-    def _note_position(self) -> None:
-        self.note(b"position", (self.vector, self.clock.last))
+    def note_position(self) -> None:
+        """Once for all records of a batch, when it is about to be committed."""
+        if self._has_moved:
+            self._has_moved = False
+            self.note(b"position", (self.vector, self.clock.last))
 
     # -- changes from elsewhere ---------------------------------------------------------------
 
@@ -199,17 +203,21 @@ class Replication:
             return False
         self.drift_ms = max(self.drift_ms, self.clock.observe(record.hlc))
         touched = self._touched = {}
-        with self.keyspace.stating_no_intents():
+        keyspace = self.keyspace
+        keyspace.is_replicated = False  # `stating_no_intents` would take longer than a small record
+        try:
             for change in record.changes:
                 if change[1] is None:
                     self._apply_run(change[0], change[3])
                 else:
                     slot = self.slots.at((change[0], change[1]))
                     self._integrate(slot, change[2], change[3])
+        finally:
+            keyspace.is_replicated = True
         self._append(record, data)
         for slot, key in touched.items():
             self._shown.announce(slot.address, key)
-        self.sealed = len(self.keyspace.ops)
+        self.sealed = len(keyspace.ops)
         return True
 
     def _integrate(self, slot: Slot, kind: str, effect: Effect) -> None:
@@ -290,7 +298,7 @@ class Replication:
         self.vector = join(self.vector, other_seen)
         self.log.base = join(self.log.base, other_seen)
         self.note(b"base", (self.log.base, self.log.start))
-        self._note_position()
+        self._has_moved = True
         self.sealed = len(self.keyspace.ops)
 
     def can_serve(self, seen: Vector) -> bool:

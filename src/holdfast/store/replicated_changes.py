@@ -7,7 +7,7 @@ an `INTENT` does. So a script that is rolled back leaves nothing to undo, and st
 have none of this.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -55,9 +55,9 @@ _decode_fields = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 class Changes:
     """Turns the operations of one batch into effects, each of which is applied before the next is
-    made; `told` are those that changed something. `databases` has their numbers by the ids of the
-    spaces that they show, `addresses` where the keys with these ids are (see Replication), and is
-    kept up to date.
+    made; `told` are those that changed something. `database_of` has the number of the database that
+    shows a space, `addresses` where the keys with these ids are (see Replication), and is kept up
+    to date.
 
     What happens to one row again and again is told once, as nobody can look in between: the last
     operation waits in `_rows` by its place, as in the fold, and in `_sums` what was added there;
@@ -67,12 +67,12 @@ class Changes:
     def __init__(
         self,
         author: Author,
-        databases: dict[int, int],
+        database_of: Callable[[int], int],
         addresses: dict[int, Any],
         slots: Slots,
     ) -> None:
         self._author = author
-        self._databases = databases
+        self._database_of = database_of
         self._addresses = addresses
         self._slots = slots
         self.told = Told()
@@ -81,7 +81,7 @@ class Changes:
         self._sums: dict[Any, Any] = {}
         self._ends: dict[int, tuple[int, list[bytes | None]]] = {}  # by key id: what, with what
 
-    def take(self, ops: Iterable[Op]) -> None:
+    def take(self, ops: list[Op]) -> None:
         for op in ops:
             table: int = op[0]
             if table == STRINGS or table in _ROWS:
@@ -176,7 +176,7 @@ class Changes:
                 self._delete(old)
             return
         space, name, _, expires_at_ms = row
-        slot = self._slots.at((self._databases[space], name))
+        slot = self._slots.at((self._database_of(space), name))
         if old is not None and old is not slot:
             self._tell_all()
             old.shown = None
@@ -223,12 +223,15 @@ class Changes:
     def _intent(self, key_id: int, what: int, data: Any) -> None:
         if what == ADDED:
             self._added = data
-        elif what in _LIST_ENDS:
+        elif what <= POP_RIGHT:
             end = self._ends.get(key_id)
             if end is None or end[0] != what:
                 self._tell_end(key_id)
                 end = self._ends[key_id] = what, []
-            end[1].extend((None,) if data is None else data)
+            if data is None:
+                end[1].append(None)
+            else:
+                end[1].extend(data)
         elif what == WRITTEN_AGAIN:
             table, sub, value = data
             self._row((table, key_id, sub, 0 if value is None else value))

@@ -140,8 +140,10 @@ class ReplicatedKeyspace(Keyspace):
         self.replication.slots.written()
 
     def seal(self) -> None:
-        self.replication.seal()
-        self.replication.sealed = 0  # the next batch begins empty
+        replication = self.replication
+        replication.seal()
+        replication.note_position()
+        replication.sealed = 0  # the next batch begins empty
 
     @contextmanager
     def stating_no_intents(self) -> Iterator[None]:
