@@ -8,6 +8,7 @@ import pytest
 from holdfast.replication.messages import RECORDS, Ack, pack
 from holdfast.replication.replicator import PUMP_EVERY_S, Replicator
 from holdfast.server import turn
+from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess, Peer
 from tests.replication.nodes import Node
@@ -77,6 +78,34 @@ def test_under_load_a_peer_is_told_of_many_turns_at_once(tmp_path: Path) -> None
     server.client.command("PING")
     assert server.heard().count(RECORDS) == 2
     assert b"k9" in server.heard()
+    server.store.abandon()
+
+
+def test_who_has_nothing_to_tell_does_not_look_again(tmp_path: Path) -> None:
+    """What it took in from somebody else it holds back for a while, and only for that it waits."""
+    server, other = Server(tmp_path / "a.db"), Node(3)
+    other("SET", "k", "v")
+    (record,) = other.replication.log.since(0)
+    keyspace = server.engine.keyspace
+    assert isinstance(keyspace, ReplicatedKeyspace)
+    before = server.clock.pending_timers
+    keyspace.replication.apply(record.data)
+    server.engine.turn.end()
+    server.engine.turn.end()
+    assert server.clock.pending_timers == before + 1, "the one for what is held back"
+    server.store.abandon()
+
+
+def test_two_who_follow_are_sent_the_same(tmp_path: Path) -> None:
+    server = Server(tmp_path / "a.db")
+    second = Peer(server.engine, 3)
+    second.command("ACTIVE", "LINK", pack(Node(3).hello()))
+    for value in ("a", "b"):
+        server.clock.advance(PUMP_EVERY_S)
+        server.client.command("SET", "k", value)
+        heard = b"".join(second._delivered)
+        assert server.heard()[-20:] == heard[-20:]
+        assert value.encode() in heard[-40:]
     server.store.abandon()
 
 

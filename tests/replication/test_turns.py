@@ -102,6 +102,7 @@ class Relay:
 
 def test_what_others_wrote_is_theirs_to_tell() -> None:
     relay = Relay()
+    assert not relay.feed.has_news
     assert relay.records() == []
     assert relay.feed.is_holding
     relay.feed.acknowledged(dict(relay.one.replication.vector), 0)
@@ -116,6 +117,7 @@ def test_what_others_did_not_tell_in_time_is_relayed() -> None:
     relay.feed.relay()
     assert relay.records() == []
     relay.feed.relay()
+    assert relay.feed.has_news
     assert relay.records() == [1]
     assert not relay.feed.is_holding
 
@@ -123,4 +125,5 @@ def test_what_others_did_not_tell_in_time_is_relayed() -> None:
 def test_what_an_own_record_may_depend_on_goes_before_it() -> None:
     relay = Relay()
     relay.two("LPOP", "l")
+    assert relay.feed.has_news
     assert relay.records() == [1, 2]

@@ -4,7 +4,7 @@ sent goes to `send`, and leaves when it is on disk."""
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from holdfast.crdt.dots import Vector, covers, dot_of
+from holdfast.crdt.dots import Vector
 from holdfast.replication.messages import BEGIN, COMPLETE, KEYS, RECORDS, Hello, pack
 from holdfast.store.replicated import Replication, SnapshotKey
 
@@ -96,14 +96,12 @@ class Feed:
         end = self._end
         parts, nbytes = [RECORDS], 0
         while cursor < end and nbytes < MESSAGE_BYTES:
-            record = log.at(cursor)
+            origin, seq, _, _, data = log.at(cursor)
             cursor += 1
             # Its own it has, though it may not have said so yet.
-            if record.origin != self.replica and not covers(
-                seen, dot_of(record.origin, record.seq)
-            ):
-                parts.append(record.data)
-                nbytes += len(record.data)
+            if origin != self.replica and seen.get(origin, 0) < seq:
+                parts.append(data)
+                nbytes += len(data)
         self.cursor = cursor
         return parts if nbytes else None
 

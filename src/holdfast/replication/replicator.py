@@ -57,6 +57,7 @@ class Replicator:
         self._relay_timer: Timer | None = None
         self._pump_timer: Timer | None = None
         self._pumped_s = -PUMP_EVERY_S
+        self._sent: tuple[list[bytes], Published] = ([], Published())  # last, and as it was sent
         self.drift_ms: dict[int, int] = {}  # nodes whose clock is too far from ours
         self._check_file()
         replication = self.replication
@@ -230,7 +231,7 @@ class Replicator:
             self._admit(peer)
 
             def send(parts: list[bytes]) -> None:
-                data = Published(encode3(Push([PUSH, *parts])))
+                data = self._encoded(parts)
                 session.push([data], len(data))
 
             feed = Feed(replication, peer, send)
@@ -240,6 +241,12 @@ class Replicator:
                     puller.hurry()
             self.engine.turn.schedule()
         return pack(hello)
+
+    def _encoded(self, parts: list[bytes]) -> Published:
+        """Mostly all peers are sent the same, one after the other."""
+        if parts != self._sent[0]:
+            self._sent = parts, Published(encode3(Push([PUSH, *parts])))
+        return self._sent[1]
 
     def acknowledge(self, session: Session, ack: Ack) -> bytes:
         feed = self._feeds.get(session)
