@@ -10,6 +10,7 @@ What holds by construction:
   full), opening and `on_writable` schedule it again. So a queued request always has a flush to
   come, or a state change that brings one or fails it.
 - No caller's code. Sinks hold futures; asyncio resumes their callers later, in their own tasks.
+  (`heed` of a blocking command is ours, and sets futures, too.)
 - Exactly once. A request is in the queue, or in flight, or over; each step takes it out of one.
   What was sent is never sent again.
 """
