@@ -35,19 +35,30 @@ local limit = whole('limit', limit_text)
 local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
 local ttl_s = optional('ttl', ttl_text)
 local now = time_of(now_text)
-local removed = redis.call('ZSCORE', main, id) and 1 or 0
-if removed == 0 then
-  forget(ttl, waiting, waiting_heartbeat, id)
-  purge_slots(main, ttl, now) -- else there is a slot to give, and who waits tends the others
+local card = redis.call('ZCARD', main)
+local is_last = card == 1 -- so it goes when another is in, and the key need not be made again
+local removed
+if is_last then
+  removed = redis.call('ZSCORE', main, id) and 1 or 0
+else
+  removed = redis.call('ZREM', main, id)
 end
-local card = redis.call('ZCARD', main) - removed
+if removed == 1 then -- there is a slot to give, and who waits tends the others
+  card = card - 1
+else
+  forget(ttl, waiting, waiting_heartbeat, id)
+  purge_slots(main, ttl, now)
+  card = redis.call('ZCARD', main)
+end
 local heard = {removed}
 give_slots(
   main, waiting, waiting_heartbeat, card, limit_of(max, limit), heartbeat_s, ttl_s, now,
   pattern, token, mailbox, heard
 )
-if removed == 1 then -- only now, so that the key need not be made again
-  redis.call('ZREM', main, id)
+if removed == 1 then
+  if is_last then
+    redis.call('ZREM', main, id)
+  end
   if ttl_s then
     redis.call('ZREM', ttl, id)
   end
