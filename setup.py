@@ -39,10 +39,11 @@ GROUPS = {
         commands/stream_ids commands/streams commands/stream_reads commands/stream_groups
     """,
     "holdfast_server": """
-        scripting/conversions scripting/sandbox scripting/script server/families/admin
-        server/families/scripting server/families/transactions
+        scripting/conversions scripting/calls scripting/sandbox scripting/script
+        server/families/admin server/families/scripting server/families/transactions
         server/latency server/meter server/session server/output server/connection server/lookup
-        server/admission server/engine server/turn server/waiters server/waiting server/scripts
+        server/admission server/engine server/turn server/waiters server/waiting server/callees
+        server/scripts
     """,
 }
 

@@ -1,26 +1,34 @@
 """Scripts: what a run and a call cost, and how long others wait for an answer while one overruns.
 
-Runs and calls are measured in this process, without sockets: the same commands dispatched to the
-engine one by one, and called from a loop in Lua. The waiting is measured on a
-server of its own, with scripts that never end by themselves.
+Runs and calls are measured in this process, without sockets and without the disk's syncs, on a
+database in a file. A call is one in a loop in Lua, without the loop. Beside it is the same command,
+three times: run by the engine alone, with nobody to answer and no batch to commit; dispatched, that
+is from its arguments to the bytes of its reply; and as a request, from the bytes that came in.
+The commit at the end of the turn is counted for all but the first, for as many commands at once.
+
+The waiting is measured on a server of its own, with scripts that never end by themselves.
 """
 
 import argparse
+import asyncio
 import gc
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from bench.common import say, workplace
 from holdfast.server import families as families
 from holdfast.server.config import Config
+from holdfast.server.connection import Connection
 from holdfast.server.engine import Engine
 from holdfast.server.scripts import NoSink
 from holdfast.server.session import Session
-from holdfast.store.store import MemoryStore
+from holdfast.store.store import open_store
 from tests.harness import HoldfastServer, RawClient
-from tests.harness.rawclient import Argument
+from tests.harness.rawclient import Argument, encode_command
 
 CALLS: dict[str, tuple[tuple[bytes, ...], str]] = {
     "GET": ((b"GET", b"k"), "redis.call('get', 'k')"),
@@ -39,7 +47,8 @@ RUNS: dict[str, tuple[str, int]] = {
     "returns 3 numbers": ("return {1, 2, 3}", 1),
     "makes 20 tables and 20 functions": ("".join(map(MODULE.format, range(20))), 1),
 }
-PER_SCRIPT = 50  # calls
+PER_SCRIPT = 50  # calls; and requests that come at once
+COMMANDS = 1000  # in a turn
 LIMIT_MS = 50
 LOOPS = {
     "a plain loop": "while true do end",
@@ -53,15 +62,56 @@ LOOPS = {
 # -- calls ------------------------------------------------------------------------------------
 
 
-class Calls:
-    def __init__(self) -> None:
-        self._engine = Engine(MemoryStore(), Config())
-        self._session = Session(self._engine, NoSink(), "bench", "bench")
-        self._engine.connected(self._session)
-        self._engine.receive(self._session, [[b"SET", b"k", b"v"], [b"RPUSH", b"l", b"a", b"b"]])
+class NoSocket:
+    """A transport that sends everything at once, nowhere."""
 
-    def _time_us(self, argv: list[bytes], count: int) -> float:
-        engine, session = self._engine, self._session
+    family = socket.AF_INET
+
+    def get_extra_info(self, name: str) -> object:
+        return self if name == "socket" else ("127.0.0.1", 1)
+
+    def fileno(self) -> int:
+        return -1
+
+    def setsockopt(self, *option: int) -> None: ...
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes) -> None: ...
+
+    def writelines(self, data: list[bytes]) -> None: ...
+
+
+@dataclass
+class Costs:
+    """In µs, the best of all rounds."""
+
+    alone: float
+    dispatched: float
+    request: float
+    call: float
+
+
+class Calls:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        self._engine = engine = Engine(open_store(str(folder / "data.db")), Config())
+        engine.turn.set_appendfsync("everysec")  # which nobody does here
+        self._connection = Connection(engine)
+        self._connection.connection_made(cast(asyncio.Transport, NoSocket()))
+        self._silent = Session(engine, NoSink(), "bench", "bench")
+        engine.connected(self._silent)
+        engine.receive(self._silent, [[b"SET", b"k", b"v"], [b"RPUSH", b"l", b"a", b"b"]])
+        engine.turn.end()
+
+    def _alone_us(self, argv: list[bytes], count: int) -> float:
+        engine, session = self._engine, self._silent
         started_s = time.process_time()
         for _ in range(count):
             engine.execute(session, argv)
@@ -69,38 +119,63 @@ class Calls:
         engine.turn.end()
         return elapsed_s / count * 1e6
 
+    def _dispatched_us(self, argv: list[bytes], count: int) -> float:
+        engine, session = self._engine, self._connection.session
+        started_s = time.process_time()
+        for _ in range(count):
+            engine.execute(session, argv)
+        engine.turn.end()
+        return (time.process_time() - started_s) / count * 1e6
+
+    def _request_us(self, argv: list[bytes], count: int) -> float:
+        engine, connection = self._engine, self._connection
+        data = encode_command(*argv) * PER_SCRIPT
+        started_s = time.process_time()
+        for _ in range(count // PER_SCRIPT):
+            connection.read(data)
+        engine.turn.end()
+        return (time.process_time() - started_s) / count * 1e6
+
     def measure_runs(self, rounds: int) -> dict[str, float]:
         """By script, µs of EVALSHA, and of a GET before them. The best of all rounds."""
         get = [b"GET", b"k"]
-        best = {"a GET": min(self._time_us(get, 200) for _ in range(rounds))}
+        best = {"a GET": min(self._dispatched_us(get, 200) for _ in range(rounds))}
         for name, (script, keys) in RUNS.items():
             sha = self._engine.scripts.load(script.encode())
             argv = [b"EVALSHA", sha, b"%d" % keys, *(b"key:%d" % i for i in range(2 * keys))]
-            best[name] = min(self._time_us(argv, 200) for _ in range(rounds))
+            best[name] = min(self._dispatched_us(argv, 200) for _ in range(rounds))
         return best
 
-    def measure(self, rounds: int) -> dict[str, tuple[float, float]]:
-        """By command: µs of a dispatch, and of a call. The best of all rounds, taken in turn, so
-        that both meet the same machine."""
+    def measure(self, rounds: int) -> dict[str, Costs]:
+        """By command. All are measured in turn, so that they meet the same machine."""
         best: dict[tuple[str, str], float] = {}
 
         def note(kind: str, name: str, us: float) -> None:
             best[kind, name] = min(best.get((kind, name), us), us)
 
+        scripts = COMMANDS // PER_SCRIPT
         empty = [b"EVAL", b"for i = 1, %d do end" % PER_SCRIPT, b"0"]
         for _ in range(rounds):
-            note("loop", "", self._time_us(empty, 20))
-            for name, (argv, call) in CALLS.items():
+            note("loop", "", self._dispatched_us(empty, scripts))
+            for name, (words, call) in CALLS.items():
+                argv = list(words)
                 script = f"for i = 1, {PER_SCRIPT} do {call} end".encode()
-                note("dispatch", name, self._time_us(list(argv), 1000))
-                note("script", name, self._time_us([b"EVAL", script, b"0"], 20))
+                note("alone", name, self._alone_us(argv, COMMANDS))
+                note("dispatched", name, self._dispatched_us(argv, COMMANDS))
+                note("request", name, self._request_us(argv, COMMANDS))
+                note("script", name, self._dispatched_us([b"EVAL", script, b"0"], scripts))
         return {
-            name: (
-                best["dispatch", name],
+            name: Costs(
+                best["alone", name],
+                best["dispatched", name],
+                best["request", name],
                 (best["script", name] - best["loop", ""]) / PER_SCRIPT,
             )
             for name in CALLS
         }
+
+    def close(self) -> None:
+        self._engine.store.close()
 
 
 # -- waiting ----------------------------------------------------------------------------------
@@ -163,6 +238,20 @@ def measure_shutdown(folder: Path) -> float:
         return _ms(shut_down)
 
 
+def measure_calls(folder: Path, rounds: int) -> None:
+    calls = Calls(folder)
+    print("| script | µs |\n|---|---|")
+    for name, run_us in calls.measure_runs(rounds).items():
+        print(f"| {name} | {run_us:.1f} |")
+    print("\n| µs | alone | dispatched | request | from Lua | : alone | : dispatched | : request |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, us in calls.measure(rounds).items():
+        beside = (us.alone, us.dispatched, us.request)
+        figures = [*beside, us.call, *(us.call / other for other in beside)]
+        print(f"| {name} | {' | '.join(f'{figure:.2f}' for figure in figures)} |", flush=True)
+    calls.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=60, help="of measuring calls")
@@ -170,14 +259,8 @@ def main() -> None:
     args = parser.parse_args()
     gc.freeze()
     gc.set_threshold(10_000, 5, 1000)  # as the server does
-    calls = Calls()
-    print("| script | µs |\n|---|---|")
-    for name, run_us in calls.measure_runs(args.rounds).items():
-        print(f"| {name} | {run_us:.1f} |")
-    print("\n| call | dispatched, µs | from Lua, µs | ratio |\n|---|---|---|---|")
-    for name, (dispatch_us, call_us) in calls.measure(args.rounds).items():
-        print(f"| {name} | {dispatch_us:.2f} | {call_us:.2f} | {call_us / dispatch_us:.2f} |")
     with workplace() as folder:
+        measure_calls(folder / "calls", args.rounds)
         server = HoldfastServer(folder / "busy", "--lua-time-limit", str(LIMIT_MS))
         with server:
             print("\n| script | longest -BUSY, ms | connecting | KILL |\n|---|---|---|---|")

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.resp import Reply
+from holdfast.scripting.calls import Callee
 from holdfast.scripting.sandbox import Killed, Sandbox
 
 
@@ -10,6 +11,9 @@ class Host:
     """Ends a script at the first look after it has called anything."""
 
     reason: bytes | None = None
+
+    def callee(self, name: bytes) -> Callee | None:
+        return None
 
     def call(self, argv: list[bytes]) -> Reply:
         self.reason = argv[0]

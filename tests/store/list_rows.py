@@ -7,14 +7,15 @@ import apsw
 from holdfast.store.chunks import STEP
 from holdfast.store.lists import List
 from holdfast.store.ops import ChangeLog
+from holdfast.store.types import revert
 
 KEY_ID = 7
 
 
 def roll_back(log: ChangeLog) -> None:
     assert log.undo is not None
-    for revert, first, second in reversed(log.undo):
-        revert(first, second)
+    for table, value, sub, was in reversed(log.undo):
+        revert(table, value, sub, was, log)
     log.undo.clear()
 
 

@@ -35,7 +35,7 @@ end
 
 -- Looks at the clock, and asks Python no more than once a millisecond. What may take long calls it
 -- beforehand.
-local STEP, SHORT_STEP = 250, 20
+local STEP, SHORT_STEP = 500, 20
 local last_look = 0
 local on_step
 local function watch()
@@ -49,8 +49,8 @@ end
 
 -- The hook: called every so many instructions, of fewer of them where they take long (as on large
 -- texts). The clock costs as much as a hundred instructions: while there is little to work on, and
--- they cannot take long, it is looked at every eighth time.
-local LITTLE_KB, SELDOM = 4096, 8
+-- they cannot take long, it is looked at every fourth time.
+local LITTLE_KB, SELDOM = 4096, 4
 local steps = 0
 function on_step()
   steps = steps + 1

@@ -9,27 +9,14 @@ import logging
 import struct
 from importlib.resources import files
 from math import copysign
-from types import NoneType
-from typing import Any, Final, NamedTuple, Protocol, final
+from typing import Any, Final, NamedTuple, final
 
 from lupa.luajit21 import LuaError, LuaMemoryError, LuaRuntime
 
 from holdfast.errors import CommandError
-from holdfast.resp import OK, NullArray, Reply, Simple
-from holdfast.scripting.conversions import (
-    ARRAY,
-    ERROR,
-    INT64_MIN,
-    KILLED,
-    LACK,
-    MOST_VALUES,
-    STATUS,
-    arguments,
-    as_status,
-    from_lua,
-    integer,
-    to_lua,
-)
+from holdfast.resp import OK, Reply
+from holdfast.scripting.calls import Calls, Host
+from holdfast.scripting.conversions import INT64_MIN, MOST_VALUES, as_status, from_lua, integer
 from holdfast.scripting.tails import keep_frames
 
 log = logging.getLogger(__name__)
@@ -46,14 +33,6 @@ LIBRARIES = (
     "functions",
     "results",
 )
-LARGE_REPLY: Final = 1 << 20
-FEW: Final = 64
-SMALL = frozenset({Simple, NoneType, NullArray, bool, float})  # whatever they say
-
-NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this redis lib call")
-
-OKAY = (bytes(OK), STATUS)
-
 LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 
 # As sandbox.lua says how a script ended, where it is not told by a plain value.
@@ -62,24 +41,6 @@ _FLAT: Final = 2
 _ARRAY: Final = 3
 _STATUS: Final = 4
 _KILLED: Final = 6
-
-
-class Host(Protocol):
-    """What scripts can do to the rest of the world."""
-
-    def call(self, argv: list[bytes]) -> Reply:
-        """Run a command. What it raises, other than CommandError, ends the script."""
-        ...
-
-    def may_call(self, argv: list[bytes]) -> bool:
-        """Whether the user may run this command; CommandError when there is none."""
-        ...
-
-    def set_protocol(self, version: int) -> None: ...
-
-    def tick(self) -> bytes | None:
-        """Called now and then. Why the script has to end, or None."""
-        ...
 
 
 @final
@@ -124,8 +85,6 @@ class Sandbox:
         active_active: bool = False,
     ) -> None:
         self._host = host
-        self._host_call = host.call
-        self._raised: BaseException | None = None
         self._verdict: bytes | None = None
         self._lua = LuaRuntime(
             encoding=None,
@@ -140,15 +99,15 @@ class Sandbox:
         self._much_bytes = max_bytes // 2  # then it is time to collect garbage
         self._lua.execute(b"jit.off() jit.flush()")
         table = self._lua.table_from
-        self._converters = {2: to_lua(table, False), 3: to_lua(table, True)}
-        self._convert = self._converters[2]
-        self._resp3 = False
+        self._calls = calls = Calls(host, self._lua, max_bytes)
         functions = {
-            b"call": self._call,
-            b"call_many": self._call_many,
+            b"doors": calls.doors,
+            b"rest": calls.rest,
+            b"call": calls.call,
+            b"call_many": calls.call_many,
             b"tick": self._tick,
-            b"acl_check": self._acl_check,
-            b"setresp": self._setresp,
+            b"acl_check": calls.acl_check,
+            b"setresp": calls.setresp,
             b"sha1hex": _sha1hex,
             b"log": _log,
             b"version": version,
@@ -191,8 +150,9 @@ class Sandbox:
     ) -> Reply | Failure:
         """Run a script. `argv` is EVAL's: keys and arguments begin at its fourth; functions get
         them as theirs. Raises Killed, or whatever the host raised to end it."""
-        if self._resp3:
-            self._setresp(2)
+        calls = self._calls
+        if calls.resp3:
+            calls.setresp(2)
         nbytes = 16 * len(argv)
         for arg in argv:
             nbytes += len(arg)
@@ -217,9 +177,9 @@ class Sandbox:
             if ending == _STATUS:
                 return OK if result[1] == b"OK" else as_status(result[1])
             if ending == _FLAT:
-                return from_lua(iter(result[1:]), self._resp3)
+                return from_lua(iter(result[1:]), calls.resp3)
             if ending == _TABLE:
-                return from_lua(iter(list(result[1].values())), self._resp3)
+                return from_lua(iter(list(result[1].values())), calls.resp3)
         except (LuaError, MemoryError) as error:
             return self._broke(error)
         return self._failure(*result)
@@ -250,7 +210,7 @@ class Sandbox:
         self, ending: int, message: bytes, source: bytes | None, line: int | None
     ) -> Failure:
         if ending == _KILLED:
-            raised, self._raised = self._raised, None
+            raised, self._calls.raised = self._calls.raised, None
             if raised is not None:
                 raise raised
             assert self._verdict is not None
@@ -258,62 +218,6 @@ class Sandbox:
         return Failure(message, source, line)
 
     # -- called from Lua: none of these may raise ------------------------------------------------
-
-    def _call(self, *args: Any) -> Any:
-        try:
-            argv = list(args)
-            for arg in args:
-                if type(arg) is not bytes:
-                    argv = arguments(args)
-                    break
-            if not argv:
-                return (NO_ARGUMENT.message, ERROR)
-            reply = self._host_call(argv)
-            if type(reply) is int:
-                return reply
-            if type(reply) is bytes:
-                if len(reply) < LARGE_REPLY:
-                    return reply
-            elif reply is OK:
-                return OKAY
-            elif type(reply) is tuple:
-                if len(reply) <= FEW and _length(reply) < LARGE_REPLY:
-                    return (None, ARRAY, *reply)
-            elif type(reply) is list:
-                if len(reply) <= FEW and (values := self._plain(reply)) is not None:
-                    return values
-            elif type(reply) in SMALL:
-                return self._convert[type(reply)](reply)
-            if self._is_too_much(reply):
-                return (None, LACK)
-            return self._convert[type(reply)](reply)
-        except CommandError as error:
-            return (error.with_traceback(None).message, ERROR)
-        except BaseException as error:  # noqa: BLE001 - an exception must not become a Lua value
-            self._raised = error
-            return (None, KILLED)
-
-    def _plain(self, items: list[Reply]) -> tuple[Any, ...] | None:
-        """As _convert would, for lists as they mostly are."""
-        if self._resp3:
-            return None
-        values: list[Any] = [None, ARRAY]
-        nbytes = 0
-        for item in items:
-            if type(item) is bytes:
-                nbytes += len(item)
-                values.append(item)
-            elif type(item) is int:
-                values.append(item)
-            elif item is None:
-                values.append(False)
-            else:
-                return None
-        return tuple(values) if nbytes < LARGE_REPLY else None
-
-    def _call_many(self, args: Any) -> Any:
-        """More arguments than can be passed by themselves."""
-        return self._call(*args.values())
 
     def _has_room(self, nbytes: int) -> bool:
         """Whether so much can be handed to Lua. From outside of it, a failure would be the end.
@@ -331,35 +235,14 @@ class Sandbox:
         self._world[b"collect"]()
         lua.set_max_memory(max(self._max_bytes + MARGIN_BYTES, lua.get_memory_used() + 1))
 
-    def _is_too_much(self, reply: Reply) -> bool:
-        size = _size(reply)
-        return size > LARGE_REPLY and self._lua.get_memory_used() + 2 * size > self._max_bytes
-
     def _tick(self) -> bool:
         """Whether the script has to end. Returns no text: where memory is short that could fail."""
         try:
             self._verdict = self._host.tick()
         except BaseException as error:  # noqa: BLE001 - as above
-            self._raised = error
+            self._calls.raised = error
             return True
         return self._verdict is not None
-
-    def _acl_check(self, *args: Any) -> Any:
-        try:
-            argv = arguments(args)
-            if not argv:
-                return (NO_ARGUMENT.message, ERROR)
-            return self._host.may_call(argv)
-        except CommandError as error:
-            return (error.message, ERROR)
-        except BaseException as error:  # noqa: BLE001 - as above
-            self._raised = error
-            return (None, KILLED)
-
-    def _setresp(self, version: int) -> None:
-        self._host.set_protocol(version)
-        self._convert = self._converters[version]
-        self._resp3 = version == 3
 
 
 def _nothing(obj: object, name: object, is_setting: bool) -> str:
@@ -375,26 +258,6 @@ def _registered(entry: Any) -> Registered:
         entry[b"description"],
         frozenset(() if flags is None else flags.values()),
     )
-
-
-def _size(reply: Reply) -> int:
-    """About how much memory a reply takes in Lua."""
-    if isinstance(reply, bytes):
-        return len(reply)
-    if isinstance(reply, tuple):
-        return 16 * len(reply) + sum(map(len, reply))
-    if isinstance(reply, list):
-        return sum([_size(item) + 16 for item in reply])
-    if isinstance(reply, dict):
-        return sum([_size(name) + _size(item) + 40 for name, item in reply.items()])
-    return 16
-
-
-def _length(items: tuple[bytes, ...]) -> int:
-    nbytes = 0
-    for item in items:
-        nbytes += len(item)
-    return nbytes
 
 
 def _sha1hex(text: bytes) -> bytes:

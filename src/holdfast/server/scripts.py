@@ -9,15 +9,14 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, final
 
-from holdfast.commands.context import Block
-from holdfast.commands.table import Command, Handler
+from holdfast.commands.table import Command
 from holdfast.errors import OUT_OF_MEMORY, CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.conversions import c_string
 from holdfast.scripting.sandbox import Failure, Killed, Sandbox
 from holdfast.scripting.script import Script
+from holdfast.server.callees import ALL, NOTHING, READS, Found
 from holdfast.server.functions import Functions
-from holdfast.server.latency import FAST_NS, SHIFT, Stats
 from holdfast.server.session import RESTRICTED, TRACKING, Session
 from holdfast.server.unasked import Output
 from holdfast.server.version import REDIS_VERSION
@@ -31,7 +30,6 @@ log = logging.getLogger(__name__)
 
 NO_SCRIPT = CommandError("NOSCRIPT No matching script. Please use EVAL.")
 UNKNOWN = CommandError("ERR Unknown Redis command called from script")
-WRONG_ARITY = CommandError("ERR Wrong number of args calling Redis command from script")
 NOT_ALLOWED = CommandError("ERR This Redis command is not allowed from script")
 READ_ONLY = CommandError("ERR Write commands are not allowed from read-only scripts.")
 NOT_WITH_RO = CommandError("ERR Can not execute a script with write flag using *_ro command.")
@@ -52,21 +50,7 @@ FLAGS = frozenset(
 MOST_EVALUATED = 500  # scripts that were never loaded; those used last stay, as in Redis 7.4
 
 
-@final
-class Found:
-    """A command that a script calls, what runs it, and what its arity allows."""
-
-    __slots__ = ("command", "handler", "least", "most", "stats")
-
-    def __init__(self, command: Command, stats: Stats) -> None:
-        self.command = command
-        self.handler: Handler = command.handler
-        self.least = command.min_args
-        self.most = command.max_args
-        self.stats = stats
-
-
-Known = dict[bytes, Found]  # by name, as scripts spell it
+MOST_CALLEES = 4096  # commands by their spellings, of which each has as many as letters allow
 
 
 class NoSink:
@@ -139,18 +123,14 @@ class Scripts:
         self._keyspace = engine.keyspace
         self._sandbox: Sandbox | None = None
         self._evaluated: dict[bytes, Script] = {}  # by SHA1, those used last at the end
-        self._session: ScriptSession | None = None
+        self.session: ScriptSession | None = None
         self.running: Running | None = None
         self._is_ending = False
         # Where others are answered while a script runs for too long.
         self.on_slow: Callable[[], None] = _nowhere
         self.on_slow_end: Callable[[], None] = _nowhere
-        # Commands that scripts have called, those that read and all; and which of these the one
-        # that runs may call without being asked.
-        self._reads: Known = {}
-        self._all: Known = {}
-        self._none: Known = {}  # stays empty: every command is looked at
-        self._open: Known = self._none
+        self._callees: dict[bytes, Found] = {}  # by name, as scripts spell it
+        self.open_to = NOTHING  # what the script that runs may call without being asked
         self._now_ns = perf_counter_ns  # compiled code is at an attribute sooner than at a global
 
         self.functions = Functions(self, engine.keyspace)
@@ -267,20 +247,20 @@ class Scripts:
         may_write = script.may_write
         if read_only or script.flags is not None:
             may_write = self._may_write(script, read_only)
-        session = self._session
+        session = self.session
         if session is None:
-            session = self._session = ScriptSession(engine, NoSink(), "lua", "lua")
+            session = self.session = ScriptSession(engine, NoSink(), "lua", "lua")
         session.db, session.user, session.protocol = caller.db, caller.user, 2
         savepoint = Savepoint(self._keyspace)
         self.running = running = Running(
             script, argv, key_count, caller, may_write, savepoint, self._now_ns()
         )
         if caller.gate & (TRACKING | RESTRICTED) or engine.monitors.sessions:
-            self._open = self._none  # somebody wants to know of each command, or may forbid it
+            self.open_to = NOTHING
         elif may_write and engine.refusal is None and not engine.is_out_of_memory:
-            self._open = self._all
+            self.open_to = ALL
         else:
-            self._open = self._reads
+            self.open_to = READS
         result: Reply | Failure
         try:
             result = script.sandbox.run(script.function, argv, key_count, script.is_function)
@@ -340,45 +320,31 @@ class Scripts:
 
     # -- what scripts call (see scripting.sandbox.Host) ------------------------------------------
 
-    def call(self, argv: list[bytes]) -> Reply:
-        found = self._open.get(argv[0])
+    def callee(self, name: bytes) -> Found | None:
+        found = self._callees.get(name)
         if found is None:
-            found = self._admit(argv)
-        if not found.least <= len(argv) <= found.most:
-            raise WRONG_ARITY
-        stats = found.stats
-        started_ns = self._now_ns()
-        try:
-            result = found.handler(self._session, argv)
-        except CommandError as error:
-            stats.failed += 1
-            self._engine.error_stats[error.code] += 1
-            stats.record(self._now_ns() - started_ns)
-            raise
-        elapsed_ns = self._now_ns() - started_ns
-        stats.ns += elapsed_ns
-        if elapsed_ns < FAST_NS:
-            stats.fast[elapsed_ns >> SHIFT] += 1
-        else:
-            stats.record_slow(elapsed_ns)
-            # The hook in Lua counts instructions: a few of these calls could take for ever.
-            if (reason := self.tick()) is not None:
-                raise Killed(Failure(reason, None, None))
-        if self._open is self._none:
-            self._ran(found.command, argv)
-        return result.when_denied if type(result) is Block else result
+            command, stats = self._engine.commands.find([name])
+            if command.subcommands or "noscript" in command.flags:
+                return None
+            found = Found(self, name, command, stats)
+            if len(self._callees) < MOST_CALLEES:
+                self._callees[name] = found
+        return found
 
-    def _admit(self, argv: list[bytes]) -> Found:
-        """The command, if the script may call it. Raises what it should hear instead."""
-        try:
-            command, stats = self._engine.commands.find(argv)
-        except CommandError:
-            raise UNKNOWN from None
-        found = Found(command, stats)
-        if not command.min_args <= len(argv) <= command.max_args:
-            raise WRONG_ARITY
-        if "noscript" in command.flags:
-            raise NOT_ALLOWED
+    def call(self, argv: list[bytes]) -> Reply:
+        found = self._callees.get(argv[0])
+        if found is None:
+            try:
+                command, stats = self._engine.commands.find(argv)
+            except CommandError:
+                raise UNKNOWN from None
+            if "noscript" in command.flags and command.min_args <= len(argv) <= command.max_args:
+                raise NOT_ALLOWED
+            found = Found(self, argv[0], command, stats)
+        return found.run(argv)
+
+    def admit(self, command: Command, argv: list[bytes]) -> None:
+        """Raises what the script should hear instead, if it may not call this."""
         engine, running = self._engine, self.running
         assert running is not None
         caller = running.caller
@@ -391,14 +357,13 @@ class Scripts:
                 raise engine.refusal
             if engine.is_out_of_memory and running.lacks_memory_for(command):
                 raise OUT_OF_MEMORY
-        if not command.subcommands and "|" not in command.name and len(self._all) < 4096:
-            self._all[argv[0]] = found
-            if not command.is_write:
-                self._reads[argv[0]] = found
-        return found
 
-    def _ran(self, command: Command, argv: list[bytes]) -> None:
-        engine, running, session = self._engine, self.running, self._session
+    def failed(self, error: CommandError) -> None:
+        self._engine.error_stats[error.code] += 1
+
+    def ran(self, command: Command, argv: list[bytes]) -> None:
+        """For those who want to know."""
+        engine, running, session = self._engine, self.running, self.session
         assert running is not None
         assert session is not None
         caller = running.caller
@@ -415,8 +380,8 @@ class Scripts:
         return self.running is None or self.running.caller.user.denies(command, argv) is None
 
     def set_protocol(self, version: int) -> None:
-        if self._session is not None:
-            self._session.protocol = version
+        if self.session is not None:
+            self.session.protocol = version
 
     def tick(self) -> bytes | None:
         running = self.running
@@ -434,7 +399,7 @@ class Scripts:
                 )
                 self._engine.update_gate()
             self.on_slow()
-            self._open = self._none  # others were answered: the disk may have failed, …
+            self.open_to = NOTHING  # others were answered: the disk may have failed, …
             if self._is_ending:
                 return SHUT_DOWN
         return running.kill_reason

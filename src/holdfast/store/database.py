@@ -11,7 +11,7 @@ from holdfast.errors import WRONG_TYPE
 from holdfast.store.events import EXPIRED, GENERIC, HASH, MISS, NEW
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key, Space
-from holdfast.store.ops import SPACES, STRINGS
+from holdfast.store.ops import KEYS, SPACES, STRINGS, WATCHERS
 from holdfast.store.streams import Stream
 from holdfast.store.types import Collection, Value
 
@@ -198,7 +198,7 @@ class Database:
             keyspace.write_large(key.id, value, was_large=old_length >= LARGE_STRING)
         keyspace.used_bytes += length - old_length
         if keyspace.undo is not None:
-            keyspace.undo.append((keyspace.put_back, key, old))
+            keyspace.undo.append((STRINGS, key, None, old))
 
     def create(
         self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, is_new: bool = True
@@ -309,7 +309,7 @@ class Database:
         undo = self.keyspace.undo
         for watcher in self.watched.get(name, ()):
             if undo is not None and not watcher.watch_broken:
-                undo.append((_mend_watch, watcher, None))
+                undo.append((WATCHERS, watcher, None, None))
             watcher.watch_broken = True
 
     def expire(self, key: Key) -> None:
@@ -343,7 +343,7 @@ class Database:
         key.accessed_s = keyspace.now_s
         keyspace.created.append(key)
         if keyspace.undo is not None:
-            keyspace.undo.append((keyspace.restore, key, None))
+            keyspace.undo.append((KEYS, key, None, None))
         self.attach(key)
         keyspace.write_row(key)
         if expires_at_ms is not None:
@@ -369,15 +369,11 @@ class Database:
     def show(self, space: Space) -> None:
         keyspace = self.keyspace
         if keyspace.undo is not None:
-            keyspace.undo.append((_put_space, self, self.space))
+            keyspace.undo.append((SPACES, self, None, self.space))
         self.space = space
         keyspace.ops.append((SPACES, self.index, None, space.id))
 
-
-def _put_space(database: Database, space: Space) -> None:
-    database.keyspace.used_bytes += space.nbytes - database.space.nbytes
-    database.space = space
-
-
-def _mend_watch(watcher: Watcher, _: None) -> None:
-    watcher.watch_broken = False
+    def put_back(self, space: Space) -> None:
+        """`show`, undone."""
+        self.keyspace.used_bytes += space.nbytes - self.space.nbytes
+        self.space = space

@@ -99,7 +99,7 @@ class Hash(Ordered[Field]):
         """See Collection. No undo, and the bytes are counted by whoever attaches it."""
         new = Hash(new_id)
         for name, field in self._in_order().items():
-            new._put(None, (name, field))
+            new.apply(name, field)
             log.ops.append((HASH_FIELDS, new_id, name, field))
         return new
 
@@ -121,9 +121,14 @@ class Hash(Ordered[Field]):
         ]
         heapify(self._deadlines)
 
-    def apply(self, name: bytes, field: Field | None) -> None:
+    def apply(self, name: bytes, new: Field | None) -> None:
         """A row as the file or the journal has it."""
-        self._put(None, (name, field))
+        old = self._elements.get(name)
+        if old is not None and (new is None or new[1] != old[1]):
+            self._delete(name, None)
+            old = None
+        if new is not None:
+            self._place(name, new, old, None)
 
     # -- expiry -------------------------------------------------------------------------------
 
@@ -165,16 +170,7 @@ class Hash(Ordered[Field]):
     def _record(self, name: bytes, new: Field | None, old: Field | None, log: ChangeLog) -> None:
         log.ops.append((HASH_FIELDS, self.id, name, new))
         if log.undo is not None:
-            log.undo.append((self._put, log, (name, old)))
-
-    def _put(self, log: ChangeLog | None, row: tuple[bytes, Field | None]) -> None:
-        name, new = row
-        old = self._elements.get(name)
-        if old is not None and (new is None or new[1] != old[1]):
-            self._delete(name, log)
-            old = None
-        if new is not None:
-            self._place(name, new, old, log)
+            log.undo.append((HASH_FIELDS, self, name, old))
 
     def _place(self, name: bytes, new: Field, old: Field | None, log: ChangeLog | None) -> None:
         """The field is this now. An old one has the same ordinal."""

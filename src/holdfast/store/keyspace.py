@@ -192,7 +192,7 @@ class Keyspace(ChangeLog):
 
     def remember(self, key: Key) -> None:
         if self.undo is not None:
-            self.undo.append((self.restore, key, (key.space, key.name, key.expires_at_ms)))
+            self.undo.append((KEYS, key, None, (key.space, key.name, key.expires_at_ms)))
 
     def restore(self, key: Key, was: tuple[Space, bytes, int | None] | None) -> None:
         self.detach(key)

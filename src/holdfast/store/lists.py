@@ -62,7 +62,7 @@ class List(Elements):
             nbytes += len(value) + ELEMENT_OVERHEAD
             log.ops.append((LIST_ITEMS, self.id, pos, value))
             if log.undo is not None:
-                log.undo.append((self._revert, log, (pos, None)))
+                log.undo.append((LIST_ITEMS, self, pos, None))
         self.nbytes += nbytes
         log.used_bytes += nbytes
 
@@ -84,7 +84,7 @@ class List(Elements):
             nbytes += len(value) + ELEMENT_OVERHEAD
             log.ops.append((LIST_ITEMS, self.id, pos, value))
             if log.undo is not None:
-                log.undo.append((self._revert, log, (pos, None)))
+                log.undo.append((LIST_ITEMS, self, pos, None))
         self.nbytes += nbytes
         log.used_bytes += nbytes
 
@@ -133,7 +133,7 @@ class List(Elements):
         log.used_bytes -= nbytes
         log.ops.append((LIST_ITEMS, self.id, pos, None))
         if log.undo is not None:
-            log.undo.append((self._revert, log, (pos, value)))
+            log.undo.append((LIST_ITEMS, self, pos, value))
 
     def pop_left(self, count: int, log: ChangeLog) -> list[bytes]:
         """Up to `count`, in the order they are popped."""
@@ -371,12 +371,7 @@ class List(Elements):
     def _record(self, log: ChangeLog, pos: int, new: bytes | None, old: bytes | None) -> None:
         log.ops.append((LIST_ITEMS, self.id, pos, new))
         if log.undo is not None:
-            log.undo.append((self._revert, log, (pos, old)))
-
-    def _revert(self, log: ChangeLog, row: tuple[int, bytes | None]) -> None:
-        nbytes = self.nbytes
-        self.apply(*row)
-        log.used_bytes += self.nbytes - nbytes
+            log.undo.append((LIST_ITEMS, self, pos, old))
 
     def _resize(self, change: int, log: ChangeLog) -> None:
         self.nbytes += change

@@ -4,7 +4,6 @@ An operation is `(table, key_id, sub, value)`; `value None` means that the row i
 what a row is, never how it changed, so applying it twice is applying it once.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 # In files, so for ever: new tables go to the end. (Each by itself, so that compiled code has the
@@ -51,8 +50,11 @@ PERSISTED: Final = 9
 # Ids below this are database numbers (SPACES rows); ids of keys and spaces start here.
 FIRST_ID = 1024
 
-# One step back: call the first with the other two. Undone newest first.
-Undo = tuple[Callable[[Any, Any], None], Any, Any]
+# One step back: the table, whose row, which one, and what it was. Like an operation, but for whose
+# it is: a Key (KEYS, STRINGS), a Database (SPACES), a Watcher, or a collection, which has `apply`.
+# Nothing has to be made for it but the tuple, because hardly ever does anybody need it.
+Undo = tuple[Any, ...]
+WATCHERS: Final = -1  # no table: a watcher was told that something changed
 
 
 class ChangeLog:

@@ -1,6 +1,6 @@
 """All or nothing: while a script runs, every change can be taken back.
 
-Values report their steps back to `keyspace.undo`; what the world would hear of (waiters,
+Whatever changes reports its step back to `keyspace.undo`; what the world would hear of (waiters,
 notifications, watchers, messages) is kept until it is certain that it happened.
 """
 
@@ -9,7 +9,23 @@ from functools import partial
 
 from holdfast.store.database import Database
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import Undo
+from holdfast.store.ops import KEYS, SPACES, STRINGS, WATCHERS, Undo
+from holdfast.store.types import revert
+
+
+def undo(steps: list[Undo], keyspace: Keyspace) -> None:
+    """Newest first: of a row that was changed several times, the first change is undone last."""
+    for table, subject, sub, was in reversed(steps):
+        if table == STRINGS:
+            keyspace.put_back(subject, was)
+        elif table == KEYS:
+            keyspace.restore(subject, was)
+        elif table == SPACES:
+            subject.put_back(was)
+        elif table == WATCHERS:
+            subject.watch_broken = False
+        else:
+            revert(table, subject, sub, was, keyspace)
 
 
 class Savepoint:
@@ -31,9 +47,9 @@ class Savepoint:
         self._keyspace = keyspace
         self._ops = ops = keyspace.ops
         self._ops_before = len(ops)
-        undo: list[Undo] = []
+        steps: list[Undo] = []
         later: list[Callable[[], object]] = []
-        self._undo = keyspace.undo = undo
+        self._undo = keyspace.undo = steps
         self._later = keyspace.later = later
         self._ready = len(keyspace.ready)
         self._dirty = keyspace.dirty
@@ -65,8 +81,7 @@ class Savepoint:
         self._end()
         if keyspace.ops is not self._ops:
             return  # the keyspace was read again from the file meanwhile
-        for step_back, subject, was in reversed(self._undo):
-            step_back(subject, was)
+        undo(self._undo, keyspace)
         del self._ops[self._ops_before :]
         del keyspace.ready[self._ready :]
         keyspace.dirty = self._dirty

@@ -58,21 +58,17 @@ class Set(Ordered[int]):
 
     def apply(self, member: bytes, ordinal: int | None) -> None:
         """A row as the file or the journal has it."""
-        self._put(None, (member, ordinal))
+        if ordinal != self._elements.get(member):
+            self._delete(member, None)
+            if ordinal is not None:
+                self._come(member, ordinal, None)
 
     # -- parts --------------------------------------------------------------------------------
 
     def _record(self, member: bytes, new: Any, old: int | None, log: ChangeLog) -> None:
         log.ops.append((SET_MEMBERS, self.id, member, new))
         if log.undo is not None:
-            log.undo.append((self._put, log, (member, old)))
-
-    def _put(self, log: ChangeLog | None, row: tuple[bytes, int | None]) -> None:
-        member, ordinal = row
-        if ordinal != self._elements.get(member):
-            self._delete(member, log)
-            if ordinal is not None:
-                self._come(member, ordinal, log)
+            log.undo.append((SET_MEMBERS, self, member, old))
 
     def _come(self, name: bytes, ordinal: Any, log: ChangeLog | None) -> None:
         """A member that was not there."""

@@ -152,8 +152,8 @@ class Stream:
         """The id must be higher than `last_id`."""
         sub = to_row(entry_id)
         if log.undo is not None:
-            log.undo.append((self._revert, log, (STREAM_ENTRIES, sub, None)))
-            log.undo.append((self._revert, log, (STREAM_META, None, self._meta)))
+            log.undo.append((STREAM_ENTRIES, self, sub, None))
+            log.undo.append((STREAM_META, self, None, self._meta))
         text_bytes = length_of(fields)
         self.entries.append(entry_id, fields, text_bytes, node_entries, node_bytes)
         nbytes = ENTRY_OVERHEAD + ELEMENT_OVERHEAD * len(fields) + text_bytes
@@ -183,7 +183,7 @@ class Stream:
         self, last_id: int, max_deleted_id: int, entries_added: int, log: ChangeLog
     ) -> None:
         if log.undo is not None:
-            log.undo.append((self._revert, log, (STREAM_META, None, self._meta)))
+            log.undo.append((STREAM_META, self, None, self._meta))
         self.last_id, self.max_deleted_id = last_id, max_deleted_id
         self.entries_added = entries_added
         self._meta_row.write((STREAM_META, self.id, None, self._meta), log)
@@ -202,7 +202,7 @@ class Stream:
         group = self.groups.get(name)
         if log.undo is not None:
             was = None if group is None else group.row
-            log.undo.append((self._revert, log, (STREAM_GROUPS, name, was)))
+            log.undo.append((STREAM_GROUPS, self, name, was))
         if group is None:
             group = self._new_group(name, last_id, entries_read)
             log.used_bytes += group.nbytes
@@ -345,14 +345,8 @@ class Stream:
 
     def write_row(self, table: int, sub: Any, row: Row, log: ChangeLog) -> None:
         if log.undo is not None:
-            log.undo.append((self._revert, log, (table, sub, self._row(table, sub))))
+            log.undo.append((table, self, sub, self._row(table, sub)))
         log.ops.append((table, self.id, sub, row))
-        nbytes = self.nbytes
-        ROWS[table](self, sub, row)
-        log.used_bytes += self.nbytes - nbytes
-
-    def _revert(self, log: ChangeLog, was: tuple[int, Any, Row]) -> None:
-        table, sub, row = was
         nbytes = self.nbytes
         ROWS[table](self, sub, row)
         log.used_bytes += self.nbytes - nbytes

@@ -63,3 +63,10 @@ TYPE_NAMES: dict[type, str] = {bytes: "string"} | {
 
 # Of all types, by table.
 APPLY = {table: apply for kind in COLLECTIONS.values() for table, apply in kind.apply.items()}
+
+
+def revert(table: int, value: Collection, sub: object, was: object, log: ChangeLog) -> None:
+    """Undo the change of one row; see `Undo`."""
+    nbytes = value.nbytes
+    APPLY[table](value, sub, was)
+    log.used_bytes += value.nbytes - nbytes

@@ -128,7 +128,7 @@ class ZSet:
             log.used_bytes += self._came(member)
         log.ops.append((ZSET_MEMBERS, self.id, member, new))
         if log.undo is not None:
-            log.undo.append((self._revert, log, (member, old)))
+            log.undo.append((ZSET_MEMBERS, self, member, old))
 
     def remove(self, member: bytes, log: ChangeLog) -> bool:
         """False when it was not there."""
@@ -169,7 +169,7 @@ class ZSet:
         log.used_bytes -= nbytes
         log.ops.append((ZSET_MEMBERS, self.id, member, None))
         if log.undo is not None:
-            log.undo.append((self._revert, log, (member, score)))
+            log.undo.append((ZSET_MEMBERS, self, member, score))
 
     def _came(self, member: bytes) -> int:
         """Count a member that was not there; the bytes it costs."""
@@ -181,11 +181,6 @@ class ZSet:
         nbytes = length + MEMBER_OVERHEAD
         self.nbytes += nbytes
         return nbytes
-
-    def _revert(self, log: ChangeLog, row: tuple[bytes, float | None]) -> None:
-        nbytes = self.nbytes
-        self.apply(*row)
-        log.used_bytes += self.nbytes - nbytes
 
     def fill(self, rows: Iterable[tuple[bytes, float]]) -> None:
         """All rows of the file at once, by member. Not everybody will ask for their order."""
