@@ -83,7 +83,6 @@ class Calls:
         self._converters = {2: to_lua(lua.table_from, False), 3: to_lua(lua.table_from, True)}
         self._convert = self._converters[2]
         self._resp3 = False
-        self._ok: Any = OK  # compiled code is at an attribute sooner than at a global
         self._reply: Any = None  # for `rest`; or what was raised
         self.raised: BaseException | None = None  # what ends the script
 
@@ -117,7 +116,7 @@ class Calls:
                         return reply
                 elif type(reply) is int:
                     return reply
-                elif reply is self._ok:
+                elif reply is OK:
                     return None
                 elif reply is None:
                     return False

@@ -14,7 +14,6 @@ from holdfast.server.latency import FAST_NS, SHIFT, Stats
 if TYPE_CHECKING:
     from holdfast.server.scripts import Scripts
 
-MANY: Final = 1 << 32  # arguments; sys.maxsize would not be small to compiled code
 WRONG_ARITY = CommandError("ERR Wrong number of args calling Redis command from script")
 
 # What a script may call without being asked.
@@ -44,7 +43,7 @@ class Found(Callee):
         self._command = command
         self._handler: Handler = command.handler
         self._least = command.min_args
-        self._most = min(command.max_args, MANY)
+        self._most = command.max_args
         self._opens = ALL if command.is_write else READS
         self._stats = stats
         self._now_ns = perf_counter_ns  # compiled code is at an attribute sooner than at a global
