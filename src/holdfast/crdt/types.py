@@ -32,7 +32,8 @@ class Texts(Cells):
         if not totals:
             return base
         if base is None and len(totals) == 1:  # a counter, and nearly always integers
-            entry = totals[0][1]
+            pair: Any = totals[0]
+            entry: Total = pair[1]
             now, reset = entry[1], entry[3]
             if type(now) is int and type(reset) is int and is_live(entry):
                 return b"%d" % (now - reset)
@@ -92,7 +93,9 @@ class String(Texts):
         cell = self._cell
         if cell is None or cell.others or len(cell.totals) != 1:
             return None
-        author, entry = cell.totals[0]
+        pair: Any = cell.totals[0]  # as it is: a tuple whose type tells its length is made anew
+        author: int = pair[0]
+        entry: Total = pair[1]
         return entry if author == replica and is_live(entry) else None
 
     def overwrite(self, seen: Dot, dot: Dot, hlc: int, value: Any) -> bool:
@@ -109,10 +112,14 @@ class String(Texts):
         cell = self._cell
         if cell is None or cell.others or len(cell.totals) != 1:
             return False
-        replica, entry = cell.totals[0]
-        if dot & MAX_REPLICA != replica or last != entry[0] or not is_live(entry):
+        pair: Any = cell.totals[0]
+        replica: int = pair[0]
+        entry: Total = pair[1]
+        seq: int = entry[0]
+        if dot & MAX_REPLICA != replica or last != seq or not is_live(entry):
             return False
-        cell.totals = ((replica, (dot >> REPLICA_BITS, now, entry[2], entry[3], entry[4])),)
+        new: Any = (pair[0], (dot >> REPLICA_BITS, now, entry[2], entry[3], entry[4]))
+        cell.totals = (new,)
         return True
 
 
