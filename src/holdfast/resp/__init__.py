@@ -16,12 +16,11 @@ from holdfast.resp.kinds import (
 from holdfast.resp.replies import (
     WRITERS2,
     WRITERS3,
-    bulk,
     double_text,
     encode,
     encode2,
     encode3,
-    integer,
+    written,
 )
 from holdfast.resp.requests import RequestParser
 
@@ -43,10 +42,9 @@ __all__ = [
     "Several",
     "Simple",
     "Verbatim",
-    "bulk",
     "double_text",
     "encode",
     "encode2",
     "encode3",
-    "integer",
+    "written",
 ]

@@ -9,6 +9,7 @@ from types import NoneType
 from typing import Any, Final, TypeAlias
 
 from holdfast.errors import CommandError
+from holdfast.resp.constants import OK
 from holdfast.resp.kinds import (
     BigNumber,
     HumanFloat,
@@ -40,7 +41,7 @@ def double_text(number: float) -> bytes:
     return b"%.17g" % number
 
 
-def integer(number: int) -> bytes:
+def _integer(number: int) -> bytes:
     if 0 <= number < SHORT:
         return _INTEGERS[number]
     if 0 < number < 1_000_000:  # joining two takes a third of the time of formatting
@@ -48,14 +49,18 @@ def integer(number: int) -> bytes:
     return b":%d\r\n" % number
 
 
-def bulk(text: bytes) -> bytes:
+def _simple(status: bytes) -> bytes:
+    return b"+%b\r\n" % status
+
+
+def _bulk(text: bytes) -> bytes:
     length = len(text)
     header = _BULK_HEADERS[length] if length < SHORT else b"$%d\r\n" % length
     return b"%b%b\r\n" % (header, text)
 
 
 def _bulks(texts: tuple[bytes, ...]) -> bytes:
-    """An array of bulk strings, 30 ns each."""
+    """An array of _bulk strings, 30 ns each."""
     parts = [b"*%d" % len(texts)]
     for text in texts:
         length = len(text)
@@ -69,7 +74,21 @@ def _error(error: CommandError) -> bytes:
     return b"-%b\r\n" % error.message.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
+_OK: Final = _simple(OK)
+
 Writers: TypeAlias = dict[type, Callable[[Any], bytes]]
+
+
+def written(reply: Reply, writers: Writers) -> bytes:
+    """The bytes of a reply in one version of the protocol. What most replies are looks the same in
+    all of them, and need not be looked up."""
+    if type(reply) is bytes:
+        return _bulk(reply)
+    if reply is OK:
+        return _OK
+    if type(reply) is int:
+        return _integer(reply)
+    return writers[type(reply)](reply)
 
 
 def _writers(resp3: bool) -> Writers:
@@ -82,7 +101,7 @@ def _writers(resp3: bool) -> Writers:
         def write(items: list[Reply]) -> bytes:
             length = len(items)
             header = headers[length] if length < 16 else mark + b"%d\r\n" % length
-            return header + b"".join([writers[type(item)](item) for item in items])
+            return header + b"".join([written(item, writers) for item in items])
 
         return write
 
@@ -90,20 +109,20 @@ def _writers(resp3: bool) -> Writers:
         return writers[list](list(chain.from_iterable(pairs.items())))
 
     def mapping(pairs: dict[bytes, Reply]) -> bytes:
-        items = [writers[type(item)](item) for pair in pairs.items() for item in pair]
+        items = [written(item, writers) for pair in pairs.items() for item in pair]
         return b"%%%d\r\n%b" % (len(pairs), b"".join(items))
 
     def bare(items: list[Reply]) -> bytes:
-        return b"".join([writers[type(item)](item) for item in items])
+        return b"".join([written(item, writers) for item in items])
 
     null = b"_\r\n" if resp3 else b"$-1\r\n"
     null_array = null if resp3 else b"*-1\r\n"
     true, false = (b"#t\r\n", b"#f\r\n") if resp3 else (b":1\r\n", b":0\r\n")
     writers |= {
-        bytes: bulk,
+        bytes: _bulk,
         tuple: _bulks,
-        Simple: lambda status: b"+%b\r\n" % status,
-        int: integer,
+        Simple: _simple,
+        int: _integer,
         bool: lambda flag: true if flag else false,
         NoneType: lambda _: null,
         NullArray: lambda _: null_array,
@@ -119,7 +138,7 @@ def _writers(resp3: bool) -> Writers:
             SetReply: array(b"~"),
             Pairs: lambda pairs: (
                 b"%%%d\r\n" % len(pairs)
-                + b"".join([writers[type(item)](item) for pair in pairs for item in pair])
+                + b"".join([written(item, writers) for pair in pairs for item in pair])
             ),
             Push: array(b">"),
             Verbatim: lambda text: b"=%d\r\n%b:%b\r\n" % (len(text) + 4, text.fmt, text),
@@ -127,14 +146,14 @@ def _writers(resp3: bool) -> Writers:
         }
     else:
         writers |= {
-            float: lambda number: bulk(double_text(number)),
-            HumanFloat: lambda number: bulk(bytes(number)),
+            float: lambda number: _bulk(double_text(number)),
+            HumanFloat: lambda number: _bulk(bytes(number)),
             dict: flat,
             SetReply: writers[list],
             Pairs: writers[list],
             Push: writers[list],
-            Verbatim: bulk,
-            BigNumber: lambda number: bulk(b"%d" % number),
+            Verbatim: _bulk,
+            BigNumber: lambda number: _bulk(b"%d" % number),
         }
     return writers
 
@@ -144,11 +163,11 @@ WRITERS3: Final = _writers(resp3=True)
 
 
 def encode2(reply: Reply) -> bytes:
-    return WRITERS2[type(reply)](reply)
+    return written(reply, WRITERS2)
 
 
 def encode3(reply: Reply) -> bytes:
-    return WRITERS3[type(reply)](reply)
+    return written(reply, WRITERS3)
 
 
 def encode(reply: Reply, resp3: bool) -> bytes:

@@ -232,7 +232,7 @@ class Engine:
         result = self.run(session, command, argv)
         if session.gate & TRACKING:
             self.tracking.remember(session, command, argv)
-        if self.monitors.sessions:
+        if self._monitoring:
             self.monitors.feed(session, command, argv)
         return result.when_denied if isinstance(result, Block) else result
 
@@ -243,7 +243,7 @@ class Engine:
         taken back concerns all of EXEC, not one command in it."""
         stats = self.commands.stats_of(command)
         changes_before = self.keyspace.changes
-        started_ns = perf_counter_ns()
+        started_ns = self._now_ns()
         try:
             return command.handler(session, argv)
         except CommandError as error:
@@ -254,7 +254,7 @@ class Engine:
             stats.failed += 1
             return self._internal(command, error, changes_before)
         finally:
-            elapsed_ns = perf_counter_ns() - started_ns
+            elapsed_ns = self._now_ns() - started_ns
             if again:
                 stats.ns += elapsed_ns
             else:

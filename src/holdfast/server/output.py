@@ -7,18 +7,7 @@ asks for more than `client-output-buffer-limit` is cut off before the turn ends,
 import sys
 from typing import TYPE_CHECKING, Final
 
-from holdfast.resp import (
-    OK,
-    WRITERS2,
-    WRITERS3,
-    Pairs,
-    Push,
-    Reply,
-    SetReply,
-    Several,
-    bulk,
-    integer,
-)
+from holdfast.resp import WRITERS2, WRITERS3, Reply, written
 from holdfast.server.config_kinds import BufferLimit
 from holdfast.server.session import Session
 from holdfast.server.unasked import NOTHING, Output
@@ -26,9 +15,6 @@ from holdfast.server.unasked import NOTHING, Output
 if TYPE_CHECKING:
     from holdfast.server.connection import Connection
     from holdfast.server.engine import Engine
-
-_COMPOUND: Final = frozenset({tuple, list, dict, Pairs, SetReply, Push, Several})
-_OK: Final = WRITERS2[type(OK)](OK)
 
 # How much the socket has not sent is looked at when it was given so much since, or a part of the
 # limit: to ask for it each time cost as much as to look a key up.
@@ -83,17 +69,9 @@ class WireSession(Session):
         self.writers = WRITERS3 if version == 3 else WRITERS2
 
     def send(self, value: Reply) -> None:
-        # What most replies are looks the same in both protocols: no need to look up how.
-        if type(value) is bytes:
-            data = bulk(value)
-        elif value is OK:
-            data = _OK
-        elif type(value) is int:
-            data = integer(value)
-        elif type(value) in _COMPOUND and self._is_too_much(value):
+        if isinstance(value, (tuple, list, dict)) and self._is_too_much(value):
             return
-        else:
-            data = self.writers[type(value)](value)
+        data = written(value, self.writers)
         out = self.out
         if not out:
             self.engine.turn.add(self)

@@ -66,11 +66,11 @@ def exec_(session: Session, argv: list[bytes]) -> Reply:
 def _run(session: Session, queued: list[tuple[Command, list[bytes]]]) -> list[Reply]:
     """All replies, unless they are more than the client may be sent: then it is gone, and yet
     everything runs."""
-    call = session.engine.call
+    engine = session.engine
     replies: list[Reply] = []
     nbytes = 0
     for entry, argv in queued:
-        reply = call(session, entry, argv)
+        reply = engine.call(session, entry, argv)
         nbytes += len(reply) if isinstance(reply, bytes) else weight(reply)
         if session.overflows(nbytes):
             replies.clear()
