@@ -217,8 +217,6 @@ class Sandbox:
             raise Killed(Failure(self._verdict, source, line))
         return Failure(message, source, line)
 
-    # -- called from Lua: none of these may raise ------------------------------------------------
-
     def _has_room(self, nbytes: int) -> bool:
         """Whether so much can be handed to Lua. From outside of it, a failure would be the end.
 
@@ -236,10 +234,11 @@ class Sandbox:
         lua.set_max_memory(max(self._max_bytes + MARGIN_BYTES, lua.get_memory_used() + 1))
 
     def _tick(self) -> bool:
-        """Whether the script has to end. Returns no text: where memory is short that could fail."""
+        """Called from Lua: whether the script has to end. Returns no text: where memory is short
+        that could fail."""
         try:
             self._verdict = self._host.tick()
-        except BaseException as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - it must not become a Lua value
             self._calls.raised = error
             return True
         return self._verdict is not None
