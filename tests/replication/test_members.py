@@ -202,6 +202,7 @@ def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
         (hello(2, cluster="other"), "this is the cluster 'test'"),
         (hello(1), "is this server's own"),
         (hello(3), "was removed"),
+        (hello(2)._replace(version=1), "node 2 speaks version 1 of the links"),
     ],
 )
 def test_who_is_not_let_in(peer: Hello, why: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.clock import Timer
 from holdfast.errors import CommandError, ConfigError
 from holdfast.replication.feeds import Feed
-from holdfast.replication.messages import FORGOTTEN, PUSH, Ack, Hello, pack
+from holdfast.replication.messages import FORGOTTEN, PUSH, VERSION, Ack, Hello, pack
 from holdfast.replication.puller import LinkError, Puller
 from holdfast.resp import Push, encode3
 from holdfast.server.session import Session
@@ -263,6 +263,11 @@ class Replicator:
 
     def _check(self, peer: Hello) -> None:
         replication = self.replication
+        if peer.version != VERSION:
+            raise CommandError(
+                f"ERR node {peer.node} speaks version {peer.version} of the links between servers,"
+                f" this one {VERSION}: the same Holdfast must run on both"
+            )
         if peer.cluster != self.cluster:
             raise CommandError(f"ERR this is the cluster '{self.cluster}', not '{peer.cluster}'")
         if peer.node == replication.node:
