@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.client.connection import Connection
 from holdfast.client.errors import ClientError
-from holdfast.client.link import Factory
+from holdfast.client.link import Factory, Link
 from holdfast.client.options import Options
 from holdfast.client.pending import PendingOne
 from holdfast.client.pipeline import Sink
@@ -29,7 +29,7 @@ async def until(predicate: Callable[[], bool]) -> None:
 
 
 class FakeTransport(asyncio.Transport):
-    def __init__(self, protocol: asyncio.Protocol) -> None:
+    def __init__(self, protocol: Link) -> None:
         super().__init__()
         self.protocol = protocol
         self.writes: list[bytes] = []

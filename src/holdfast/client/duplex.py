@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from typing import Any
+from typing import Any, Protocol
 
 
 class NoSocket:
@@ -12,6 +12,16 @@ class NoSocket:
 
     def fileno(self) -> int:
         return -1
+
+
+class Receiver(Protocol):
+    """As much of a protocol as is used here; a link has more, but is no `asyncio.Protocol`."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
 
 
 class End(asyncio.Transport):
@@ -25,7 +35,7 @@ class End(asyncio.Transport):
         self.has_closed = False
         self.is_lost = False
         self.peer: End | None = None
-        self.protocol: asyncio.Protocol | None = None
+        self.protocol: Receiver | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.has_closed or not data:
@@ -74,7 +84,7 @@ class End(asyncio.Transport):
         return NoSocket() if name == "socket" else default
 
 
-def join(one: asyncio.Protocol, other: asyncio.Protocol) -> End:
+def join(one: Receiver, other: Receiver) -> End:
     """Connect two protocols; returns the first one's end."""
     loop = asyncio.get_running_loop()
     a, b = End(loop), End(loop)
