@@ -23,7 +23,7 @@ GROUPS = {
         resp/constants resp/requests resp/replies
         store/ops store/types store/keys store/expiry store/renamed store/database store/keyspace
         store/replicated_keyspace store/savepoint store/journal store/tables store/fold_rows
-        store/fold store/recovery store/store
+        store/fold_lists store/fold store/recovery store/store
     """,
     "holdfast_replicated": """
         crdt/dots crdt/effects crdt/hlc crdt/numbers crdt/log crdt/replicated

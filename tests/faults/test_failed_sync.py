@@ -134,7 +134,7 @@ def test_a_fold_that_fails_harms_nobody(tmp_path: Path) -> None:
             await database.execute("SET", f"k{n}", "v")
         writes = 0
 
-        def full(ops: object) -> None:
+        def full(parts: object) -> None:
             nonlocal writes
             writes += 1
             raise apsw.FullError("database or disk is full")

@@ -40,7 +40,9 @@ from tests.store.refusal import refusing_writes
 DATABASES = 4
 NAMES = [b"name:%d" % number for number in range(10)]
 ELEMENTS = [b"", b"a", b"bb", b"ccc", b"d" * 30]
-FOLDED_INTO = ["journal", "redis_graves", "redis_keys", "redis_strings", "redis_list_items"]
+FOLDED_INTO = [
+    "journal", "redis_graves", "redis_keys", "redis_strings", "redis_list_items", "redis_list_meta"
+]  # fmt: skip
 FOREVER = b"the field that a hash has as long as it lives"
 
 

@@ -20,7 +20,8 @@ NEVER = {
         OR off_grid <> (SELECT count(*) FROM redis_list_items i
                         WHERE i.key_id = m.key_id AND pos & 0xFFFFF)""",
     "elements of a list without a length": """
-        SELECT * FROM redis_list_items WHERE key_id NOT IN (SELECT key_id FROM redis_list_meta)""",
+        SELECT * FROM redis_list_items WHERE key_id NOT IN
+          (SELECT key_id FROM redis_list_meta UNION SELECT id FROM redis_graves)""",
     "elements of a list that is neither alive nor in a grave": """
         SELECT * FROM redis_list_items
         WHERE key_id NOT IN (SELECT id FROM redis_keys UNION SELECT id FROM redis_graves)""",

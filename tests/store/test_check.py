@@ -97,7 +97,11 @@ DAMAGE = [
     (sql("UPDATE redis_list_meta SET length = 9"), f"list {L} has 3 elements"),
     (sql("UPDATE redis_list_meta SET off_grid = 1"), f"list {L} has 0 elements off the grid"),
     (sql("DELETE FROM redis_list_meta"), f"list {L} has elements, but no meta"),
-    (sql("DELETE FROM redis_list_items"), f"list key {L} has no value"),
+    (sql("DELETE FROM redis_list_items"), f"list {L} has 0 elements, but its length says 3"),
+    (
+        sql("DELETE FROM redis_list_items; DELETE FROM redis_list_meta"),
+        f"list key {L} has no value",
+    ),
     (sql("UPDATE redis_space_sizes SET keys = 7"), "space 0 has 3 keys, but its size says 7"),
     (sql("DELETE FROM redis_space_sizes"), "space 0 has keys, but no size"),
     (sql(f"DELETE FROM redis_strings WHERE key_id = {S}"), f"string key {S} has no value"),

@@ -11,9 +11,11 @@ from holdfast.errors import StorageError, StoreInUseError
 from holdfast.store import file
 from holdfast.store.check import check_file
 from holdfast.store.file import FileLock, open_database
-from holdfast.store.ops import ZSET_MEMBERS
+from holdfast.store.lists import List
+from holdfast.store.ops import LIST_ITEMS, ZSET_MEMBERS
 from holdfast.store.store import FileStore, open_store
 from holdfast.store.zsets import ZSet
+from tests.store.consistency import check_settled
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -63,31 +65,54 @@ def definitions(path: Path) -> set[tuple[str, str, str]]:
     return found
 
 
-def make_version_1(path: Path) -> None:
-    """A sorted set in the tables, and a member more in the journal."""
+def make_old(path: Path, version: int) -> None:
+    """A sorted set and a list in the tables, an element more of both in the journal, and a list
+    that is dead, some of which is gone already."""
     connection = apsw.Connection(str(path))
-    connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}; PRAGMA user_version = 1")
+    connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}")
     connection.execute(Path(__file__).with_name("schema-1.sql").read_text())
+    for step in range(1, version):
+        connection.execute(file.MIGRATIONS[step])
+    connection.execute(f"PRAGMA user_version = {version}")
     connection.execute("INSERT INTO redis_keys VALUES (1024, 0, CAST('z' AS BLOB), 'zset', NULL)")
     connection.executemany(
         "INSERT INTO redis_zset_members VALUES (1024, ?, ?)",
         [(b"%d" % number, float(number % 3)) for number in range(9)],
     )
-    batch = msgspec.msgpack.encode([(ZSET_MEMBERS, 1024, b"more", 1.5)])
+    connection.execute("INSERT INTO redis_keys VALUES (1025, 0, CAST('l' AS BLOB), 'list', NULL)")
+    connection.execute("INSERT INTO redis_graves VALUES (1026, 'list')")
+    with connection:
+        connection.executemany(  # its triggers count
+            "INSERT INTO redis_list_items VALUES (?, ?, ?)",
+            [(id, place << 19, b"%d" % place) for id in (1025, 1026) for place in range(900)],
+        )
+    connection.execute("DELETE FROM redis_list_items WHERE key_id = 1026 AND pos < 100")
+    batch = msgspec.msgpack.encode(
+        [
+            (ZSET_MEMBERS, 1024, b"more", 1.5),
+            (LIST_ITEMS, 1025, 900 << 19, b"900"),
+            (LIST_ITEMS, 1025, 0, None),
+        ]
+    )
     connection.execute("INSERT INTO journal VALUES (1, ?)", (batch,))
     connection.close()
 
 
-def test_a_file_of_version_1_becomes_what_a_new_one_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", range(1, file.SCHEMA_VERSION))
+def test_a_file_of_an_old_version_becomes_what_a_new_one_is(tmp_path: Path, version: int) -> None:
     old, new = tmp_path / "old.db", tmp_path / "new.db"
-    make_version_1(old)
+    make_old(old, version)
     assert check_file(old) == []  # whoever only reads takes it as it is
-    assert pragma(old, "user_version") == 1
+    assert pragma(old, "user_version") == version
     store = FileStore(old)
     scores = store.keyspace.databases[0].read_as(b"z", ZSet)
     assert scores is not None
     assert scores.members(0, 99) == [b"0", b"3", b"6", b"1", b"4", b"7", b"more", b"2", b"5", b"8"]
+    elements = store.keyspace.databases[0].read_as(b"l", List)
+    assert elements is not None
+    assert list(elements) == [b"%d" % place for place in range(1, 901)]
     store.close()
+    check_settled(old)
     make_store(new)
     assert definitions(old) == definitions(new)
     assert pragma(old, "user_version") == file.SCHEMA_VERSION

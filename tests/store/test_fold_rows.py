@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.store import fold_rows
 from holdfast.store.fold_rows import ChangedRows, in_order
-from holdfast.store.ops import KEYS, SET_MEMBERS, STRINGS, Op
+from holdfast.store.ops import KEYS, LIST_ITEMS, SET_MEMBERS, STRINGS, Op
 
 SORTED_ROWS = 20
 
@@ -76,6 +76,40 @@ def test_what_is_newer_lies_over_what_is_older() -> None:
         (SET_MEMBERS, 5, b"b", 2),
         (SET_MEMBERS, 6, b"c", 1),
     ]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_rows_in_runs_and_between_them_are_what_a_dict_would_have(seed: int) -> None:
+    rng = random.Random(seed)
+    rows, expected = ChangedRows(), dict[int, Op]()
+    sub = 0
+    for number in range(rng.choice([3, 30, 300])):
+        if rng.random() < rng.choice([0.005, 0.3]):
+            sub = rng.randrange(-300, 300)
+        sub += rng.choice([-1, 1]) if rng.random() < 0.02 else rng.choice([-1, 1][seed % 2 :])
+        op = (LIST_ITEMS, 5, sub, b"%d" % number)
+        rows.add([op])
+        expected[sub] = op
+    overlaid = ChangedRows()
+    overlaid.add([(LIST_ITEMS, 5, 0, b"old"), (LIST_ITEMS, 5, 1, b"old")])
+    overlaid.overlay(rows)
+    for found in (written(rows, LIST_ITEMS), written(overlaid, LIST_ITEMS)):
+        assert len(found) == len({op[2] for op in found})
+    assert {op[2]: op for op in written(rows, LIST_ITEMS)} == expected
+    old = {at: (LIST_ITEMS, 5, at, b"old") for at in (0, 1)}
+    assert {op[2]: op for op in written(overlaid, LIST_ITEMS)} == old | expected
+    assert len(expected) <= rows.count <= 2 * len(expected)
+    stepped(rows.free())
+    assert written(rows, LIST_ITEMS) == []
+
+
+def test_a_run_is_not_sorted_and_comes_in_parts() -> None:
+    for places in (range(10 * SORTED_ROWS), range(10 * SORTED_ROWS, 0, -1)):
+        rows = ChangedRows()
+        rows.add([(LIST_ITEMS, 5, place, b"") for place in places])
+        parts = list(rows.in_order(LIST_ITEMS, set()))
+        assert [len(part) for part in parts] == [SORTED_ROWS] * 10
+        assert [op[2] for part in parts for op in part] == sorted(places)
 
 
 def test_finding_the_dead_and_freeing_take_many_small_steps() -> None:

@@ -38,8 +38,8 @@ FORBIDDEN_ROWS = {
           WHERE i.key_id = m.key_id AND (pos & 0xFFFFF) <> 0) AS there, off_grid
         FROM redis_list_meta m WHERE off_grid <> there""",
     "list {} has elements, but no meta row": """
-        SELECT DISTINCT key_id FROM redis_list_items
-        WHERE key_id NOT IN (SELECT key_id FROM redis_list_meta)""",
+        SELECT DISTINCT key_id FROM redis_list_items WHERE key_id NOT IN
+          (SELECT key_id FROM redis_list_meta UNION ALL SELECT id FROM redis_graves)""",
     "elements of list {} belong to no key and no grave": """
         SELECT key_id FROM redis_list_meta
         WHERE key_id NOT IN (SELECT id FROM redis_keys UNION ALL SELECT id FROM redis_graves)""",

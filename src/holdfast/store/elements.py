@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from operator import attrgetter
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from holdfast.store import chunks
 from holdfast.store.chunks import STEP, Chunk, Extent, Load
@@ -43,10 +43,20 @@ class Elements:
     whichever side has fewer nodes.
     """
 
-    __slots__ = ("_length", "_load", "_nodes", "_on_load", "_starts", "id", "nbytes")
+    __slots__ = (
+        "_chunk_size",
+        "_length",
+        "_load",
+        "_nodes",
+        "_on_load",
+        "_starts",
+        "id",
+        "nbytes",
+    )
 
     def __init__(self, key_id: int) -> None:
-        self.id = key_id
+        self.id: Any = key_id  # if it were an int, compiled code would make one for each operation
+        self._chunk_size = chunks.CHUNK
         self.nbytes = 0  # of the elements that are in memory
         self._length = 0
         self._nodes: list[Chunk | Extent] = []

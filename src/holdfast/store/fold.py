@@ -15,11 +15,12 @@ from operator import itemgetter
 import apsw
 
 from holdfast.errors import StorageError
+from holdfast.store.fold_lists import ListRows
 from holdfast.store.fold_rows import ChangedRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, SPACES, STRINGS, Op
-from holdfast.store.tables import ROWS, delete_of_key_sql, put_sql
+from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS, Op
+from holdfast.store.tables import ROWS, delete_of_key_sql, put_of_key_sql, put_sql
 from holdfast.store.types import COLLECTIONS
 
 SLICE_ROWS = 500
@@ -31,7 +32,6 @@ PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
 PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about 2 s …
 PASS_BYTES = 64 << 20  # … or this many bytes; or when the server is idle
 
-_table_of = itemgetter(0)
 _key_of = itemgetter(1)
 
 # A collection's rows go later, in slices; a grave remembers them.
@@ -46,6 +46,7 @@ class Fold:
         self._connection = connection
         self._journal = journal
         self.keyspace = keyspace
+        self._lists = ListRows(connection)
         self._rows = ChangedRows()
         self._rows_in_pass = ChangedRows()  # and not all of it in the tables
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
@@ -63,7 +64,7 @@ class Fold:
 
     def add(self, lsn: int, ops: list[Op], nbytes: int) -> None:
         # At once, while they are in the processor's caches: later it would take twice as long.
-        self._rows.add([op for op in ops if op[0] != STRINGS])
+        self._rows.add(ops, without=STRINGS)
         self._batches.append((lsn, nbytes))
         self.pending_ops += len(ops)
         self.pending_bytes += nbytes
@@ -166,44 +167,62 @@ class Fold:
         ops_per_row = self._pass_ops / (rows.count or 1)
         dead = yield from rows.dead()
         never_written = {key_id for key_id in dead if key_id >= first_new_id}
-        slice_ops: list[Op] = []
+        parts: list[tuple[int, list[Op]]] = []  # of the slice: tables and their operations
         slice_cost = slice_bytes = 0
         for table in ROWS:
             cost = KEY_ROW_COST if table == KEYS else 1
             for ops in rows.in_order(table, never_written if table == KEYS else dead):
                 if not ops:
                     yield
-                for op in ops:
-                    slice_ops.append(op)
-                    slice_cost += cost
-                    value = op[3]
-                    if type(value) is bytes:
-                        slice_bytes += len(value)
+                start, count = 0, len(ops)
+                while start < count:
+                    end = start
+                    while end < count and slice_cost < SLICE_ROWS and slice_bytes < SLICE_BYTES:
+                        value = ops[end][3]
+                        if type(value) is bytes:
+                            slice_bytes += len(value)
+                        slice_cost += cost
+                        end += 1
+                    if parts and parts[-1][0] == table:
+                        parts[-1][1].extend(ops[start:end])
+                    else:
+                        parts.append((table, ops[start:end]))
+                    start = end
                     if slice_cost >= SLICE_ROWS or slice_bytes >= SLICE_BYTES:
-                        self._write_slice(slice_ops)
-                        self._pass_done_ops += int(len(slice_ops) * ops_per_row)
-                        slice_ops, slice_cost, slice_bytes = [], 0, 0
+                        self._write_slice(parts)
+                        slice_rows = sum([len(part) for _, part in parts])
+                        self._pass_done_ops += int(slice_rows * ops_per_row)
+                        parts, slice_cost, slice_bytes = [], 0, 0
                         yield
-        if slice_ops:
-            self._write_slice(slice_ops)
+        if parts:
+            self._write_slice(parts)
             yield
 
-    def _write_slice(self, ops: list[Op]) -> None:
-        connection = self._connection
-        with connection:
-            for table, group in groupby(ops, key=_table_of):
-                rows, same = ROWS[table], list(group)
-                gone = [op for op in same if op[3] is None]
-                if len(gone) < len(same):
-                    there = [op for op in same if op[3] is not None] if gone else same
-                    self._put(table, rows.bindings(there))
-                if table == KEYS:
-                    places = rows.places(gone)
-                    connection.executemany(BURY, places)
-                    connection.executemany(ROWS[STRINGS].delete, places)
-                if len(rows.sub) == 1:
-                    gone = self._delete_together(table, gone)
-                connection.executemany(rows.delete, rows.places(gone))
+    def _write_slice(self, parts: list[tuple[int, list[Op]]]) -> None:
+        with self._connection:
+            for table, ops in parts:
+                if table == LIST_ITEMS:
+                    self._lists.write(ops)
+                else:
+                    self._write_rows(table, ops)
+
+    def _write_rows(self, table: int, ops: list[Op]) -> None:
+        connection, rows = self._connection, ROWS[table]
+        gone = [op for op in ops if op[3] is None]
+        if len(gone) < len(ops):
+            there = [op for op in ops if op[3] is not None] if gone else ops
+            if rows.sub and rows.takes_operations:
+                there = self._put_together(table, there)
+            self._put(table, rows.bindings(there))
+        if not gone:
+            return
+        if table == KEYS:
+            places = rows.places(gone)
+            connection.executemany(BURY, places)
+            connection.executemany(ROWS[STRINGS].delete, places)
+        if len(rows.sub) == 1:
+            gone = self._delete_together(table, gone)
+        connection.executemany(rows.delete, rows.places(gone))
 
     def _put(self, table: int, bindings: Sequence[Sequence[object]]) -> None:
         """Many rows to a statement, which saves a quarter of their time, then the rest."""
@@ -213,6 +232,22 @@ class Fold:
             values = tuple(chain.from_iterable(bindings[start : start + STATEMENT_ROWS]))
             connection.execute(put_sql(table, STATEMENT_ROWS), values)
         connection.executemany(put_sql(table, 1), bindings[whole:])
+
+    def _put_together(self, table: int, there: list[Op]) -> list[Op]:
+        """Many rows of a key to a statement, with fewer bindings than `_put`; returns the rest."""
+        rest: list[Op] = []
+        for start in range(0, len(there), STATEMENT_ROWS):
+            some = there[start : start + STATEMENT_ROWS]
+            key_id: int = some[0][1]
+            last_id: int = some[-1][1]
+            if key_id != last_id or len(some) < STATEMENT_ROWS:
+                rest += some
+                continue
+            subs, values = [op[2] for op in some], [op[3] for op in some]
+            self._connection.execute(
+                put_of_key_sql(table, STATEMENT_ROWS), (key_id, *subs, *values)
+            )
+        return rest
 
     def _delete_together(self, table: int, gone: list[Op]) -> list[Op]:
         """Many rows of a key to a statement, which saves a third of the time; returns the rest."""
@@ -265,8 +300,11 @@ class Fold:
             yield
 
     def _empty_key(self, key_id: int, type_name: str) -> None:
-        """Some of what a dead collection has left, and its grave once there is nothing."""
+        """Some of what a dead collection has left, and its grave once there is nothing. A list's
+        length goes with its first elements: nobody will ask, and it need not be counted down."""
         connection = self._connection
+        if type_name == "list":
+            connection.execute("DELETE FROM redis_list_meta WHERE key_id = ?", (key_id,))
         before = connection.total_changes()
         for table in COLLECTIONS[type_name].tables:
             connection.execute(ROWS[table].delete_some, (key_id, key_id, SLICE_ROWS))
@@ -281,7 +319,7 @@ class Fold:
             )
         )
         if keys:
-            self._write_slice([(KEYS, key_id, None, None) for (key_id,) in keys])
+            self._write_slice([(KEYS, [(KEYS, key_id, None, None) for (key_id,) in keys])])
             return
         connection.execute("DELETE FROM redis_space_sizes WHERE space = ?", (space,))
         connection.execute("DELETE FROM redis_graves WHERE id = ?", (space,))

@@ -7,8 +7,8 @@ knows key names, replies or SQL. How elements are kept and found is in elements.
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Final
 
-from holdfast.store import chunks
 from holdfast.store.chunks import STEP, Chunk, grid_after, grid_before
 from holdfast.store.elements import ELEMENT_OVERHEAD, Elements, starts_of
 from holdfast.store.ops import (
@@ -25,7 +25,7 @@ from holdfast.store.ops import (
 )
 
 # Positions are 64-bit. A list that was pushed at one end this far is numbered afresh.
-FARTHEST = 1 << 62
+FARTHEST: Final = 1 << 62
 
 # A window that is renumbered to make room: its smallest size and the smallest gap worth having.
 # Larger windows ask for larger gaps, so that a wide renumbering is not soon needed again.
@@ -48,7 +48,7 @@ class List(Elements):
         nbytes = 0
         chunk = self._nodes[0] if self._length else None
         for value in values:
-            if type(chunk) is not Chunk or len(chunk.values) >= chunks.CHUNK:
+            if type(chunk) is not Chunk or len(chunk.values) >= self._chunk_size:
                 chunk = self._grow_left(log)
             if chunk.explicit is None:
                 # A chunk that was just made stands one step too far right, and is empty.
@@ -72,7 +72,7 @@ class List(Elements):
         nbytes = 0
         chunk = self._nodes[-1] if self._length else None
         for value in values:
-            if type(chunk) is not Chunk or len(chunk.values) >= chunks.CHUNK:
+            if type(chunk) is not Chunk or len(chunk.values) >= self._chunk_size:
                 chunk = self._grow_right(log)
             if chunk.explicit is None:
                 pos = chunk.first + len(chunk.values) * STEP

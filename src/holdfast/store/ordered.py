@@ -7,7 +7,7 @@ the order outlives eviction and restarts. What the elements are is in hashes.py 
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, KeysView, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from holdfast.store.ops import ChangeLog
 
@@ -141,7 +141,7 @@ class Ordered(Generic[E]):
     __slots__ = ("_elements", "_is_shuffled", "_next", "_places", "id", "nbytes")
 
     def __init__(self, key_id: int) -> None:
-        self.id = key_id
+        self.id: Any = key_id  # as in Elements
         self.nbytes = 0
         self._elements: dict[bytes, E] = {}
         self._next = FIRST_ORDINAL

@@ -63,23 +63,14 @@ CREATE TABLE redis_list_items (
   PRIMARY KEY (key_id, pos)
 ) WITHOUT ROWID;
 
--- A list's length, kept by the database itself, so that it cannot disagree with the items.
--- `off_grid` counts positions that are no multiple of 2^20 (LINSERT makes them): a list with none
--- and no gaps is found by index without reading it.
+-- A list's length, written together with the items, so that it cannot disagree with them. (A list in
+-- a grave may have items and no length.) `off_grid` counts positions that are no multiple of 2^20
+-- (LINSERT makes them): a list with none and no gaps is found by index without reading it.
 CREATE TABLE redis_list_meta (
   key_id INTEGER PRIMARY KEY,
   length INTEGER NOT NULL,
   off_grid INTEGER NOT NULL
 );
-CREATE TRIGGER redis_list_items_added AFTER INSERT ON redis_list_items BEGIN
-  INSERT INTO redis_list_meta VALUES (new.key_id, 1, (new.pos & 0xFFFFF) <> 0)
-    ON CONFLICT DO UPDATE SET length = length + 1, off_grid = off_grid + excluded.off_grid;
-END;
-CREATE TRIGGER redis_list_items_removed AFTER DELETE ON redis_list_items BEGIN
-  UPDATE redis_list_meta
-    SET length = length - 1, off_grid = off_grid - ((old.pos & 0xFFFFF) <> 0)
-    WHERE key_id = old.key_id;
-END;
 
 -- Hashes and sets: `ordinal` is the order in which fields and members came.
 CREATE TABLE redis_hash_fields (
@@ -190,9 +181,6 @@ CREATE TABLE redis_graves (
   id INTEGER PRIMARY KEY,
   kind TEXT NOT NULL
 );
-CREATE TRIGGER redis_graves_emptied AFTER DELETE ON redis_graves WHEN old.kind = 'list' BEGIN
-  DELETE FROM redis_list_meta WHERE key_id = old.id;
-END;
 
 -- For people.
 CREATE VIEW keys AS

@@ -9,11 +9,13 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
 from holdfast.store.stream_ids import MAX_SEQUENCE, SEQUENCE_BITS, parts_of
 
 NODE_ENTRIES, NODE_BYTES = 100, 4096  # Redis's defaults of stream-node-max-…
-MOST_NODE_BYTES = 1 << 30  # where a setting of 0 says that there is no limit
+SMALL: Final = 1 << 61  # two of them are no overflow of a sequence, and no large numbers either
+MOST_NODE_BYTES: Final = 1 << 30  # where a setting of 0 says that there is no limit
 
 Fields = tuple[bytes, ...]
 Entry = tuple[int, Fields]
@@ -65,24 +67,31 @@ class Node:
         self.fields.append(fields)
         self.last_id = entry_id
         self.slots += 1
-        ms = (entry_id >> SEQUENCE_BITS) - self._first_ms
-        sequence = (entry_id & MAX_SEQUENCE) - self._first_sequence
+        ms, sequence = 0, entry_id - self.first_id
+        if not 0 <= sequence < SMALL or self._first_sequence > SMALL:  # another millisecond
+            ms = (entry_id >> SEQUENCE_BITS) - self._first_ms
+            sequence = (entry_id & MAX_SEQUENCE) - self._first_sequence
         # Numbers that are usually small, beside a nought; then the texts. Written out, because it
         # is done for every XADD.
         nbytes = 2
         nbytes += 2 if 0 <= ms <= 127 else _number_bytes(ms)
         nbytes += 2 if 0 <= sequence <= 127 else _number_bytes(sequence)
         count = len(fields) // 2
-        has_same_names = count == len(self.names)
-        for at, name in enumerate(self.names):
-            has_same_names = has_same_names and fields[2 * at] == name
+        names = self.names
+        has_same_names = count == len(names)
+        at = 0
+        while has_same_names and at < count:
+            has_same_names = fields[2 * at] == names[at]
+            at += 1
         if has_same_names:
             nbytes += _number_bytes(count + 3)
         else:
             nbytes += _number_bytes(count) + _number_bytes(2 * count + 4)
-        for at in range(int(has_same_names), len(fields), 1 + has_same_names):
+        at, step = (1, 2) if has_same_names else (0, 1)
+        while at < len(fields):
             length = len(fields[at])
             nbytes += length + 2 if 20 < length < 64 else _text_bytes(fields[at])
+            at += step
         self.packed_bytes += nbytes
 
 
@@ -255,13 +264,15 @@ class Entries:
 
 _is_integer = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 # The largest magnitude that so many bytes hold, their own length included.
-_LARGEST = ((4095, 3), (32767, 4), (8388607, 5), (2147483647, 6))
+_LARGEST = ((32767, 4), (8388607, 5), (2147483647, 6))
 _LONGEST = ((127, 1), (16383, 2), (2097151, 3), (268435455, 4))
 
 
 def _number_bytes(number: int) -> int:
     if 0 <= number <= 127:
         return 2
+    if -4096 <= number <= 4095:
+        return 3
     magnitude = number if number >= 0 else -number - 1
     return next((nbytes for largest, nbytes in _LARGEST if magnitude <= largest), 10)
 

@@ -20,7 +20,8 @@ def parts_of(entry_id: int) -> tuple[int, int]:
 
 def text_of(entry_id: int) -> bytes:
     """As clients read it."""
-    return b"%d-%d" % (entry_id >> SEQUENCE_BITS, entry_id & MAX_SEQUENCE)
+    # Not by `%`, which takes twice as long.
+    return f"{entry_id >> SEQUENCE_BITS}-{entry_id & MAX_SEQUENCE}".encode()
 
 
 NO_ROW: Final = bytes(16)

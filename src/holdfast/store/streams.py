@@ -64,7 +64,7 @@ class Stream:
     )
 
     def __init__(self, key_id: int) -> None:
-        self.id = key_id
+        self.id: Any = key_id  # as in Elements
         self.nbytes = 0
         self.entries = Entries()
         self.groups: dict[bytes, Group] = {}

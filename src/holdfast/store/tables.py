@@ -80,6 +80,14 @@ class RowTable(NamedTuple):
         action = f"UPDATE SET {sets}" if sets else "NOTHING"
         return f"INSERT INTO {self.name} VALUES {values} ON CONFLICT DO {action}"
 
+    def put_of_key(self, rows: int) -> str:
+        """So many rows of one key, if a place is one column and a value is one. Bindings: the key,
+        the places, the values."""
+        # No blanks: APSW looks at every letter to find out that it knows the statement.
+        values = ",".join(f"(?1,?{row + 2},?{row + 2 + rows})" for row in range(rows))
+        sets = f"{self.values[0]}=excluded.{self.values[0]}"
+        return f"INSERT INTO {self.name} VALUES{values}ON CONFLICT DO UPDATE SET {sets}"
+
     @property
     def delete(self) -> str:
         where = " AND ".join(f"{column} = ?" for column in (self.key, *self.sub))
@@ -140,6 +148,11 @@ ROWS: dict[int, RowTable] = {
 @cache
 def put_sql(table: int, rows: int) -> str:
     return ROWS[table].put(rows)
+
+
+@cache
+def put_of_key_sql(table: int, rows: int) -> str:
+    return ROWS[table].put_of_key(rows)
 
 
 @cache

@@ -82,7 +82,7 @@ class ZSet:
     __slots__ = ("_order", "_scores", "_shuffle", "id", "longest", "most_members", "nbytes")
 
     def __init__(self, key_id: int) -> None:
-        self.id = key_id
+        self.id: Any = key_id  # as in Elements
         self.nbytes = self.longest = self.most_members = 0
         self._scores: dict[bytes, float] = {}
         self._order: Ranking | None = None
