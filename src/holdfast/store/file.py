@@ -19,8 +19,9 @@ SCHEMA_VERSION = 3
 # What turns a file of version n into n + 1, by n. Runs in one transaction.
 MIGRATIONS: dict[int, str] = {
     1: "DROP INDEX IF EXISTS redis_zset_members_by_score",
-    2: "DROP TRIGGER redis_list_items_added; DROP TRIGGER redis_list_items_removed;"
-    " DROP TRIGGER redis_graves_emptied",
+    2: "DROP TRIGGER redis_keys_added; DROP TRIGGER redis_keys_removed;"
+    " DROP TRIGGER redis_keys_moved; DROP TRIGGER redis_list_items_added;"
+    " DROP TRIGGER redis_list_items_removed; DROP TRIGGER redis_graves_emptied",
 }
 
 KEPT_WAL_BYTES = 64 << 20

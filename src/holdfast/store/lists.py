@@ -7,7 +7,6 @@ knows key names, replies or SQL. How elements are kept and found is in elements.
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Final
 
 from holdfast.store.chunks import STEP, Chunk, grid_after, grid_before
 from holdfast.store.elements import ELEMENT_OVERHEAD, Elements, starts_of
@@ -25,7 +24,7 @@ from holdfast.store.ops import (
 )
 
 # Positions are 64-bit. A list that was pushed at one end this far is numbered afresh.
-FARTHEST: Final = 1 << 62
+FARTHEST = 1 << 62
 
 # A window that is renumbered to make room: its smallest size and the smallest gap worth having.
 # Larger windows ask for larger gaps, so that a wide renumbering is not soon needed again.

@@ -34,21 +34,11 @@ CREATE TABLE redis_keys (
 CREATE INDEX redis_keys_by_name ON redis_keys (space, name);
 CREATE INDEX redis_keys_by_expiry ON redis_keys (expires_at_ms) WHERE expires_at_ms IS NOT NULL;
 
--- How many keys a space has, so that a start does not count them.
+-- How many keys a space has, so that a start does not count them. Written together with the keys.
 CREATE TABLE redis_space_sizes (
   space INTEGER PRIMARY KEY,
   keys INTEGER NOT NULL
 );
-CREATE TRIGGER redis_keys_added AFTER INSERT ON redis_keys BEGIN
-  INSERT INTO redis_space_sizes VALUES (new.space, 1) ON CONFLICT DO UPDATE SET keys = keys + 1;
-END;
-CREATE TRIGGER redis_keys_removed AFTER DELETE ON redis_keys BEGIN
-  UPDATE redis_space_sizes SET keys = keys - 1 WHERE space = old.space;
-END;
-CREATE TRIGGER redis_keys_moved AFTER UPDATE OF space ON redis_keys WHEN old.space <> new.space BEGIN
-  UPDATE redis_space_sizes SET keys = keys - 1 WHERE space = old.space;
-  INSERT INTO redis_space_sizes VALUES (new.space, 1) ON CONFLICT DO UPDATE SET keys = keys + 1;
-END;
 
 CREATE TABLE redis_strings (
   key_id INTEGER PRIMARY KEY,

@@ -68,8 +68,8 @@ class RowTable(NamedTuple):
         return [(key_id,) for _, key_id, _, _ in ops]
 
     def put(self, rows: int) -> str:
-        """`ON CONFLICT DO UPDATE` rather than REPLACE: the triggers that count rows must see an
-        update as an update."""
+        """`ON CONFLICT DO UPDATE` rather than REPLACE, which removes a row and makes it anew, in
+        the indexes as well."""
         if self.takes_operations:
             used = (2, 3, 4) if self.sub else (2, 4)
             groups = [[f"?{4 * row + number}" for number in used] for row in range(rows)]
@@ -153,6 +153,12 @@ def put_sql(table: int, rows: int) -> str:
 @cache
 def put_of_key_sql(table: int, rows: int) -> str:
     return ROWS[table].put_of_key(rows)
+
+
+@cache
+def spaces_sql(rows: int) -> str:
+    """`id` and space of those of so many keys that are there."""
+    return f"SELECT id, space FROM redis_keys WHERE id IN ({','.join('?' * rows)})"
 
 
 @cache
