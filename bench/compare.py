@@ -19,6 +19,7 @@ from statistics import median
 from bench.common import (
     ROOT,
     Sample,
+    ask,
     fail,
     holdfast_server,
     machine,
@@ -63,10 +64,11 @@ def running_alone(side: Side, sides: list[Side]) -> Iterator[RawClient]:
 
 
 def fill(client: RawClient, workloads: list[Workload]) -> None:
-    """What several need is there once."""
+    """What several need is there once, and saved: the first to be measured need not fold it."""
     for step in dict.fromkeys(workload.fill for workload in workloads):
         if step is not None:
             step(client)
+    ask(client, "SAVE")
 
 
 def check_data(side: Side, client: RawClient, workloads: list[Workload]) -> None:
