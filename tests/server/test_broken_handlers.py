@@ -138,3 +138,15 @@ def test_whoever_cannot_be_read_leaves_and_the_others_are_served(
     assert (before.read(), after.read()) == (b"+PONG\r\n", b"+PONG\r\n")
     assert broken.transport.state == "aborted"
     assert not server.engine.inbox
+
+
+def test_whoever_cannot_be_written_to_leaves_and_the_others_are_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = WireServer()
+    before, broken, after = server.connect(), server.connect(), server.connect()
+    monkeypatch.setattr(broken.transport, "write", failing)
+    for client in (before, broken, after):
+        client.connection.data_received(b"*1\r\n$4\r\nPING\r\n")
+    assert (before.read(), after.read()) == (b"+PONG\r\n", b"+PONG\r\n")
+    assert broken.state == "aborted"

@@ -134,6 +134,19 @@ def test_a_client_that_does_not_read_is_cut_off_at_the_hard_limit() -> None:
     assert client.state == "aborted"
 
 
+@pytest.mark.parametrize("commands_between", [0, 1, 50])
+def test_who_was_behind_and_has_caught_up_may_be_sent_as_much_again(commands_between: int) -> None:
+    server = WireServer(client_output_buffer_limit="normal 10000 0 0")
+    client = server.connect()
+    client.command("SET", "k", "x" * 9000)
+    client.transport.is_stuck = True
+    assert len(client.command("GET", "k")) > 9000  # and with that it has read it
+    for _ in range(commands_between):
+        assert client.command("PING") == b"+PONG\r\n"
+    assert len(client.command("GET", "k")) > 9000
+    assert client.state == "open"
+
+
 def test_the_soft_limit_counts_the_seconds_above_it() -> None:
     server = WireServer(client_output_buffer_limit="normal 0 5000 10")
     client = server.connect()

@@ -60,7 +60,7 @@ def _bulk(text: bytes) -> bytes:
 
 
 def _bulks(texts: tuple[bytes, ...]) -> bytes:
-    """An array of _bulk strings, 30 ns each."""
+    """An array of bulk strings, 30 ns each."""
     parts = [b"*%d" % len(texts)]
     for text in texts:
         length = len(text)

@@ -60,6 +60,7 @@ class WireSession(Session):
         self._connection = connection
         self.writers = WRITERS2
         self.held_bytes = 0  # produced, and not yet given to the socket
+        self.room = 0  # for more, when that was last looked at
         self._unseen_bytes = 0  # given to it since that was last asked how much it has not sent
         self._soft_since_s: float | None = None
         self.limits_changed()
@@ -99,6 +100,9 @@ class WireSession(Session):
         return self.overflows(weight(value))
 
     def overflows(self, nbytes: int) -> bool:
+        if self.held_bytes + nbytes <= self.room:
+            return False
+        self.room = self._hard_bytes - self._connection.output_bytes  # it may have read since
         if self.held_bytes + nbytes <= self.room:
             return False
         self.out[:] = [NOTHING]  # it stays in the turn's list, with nothing to say

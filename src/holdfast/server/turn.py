@@ -151,7 +151,7 @@ class Turn:
     def put_first(self, session: "Session") -> None:
         """Who has waited, before whoever let it go on: that one is in no hurry to hear of it."""
         sessions = self._sessions
-        if sessions and sessions[-1] is session:
+        if len(sessions) > self._waited and sessions[-1] is session:
             sessions.insert(self._waited, sessions.pop())
             self._waited += 1
 
@@ -235,7 +235,7 @@ class Turn:
         else:
             for session in sessions:
                 out, session.out = session.out, []
-                session.deliver(out)
+                _deliver(session, out)
         if self._fatal is not None:
             return
         if store.wal_pages >= CHECKPOINT_PAGES and self._checkpoint is Checkpoint.NOT_DUE:
@@ -367,7 +367,15 @@ def _taken(sessions: "list[Session]") -> Batch:
 
 def _release(batch: Batch) -> None:
     for session, out in batch:
+        _deliver(session, out)
+
+
+def _deliver(session: "Session", out: list[Output]) -> None:
+    try:
         session.deliver(out)
+    except Exception as error:  # one client's trouble must not silence those behind it
+        log.error("a client is cut off", exc_info=error)
+        session.abort()
 
 
 def _no_engine(error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
