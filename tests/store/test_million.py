@@ -115,6 +115,7 @@ def make_file(path: Path, type_name: str) -> None:
     connection = open_database(path)
     table = ROWS[TABLES[type_name]]
     with connection:
+        connection.execute("INSERT INTO redis_space_sizes VALUES (0, 2)")
         for key_id, count in ((MANY, MILLION), (FEW, THOUSAND)):
             name = b"%d" % key_id
             connection.execute(
