@@ -27,6 +27,7 @@ from tests.replication.crew import are_linked, ask, await_the_same, cluster
 
 CLIENTS = 50
 PIPELINES = (1, 16)
+PIPELINED = 5
 KEYS = 10_000  # those of which "any" is one
 PATIENCE_S = 600.0
 AIM = 0.5  # of the standalone server's rate, with two peers
@@ -43,7 +44,7 @@ WORKLOADS = {
 
 
 class Sizes(NamedTuple):
-    writes: int = 100_000
+    writes: int = 200_000  # and PIPELINED times as many if pipelined: the fold is part of it
     probes: int = 200  # of the lag
     missed: int = 1_000_000  # while away
     pure: tuple[int, int, int] = (crdt.COUNT, crdt.EDITS, crdt.ROUNDS)
@@ -56,17 +57,18 @@ def work(servers: list[HoldfastServer], writes: int) -> dict[str, Row]:
     """On the first one: writes a second; and µs of CPU of it and of one that follows."""
     rows: dict[str, Row] = {}
     for pipeline in PIPELINES:
+        requests = writes if pipeline == 1 else writes * PIPELINED
         for name, words in WORKLOADS.items():
             row = rows[f"{name} x{pipeline}"] = {}
             say(f"{name} x{pipeline} on one of {len(servers)}")
             before_s = cpu_s(servers[-1].pid)
             sample = run_benchmark(
-                servers[0], words, requests=writes, clients=CLIENTS, pipeline=pipeline, keys=KEYS
+                servers[0], words, requests=requests, clients=CLIENTS, pipeline=pipeline, keys=KEYS
             )
             row["per_s"], row["cpu_us"] = sample.rps, sample.cpu_us_per_op
             if len(servers) > 1:
                 await_all(servers)
-                row["peer_cpu_us"] = 1e6 * (cpu_s(servers[-1].pid) - before_s) / writes
+                row["peer_cpu_us"] = 1e6 * (cpu_s(servers[-1].pid) - before_s) / requests
     return rows
 
 
