@@ -6,6 +6,7 @@ object that Lua indexes: with its one argument, or with a text that has all of t
 this way is called: many arguments, or long ones. A reply of more than one plain value is fetched.
 """
 
+from abc import ABCMeta, abstractmethod
 from types import NoneType
 from typing import Any, Final, Protocol, final
 
@@ -37,7 +38,7 @@ NONE: Any = object()  # no argument
 ANEW: Any = object()  # instead of a reply
 
 
-class Callee:
+class Callee(metaclass=ABCMeta):
     """A command, by one of its spellings. Hosts say what it means to run it."""
 
     __slots__ = ("name",)
@@ -45,8 +46,8 @@ class Callee:
     def __init__(self, name: bytes) -> None:
         self.name = name
 
-    def run(self, argv: list[bytes]) -> Reply:
-        raise NotImplementedError
+    @abstractmethod
+    def run(self, argv: list[bytes]) -> Reply: ...
 
 
 class Host(Protocol):
@@ -274,27 +275,23 @@ class Several:
         self._callee = callee
 
     def __getitem__(self, text: Any) -> Any:
-        argv = _split(text)
-        if len(argv) == 0:
-            return self._calls.ask_again()
-        callee = self._callee
-        argv[0] = callee.name
-        return self._calls.ask(callee, argv)
+        argv = _split(text, self._callee.name)
+        return self._calls.ask(self._callee, argv) if argv else self._calls.ask_again()
 
     def __call__(self, text: Any) -> Any:
         """If the reply will be more than one value."""
-        argv = _split(text)
-        if len(argv) == 0:
-            return self._calls.ask_again()
-        callee = self._callee
-        argv[0] = callee.name
-        return self._calls.ask_many(callee, argv)
+        argv = _split(text, self._callee.name)
+        return self._calls.ask_many(self._callee, argv) if argv else self._calls.ask_again()
 
 
-def _split(text: bytes) -> list[bytes]:
-    """The arguments, behind their number; nothing if one of them has a separator in it."""
+def _split(text: bytes, name: bytes) -> list[bytes]:
+    """The name and the arguments, where their number stood; nothing if one of them has a separator
+    in it."""
     argv = text.split(SEPARATOR)
-    return argv if argv[0][0] == len(argv) - 1 else []
+    if argv[0][0] != len(argv) - 1:
+        return []
+    argv[0] = name
+    return argv
 
 
 def _size(reply: Reply) -> int:

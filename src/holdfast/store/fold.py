@@ -231,8 +231,8 @@ class Fold:
         connection.executemany(rows.delete, rows.places(gone))
 
     def _count_keys(self, ops: list[Op]) -> None:
-        """Which spaces keys come to or leave. To look where they are costs a third of a trigger
-        that counts, and is right, too, when a pass that was cut off is done again."""
+        """Which spaces keys come to or leave. One looks where they are, so that it is right, too,
+        when a pass that was cut off is done again."""
         execute = self._connection.execute
         ids: list[int] = [op[1] for op in ops]
         ids += ids[-1:] * (-len(ids) % STATEMENT_ROWS)
