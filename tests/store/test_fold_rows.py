@@ -49,7 +49,7 @@ def test_rows_that_come_in_order_are_handed_on_as_they_are() -> None:
     assert Counted.compared <= len(places)
 
 
-def test_of_each_row_the_last_operation_is_kept() -> None:
+def test_of_each_row_is_kept_what_it_is_last() -> None:
     rows = ChangedRows()
     rows.add([(SET_MEMBERS, 5, b"b", 1), (STRINGS, 4, None, b"old"), (SET_MEMBERS, 5, b"a", 2)])
     rows.add([(SET_MEMBERS, 5, b"b", None), (STRINGS, 4, None, b"new"), (SET_MEMBERS, 3, b"c", 1)])
@@ -108,8 +108,8 @@ def test_a_run_is_not_sorted_and_comes_in_parts() -> None:
         rows = ChangedRows()
         rows.add([(LIST_ITEMS, 5, place, b"") for place in places])
         parts = list(rows.in_order(LIST_ITEMS, set()))
-        assert [len(part) for part in parts] == [SORTED_ROWS] * 10
-        assert [op[2] for part in parts for op in part] == sorted(places)
+        assert [len(part.ids) for part in parts] == [SORTED_ROWS] * 10
+        assert [sub for part in parts for sub in part.subs] == sorted(places)
 
 
 def test_finding_the_dead_and_freeing_take_many_small_steps() -> None:
@@ -129,7 +129,14 @@ def test_finding_the_dead_and_freeing_take_many_small_steps() -> None:
 def written(
     rows: ChangedRows, table: int, without: frozenset[int] | set[int] = frozenset()
 ) -> list[Op]:
-    return [op for ops in rows.in_order(table, without) for op in ops]
+    found: list[Op] = []
+    for some in rows.in_order(table, without):
+        subs = some.subs or [None] * len(some.ids)
+        found += [
+            (table, key_id, sub, value)
+            for key_id, sub, value in zip(some.ids, subs, some.values, strict=True)
+        ]
+    return found
 
 
 def stepped(work: Generator[None, None, Any]) -> tuple[int, Any]:

@@ -1,16 +1,16 @@
-"""What the fold has to write: of every row that changed the last operation, and all of them in
-the order of the tables.
+"""What the fold has to write: of every row that changed what it is now, and all of them in the
+order of the tables. (Not the operations: those die young, where values are shared with memory.)
 
 To sort 100k rows takes 0.1 s, so it is done in parts, and whoever asks is given an empty list
 after each of them, to do something else first.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from collections.abc import Set as AbstractSet
-from itertools import chain, islice
-from operator import itemgetter, lt
-from typing import Any, final
+from itertools import chain, islice, repeat
+from operator import lt
+from typing import Any, Final, final
 
 from holdfast.store.ops import KEYS, Op
 from holdfast.store.tables import ROWS
@@ -18,12 +18,56 @@ from holdfast.store.tables import ROWS
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
 SAMPLES = 16  # of so many sorted rows, from which one learns how all are distributed
 
-_sub_of = itemgetter(2)
+
+@final
+class Rows:
+    """Some rows of a table, in columns: whose, which (unless its key says it) and what it is,
+    None if it is gone."""
+
+    __slots__ = ("ids", "subs", "values")
+
+    def __init__(self, ids: list[int], subs: list[Any], values: list[Any]) -> None:
+        self.ids = ids
+        self.subs = subs
+        self.values = values
+
+    def part(self, start: int, end: int) -> "Rows":
+        return Rows(self.ids[start:end], self.subs[start:end], self.values[start:end])
+
+    def extend(self, more: "Rows") -> None:
+        self.ids += more.ids
+        self.subs += more.subs
+        self.values += more.values
+
+    def ops(self, table: int) -> list[Op]:
+        """As row operations; they have sub keys."""
+        return list(zip(repeat(table), self.ids, self.subs, self.values))
+
+    def by_fate(self) -> tuple["Rows", "Rows"]:
+        """Those that are there, and those that are gone."""
+        if not any(value is None for value in self.values):
+            return self, NO_ROWS
+        places = range(len(self.values))
+        return (
+            self._only([at for at in places if self.values[at] is not None]),
+            self._only([at for at in places if self.values[at] is None]),
+        )
+
+    def _only(self, places: list[int]) -> "Rows":
+        ids, subs, values = self.ids, self.subs, self.values
+        return Rows(
+            [ids[at] for at in places],
+            [subs[at] for at in places] if subs else [],
+            [values[at] for at in places],
+        )
+
+
+NO_ROWS: Final = Rows([], [], [])
 
 
 @final
 class RowsOfKey:
-    """The operations on one key's rows in one table.
+    """What became of one key's rows in one table.
 
     As long as each row lies beyond the one before, in either direction, none can have come twice:
     elements that are pushed or popped, entries of streams. Such a run need be neither searched nor
@@ -31,70 +75,79 @@ class RowsOfKey:
     and is newer than what the run has of the same row; short ones are not worth keeping.
     """
 
-    __slots__ = ("_after", "_descends", "_run")
+    __slots__ = ("_after", "_descends", "_subs", "_values")
 
     def __init__(self) -> None:
-        self._run: list[Op] = []
+        self._subs: list[Any] = []  # the run
+        self._values: list[Any] = []
         self._descends = False
-        self._after: dict[Any, Op] | None = None
+        self._after: dict[Any, Any] | None = None
 
-    def add(self, op: Op) -> int:
+    def add(self, sub: Any, value: Any) -> int:
         """How many rows more there are; one too many if a long run has it already."""
         after = self._after
         if after is None:
-            run = self._run
-            if len(run) <= 1:
-                if not run:
-                    run.append(op)
+            subs = self._subs
+            if len(subs) <= 1:
+                if not subs:
+                    subs.append(sub)
+                    self._values.append(value)
                     return 1
-                self._descends = bool(op[2] < run[0][2])
-            last = run[-1][2]
-            if op[2] < last if self._descends else op[2] > last:
-                run.append(op)
+                self._descends = bool(sub < subs[0])
+            last = subs[-1]
+            if sub < last if self._descends else sub > last:
+                subs.append(sub)
+                self._values.append(value)
                 return 1
-            if len(run) <= SORTED_ROWS:
-                after = {row[2]: row for row in run}
-                self._run = []
+            if len(subs) <= SORTED_ROWS:
+                after = dict(zip(subs, self._values, strict=True))
+                self._subs, self._values = [], []
             else:
                 after = {}
             self._after = after
         count = len(after)
-        after[op[2]] = op
+        after[sub] = value
         return len(after) - count
 
     def __len__(self) -> int:
-        return len(self._run) + len(self._after or ())
+        return len(self._subs) + len(self._after or ())
 
-    def ops(self) -> list[Op]:
+    def items(self) -> Iterator[tuple[Any, Any]]:
         """From old to new."""
-        return [*self._run, *(self._after or {}).values()]
+        yield from zip(self._subs, self._values, strict=True)
+        yield from (self._after or {}).items()
 
-    def in_order(self) -> Iterator[list[Op]]:
-        """Each row once, sorted (a long run by itself, before the rest); empty lists between."""
-        run, after = self._run, self._after
-        for start in range(0, len(run), SORTED_ROWS):
+    def in_order(self, key_id: int) -> Iterator[Rows]:
+        """Each row once, sorted (a long run by itself, before the rest); nothing between."""
+        after = self._after
+        for start in range(0, len(self._subs), SORTED_ROWS):
             if self._descends:
-                end = len(run) - start
-                part = run[max(0, end - SORTED_ROWS) : end]
-                part.reverse()
+                end = len(self._subs) - start
+                start = max(0, end - SORTED_ROWS)
+                subs, values = self._subs[start:end], self._values[start:end]
+                subs.reverse()
+                values.reverse()
             else:
-                part = run[start : start + SORTED_ROWS]
+                end = start + SORTED_ROWS
+                subs, values = self._subs[start:end], self._values[start:end]
             if after is not None:
-                part = [op for op in part if op[2] not in after]
-            yield part
+                left = [at for at, sub in enumerate(subs) if sub not in after]
+                subs, values = [subs[at] for at in left], [values[at] for at in left]
+            yield Rows([key_id] * len(subs), subs, values)
         if after is not None:
-            yield from in_order(after.values(), _sub_of)
+            for subs in in_order(after):
+                yield Rows([key_id] * len(subs), subs, [after[sub] for sub in subs])
 
     def free(self) -> Generator[None]:
-        while self._run:
-            del self._run[-SORTED_ROWS:]
+        while self._subs:
+            del self._subs[-SORTED_ROWS:], self._values[-SORTED_ROWS:]
             yield
         if self._after is not None:
             yield from _free(self._after)
 
 
 class ChangedRows:
-    """For each table the operations by key id, or by key id and sub key."""
+    """For each table what became of its rows, by key id, or by key id and sub key."""
 
     __slots__ = ("count", "tables")
 
@@ -113,28 +166,37 @@ class ChangedRows:
             if table == without:
                 continue
             key_id: int = op[1]
+            sub = op[2]
             if table != last_table or key_id != last_id:
                 of_table = tables[table]
-                if op[2] is None:
+                if sub is None:
                     count -= len(of_table)
-                    of_table[key_id] = op
+                    of_table[key_id] = op[3]
                     count += len(of_table)
                     continue
-                found = of_table.get(key_id)
-                if found is None:
-                    found = of_table[key_id] = RowsOfKey()
-                rows = found
+                rows = self._of_key(table, key_id)
                 last_table, last_id = table, key_id
-            count += rows.add(op)
+            count += rows.add(sub, op[3])
         self.count += count
+
+    def _of_key(self, table: int, key_id: int) -> RowsOfKey:
+        of_table = self.tables[table]
+        found: RowsOfKey | None = of_table.get(key_id)
+        if found is None:
+            found = of_table[key_id] = RowsOfKey()
+        return found
 
     def overlay(self, newer: "ChangedRows") -> None:
         for table, of_table in enumerate(newer.tables):
-            if ROWS[table].sub:
-                for rows in of_table.values():
-                    self.add(rows.ops())
-            else:
-                self.add(list(of_table.values()))
+            if not ROWS[table].sub:
+                self.count -= len(self.tables[table])
+                self.tables[table].update(of_table)
+                self.count += len(self.tables[table])
+                continue
+            for key_id, newer_rows in of_table.items():
+                rows = self._of_key(table, key_id)
+                for sub, value in newer_rows.items():
+                    self.count += rows.add(sub, value)
 
     def has(self, table: int) -> bool:
         return bool(self.tables[table])
@@ -145,23 +207,26 @@ class ChangedRows:
     def dead(self) -> Generator[None, None, set[int]]:
         """The ids of keys that are gone."""
         ids: set[int] = set()
-        rows = iter(self.tables[KEYS].values())
+        rows = iter(self.tables[KEYS].items())
         while some := list(islice(rows, SORTED_ROWS)):
-            ids.update([key_id for _, key_id, _, row in some if row is None])
+            ids.update([key_id for key_id, row in some if row is None])
             yield
         return ids
 
-    def in_order(self, table: int, without: AbstractSet[int]) -> Iterator[list[Op]]:
-        """The operations of a table by place, but for those of some keys; empty lists between."""
+    def in_order(self, table: int, without: AbstractSet[int]) -> Iterator[Rows]:
+        """What became of a table's rows, by place, but for those of some keys; nothing between."""
         of_table = self.tables[table]
-        for ids in in_order(of_table):
+        for ids in in_order(of_table) if of_table else ():
+            if without:
+                ids = [key_id for key_id in ids if key_id not in without]
             if not ROWS[table].sub:
-                yield [of_table[key_id] for key_id in ids if key_id not in without]
+                yield Rows(ids, [], [of_table[key_id] for key_id in ids])
                 continue
+            if not ids:
+                yield NO_ROWS
             for key_id in ids:
-                if key_id not in without:
-                    rows: RowsOfKey = of_table[key_id]
-                    yield from rows.in_order()
+                rows: RowsOfKey = of_table[key_id]
+                yield from rows.in_order(key_id)
 
     def free(self) -> Generator[None]:
         """To free 100k rows at once takes 10 ms."""
@@ -178,16 +243,14 @@ class ChangedRows:
                     count = 0
 
 
-def _free(rows: dict[Any, Op]) -> Generator[None]:
+def _free(rows: dict[Any, Any]) -> Generator[None]:
     while rows:
         for _ in range(min(len(rows), SORTED_ROWS)):
             rows.popitem()
         yield
 
 
-def in_order(
-    places: Collection[Any], key: Callable[[Any], Any] | None = None
-) -> Iterator[list[Any]]:
+def in_order(places: Collection[Any]) -> Iterator[list[Any]]:
     """The same places, sorted, in lists that follow each other, some of them empty.
 
     Many are sorted in runs. If these do not follow each other as they are (ids of new keys do),
@@ -196,31 +259,27 @@ def in_order(
     takes 0.6 µs, and merged by heapq it took 3.
     """
     if len(places) <= SORTED_ROWS:
-        yield sorted(places, key=key)
+        yield sorted(places)
         return
     runs: list[list[Any]] = []
     rest = iter(places)
-    while run := sorted(islice(rest, SORTED_ROWS), key=key):
+    while run := sorted(islice(rest, SORTED_ROWS)):
         runs.append(run)
         yield []
-    ends = [run[-1] if key is None else key(run[-1]) for run in runs]
-    beginnings = [run[0] if key is None else key(run[0]) for run in runs]
-    if all(map(lt, ends, beginnings[1:])):
+    if all(map(lt, [run[-1] for run in runs], [run[0] for run in runs[1:]])):
         yield from runs
         return
     step = max(1, SORTED_ROWS // SAMPLES)
-    samples = sorted(chain.from_iterable([run[::step] for run in runs]), key=key)
+    samples = sorted(chain.from_iterable([run[::step] for run in runs]))
     starts = [0] * len(runs)
-    for sample in samples[:: len(runs[0][::step])][1:]:
-        cut = sample if key is None else key(sample)
+    for cut in samples[:: len(runs[0][::step])][1:]:
         part: list[Any] = []
         for number, run in enumerate(runs):
             start = starts[number]
-            starts[number] = end = bisect_left(run, cut, start, key=key)
+            starts[number] = end = bisect_left(run, cut, start)
             part += run[start:end]
-        part.sort(key=key)
+        part.sort()
         yield part
     yield sorted(
-        chain.from_iterable([run[start:] for run, start in zip(runs, starts, strict=True)]),
-        key=key,
+        chain.from_iterable([run[start:] for run, start in zip(runs, starts, strict=True)])
     )

@@ -29,7 +29,6 @@ from holdfast.store.ops import (
     STREAM_PENDING,
     STRINGS,
     ZSET_MEMBERS,
-    Op,
 )
 from holdfast.store.types import COLLECTIONS, Value
 
@@ -42,61 +41,31 @@ class RowTable(NamedTuple):
     sub: tuple[str, ...] = ()  # one: the operation's `sub`; more: it is a tuple
     values: tuple[str, ...] = ("value",)  # likewise for `value`
 
-    @property
-    def takes_operations(self) -> bool:
-        """Whether an operation, a tuple of four, can itself be the bindings. Saves 0.4 µs a row."""
-        return len(self.sub) <= 1 and len(self.values) == 1
+    def put(self, rows: int, *, of_one_key: bool) -> str:
+        """Bindings: the keys, or one, then what is in `sub`, then what is in `values`.
 
-    def bindings(self, ops: list[Op]) -> list[Op] | list[tuple[object, ...]]:
-        """Of rows to put."""
-        if self.takes_operations:
-            return ops
-        if len(self.sub) > 1:
-            if len(self.values) == 1:
-                return [(key_id, *sub, value) for _, key_id, sub, value in ops]
-            return [(key_id, *sub, *value) for _, key_id, sub, value in ops]
-        if self.sub:
-            return [(key_id, sub, *value) for _, key_id, sub, value in ops]
-        return [(key_id, *value) for _, key_id, _, value in ops]
-
-    def places(self, ops: list[Op]) -> list[tuple[object, ...]]:
-        """The bindings of rows to delete."""
-        if len(self.sub) > 1:
-            return [(key_id, *sub) for _, key_id, sub, _ in ops]
-        if self.sub:
-            return [(key_id, sub) for _, key_id, sub, _ in ops]
-        return [(key_id,) for _, key_id, _, _ in ops]
-
-    def put(self, rows: int) -> str:
-        """`ON CONFLICT DO UPDATE` rather than REPLACE, which removes a row and makes it anew, in
-        the indexes as well."""
-        if self.takes_operations:
-            used = (2, 3, 4) if self.sub else (2, 4)
-            groups = [[f"?{4 * row + number}" for number in used] for row in range(rows)]
-        else:
-            groups = [["?"] * (1 + len(self.sub) + len(self.values))] * rows
-        values = ", ".join(f"({', '.join(group)})" for group in groups)
-        sets = ", ".join(f"{column} = excluded.{column}" for column in self.values)
-        action = f"UPDATE SET {sets}" if sets else "NOTHING"
-        return f"INSERT INTO {self.name} VALUES {values} ON CONFLICT DO {action}"
-
-    def put_of_key(self, rows: int) -> str:
-        """So many rows of one key, if a place is one column and a value is one. Bindings: the key,
-        the places, the values."""
+        `ON CONFLICT DO UPDATE` rather than REPLACE, which removes a row and makes it anew, in
+        the indexes as well.
+        """
+        subs_at = 1 + (1 if of_one_key else rows)
+        values_at = subs_at + rows * len(self.sub)
+        groups = [
+            [f"?{1 if of_one_key else 1 + row}"]
+            + [f"?{subs_at + row * len(self.sub) + at}" for at in range(len(self.sub))]
+            + [f"?{values_at + row * len(self.values) + at}" for at in range(len(self.values))]
+            for row in range(rows)
+        ]
         # No blanks: APSW looks at every letter to find out that it knows the statement.
-        values = ",".join(f"(?1,?{row + 2},?{row + 2 + rows})" for row in range(rows))
-        sets = f"{self.values[0]}=excluded.{self.values[0]}"
+        values = ",".join(f"({','.join(group)})" for group in groups)
+        sets = ",".join(f"{column}=excluded.{column}" for column in self.values)
         return f"INSERT INTO {self.name} VALUES{values}ON CONFLICT DO UPDATE SET {sets}"
 
-    @property
-    def delete(self) -> str:
-        where = " AND ".join(f"{column} = ?" for column in (self.key, *self.sub))
-        return f"DELETE FROM {self.name} WHERE {where}"
-
-    def delete_of_key(self, rows: int) -> str:
-        """So many rows of one key, if a place in the table is one column."""
-        places = ", ".join("?" * rows)
-        return f"DELETE FROM {self.name} WHERE {self.key} = ? AND {self.sub[0]} IN ({places})"
+    def delete(self, rows: int) -> str:
+        """Several, if a place in the table is one column: of one key, or keys. Bindings: the key
+        and what is in `sub`; or the keys."""
+        *fixed, last = (self.key, *self.sub)
+        where = [f"{column}=?" for column in fixed] + [f"{last} IN({','.join('?' * rows)})"]
+        return f"DELETE FROM {self.name} WHERE {' AND '.join(where)}"
 
     @property
     def delete_some(self) -> str:
@@ -146,24 +115,19 @@ ROWS: dict[int, RowTable] = {
 
 
 @cache
-def put_sql(table: int, rows: int) -> str:
-    return ROWS[table].put(rows)
+def put_sql(table: int, rows: int, of_one_key: bool) -> str:
+    return ROWS[table].put(rows, of_one_key=of_one_key)
 
 
 @cache
-def put_of_key_sql(table: int, rows: int) -> str:
-    return ROWS[table].put_of_key(rows)
+def delete_sql(table: int, rows: int) -> str:
+    return ROWS[table].delete(rows)
 
 
 @cache
 def spaces_sql(rows: int) -> str:
     """`id` and space of those of so many keys that are there."""
     return f"SELECT id, space FROM redis_keys WHERE id IN ({','.join('?' * rows)})"
-
-
-@cache
-def delete_of_key_sql(table: int, rows: int) -> str:
-    return ROWS[table].delete_of_key(rows)
 
 
 class Tables:
