@@ -10,6 +10,7 @@ from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
 from holdfast.glob import Matcher, compile_glob
 
 ZERO: Final = ord("0")
+NINE: Final = ord("9")
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
@@ -18,8 +19,15 @@ _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
 
 def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
-    if value.isdigit() and len(value) < 19 and (value[0] != ZERO or value == b"0"):
-        return int(value)  # most are like this; the expression would cost as much again
+    length = len(value)
+    if 0 < length <= 9 and (value[0] != ZERO or length == 1):
+        # Most are like this. Compiled, it costs a quarter of what `int` does.
+        number = at = 0
+        while at < length and ZERO <= value[at] <= NINE:
+            number = 10 * number + value[at] - ZERO
+            at += 1
+        if at == length:
+            return number
     if _INTEGER(value) is None:
         raise error
     number = int(value)

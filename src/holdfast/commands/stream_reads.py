@@ -66,7 +66,7 @@ class Reading:
 
     def streams(self, c: Context) -> list[tuple[bytes, bytes]]:
         """Names and ids: all, but for who was woken only what he was woken for, as by Redis 7.0."""
-        pairs = list(zip(self.names, self.ids, strict=True))
+        pairs = [(self.names[at], self.ids[at]) for at in range(len(self.names))]
         woken_by = c.woken_by
         if woken_by is not None:
             return [pair for pair in pairs if pair[0] == woken_by][:1]
@@ -77,7 +77,9 @@ def _parse(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
     reading = Reading()
     at = 1
     while at < len(argv):
-        word, more = argv[at].upper(), len(argv) - 1 - at
+        word, more = argv[at], len(argv) - 1 - at
+        if word != b"GROUP" and word != b"COUNT" and word != b"STREAMS":  # how most write them
+            word = word.upper()
         if word == b"BLOCK" and more:
             if c.is_script:
                 raise CommandError(
@@ -104,8 +106,8 @@ def _parse(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
         at += 1
     else:
         raise SYNTAX
-    streams, is_odd = divmod(more, 2)
-    if is_odd:
+    streams = more >> 1
+    if more & 1:
         raise UNBALANCED
     if is_group and reading.group is None:
         raise NO_GROUP_OPTION

@@ -159,10 +159,11 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
     if len(fields) < 2 or len(fields) % 2:
         raise CommandError("ERR wrong number of arguments for 'xadd' command")
     given = None if argv[id_at] == b"*" else parse_new_id(argv[id_at])
-    if given == (0, True):
-        raise ID_ZERO
-    if given is not None and c.keyspace.is_replicated:
-        raise NOT_ITS_OWN_ID
+    if given is not None:
+        if given == (0, True):
+            raise ID_ZERO
+        if c.keyspace.is_replicated:
+            raise NOT_ITS_OWN_ID
     found = c.db.find_as(name, Stream)
     if found is None:
         if not may_create:

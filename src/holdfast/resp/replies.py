@@ -27,6 +27,8 @@ from holdfast.resp.kinds import (
 SHORT: Final = 1024
 _BULK_HEADERS: Final = [b"$%d\r\n" % length for length in range(SHORT)]
 _NEXT_BULK_HEADERS: Final = [b"\r\n" + header for header in _BULK_HEADERS]  # after another
+SHORT_ARRAY: Final = 16
+_ARRAY_HEADERS: Final = [b"*%d\r\n" % length for length in range(SHORT_ARRAY)]
 _INTEGERS: Final = [b":%d\r\n" % number for number in range(SHORT)]
 _THOUSANDS: Final = [b":%d" % number for number in range(1000)]
 _REST: Final = [b"%03d\r\n" % number for number in range(1000)]
@@ -79,6 +81,16 @@ _OK: Final = _simple(OK)
 Writers: TypeAlias = dict[type, Callable[[Any], bytes]]
 
 
+def _array(items: list[Reply], writers: Writers) -> bytes:
+    length = len(items)
+    header = _ARRAY_HEADERS[length] if length < SHORT_ARRAY else b"*%d\r\n" % length
+    if length == 1:  # this and the next are what entries of streams come in
+        return header + written(items[0], writers)
+    if length == 2:
+        return b"%b%b%b" % (header, written(items[0], writers), written(items[1], writers))
+    return header + b"".join([written(item, writers) for item in items])
+
+
 def written(reply: Reply, writers: Writers) -> bytes:
     """The bytes of a reply in one version of the protocol. What most replies are looks the same in
     all of them, and need not be looked up."""
@@ -88,6 +100,10 @@ def written(reply: Reply, writers: Writers) -> bytes:
         return _OK
     if type(reply) is int:
         return _integer(reply)
+    if type(reply) is tuple:
+        return _bulks(reply)
+    if type(reply) is list:
+        return _array(reply, writers)
     return writers[type(reply)](reply)
 
 
@@ -96,11 +112,8 @@ def _writers(resp3: bool) -> Writers:
     writers: Writers = {}
 
     def array(mark: bytes) -> Callable[[list[Reply]], bytes]:
-        headers = [mark + b"%d\r\n" % length for length in range(16)]
-
         def write(items: list[Reply]) -> bytes:
-            length = len(items)
-            header = headers[length] if length < 16 else mark + b"%d\r\n" % length
+            header = mark + b"%d\r\n" % len(items)
             return header + b"".join([written(item, writers) for item in items])
 
         return write
@@ -127,7 +140,7 @@ def _writers(resp3: bool) -> Writers:
         NoneType: lambda _: null,
         NullArray: lambda _: null_array,
         CommandError: _error,
-        list: array(b"*"),
+        list: lambda items: _array(items, writers),
         Several: bare,
     }
     if resp3:

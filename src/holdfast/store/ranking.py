@@ -1,7 +1,7 @@
 """Members in the order of their scores, and of their bytes where scores are the same.
 
-They are in chunks, each of which has its scores and its members in two lists: `bisect` compares
-scores alone, where those differ, and a member takes two places in lists and nothing else.
+They are in chunks, each of which has its scores in one sequence and its members in another:
+`bisect` compares scores alone, where those differ, and a member takes two places and nothing else.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,6 +11,7 @@ from typing import Any
 # Whatever can be compared: numbers of sorted sets, ids of streams. (Compiled, a `float` would be a
 # number without an object, of which every list and dict had to make one of its own.)
 Score = Any
+Scores = Any  # a list, or an array of numbers: of a large set, no cache has all those objects
 Entry = tuple[Score, bytes]
 
 CHUNK = 1024  # entries at most, and half as many at least when they come in order
@@ -24,13 +25,15 @@ class Ranking:
 
     __slots__ = ("_last_members", "_last_scores", "_length", "_members", "_scores", "_sums")
 
-    def __init__(self, scores: list[Score], members: list[bytes]) -> None:
+    def __init__(self, scores: Scores, members: list[bytes]) -> None:
         """Those of each entry, in order."""
-        self._length = len(scores)
-        starts = range(0, len(scores), CHUNK // 2)
-        self._scores = [scores[start : start + CHUNK // 2] for start in starts]
+        self._length = len(members)
+        starts = range(0, len(members), CHUNK // 2)
+        self._scores: list[Scores] = [scores[start : start + CHUNK // 2] for start in starts]
         self._members = [members[start : start + CHUNK // 2] for start in starts]
-        self._last_scores: list[Score] = [chunk[-1] for chunk in self._scores]
+        self._last_scores = scores[CHUNK // 2 - 1 :: CHUNK // 2]
+        if len(self._last_scores) < len(starts):
+            self._last_scores.append(scores[-1])
         self._last_members = [chunk[-1] for chunk in self._members]
         self._sums: list[int] = []
 
@@ -50,7 +53,9 @@ class Ranking:
         if at == len(self._scores):
             at -= 1
             if at < 0:
-                self._insert_chunk(0, [score], [member])
+                scores = self._last_scores[:0]  # of the same kind
+                scores.append(score)
+                self._insert_chunk(0, scores, [member])
                 return
             self._last_scores[at], self._last_members[at] = score, member
             scores, members = self._scores[at], self._members[at]
@@ -59,8 +64,8 @@ class Ranking:
         else:
             scores, members = self._scores[at], self._members[at]
             place = _find(scores, members, score, member)
-            scores[place:place] = (score,)  # a quarter of the time of `insert`
-            members[place:place] = (member,)
+            scores.insert(place, score)
+            members[place:place] = (member,)  # a quarter of the time of `insert`
         if self._sums:
             self._change_length(at, 1)
         if len(scores) > CHUNK:
@@ -71,7 +76,10 @@ class Ranking:
     def remove(self, score: Score, member: bytes) -> None:
         """One that is there."""
         at = _find(self._last_scores, self._last_members, score, member)
-        place = _find(self._scores[at], self._members[at], score, member)
+        scores = self._scores[at]
+        place: int = bisect_left(scores, score)
+        if place + 1 < len(scores) and scores[place + 1] == score:  # else it is this one
+            place = _find(scores, self._members[at], score, member)
         self._remove(at, place, place + 1)
 
     def pop(self, highest: bool) -> Entry:
@@ -219,14 +227,14 @@ class Ranking:
                     self._set_chunk(first, scores, members)
                     return
 
-    def _insert_chunk(self, at: int, scores: list[Score], members: list[bytes]) -> None:
+    def _insert_chunk(self, at: int, scores: Scores, members: list[bytes]) -> None:
         self._scores.insert(at, scores)
         self._members.insert(at, members)
         self._last_scores.insert(at, scores[-1])
         self._last_members.insert(at, members[-1])
         self._sums = []
 
-    def _set_chunk(self, at: int, scores: list[Score], members: list[bytes]) -> None:
+    def _set_chunk(self, at: int, scores: Scores, members: list[bytes]) -> None:
         self._scores[at], self._members[at] = scores, members
         self._last_scores[at], self._last_members[at] = scores[-1], members[-1]
 
@@ -239,15 +247,15 @@ class Ranking:
         assert list(map(len, self._scores)) == list(map(len, self._members))
         assert sum(map(len, self._scores)) == self._length
         assert all(0 < len(scores) <= CHUNK for scores in self._scores)
-        assert self._last_scores == [scores[-1] for scores in self._scores]
+        assert list(self._last_scores) == [scores[-1] for scores in self._scores]
         assert self._last_members == [members[-1] for members in self._members]
         for at in range(len(self._sums)):
             assert self._count_to(at, 0) == sum(map(len, self._scores[:at]))
 
 
-def _find(scores: list[Score], members: list[bytes], score: Score, member: bytes) -> int:
+def _find(scores: Scores, members: list[bytes], score: Score, member: bytes) -> int:
     """The first place whose entry is not before this one."""
-    at = bisect_left(scores, score)
+    at: int = bisect_left(scores, score)
     if at < len(scores) and scores[at] == score:
         return bisect_left(members, member, at, bisect_right(scores, score, at))
     return at

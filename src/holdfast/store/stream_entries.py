@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from holdfast.store.stream_ids import MAX_SEQUENCE, SEQUENCE_BITS, parts_of
+from holdfast.store.stream_ids import MAX_SEQUENCE, SEQUENCE_BITS, SMALL, parts_of
 
 NODE_ENTRIES, NODE_BYTES = 100, 4096  # Redis's defaults of stream-node-max-…
-SMALL: Final = 1 << 61  # two of them are no overflow of a sequence, and no large numbers either
 MOST_NODE_BYTES: Final = 1 << 30  # where a setting of 0 says that there is no limit
 
 Fields = tuple[bytes, ...]
@@ -98,12 +97,13 @@ class Node:
 class Entries:
     """Ordered by id; appended at the end, taken from anywhere."""
 
-    __slots__ = ("_firsts", "_length", "nodes")
+    __slots__ = ("_firsts", "_last_at", "_length", "nodes")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []  # none is empty
         self._firsts: list[int] = []  # their first_id
         self._length = 0
+        self._last_at = 0  # where one has looked last, as whoever reads on will again
 
     def __len__(self) -> int:
         return self._length
@@ -243,7 +243,16 @@ class Entries:
 
     def _at(self, entry_id: int) -> int:
         """Of the node where it is, or would be."""
-        return max(0, bisect_right(self._firsts, entry_id) - 1)
+        firsts = self._firsts
+        at = self._last_at
+        after = at + 1
+        if (
+            after > len(firsts)
+            or entry_id < firsts[at]
+            or (after < len(firsts) and entry_id >= firsts[after])
+        ):
+            at = self._last_at = max(0, bisect_right(firsts, entry_id) - 1)
+        return at
 
     def _split(self, k: int) -> None:
         """Entries that come back (from a script that failed) are not appended, so a node may

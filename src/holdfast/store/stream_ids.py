@@ -7,6 +7,7 @@ from typing import Final
 SEQUENCE_BITS: Final = 64
 MAX_SEQUENCE: Final = (1 << SEQUENCE_BITS) - 1
 MAX_ID: Final = (1 << 128) - 1
+SMALL: Final = 1 << 61  # two of them are no overflow of a sequence, and no large numbers either
 
 
 def id_of(ms: int, sequence: int) -> int:
@@ -18,10 +19,32 @@ def parts_of(entry_id: int) -> tuple[int, int]:
     return entry_id >> SEQUENCE_BITS, entry_id & MAX_SEQUENCE
 
 
+class _Millisecond:
+    """One that an id had lately: its first id, and how the ids in it begin as text."""
+
+    __slots__ = ("first_id", "text")
+
+    def __init__(self) -> None:
+        self.first_id = 0
+        self.text = b"0-"
+
+
+_lately: Final = _Millisecond()
+_DIGITS: Final = [b"%d" % number for number in range(1000)]
+
+
 def text_of(entry_id: int) -> bytes:
     """As clients read it."""
-    # Not by `%`, which takes twice as long.
-    return f"{entry_id >> SEQUENCE_BITS}-{entry_id & MAX_SEQUENCE}".encode()
+    # To take a number of 128 bits apart and write its parts costs three times as much as to see
+    # that it has the same milliseconds as the one before.
+    sequence = entry_id - _lately.first_id
+    if not 0 <= sequence < SMALL:
+        ms, sequence = parts_of(entry_id)
+        _lately.first_id = id_of(ms, 0)
+        _lately.text = b"%d-" % ms
+    if sequence < 1000:
+        return _lately.text + _DIGITS[sequence]
+    return _lately.text + str(sequence).encode()
 
 
 NO_ROW: Final = bytes(16)

@@ -5,7 +5,7 @@ mutators take last. Entries as kept in memory are in stream_entries.py, groups i
 stream_groups.py. Nothing here knows key names, replies or SQL.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -54,6 +54,8 @@ class Stream:
 
     __slots__ = (
         "_meta_row",
+        "_now_id",
+        "_now_ms",
         "entries",
         "entries_added",
         "groups",
@@ -71,6 +73,7 @@ class Stream:
         self.last_id = self.max_deleted_id = 0
         self.entries_added = 0
         self._meta_row = Rewritten()
+        self._now_ms = self._now_id = 0  # the first id of a millisecond, usually of this one
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -97,7 +100,10 @@ class Stream:
 
     def next_id(self, now_ms: int) -> int:
         """For a new entry; there must be one left."""
-        return max(now_ms << SEQUENCE_BITS, self.last_id + 1)
+        if now_ms != self._now_ms:
+            self._now_ms, self._now_id = now_ms, now_ms << SEQUENCE_BITS
+        following = self.last_id + 1
+        return max(self._now_id, following)
 
     def next_id_of(self, replica: int, now_ms: int) -> int:
         """One that no other replica gives: its last 16 bits are the replica's."""
@@ -228,7 +234,7 @@ class Stream:
             self.release(group, entry_id, log)
         self.write_row(STREAM_CONSUMERS, (group.name, consumer.name), None, log)
 
-    def pass_to(self, group: Group, ids: Iterable[int], log: ChangeLog) -> None:
+    def pass_to(self, group: Group, ids: list[int], log: ChangeLog) -> None:
         """The group has been given these entries, in their order, so it has all before, too."""
         last_id, entries_read = group.last_id, group.entries_read
         for entry_id in ids:
@@ -247,10 +253,10 @@ class Stream:
         self.write_row(STREAM_PENDING, (group.name, to_row(entry_id)), row, log)
 
     def deliver(
-        self, group: Group, consumer: Consumer, ids: Iterable[int], now_ms: int, log: ChangeLog
+        self, group: Group, consumer: Consumer, ids: list[int], now_ms: int, log: ChangeLog
     ) -> None:
         """`assign`, for entries that mostly nobody has yet."""
-        row = (consumer.name, now_ms, 1)
+        row: Any = (consumer.name, now_ms, 1)  # one object for all
         for entry_id in ids:
             if log.undo is not None or group.pending.get(entry_id) is not None:
                 self.assign(group, entry_id, row, log)

@@ -4,6 +4,7 @@ Every mutator reports the rows it changes to the `ChangeLog` that it is given la
 knows key names, replies or SQL, nor how bounds are written in commands.
 """
 
+from array import array
 from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
 from typing import Any, Final
@@ -113,7 +114,7 @@ class ZSet:
 
     def change(self, member: bytes, old: float | None, score: float, log: ChangeLog) -> None:
         """`put`, for who knows what it scored before, if it was there."""
-        new: Any = score + 0.0  # -0 becomes 0; one object for the dict and the order
+        new: Any = score + 0.0  # -0 becomes 0; one object for the dict and the operation
         self._scores[member] = new
         order = self._order
         if order is not None:
@@ -224,7 +225,7 @@ class ZSet:
             # First by member, which the file has done; then floats alone have to be compared.
             members = sorted(scores)
             members.sort(key=scores.__getitem__)
-            order = self._order = Ranking([scores[member] for member in members], members)
+            order = self._order = Ranking(array("d", map(scores.__getitem__, members)), members)
         return order
 
     def slice(self, start: int, stop: int) -> list[Entry]:
