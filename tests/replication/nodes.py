@@ -26,7 +26,7 @@ from holdfast.server.config import Config
 from holdfast.server.engine import Engine
 from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key
+from holdfast.store.keys import FollowedKey, Key
 from holdfast.store.lists import List
 from holdfast.store.replicated import Replication
 from holdfast.store.replicated_changes import registers
@@ -151,6 +151,9 @@ class Node:
             assert (key is None) == (replicated.type is None), address
             shown.discard(address)
             assert replicated.shown in (None, key), address
+            if isinstance(key, FollowedKey):
+                assert (key.slot is replicated) == (replicated.shown is key), address
+                assert key.slot in (None, replicated), address
             if key is not None:
                 assert key.expires_at_ms == replicated.expires_at_ms, address
                 seen, meant = _seen(key), _meant(replicated)

@@ -25,7 +25,7 @@ def told(node: Node, *commands: list[Argument]) -> list[tuple[bytes, str]]:
         ([["SET", "s", 1], ["SET", "s", 2], ["SET", "s", 3]], 1),
         ([["INCR", "s"], ["INCRBY", "s", 5], ["DECR", "s"]], 1),
         ([["SET", "s", 5], ["INCR", "s"], ["INCR", "s"]], 2),
-        ([["INCR", "s"], ["SET", "s", 5]], 1),
+        ([["INCR", "s"], ["SET", "s", 5]], 2),
         ([["INCRBYFLOAT", "s", "0.5"], ["INCRBYFLOAT", "s", "0.5"]], 2),
         ([["HINCRBY", "h", "f", 1], ["HINCRBY", "h", "f", 2], ["HSET", "h", "g", "x"]], 2),
         ([["SADD", "t", "a"], ["SADD", "t", "a"], ["SADD", "t", "b"]], 2),

@@ -5,9 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.crdt.effects import ADD, REMOVE, WRITE, frozen
+from holdfast.crdt.effects import ADD, ADDS, REMOVE, WRITE, WRITES, frozen
 from holdfast.crdt.log import decode
+from holdfast.store.ops import STRINGS
 from holdfast.store.replicated_runs import NEXT_DOT, Change, Told, one_by_one
+from holdfast.store.store import FileStore
 from tests.harness.rawclient import Argument
 from tests.replication.nodes import Node, sync
 
@@ -52,6 +54,24 @@ def test_a_run_is_what_it_was_made_of(changes: list[Change], count: int) -> None
     assert frozen(list(one_by_one(sent))) == tuple(changes)
 
 
+def test_what_happens_again_is_told_once() -> None:
+    made = Told()
+    for change in WRITES_OF_TWO:
+        made.add(change[0], change[1], change[2], change[3])
+    assert made.again(WRITES, DOT, b"z")
+    assert not made.again(ADDS, DOT, 1), "the run is one of writes"
+    assert not made.again(WRITES, DOT + 1, b"z"), "somebody else's"
+    assert not made.again(WRITES, DOT - NEXT_DOT, b"z"), "before the run"
+    assert not made.again(WRITES, DOT + 2 * NEXT_DOT, b"z"), "not told yet"
+    assert [change[3][4] for change in one_by_one(made.changes)] == [b"z", b"y"]
+    made.add(REMOVAL[0], REMOVAL[1], REMOVAL[2], REMOVAL[3])
+    assert not made.again(WRITES, DOT, b"x"), "the run is over"
+    for change in ADDS_OF_TWO:
+        made.add(change[0], change[1], change[2], change[3])
+    assert made.again(ADDS, DOT + NEXT_DOT, 13)
+    assert [change[3][5] for change in one_by_one(made.changes[-1:])] == [3, 13]
+
+
 def test_what_one_turn_does_to_many_strings_is_one_change() -> None:
     node = Node(1)
     commands: list[list[Argument]] = [["SET", f"k{i}", i] for i in range(9)]
@@ -91,3 +111,99 @@ def test_a_run_meets_strings_in_every_state(tmp_path: Path, fold: bool) -> None:
     assert two("GET", "both:n") == b"$1\r\n3\r\n"
     assert two("GET", "counted:n") == b"$2\r\n21\r\n"
     two.close()
+
+
+def rows_of_strings(node: Node) -> int:
+    """In the journal."""
+    assert isinstance(node.store, FileStore)
+    return sum(op[0] == STRINGS for _, ops in node.store.journal.batches() for op in ops)
+
+
+LARGE = "x" * 5000
+USUAL: list[list[Argument]] = [
+    ["SET", "s", "new"],
+    ["INCRBY", "n", 5],
+    ["APPEND", "s", "er"],
+    ["SET", "large", LARGE],
+    ["SETRANGE", "large", 0, "y"],
+    ["DECR", "n"],
+]
+SEEN = {"s": b"newer", "n": b"5", "large": b"y" + LARGE[1:].encode()}
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_strings_that_a_record_tells_are_recovered_from_it(tmp_path: Path, forgotten: bool) -> None:
+    """Where they were written and where they were followed; also those that only the file had."""
+    one, two = Node(1, tmp_path / "one.db"), Node(2, tmp_path / "two.db")
+    for name in ("s", "large"):
+        one("SET", name, "old")
+    one("INCR", "n")
+    sync(one, two)
+    for node in (one, two):
+        node.restart(fold=True)
+        if not forgotten:
+            node("MGET", *SEEN)
+    one.client.pipeline(*USUAL)
+    one.client.replies()
+    sync(one, two)
+    for node in (one, two):
+        assert rows_of_strings(node) == 0
+        for fold in (False, True):
+            node.restart(fold=fold)
+            node.check()
+            for name, value in SEEN.items():
+                assert node("GET", name) == b"$%d\r\n%b\r\n" % (len(value), value)
+    one("INCR", "n")
+    sync(one, two)
+    assert two("GET", "n") == b"$1\r\n6\r\n"
+    one.close()
+    two.close()
+
+
+def test_strings_that_come_go_move_and_expire_are_recovered(tmp_path: Path) -> None:
+    one, two = Node(1, tmp_path / "one.db"), Node(2, tmp_path / "two.db")
+    for name in ("gone", "moved", "typed", "expired", "kept"):
+        one("SET", name, 1)
+    sync(one, two)
+    commands: list[list[Argument]] = [
+        ["SET", "gone", 2],
+        ["SET", "moved", 3],
+        ["RENAME", "moved", "there"],
+        ["INCR", "there"],
+        ["SET", "typed", 5],
+        ["DEL", "gone", "typed"],
+        ["RPUSH", "typed", "x"],
+        ["SET", "expired", 6, "PX", 10],
+        ["SET", "kept", 7],
+        ["EVAL", "redis.call('SET', 'kept', 8); redis.call('INCR', 'typed')", 0],
+        ["SET", "made", 1],
+        ["INCR", "made"],
+    ]
+    one.client.pipeline(*commands)
+    one.client.replies()
+    for node in (one, two):
+        sync(one, two)
+        for each in (one, two):
+            each.clock.advance(0.02)
+            each.tidy()
+        node.restart()
+        node.check()
+        assert node("MGET", "there", "kept", "made") == b"*3\r\n$1\r\n4\r\n$1\r\n7\r\n$1\r\n2\r\n"
+        assert node("EXISTS", "gone", "moved", "expired") == b":0\r\n"
+        assert node("TYPE", "typed") == b"+list\r\n"
+    one.close()
+    two.close()
+
+
+def test_whoever_watches_a_string_hears_of_what_others_did_to_it() -> None:
+    one, two = Node(1), Node(2)
+    one("SET", "s", 1)
+    one("INCR", "n")
+    sync(one, two)
+    for name, command in (("s", ("SET", "s", 2)), ("n", ("INCR", "n"))):
+        two("WATCH", name)
+        two("MULTI")
+        two("PING")
+        one(*command)
+        two.pull(one)
+        assert two("EXEC") == b"*-1\r\n"

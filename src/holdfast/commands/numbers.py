@@ -10,7 +10,6 @@ from holdfast.commands.table import command, one
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply
 from holdfast.store.events import STRING
-from holdfast.store.ops import ADDED
 
 WOULD_OVERFLOW = CommandError("ERR increment or decrement would overflow")
 DECREMENT_OVERFLOW = CommandError("ERR decrement would overflow")
@@ -76,12 +75,10 @@ def incrbyfloat(c: Context, argv: list[bytes]) -> Reply:
     if total is None:
         raise NOT_FINITE
     new = longdouble.human(total)
-    if c.keyspace.is_replicated:
-        c.keyspace.intend(ADDED, 0, argv[2])
     if found is None:
-        c.db.create(name, new)
+        c.db.create(name, new, added=argv[2])
     else:
-        c.db.replace(found[0], new, found[1])
+        c.db.replace(found[0], new, found[1], argv[2])
     c.db.signal(name, b"incrbyfloat", STRING)
     return new
 
@@ -91,11 +88,9 @@ def _add(c: Context, name: bytes, amount: int) -> int:
     total = amount if found is None else parse_int(found[1]) + amount
     if not (-SMALL < total < SMALL or INT64_MIN <= total <= INT64_MAX):
         raise WOULD_OVERFLOW
-    if c.keyspace.is_replicated:
-        c.keyspace.intend(ADDED, 0, amount)
     if found is None:
-        c.db.create(name, b"%d" % total)
+        c.db.create(name, b"%d" % total, added=amount)
     else:
-        c.db.replace(found[0], b"%d" % total, found[1])
+        c.db.replace(found[0], b"%d" % total, found[1], amount)
     c.db.signal(name, b"incrby", STRING)
     return total

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.crdt.dots import Dot
-from holdfast.crdt.numbers import Number
+from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Dot
+from holdfast.crdt.numbers import Number, negative
 
 Write = tuple[Dot, int, Any]  # dot, hlc, value
 Reset = tuple[int, int, Number]  # replica, and the number and total it had come to
@@ -14,33 +14,54 @@ Reset = tuple[int, int, Number]  # replica, and the number and total it had come
 Total = tuple[Any, ...]
 
 
+class Counter:
+    """A Total that goes on: one object, because a counter that is counted on touches nothing else.
+    `next` is that of another replica, in no order."""
+
+    __slots__ = ("amount", "next", "replica", "reset_amount", "reset_by", "reset_seq", "seq")
+
+    def __init__(self, replica: int, total: Total, following: "Counter | None") -> None:
+        self.replica = replica
+        self.next = following
+        self.put(total)
+
+    def put(self, total: Total) -> None:
+        self.seq: int = total[0]
+        self.amount: Any = total[1]
+        self.reset_seq: int = total[2]
+        self.reset_amount: Any = total[3]
+        self.reset_by: int = total[4]
+
+    @property
+    def total(self) -> Total:
+        return (self.seq, self.amount, self.reset_seq, self.reset_amount, self.reset_by)
+
+    @property
+    def is_live(self) -> bool:
+        return self.seq > self.reset_seq
+
+
 class Cell:
     """The write that is shown (dot 0: there is none), those that it has not seen, lowest first,
     and each replica's total. There may be millions, so all is here that most of them have."""
 
-    __slots__ = ("dot", "hlc", "others", "totals", "value")
+    __slots__ = ("counter", "dot", "hlc", "others", "value")
 
     def __init__(self) -> None:
         self.dot: Dot = 0
         self.hlc = 0
         self.value: Any = None
         self.others: tuple[Write, ...] = ()
-        self.totals: tuple[tuple[int, Total], ...] = ()
+        self.counter: Counter | None = None  # the first
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.dot and self.counter is None
 
     @property
     def writes(self) -> tuple[Write, ...]:
         """In order: the one that is shown is last."""
         return (*self.others, (self.dot, self.hlc, self.value)) if self.dot else ()
-
-    def total_of(self, replica: int) -> Total | None:
-        for each, entry in self.totals:
-            if each == replica:
-                return entry
-        return None
-
-    @property
-    def is_added(self) -> bool:
-        return any(is_live(entry) for _, entry in self.totals)
 
     @property
     def dots(self) -> tuple[Dot, ...]:
@@ -49,14 +70,97 @@ class Cell:
             return (self.dot,) if self.dot else ()
         return tuple([dot for dot, _, _ in self.writes])
 
+    # -- totals -------------------------------------------------------------------------------
+
+    @property
+    def totals(self) -> list[tuple[int, Total]]:
+        """By replica."""
+        totals: list[tuple[int, Total]] = []
+        counter = self.counter
+        while counter is not None:
+            totals.append((counter.replica, counter.total))
+            counter = counter.next
+        return totals
+
+    def counter_of(self, replica: int) -> Counter | None:
+        counter = self.counter
+        while counter is not None and counter.replica != replica:
+            counter = counter.next
+        return counter
+
+    def total_of(self, replica: int) -> Total | None:
+        counter = self.counter_of(replica)
+        return None if counter is None else counter.total
+
+    def put_total(self, replica: int, total: Total | None) -> None:
+        """None: it goes."""
+        counter = self.counter_of(replica)
+        if total is None:
+            kept = [pair for pair in self.totals if pair[0] != replica]
+            self.counter = None
+            for each, entry in kept:
+                self.counter = Counter(each, entry, self.counter)
+        elif counter is None:
+            self.counter = Counter(replica, total, self.counter)
+        else:
+            counter.put(total)
+
+    @property
+    def is_added(self) -> bool:
+        return any(is_live(entry) for _, entry in self.totals)
+
+    @property
+    def terms(self) -> list[Number]:
+        """What counts, to be summed."""
+        terms: list[Number] = []
+        counter = self.counter
+        while counter is not None:
+            if counter.is_live:
+                terms.append(counter.amount)
+                if counter.reset_amount:
+                    terms.append(negative(counter.reset_amount))
+            counter = counter.next
+        return terms
+
     @property
     def resets(self) -> tuple[Reset, ...]:
         """What somebody resets who has seen this."""
-        if not self.totals:
+        if self.counter is None:
             return ()
         return tuple(
             [(replica, entry[0], entry[1]) for replica, entry in self.totals if is_live(entry)]
         )
+
+    # -- the usual cases, in short ------------------------------------------------------------
+
+    @property
+    def only_dot(self) -> Dot:
+        """Of the one write; 0 where there is more, or none."""
+        return 0 if self.others or self.counter is not None else self.dot
+
+    def only_counter(self, replica: int) -> Counter | None:
+        """Of that replica, if it counts and nobody else has one."""
+        counter = self.counter
+        if counter is None or counter.next is not None or self.others:
+            return None
+        return counter if counter.replica == replica and counter.is_live else None
+
+    def overwrite(self, seen: Dot, dot: Dot, hlc: int, value: Any) -> bool:
+        """`integrate`, of a write that has seen the only one there is. False, and nothing has
+        changed, where anything else is the case."""
+        if self.dot != seen or not seen or self.others or self.counter is not None:
+            return False
+        self.dot, self.hlc, self.value = dot, hlc, value
+        return True
+
+    def count(self, dot: Dot, last: int, now: Any) -> bool:
+        """Likewise, of the next addition to the only total."""
+        counter = self.only_counter(dot & MAX_REPLICA)
+        if counter is None or counter.seq != last:
+            return False
+        counter.seq = dot >> REPLICA_BITS
+        counter.amount = now
+        return True
 
 
 def is_live(entry: Total) -> bool:

@@ -83,22 +83,10 @@ class Cells(Replicated):
         cell = self._find(name)
         return None if cell is None else cell.value
 
-    def added(self, name: Name) -> Number | None:
-        """The sum of what counts; None when nothing was added since the last reset."""
-        terms = self.terms(name)
-        return total(terms) if terms else None
-
     def terms(self, name: Name) -> list[Number]:
-        """What counts, to be summed."""
-        terms: list[Number] = []
+        """What was added and counts, to be summed."""
         cell = self._find(name)
-        if cell is not None:
-            for _, entry in cell.totals:
-                if is_live(entry):
-                    terms.append(entry[1])
-                    if entry[3]:
-                        terms.append(negative(entry[3]))
-        return terms
+        return [] if cell is None else cell.terms
 
     # -- changes, as effects ------------------------------------------------------------------
 
@@ -138,7 +126,7 @@ class Cells(Replicated):
         return (ADD, name, author.dot(), last, until_now, now)
 
     def clear(self, author: Author) -> Effect:
-        all_resets = [(name, cell.resets) for name, cell in self._all() if cell.totals]
+        all_resets = [(name, cell.resets) for name, cell in self._all() if cell.counter is not None]
         resets = tuple([(name, of_name) for name, of_name in all_resets if of_name])
         by = author.dot() if resets else 0
         return (CLEAR, author.observed(), resets, by)
@@ -216,7 +204,7 @@ class Cells(Replicated):
             self._written -= 1
             cell.dot, cell.hlc, cell.value = 0, 0, None
             cell.others = ()
-            if not cell.totals:
+            if cell.is_empty:
                 self._discard(name)
 
     def _reset(self, name: Name, resets: Resets, by: Dot) -> list[Change]:
@@ -252,11 +240,8 @@ class Cells(Replicated):
             return []
         if cell is None:
             cell = self._create(name)
-        totals = [entry for entry in cell.totals if entry[0] != replica]
-        if new is not None:
-            totals.append((replica, new))
-        cell.totals = tuple(totals)
-        if not cell.dot and not cell.totals:
+        cell.put_total(replica, new)
+        if cell.is_empty:
             self._discard(name)
         return [((name, replica), new, old)]
 
@@ -304,7 +289,7 @@ class Cells(Replicated):
 
     def piece(self, place: Name) -> tuple[Any, ...] | None:
         cell = self._find(place)
-        return None if cell is None else (cell.writes, cell.totals)
+        return None if cell is None or cell.is_empty else (cell.writes, cell.totals)
 
     def put_piece(self, place: Name, piece: tuple[Any, ...] | None) -> None:
         writes, totals = piece or ((), ())

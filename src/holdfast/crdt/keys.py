@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.crdt.cell import Cell
 from holdfast.crdt.dots import Author, Vector
 from holdfast.crdt.effects import Change, Effect
 from holdfast.crdt.lists import List
@@ -40,14 +41,16 @@ Aimed = tuple[str, Effect]  # what kind of value the effect is for
 
 class Key:
     """It has a value of each kind that was ever there: `_first`, of the kind `_kind`, and mostly
-    no others."""
+    no others. `text` is the cell of the string, if there never was anything else: the shortest way
+    to it, as most of the time is waiting for memory."""
 
-    __slots__ = ("_first", "_kind", "_others")
+    __slots__ = ("_first", "_kind", "_others", "text")
 
     def __init__(self) -> None:
         self._kind = ""
         self._first: Replicated | None = None
         self._others: dict[str, Replicated] | None = None
+        self.text: Cell | None = None
 
     @property
     def parts(self) -> list[tuple[str, Replicated]]:
@@ -71,7 +74,11 @@ class Key:
             part = KINDS[kind]()
             if self._first is None:
                 self._kind, self._first = intern(kind), part
-            elif self._others is None:
+                if isinstance(part, String):
+                    self.text = part.cell
+                return part
+            self.text = None
+            if self._others is None:
                 self._others = {kind: part}
             else:
                 self._others[kind] = part
@@ -121,14 +128,6 @@ class Key:
         """The rows are the part's."""
         part: Replicated = self.part(kind)
         return part.integrate(effect)
-
-    @property
-    def text(self) -> String | None:
-        """The string, if there never was anything else."""
-        if self._kind != "string" or self._others is not None:
-            return None
-        assert isinstance(self._first, String)
-        return self._first
 
     def merge(
         self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector

@@ -13,6 +13,7 @@ from holdfast.crdt.cell import Write
 from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import REPLICA_BITS, Author, Dot, Vector
 from holdfast.crdt.effects import ADD, MANY, REMOVE, WRITE, Change, Effect
+from holdfast.crdt.numbers import total
 from holdfast.crdt.replicated import Rows
 
 # What a cell is, by the first byte of its name; then what is written to it.
@@ -76,7 +77,7 @@ class Stream(Cells):
 
     @property
     def entries_added(self) -> int:
-        return int(self.added(ADDED) or 0)
+        return int(total(self.terms(ADDED)))
 
     def next_id(self, now_ms: int, replica: int) -> int:
         """Above all that were here, and no other replica's."""

@@ -9,40 +9,43 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final
 
-from holdfast.crdt.cell import Cell, Total, Write, is_live
+from holdfast.crdt.cell import Cell, Write
 from holdfast.crdt.cells import Cells, Name
-from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author, Dot
+from holdfast.crdt.dots import Author
 from holdfast.crdt.effects import Effect
 from holdfast.crdt.numbers import parse, text_of, total
 
 _NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by all strings, and never written to
 
 
+def text_in(cell: Cell) -> bytes | None:
+    """A string, or a counter, or a string that is a number and was counted on."""
+    base: bytes | None = cell.value
+    counter = cell.counter
+    if counter is None:
+        return base
+    if base is None and counter.next is None and counter.is_live:  # nearly always integers
+        now, reset = counter.amount, counter.reset_amount
+        if type(now) is int and type(reset) is int:
+            added: int = now
+            not_counted: int = reset
+            return b"%d" % (added - not_counted)
+    terms = cell.terms
+    if not terms:
+        return base
+    number = 0 if base is None else parse(base)
+    # Somebody wrote what is no number while somebody else was counting.
+    return base if number is None else text_of(total([number, total(terms)]))
+
+
 class Texts(Cells):
-    """Cells that hold strings, or counters, or a string that is a number and was counted on."""
+    """Cells that hold strings, see `text_in`."""
 
     __slots__ = ()
 
     def get(self, name: Name) -> bytes | None:
         cell = self._find(name)
-        if cell is None:
-            return None
-        base: bytes | None = cell.value
-        totals = cell.totals
-        if not totals:
-            return base
-        if base is None and len(totals) == 1:  # a counter, and nearly always integers
-            pair: Any = totals[0]
-            entry: Total = pair[1]
-            now, reset = entry[1], entry[3]
-            if type(now) is int and type(reset) is int and is_live(entry):
-                return b"%d" % (now - reset)
-        added = self.added(name)
-        if added is None:
-            return base
-        number = 0 if base is None else parse(base)
-        # Somebody wrote what is no number while somebody else was counting.
-        return base if number is None else text_of(total([number, added]))
+        return None if cell is None else text_in(cell)
 
     def increment(self, name: Name, amount: int | bytes, result: bytes, author: Author) -> Effect:
         """INCRBY, and INCRBYFLOAT (bytes), and those of hashes; `result` is what the client is
@@ -57,70 +60,29 @@ class Texts(Cells):
 
 
 class String(Texts):
-    """One cell, which has no name. Most keys are strings, so there is no dict around it."""
+    """One cell, which has no name and is always there. Most keys are strings, so there is no dict
+    around it."""
 
-    __slots__ = ("_cell",)
+    __slots__ = ("cell",)
 
     def __init__(self) -> None:
         self._cells = _NO_CELLS
         self._written = 0
-        self._cell: Cell | None = None
+        self.cell = Cell()
 
     def _find(self, name: Name) -> Cell | None:
-        return self._cell
+        return self.cell
 
     def _create(self, name: Name) -> Cell:
-        cell = self._cell = Cell()
-        return cell
+        return self.cell
 
-    def _discard(self, name: Name) -> None:
-        self._cell = None
+    def _discard(self, name: Name) -> None: ...
 
     def _all(self) -> Iterable[tuple[Name, Cell]]:
-        return () if self._cell is None else ((None, self._cell),)
+        return ((None, self.cell),)
 
     def view(self) -> bytes | None:
         return self.get(None)
-
-    @property
-    def only_dot(self) -> Dot:
-        """Of the one write; 0 where there is more, or none."""
-        cell = self._cell
-        return 0 if cell is None or cell.others or cell.totals else cell.dot
-
-    def only_total(self, replica: int) -> Total | None:
-        """Of that replica, if it counts and nobody else has one."""
-        cell = self._cell
-        if cell is None or cell.others or len(cell.totals) != 1:
-            return None
-        pair: Any = cell.totals[0]  # as it is: a tuple whose type tells its length is made anew
-        author: int = pair[0]
-        entry: Total = pair[1]
-        return entry if author == replica and is_live(entry) else None
-
-    def overwrite(self, seen: Dot, dot: Dot, hlc: int, value: Any) -> bool:
-        """`integrate`, of a write that has seen the only one there is. False, and nothing has
-        changed, where anything else is the case."""
-        cell = self._cell
-        if cell is None or cell.dot != seen or cell.others or cell.totals:
-            return False
-        cell.dot, cell.hlc, cell.value = dot, hlc, value
-        return True
-
-    def count(self, dot: Dot, last: int, now: Any) -> bool:
-        """Likewise, of the next addition to the only total."""
-        cell = self._cell
-        if cell is None or cell.others or len(cell.totals) != 1:
-            return False
-        pair: Any = cell.totals[0]
-        replica: int = pair[0]
-        entry: Total = pair[1]
-        seq: int = entry[0]
-        if dot & MAX_REPLICA != replica or last != seq or not is_live(entry):
-            return False
-        new: Any = (pair[0], (dot >> REPLICA_BITS, now, entry[2], entry[3], entry[4]))
-        cell.totals = (new,)
-        return True
 
 
 class Hash(Texts):

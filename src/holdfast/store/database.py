@@ -185,8 +185,9 @@ class Database:
             self.set_expiry(key, expires_at_ms)
         return key
 
-    def replace(self, key: Key, value: bytes, old: bytes) -> None:
-        """Another value for the string that the key holds; its expiry stays."""
+    def replace(self, key: Key, value: bytes, old: bytes, added: object = None) -> None:
+        """Another value for the string that the key holds; its expiry stays. `added` is how it came
+        to that, which those want to know who replicate it."""
         keyspace = self.keyspace
         key.value = value
         if key.changed_in != keyspace.next_fold:
@@ -201,7 +202,13 @@ class Database:
             keyspace.undo.append((STRINGS, key, None, old))
 
     def create(
-        self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, is_new: bool = True
+        self,
+        name: bytes,
+        value: bytes,
+        expires_at_ms: int | None = None,
+        *,
+        is_new: bool = True,
+        added: object = None,
     ) -> Key:
         """A new string key; the name must be free, and `is_new` says whether it was before."""
         key = self._new(name, value, expires_at_ms)
@@ -338,7 +345,7 @@ class Database:
 
     def _new(self, name: bytes, value: Value, expires_at_ms: int | None) -> Key:
         keyspace = self.keyspace
-        key = Key(keyspace.next_id, self.space, name, value, expires_at_ms)
+        key = keyspace.key(keyspace.next_id, self.space, name, value, expires_at_ms)
         keyspace.next_id += 1
         key.accessed_s = keyspace.now_s
         keyspace.created.append(key)

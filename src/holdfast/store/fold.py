@@ -65,11 +65,12 @@ class Fold:
         # done, sets this anew.
         self.first_unwritten_id = keyspace.next_id
 
-    def add(self, lsn: int, ops: list[Op], nbytes: int) -> None:
+    def add(self, lsn: int, ops: list[Op], nbytes: int, count: int) -> None:
+        """A batch, which took so many operations; records may stand for many."""
         # At once, while they are in the processor's caches: later it would take twice as long.
         self._rows.add(ops, without=STRINGS)
         self._batches.append((lsn, nbytes))
-        self.pending_ops += len(ops)
+        self.pending_ops += count
         self.pending_bytes += nbytes
 
     def is_clean(self, key_id: int) -> bool:

@@ -1,6 +1,6 @@
 """A key in memory, and the keys that one database shows."""
 
-from typing import Final
+from typing import Any, Final
 
 from holdfast.store.types import TYPE_NAMES, Value
 
@@ -38,6 +38,19 @@ class Key:
         value = self.value
         size = len(value) if isinstance(value, bytes) else value.nbytes
         return KEY_OVERHEAD + len(self.name) + size
+
+
+class FollowedKey(Key):
+    """A key of a replicated database. `slot` is the replicated one of which it shows what clients
+    see, once that was looked for (see Slot)."""
+
+    __slots__ = ("slot",)
+
+    def __init__(
+        self, key_id: int, space: "Space", name: bytes, value: Value, expires_at_ms: int | None
+    ) -> None:
+        super().__init__(key_id, space, name, value, expires_at_ms)
+        self.slot: Any = None
 
 
 class Space:

@@ -28,6 +28,7 @@ from holdfast.store.ops import (
     Undo,
 )
 from holdfast.store.renamed import Renamed
+from holdfast.store.types import Value
 
 if TYPE_CHECKING:
     from holdfast.store.tables import Tables
@@ -85,6 +86,7 @@ class Keyspace(ChangeLog):
         watches stay where they are; whoever watched anything is told that it changed."""
         self.ops: list[Op] = []
         self.large: dict[int, Rewritten] = {}  # strings that `ops` has, by id of the key
+        self.recorded = 0  # changes that `ops` has in records only
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
         self.next_id = FIRST_ID if self.tables is None else self.tables.next_id()
@@ -143,6 +145,11 @@ class Keyspace(ChangeLog):
 
     # -- keys under their names ---------------------------------------------------------------
 
+    def key(
+        self, key_id: int, space: Space, name: bytes, value: Value, expires_at_ms: int | None
+    ) -> Key:
+        return Key(key_id, space, name, value, expires_at_ms)
+
     def attach(self, key: Key) -> None:
         key.space.keys[key.name] = key
         self.used_bytes += key.nbytes
@@ -162,6 +169,15 @@ class Keyspace(ChangeLog):
         if key.changed_in != self.next_fold:
             key.changed_in = self.next_fold
             self.changed_strings.append(key)
+
+    def put_string(self, key: Key, value: bytes, old: bytes) -> None:
+        """Another value for the string of a key, without an operation: something else tells it."""
+        key.value = value
+        if key.changed_in != self.next_fold:
+            self.string_changed(key)
+        self.used_bytes += len(value) - len(old)
+        if self.undo is not None:
+            self.undo.append((STRINGS, key, None, old))
 
     def write_large(self, key_id: int, value: bytes, *, was_large: bool) -> None:
         """A string that is large, or was: clients that append to it or set its bits, all in one
@@ -233,7 +249,7 @@ class Keyspace(ChangeLog):
     ) -> Key:
         assert self.tables is not None
         value = self.tables.value(key_id, type_name, self._loaded)
-        key = Key(key_id, space, name, value, expires_at_ms)
+        key = self.key(key_id, space, name, value, expires_at_ms)
         space.cold -= 1
         self.attach(key)
         if expires_at_ms is not None:

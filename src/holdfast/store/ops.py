@@ -47,6 +47,10 @@ ADDED: Final = 7
 WRITTEN_AGAIN: Final = 8
 PERSISTED: Final = 9
 
+# Likewise: a string of a replicated database, until it is known whether its row has to be written.
+# Its Key instead of the id, and as `sub` what was added to it, None if it was written.
+CHANGED: Final = 98
+
 # Ids below this are database numbers (SPACES rows); ids of keys and spaces start here.
 FIRST_ID = 1024
 

@@ -18,7 +18,7 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
     for lsn, ops in batches:
         for op in ops:
             replay.apply(op)
-        fold.add(lsn, ops, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)))
+        fold.add(lsn, ops, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)), len(ops))
         count += len(ops)
     replay.finish()
     keyspace.recovered(fold.is_clean)
@@ -113,7 +113,8 @@ class _Replay:
         space_id, name, type_name, expires_at_ms = row
         if key is None:
             value: Value = b"" if type_name == "string" else COLLECTIONS[type_name].cls(key_id)
-            key = self._keys[key_id] = Key(key_id, self._space(space_id), name, value, None)
+            key = keyspace.key(key_id, self._space(space_id), name, value, None)
+            self._keys[key_id] = key
             self._created.append(key_id)
         key.space, key.name, key.expires_at_ms = self._space(space_id), name, expires_at_ms
         keyspace.attach(key)

@@ -15,10 +15,11 @@ from holdfast.crdt.dots import Author, Vector, join
 from holdfast.crdt.effects import ADD, WRITES, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.log import Log, Record, decode, encode, is_news
+from holdfast.crdt.types import text_in
 from holdfast.store.members import Members
-from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, INTENT, Op
+from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, Op
 from holdfast.store.replicated_changes import Changes
-from holdfast.store.replicated_rows import PIECES, Address, Slot, Slots
+from holdfast.store.replicated_rows import PIECES, Address, Slot, Slots, fetch
 from holdfast.store.replicated_runs import NEXT_DOT, TEXT, one_by_one, written
 from holdfast.store.replicated_shown import Shown
 
@@ -63,6 +64,7 @@ class Replication:
         self._shown = Shown(keyspace)
         self.slots = Slots(keyspace)
         self._log_rows: dict[int, bytes] = {}  # while replaying
+        self._replayed_texts: set[Address] = set()  # likewise: strings that records have changed
         self._touched: dict[Slot, StoreKey | None] = {}  # while applying
         self._has_moved = False  # the vector or the clock, since they were last noted
         self._has_residue: set[Address] = set()  # maybe
@@ -92,6 +94,8 @@ class Replication:
                 self._log_rows[sub] = value
                 for database, name, kind, effect in one_by_one(decode(value).changes):
                     self.slots.replay_effect((database, name), kind, effect)
+                    if kind == TEXT:
+                        self._replayed_texts.add((database, name))
         elif table == CRDT_KEYS:
             self.slots.replay_key(key_id, value)
         else:
@@ -119,6 +123,9 @@ class Replication:
         for database in self.keyspace.replicated_databases:
             for key in database.space.keys.values():
                 self.addresses[key.id] = (database.index, key.name)
+        for address in sorted(self._replayed_texts):
+            self._shown.recover_string(self.slots.at(address))
+        self._replayed_texts = set()
         shown = {
             (database.index, name)
             for database in self.keyspace.databases
@@ -151,23 +158,28 @@ class Replication:
         ops = self.keyspace.ops
         if len(ops) > self.sealed:
             own = ops[self.sealed :]
-            ops[self.sealed :] = _without_intents(own)
-            self.tell(own)
+            del ops[self.sealed :]
+            kept = self.tell(own)
+            if kept:
+                ops[self.sealed : self.sealed] = kept
             self.sealed = len(ops)
 
-    def tell(self, own: list[Op]) -> None:
+    def tell(self, own: list[Op]) -> list[Op]:
+        """Returns those of the operations that the journal needs beside the record."""
         author = Author(self.replica, self.clock.tick(), self.vector)
         changes = Changes(author, self.database_of, self.addresses, self.slots)
         changes.take(own)
+        self.keyspace.recorded += changes.recorded
         told = changes.told.changes
         if not told:
-            return
+            return changes.kept
         after = self.vector.get(self.replica, 0)
         if author.seq == after:
             author.dot()  # a record has a number of its own
         record = Record(self.replica, after, author.seq, author.hlc, told)
         self._append(record, encode(record))
         self.own_end = self.log.start + len(self.log)
+        return changes.kept
 
     def database_of(self, space: int) -> int:
         """The number of the one that shows it."""
@@ -234,34 +246,38 @@ class Replication:
         """Of strings that are here nearly always, and not changed by anybody else."""
         slots, shown = self.slots, self._shown
         names = slots.names(database)
-        touched = self._touched
+        is_heard = shown.is_heard(database)
         is_writing: bool = run[0] == WRITES
         dot: int = run[1]
         hlc: int = run[2] if is_writing else 0
         parts: list[Any] = run[3] if is_writing else run[2]
-        i, end = 0, len(parts)
-        while i < end:
-            name: bytes = parts[i]
-            slot = names.get(name)
-            if slot is None:
-                slot = slots.at((database, name))
-            text = slot.text
+        found = [names.get(name) for name in parts[:: 3 if is_writing else 4]]
+        fetch(found)
+        i = 0
+        for each in found:
+            slot = slots.at((database, parts[i])) if each is None else each
+            cell = slot.text
+            text: bytes | None = None
             if is_writing:
-                value: bytes = parts[i + 1]
-                if text is not None and text.overwrite(parts[i + 2], dot, hlc, value):
-                    slots.text_changed(slot)
-                    touched[slot] = shown.update_string(slot, value)
+                if cell is not None and cell.overwrite(parts[i + 2], dot, hlc, parts[i + 1]):
+                    text = parts[i + 1]
                 else:
-                    self._integrate(slot, TEXT, written(dot, hlc, value, parts[i + 2]))
+                    self._integrate(slot, TEXT, written(dot, hlc, parts[i + 1], parts[i + 2]))
                 i += 3
             else:
-                if text is not None and text.count(dot, parts[i + 1], parts[i + 3]):
-                    slots.text_changed(slot)
-                    touched[slot] = shown.update_string(slot, text.get(None) or b"")
+                if cell is not None and cell.count(dot, parts[i + 1], parts[i + 3]):
+                    text = text_in(cell)
                 else:
                     effect = (ADD, None, dot, parts[i + 1], parts[i + 2], parts[i + 3])
                     self._integrate(slot, TEXT, effect)
                 i += 4
+            if text is not None:
+                slots.text_changed(slot)
+                key = shown.update_string(slot, text)
+                if is_heard:
+                    self._touched[slot] = key
+                else:
+                    self.keyspace.dirty += 1
             dot += NEXT_DOT
 
     # -- whole states -------------------------------------------------------------------------
@@ -353,15 +369,6 @@ class Replication:
             if self.slots.at(address).has_residue
         }
         self.sealed = len(self.keyspace.ops)
-
-
-def _without_intents(ops: list[Op]) -> list[Op]:
-    left: list[Op] = []
-    for op in ops:
-        table: int = op[0]
-        if table != INTENT:
-            left.append(op)
-    return left
 
 
 def _stored(data: bytes) -> Stored:

@@ -12,16 +12,18 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.crdt.dots import Author
-from holdfast.crdt.effects import Effect
+from holdfast.crdt.cell import Cell
+from holdfast.crdt.dots import REPLICA_BITS, Author
+from holdfast.crdt.effects import ADDS, WRITES, Effect
 from holdfast.crdt.keys import EXPIRY
-from holdfast.crdt.numbers import integer
 from holdfast.crdt.streams import ADDED as ENTRIES_ADDED
 from holdfast.crdt.streams import ENTRY, MAX_DELETED_ID, Stream
 from holdfast.crdt.types import String
 from holdfast.store import hll
+from holdfast.store.keys import FollowedKey
 from holdfast.store.ops import (
     ADDED,
+    CHANGED,
     HASH_FIELDS,
     INSERT_AT,
     INTENT,
@@ -45,11 +47,12 @@ from holdfast.store.ops import (
     Op,
 )
 from holdfast.store.replicated_anew import written_anew
-from holdfast.store.replicated_rows import Slot, Slots
+from holdfast.store.replicated_rows import Slot, Slots, fetch
 from holdfast.store.replicated_runs import Told
 from holdfast.store.stream_ids import from_row
 
 _MAGIC: Final = hll.MAGIC
+_SMALL: Final = 1 << 60  # compared without an object, when compiled
 _decode_fields = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 
@@ -61,7 +64,7 @@ class Changes:
 
     What happens to one row again and again is told once, as nobody can look in between: the last
     operation waits in `_rows` by its place, as in the fold, and in `_sums` what was added there;
-    pushes and pops at one end of a list in `_ends`.
+    pushes and pops at one end of a list in `_ends`. Strings do not wait: see `Told.again`.
     """
 
     def __init__(
@@ -76,15 +79,23 @@ class Changes:
         self._addresses = addresses
         self._slots = slots
         self.told = Told()
+        self.kept: list[Op] = []  # of the operations, what the journal needs beside the record
+        self.recorded = 0  # how many it does not need
         self._added: Any = None  # the amount, when the next operation is an increment
         self._rows: dict[Any, Op] = {}
         self._sums: dict[Any, Any] = {}
         self._ends: dict[int, tuple[int, list[bytes | None]]] = {}  # by key id: what, with what
 
     def take(self, ops: list[Op]) -> None:
+        fetch(_slots_of(ops))
         for op in ops:
             table: int = op[0]
-            if table == STRINGS or table in _ROWS:
+            if table == CHANGED:
+                self._changed(op[1], op[2], op[3])
+                continue
+            if table != INTENT:
+                self.kept.append(op)
+            if table in _ROWS:
                 self._row(op)
                 continue
             key_id: int = op[1]
@@ -93,9 +104,20 @@ class Changes:
                 self._intent(key_id, sub, value)
             elif table == KEYS:
                 self._key_row(key_id, value)
+            elif table == STRINGS:
+                if (slot := self._slot_of(key_id)) is not None:
+                    self.tell_string(slot, value, None)
             elif table in _STREAMS and (slot := self._slot_of(key_id)) is not None:
                 _STREAMS[table](self, slot, sub, value)
         self._tell_all()
+
+    def _changed(self, key: FollowedKey, added: Any, value: bytes) -> None:
+        """A string. If it is told in few words, recovery gets it from the record."""
+        slot: Slot | None = key.slot
+        if slot is None and (slot := self._slot_of(key.id)) is not None:
+            slot.show_by(key)
+        if slot is None or not self.tell_string(slot, value, added):
+            self.kept.append((STRINGS, key.id, None, value))
 
     def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
         if not (kind == "list" and self._slots.extend(slot, effect)):
@@ -115,8 +137,7 @@ class Changes:
         return slot
 
     def _row(self, op: Op) -> None:
-        # The key's id stays the object that it is: found at once in dicts that have the same one.
-        place: Any = op[1] if op[2] is None else (op[1], op[2])
+        place = (op[1], op[2])
         waiting = self._rows.get(place)
         added, self._added = self._added, None
         if waiting is not None:
@@ -136,13 +157,8 @@ class Changes:
 
     def _tell(self, op: Op, added: Any) -> None:
         slot = self._slot_of(op[1])
-        if slot is None:
-            return  # its key died before it was told
-        table: int = op[0]
-        if table == STRINGS:
-            self.tell_string(slot, op[3], added)
-        else:
-            _ROWS[table](self, slot, op[2], op[3], added)
+        if slot is not None:  # else its key died before it was told
+            _ROWS[op[0]](self, slot, op[2], op[3], added)
 
     def _tell_all(self) -> None:
         rows, self._rows = self._rows, {}
@@ -172,14 +188,14 @@ class Changes:
             if old is not None:
                 self._tell_all()
                 del self._addresses[key_id]
-                old.shown = None
+                old.release()
                 self._delete(old)
             return
         space, name, _, expires_at_ms = row
         slot = self._slots.at((self._database_of(space), name))
         if old is not None and old is not slot:
             self._tell_all()
-            old.shown = None
+            old.release()
             self._recreate(old, slot)
             self._delete(old)
         self._addresses[key_id] = slot
@@ -246,13 +262,14 @@ class Changes:
 
     # -- strings ------------------------------------------------------------------------------
 
-    def tell_string(self, slot: Slot, value: bytes, added: Any) -> None:
+    def tell_string(self, slot: Slot, value: bytes, added: Any) -> bool:
+        """Whether it was one of the usual changes."""
         if value.startswith(_MAGIC) and (held := registers(value)) is not None:
             self._sketch(slot, held)
-            return
-        text = slot.text
-        if text is not None and self._tell_usual(slot, text, value, added):
-            return
+            return False
+        cell = slot.text
+        if cell is not None and self._tell_usual(slot, cell, value, added):
+            return True
         part: String = slot.part("string")
         author = self._author
         effect = (
@@ -261,27 +278,40 @@ class Changes:
             else part.increment(None, added, value, author)
         )
         self._change(slot, "string", effect)
+        return False
 
-    def _tell_usual(self, slot: Slot, text: String, value: bytes, added: Any) -> bool:
-        """As below, in short: most strings hold one write, or what one replica has added."""
+    def _tell_usual(self, slot: Slot, cell: Cell, value: bytes, added: Any) -> bool:
+        """As above, in short: most strings hold one write, or what one replica has added."""
         author = self._author
         address: tuple[Any, ...] = slot.address
         if added is None:
-            seen = text.only_dot
+            seen = cell.only_dot
             if not seen:
                 return False
-            dot = author.dot()
-            text.overwrite(seen, dot, author.hlc, value)
-            self.told.write(address[0], address[1], dot, author.hlc, value, seen)
+            if self.told.again(WRITES, seen, value):
+                cell.value = value
+            else:
+                dot = author.dot()
+                cell.overwrite(seen, dot, author.hlc, value)
+                self.told.write(address[0], address[1], dot, author.hlc, value, seen)
         else:
-            entry = text.only_total(author.replica)
-            if entry is None or type(added) is not int or type(entry[1]) is not int:
+            counter = cell.only_counter(author.replica)
+            if counter is None or type(added) is not int or type(counter.amount) is not int:
                 return False
-            dot = author.dot()
-            now = integer(entry[1] + added)
-            text.count(dot, entry[0], now)
-            self.told.count(address[0], address[1], dot, entry[0], entry[1], now)
+            until_now: int = counter.amount
+            amount: int = added
+            total = until_now + amount
+            if not -_SMALL < total < _SMALL:
+                return False
+            now: Any = total
+            last = counter.seq
+            if not self.told.again(ADDS, last << REPLICA_BITS | author.replica, now):
+                dot = author.dot()
+                counter.seq = author.seq
+                self.told.count(address[0], address[1], dot, last, counter.amount, now)
+            counter.amount = now
         self._slots.text_changed(slot)
+        self.recorded += 1
         return True
 
     def _sketch(self, slot: Slot, held: bytes) -> None:
@@ -401,7 +431,7 @@ class Changes:
         self._change(slot, "stream", effect)
 
 
-# The tables, beside that of strings, of whose rows the last operation says all.
+# The tables of whose rows the last operation says all.
 _ROWS: Final[dict[int, Any]] = {
     HASH_FIELDS: Changes.tell_field,
     SET_MEMBERS: Changes.tell_member,
@@ -427,6 +457,17 @@ _LIST_INTENTS: Final[dict[int, Callable[[Any, Any, Author], Effect]]] = {
     SET_AT: lambda value, data, author: value.set(*data, author),
     REMOVE_AT: lambda value, data, author: value.delete(data),
 }
+
+
+def _slots_of(ops: list[Op]) -> list[Any]:
+    """Of strings that have changed, as far as they are known."""
+    slots: list[Any] = []
+    for op in ops:
+        table: int = op[0]
+        if table == CHANGED:
+            key: FollowedKey = op[1]
+            slots.append(key.slot)
+    return slots
 
 
 def registers(value: bytes) -> bytes | None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import CommandError
 from holdfast.store.database import Database
-from holdfast.store.keys import Key, Space
+from holdfast.store.keys import FollowedKey, Key, Space
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, STRINGS, ChangeLog, Op
+from holdfast.store.ops import CHANGED, KEYS, STRINGS, ChangeLog, Op
 from holdfast.store.replicated import Replication
 from holdfast.store.replicated_rows import PIECES
 from holdfast.store.types import Value
@@ -38,6 +38,29 @@ class ReplicatedDatabase(Database):
         assert key.expires_at_ms is not None
         if key.expires_at_ms <= self.keyspace.horizon_ms:
             super().expire(key)
+
+    def replace(self, key: Key, value: bytes, old: bytes, added: object = None) -> None:
+        """Whether its row is needed will be seen when the batch is told."""
+        keyspace = self.keyspace
+        if not keyspace.is_replicated:  # it came from elsewhere
+            super().replace(key, value, old)
+            return
+        keyspace.put_string(key, value, old)
+        keyspace.ops.append((CHANGED, key, added, value))
+
+    def create(
+        self,
+        name: bytes,
+        value: bytes,
+        expires_at_ms: int | None = None,
+        *,
+        is_new: bool = True,
+        added: object = None,
+    ) -> Key:
+        key = super().create(name, value, expires_at_ms, is_new=is_new)
+        if self.keyspace.is_replicated:
+            self.keyspace.ops[-1] = (CHANGED, key, added, value)
+        return key
 
     def copy(self, key: Key, name: bytes) -> Key:
         self.bury(name)
@@ -160,6 +183,11 @@ class ReplicatedKeyspace(Keyspace):
         return min(self.now_ms, self.replication.members.horizon_ms)
 
     # -- keys that come and go ----------------------------------------------------------------
+
+    def key(
+        self, key_id: int, space: Space, name: bytes, value: Value, expires_at_ms: int | None
+    ) -> Key:
+        return FollowedKey(key_id, space, name, value, expires_at_ms)
 
     def adopt(
         self, space: Space, key_id: int, name: bytes, type_name: str, expires_at_ms: int | None

@@ -14,10 +14,11 @@ import msgspec
 from holdfast.crdt.effects import Change, Effect, frozen
 from holdfast.crdt.keys import Key
 from holdfast.crdt.lists import List, pieces_of_run
+from holdfast.store.keys import FollowedKey
+from holdfast.store.keys import Key as ShownKey
 from holdfast.store.ops import CRDT_KEYS, CRDT_ROWS, Op
 
 if TYPE_CHECKING:
-    from holdfast.store.keys import Key as ShownKey
     from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 
 # Their places are in files, so for ever.
@@ -55,7 +56,8 @@ def _joined(places: Places, more: Places) -> Places:
 class Slot(Key):
     """A replicated key in memory. `id` is 0 while it has no rows; `unwritten` are pieces that the
     tables do not have as they are. There may be many, so what most have in common they share.
-    `shown` is what clients see of it; None: whoever wants to know has to look."""
+    `shown` is what clients see of it, by which this slot is found as well; None: whoever wants to
+    know has to look."""
 
     __slots__ = ("address", "id", "shown", "unwritten")
 
@@ -63,8 +65,22 @@ class Slot(Key):
         super().__init__()
         self.id = key_id
         self.address: Any = address  # an Address, the same one everywhere
-        self.shown: ShownKey | None = None
+        self.shown: FollowedKey | None = None
         self.unwritten = _NOTHING
+
+    def show_by(self, key: ShownKey) -> None:
+        """That is the key which clients see, and they know each other."""
+        assert isinstance(key, FollowedKey)
+        if self.shown is not key:
+            self.release()
+            self.shown = key
+            key.slot = self
+
+    def release(self) -> None:
+        """Clients see it no longer by the key that they did: it is gone, or elsewhere."""
+        if self.shown is not None:
+            self.shown.slot = None
+            self.shown = None
 
     def places(self, kind: str, changes: Iterable[Change]) -> Places:
         """Of the pieces that have changed."""
@@ -101,6 +117,24 @@ class Slot(Key):
             return False
         part.put_piece(sub, value)
         return True
+
+
+def fetch(slots: list[Any]) -> int:
+    """Look at what is needed of many strings before the first of them is changed. They are all over
+    memory, and in a loop that does nothing else a processor waits for several at a time."""
+    seen = 0
+    for each in slots:
+        if each is None:
+            continue
+        slot: Slot = each
+        cell, key = slot.text, slot.shown
+        if cell is not None and cell.counter is not None and type(cell.counter.amount) is int:
+            seen += 1
+        if key is not None and type(key.value) is bytes:
+            seen += 1
+        if type(slot.address) is tuple:
+            seen += 1
+    return seen  # of no interest, but what is looked at for nothing may not be looked at
 
 
 class Slots:
@@ -150,7 +184,7 @@ class Slots:
         slot = names.get(address[1])
         if slot is None:
             return
-        slot.shown = None
+        slot.release()
         if (
             slot not in self._unwritten
             and slot not in self._being_written
@@ -221,6 +255,7 @@ class Slots:
         self.ids.pop(address, None)
         slot = self.names(address[0]).pop(address[1], None)
         if slot is not None:
+            slot.release()
             self._unwritten.pop(slot, None)
 
     # -- the tables ---------------------------------------------------------------------------

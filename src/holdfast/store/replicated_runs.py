@@ -12,7 +12,7 @@ no name (None) and an effect with all of them side by side; their dots follow ea
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from holdfast.crdt.dots import REPLICA_BITS
+from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS
 from holdfast.crdt.effects import ADD, ADDS, WRITE, WRITES, Effect
 from holdfast.crdt.numbers import Number
 
@@ -27,14 +27,14 @@ Change = Sequence[Any]
 class Told:
     """The changes of a record, in order."""
 
-    __slots__ = ("_database", "_kind", "_next_dot", "_run", "changes")
+    __slots__ = ("_database", "_first_dot", "_kind", "_next_dot", "_run", "changes")
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self._run: list[Any] = []  # the end of the last change, if that is a run: then these
         self._kind = 0
         self._database = 0
-        self._next_dot = 0
+        self._first_dot = self._next_dot = 0
 
     def add(self, database: int, name: bytes, kind: str, effect: Effect) -> None:
         what: int = effect[0]
@@ -51,7 +51,7 @@ class Told:
         self, database: int, name: bytes, dot: int, hlc: int, value: bytes, seen: int
     ) -> None:
         if self._kind != WRITES or dot != self._next_dot or database != self._database:
-            self._begin(database, WRITES, (dot, hlc))
+            self._begin(database, WRITES, dot, (dot, hlc))
         self._next_dot = dot + NEXT_DOT
         run = self._run
         run.append(name)
@@ -62,7 +62,7 @@ class Told:
         self, database: int, name: bytes, dot: int, last: int, until_now: Number, now: Number
     ) -> None:
         if self._kind != ADDS or dot != self._next_dot or database != self._database:
-            self._begin(database, ADDS, (dot,))
+            self._begin(database, ADDS, dot, (dot,))
         self._next_dot = dot + NEXT_DOT
         run = self._run
         run.append(name)
@@ -70,9 +70,24 @@ class Told:
         run.append(until_now)
         run.append(now)
 
-    def _begin(self, database: int, kind: int, first: tuple[int, ...]) -> None:
+    def _begin(self, database: int, kind: int, dot: int, first: tuple[int, ...]) -> None:
         self._kind, self._database, self._run = kind, database, []
+        self._first_dot = dot
         self.changes.append((database, None, TEXT, (kind, *first, self._run)))
+
+    def again(self, kind: int, dot: int, now: Any) -> bool:
+        """Something else was written, or more was added, by that event, if it is in the run that
+        goes on: what happens to a string again and again is told once."""
+        if kind != self._kind or not self._first_dot <= dot < self._next_dot:
+            return False
+        offset = dot - self._first_dot
+        if offset & MAX_REPLICA:
+            return False  # somebody else's
+        if kind == WRITES:
+            self._run[(offset >> REPLICA_BITS) * 3 + 1] = now
+        else:
+            self._run[(offset >> REPLICA_BITS) * 4 + 3] = now
+        return True
 
 
 def one_by_one(changes: Iterable[Change]) -> Iterator[Change]:

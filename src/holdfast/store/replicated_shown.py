@@ -70,14 +70,35 @@ class Shown:
         return key
 
     def update_string(self, slot: Slot, text: bytes) -> Key | None:
-        """It was a string and still is one, and nothing else has changed."""
-        key = slot.shown
+        """It was a string and still is one, and nothing else has changed. A record says so, and
+        recovery gets it from there."""
+        key: Key | None = slot.shown
         if key is None:
             database = self._database(slot.address)
             key = None if database is None else self._key(database, slot)
         if key is not None:
-            self._replace(key, text)
+            old = key.value
+            assert isinstance(old, bytes)
+            keyspace = self._keyspace
+            keyspace.put_string(key, text, old)
+            keyspace.recorded += 1
         return key
+
+    def recover_string(self, slot: Slot) -> None:
+        """As `update_string` left it, if it is one."""
+        database = self._database(slot.address)
+        if slot.type == "string" and database is not None:
+            key = database.glance(slot.address[1])
+            text = _text("string", slot.part("string"))
+            if key is not None and type(key.value) is bytes and key.value != text:
+                self._keyspace.put_string(key, text, key.value)
+
+    def is_heard(self, index: int) -> bool:
+        """Whether anybody is to be told of changes in that database."""
+        databases = self._keyspace.databases
+        if self._keyspace.notify_kinds:
+            return True
+        return index < len(databases) and bool(databases[index].watched)
 
     def push_right(self, slot: Slot, values: Sequence[bytes]) -> Key | None:
         """It was a list and still is one, and this is at its end."""
@@ -89,9 +110,11 @@ class Shown:
         return key
 
     def _key(self, database: "ReplicatedDatabase", slot: Slot) -> Key | None:
-        key = slot.shown
-        if key is None:
-            key = slot.shown = database.glance(slot.address[1])
+        if slot.shown is not None:
+            return slot.shown
+        key = database.glance(slot.address[1])
+        if key is not None:
+            slot.show_by(key)
         return key
 
     def rebuild(self, slot: Slot, before: str | None) -> Key | None:
@@ -106,7 +129,8 @@ class Shown:
             database.remove(key)
             # No local change, so nobody else will: the next key of that name has another id.
             addresses.pop(key.id, None)
-            key = slot.shown = None
+            slot.release()
+            key = None
         if kind is None:
             return None
         if kind in _FILLS:
@@ -119,7 +143,7 @@ class Shown:
         self._keyspace.watch_fields(key)
         self._follow_expiry(database, key, slot)
         addresses[key.id] = slot
-        slot.shown = key
+        slot.show_by(key)
         return key
 
     def announce(self, address: Address, key: Key | None) -> None:

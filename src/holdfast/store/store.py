@@ -42,6 +42,7 @@ class MemoryStore:
         if keyspace.is_replicated:
             keyspace.seal()
         keyspace.ops.clear()
+        keyspace.recorded = 0
         keyspace.large.clear()
         keyspace.changed_strings.clear()
         return 0
@@ -131,10 +132,13 @@ class FileStore:
         ops = keyspace.ops
         if ops:
             nbytes = self.journal.append(ops)
-            self.folding.add(self.journal.lsn, ops, nbytes)
+            count = len(ops) + keyspace.recorded
+            self.folding.add(self.journal.lsn, ops, nbytes, count)
             keyspace.ops = []
+            keyspace.recorded = 0
             keyspace.large.clear()
-        return len(ops)
+            return count
+        return 0
 
     @property
     def lsn(self) -> int:
