@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.replication.followers import PUMP_EVERY_S
 from holdfast.replication.messages import RECORDS, Ack, pack
-from holdfast.replication.replicator import PUMP_EVERY_S, Replicator
+from holdfast.replication.replicator import Replicator
 from holdfast.server import turn
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.store import FileStore

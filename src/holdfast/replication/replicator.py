@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
 from holdfast.errors import CommandError, ConfigError
-from holdfast.replication.feeds import Feed
-from holdfast.replication.messages import FORGOTTEN, PUSH, VERSION, Ack, Hello, pack
+from holdfast.replication.followers import Followers
+from holdfast.replication.messages import FORGOTTEN, VERSION, Ack, Hello, pack
 from holdfast.replication.puller import LinkError, Puller
-from holdfast.resp import Push, encode3
 from holdfast.server.session import Session
-from holdfast.server.unasked import Published
 from holdfast.store.members import REPLICAS_PER_NODE
 from holdfast.store.replicated import Replication
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
@@ -22,13 +20,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
-# Peers are told at once, but not again before so long: under load what many turns wrote is one
-# message, and one turn and one commit there.
-PUMP_EVERY_S = 0.002
 # What was taken in is acknowledged so much later, to all: one is enough for many records, and costs
-# the peer as much as a command. Who is not told so much later still needs what others wrote.
+# the peer as much as a command. Who hears of it need not relay it (see followers.py).
 ACK_AFTER_S = 0.02
-RELAY_AFTER_S = 0.1
 ALL_NODES = frozenset(range(1, 256))
 MAX_DRIFT_MS = 5_000
 
@@ -50,14 +44,10 @@ class Replicator:
         assert isinstance(keyspace, ReplicatedKeyspace)
         self.engine = engine
         self._keyspace = keyspace
-        self._feeds: dict[Session, Feed] = {}
+        self.followers = Followers(engine)
         self._paused: set[int] = set()
         self._timer: Timer | None = None
         self._ack_timer: Timer | None = None
-        self._relay_timer: Timer | None = None
-        self._pump_timer: Timer | None = None
-        self._pumped_s = -PUMP_EVERY_S
-        self._sent: tuple[list[bytes], Published] = ([], Published())  # last, and as it was sent
         self.drift_ms: dict[int, int] = {}  # nodes whose clock is too far from ours
         self._check_file()
         replication = self.replication
@@ -121,9 +111,10 @@ class Replicator:
         self._beat()
 
     async def stop(self) -> None:
-        for timer in (self._timer, self._ack_timer, self._relay_timer, self._pump_timer):
+        for timer in (self._timer, self._ack_timer):
             if timer is not None:
                 timer.cancel()
+        self.followers.stop()
         for puller in self.pullers:
             await puller.stop()
 
@@ -139,56 +130,9 @@ class Replicator:
         engine.turn.schedule()
 
     def before_commit(self) -> None:
-        """At the end of every turn: what was done becomes a record, and goes to whoever follows.
-        It leaves with the replies, so not before it is on disk."""
+        """At the end of every turn: what was done becomes a record, and goes to whoever follows."""
         self.replication.seal()
-        if not self._feeds or self._pump_timer is not None:
-            return
-        if not self._has_news:
-            self._wait_for_relay()
-            return
-        clock = self.engine.clock
-        now_s = clock.monotonic_s()
-        if (wait_s := self._pumped_s + PUMP_EVERY_S - now_s) > 0:
-            self._pump_timer = clock.call_later(wait_s, self._pump_again)
-            return
-        self._pumped_s = now_s
-        self._pump()
-
-    @property
-    def _has_news(self) -> bool:
-        """Whether somebody is to be told something. A server that follows takes in much and mostly
-        tells nothing: it need not look again in a moment whether there is anything."""
-        replication = self.replication
-        return any(
-            feed.has_news or feed.replication is not replication for feed in self._feeds.values()
-        )
-
-    def _pump_again(self) -> None:
-        self._pump_timer = None
-        self.engine.turn.schedule()
-
-    def _pump(self) -> None:
-        replication = self.replication
-        for session, feed in list(self._feeds.items()):
-            if session.closing:
-                del self._feeds[session]
-            elif feed.replication is not replication:  # it may have told what is lost
-                del self._feeds[session]
-                session.abort()
-            else:
-                feed.pump()
-        self._wait_for_relay()
-
-    def _wait_for_relay(self) -> None:
-        if self._relay_timer is None and any(feed.is_holding for feed in self._feeds.values()):
-            self._relay_timer = self.engine.clock.call_later(RELAY_AFTER_S, self._relay)
-
-    def _relay(self) -> None:
-        self._relay_timer = None
-        for feed in self._feeds.values():
-            feed.relay()
-        self.engine.turn.schedule()
+        self.followers.tell(self.replication)
 
     def acknowledge_soon(self) -> None:
         if self._ack_timer is None:
@@ -224,32 +168,16 @@ class Replicator:
         hello = self.hello()
         knows = hello.vector.get(peer.replica, 0)
         if knows <= peer.vector.get(peer.replica, 0):  # else it has to become somebody new first
-            for other, feed in list(self._feeds.items()):
-                if feed.node == peer.node and other is not session:
-                    del self._feeds[other]
-                    other.abort()
             self._admit(peer)
-
-            def send(parts: list[bytes]) -> None:
-                data = self._encoded(parts)
-                session.push([data], len(data))
-
-            feed = Feed(replication, peer, send)
-            self._feeds[session] = feed
+            self.followers.add(session, peer, replication)
             for puller in self.pullers:
                 if puller.node in (None, peer.node):
                     puller.hurry()
             self.engine.turn.schedule()
         return pack(hello)
 
-    def _encoded(self, parts: list[bytes]) -> Published:
-        """Mostly all peers are sent the same, one after the other."""
-        if parts != self._sent[0]:
-            self._sent = parts, Published(encode3(Push([PUSH, *parts])))
-        return self._sent[1]
-
     def acknowledge(self, session: Session, ack: Ack) -> bytes:
-        feed = self._feeds.get(session)
+        feed = self.followers.by_session(session)
         if feed is None:
             raise NOT_LINKED
         feed.acknowledged(ack.vector, ack.taken)
@@ -418,7 +346,7 @@ class Replicator:
                 puller.pause()
         self._follow_pullers([puller for puller in self.pullers if puller.node not in nodes])
         for node in nodes:
-            self._cut(node)
+            self.followers.cut(node)
         self.check_joined()
 
     def _follow_pullers(self, pullers: list[Puller]) -> None:
@@ -435,7 +363,7 @@ class Replicator:
         for puller in self._pullers_of(node):
             puller.pause()
         self._paused |= ALL_NODES if node is None else {node}
-        self._cut(node)
+        self.followers.cut(node)
 
     def resume(self, node: int | None) -> None:
         self._paused = set() if node is None else self._paused - {node}
@@ -444,12 +372,3 @@ class Replicator:
 
     def _pullers_of(self, node: int | None) -> list[Puller]:
         return [puller for puller in self.pullers if node in (None, puller.node)]
-
-    def _cut(self, node: int | None) -> None:
-        for session, feed in list(self._feeds.items()):
-            if node in (None, feed.node):
-                del self._feeds[session]
-                session.abort()
-
-    def feed_of(self, node: int | None) -> Feed | None:
-        return next((feed for feed in self._feeds.values() if feed.node == node), None)

@@ -18,7 +18,7 @@ def facts(replicator: Replicator) -> Iterator[tuple[str, object]]:
     yield "active_active_unconfirmed_removals", replication.unconfirmed_removals
     yield "active_active_drifting_clocks", len(replicator.drift_ms)
     for number, puller in enumerate(replicator.pullers):
-        feed = replicator.feed_of(puller.node)
+        feed = replicator.followers.by_node(puller.node)
         lag_s = puller.lag_s
         fields: dict[str, object] = {
             "node": puller.node or 0,

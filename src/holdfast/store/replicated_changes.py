@@ -10,14 +10,10 @@ have none of this.
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
 from holdfast.crdt.cell import Cell
 from holdfast.crdt.dots import REPLICA_BITS, Author
 from holdfast.crdt.effects import ADDS, WRITES, Effect
 from holdfast.crdt.keys import EXPIRY
-from holdfast.crdt.streams import ADDED as ENTRIES_ADDED
-from holdfast.crdt.streams import ENTRY, MAX_DELETED_ID, Stream
 from holdfast.crdt.types import String
 from holdfast.store import hll
 from holdfast.store.keys import FollowedKey
@@ -36,11 +32,6 @@ from holdfast.store.ops import (
     REMOVE_AT,
     SET_AT,
     SET_MEMBERS,
-    STREAM_CONSUMERS,
-    STREAM_ENTRIES,
-    STREAM_GROUPS,
-    STREAM_META,
-    STREAM_PENDING,
     STRINGS,
     WRITTEN_AGAIN,
     ZSET_MEMBERS,
@@ -49,11 +40,10 @@ from holdfast.store.ops import (
 from holdfast.store.replicated_anew import written_anew
 from holdfast.store.replicated_rows import Slot, Slots, fetch
 from holdfast.store.replicated_runs import Told
-from holdfast.store.stream_ids import from_row
+from holdfast.store.replicated_streams import STREAM_ROWS
 
 _MAGIC: Final = hll.MAGIC
 _SMALL: Final = 1 << 60  # compared without an object, when compiled
-_decode_fields = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 
 class Changes:
@@ -107,8 +97,10 @@ class Changes:
             elif table == STRINGS:
                 if (slot := self._slot_of(key_id)) is not None:
                     self.tell_string(slot, value, None)
-            elif table in _STREAMS and (slot := self._slot_of(key_id)) is not None:
-                _STREAMS[table](self, slot, sub, value)
+            elif table in STREAM_ROWS and (slot := self._slot_of(key_id)) is not None:
+                stream = slot.part("stream")
+                for effect in STREAM_ROWS[table](stream, sub, value, self._author):
+                    self._change(slot, "stream", effect)
         self._tell_all()
 
     def _changed(self, key: FollowedKey, added: Any, value: bytes) -> None:
@@ -366,70 +358,6 @@ class Changes:
             effect = part.increment(member, added, author)
         self._change(slot, "zset", effect)
 
-    # -- streams ------------------------------------------------------------------------------
-
-    def take_stream_entry(self, slot: Slot, sub: bytes, row: bytes | None) -> None:
-        part: Stream = slot.part("stream")
-        if row is None:
-            effect = part.remove(ENTRY + sub, self._author)
-        elif from_row(sub) > part.last_id:
-            effect = part.enter(from_row(sub), _decode_fields(row), self._author)
-        else:  # COPY has told before what was counted
-            effect = part.write(ENTRY + sub, _decode_fields(row), self._author)
-        self._change(slot, "stream", effect)
-
-    def take_stream_meta(self, slot: Slot, _: None, row: tuple[bytes, bytes, int]) -> None:
-        """Adding an entry has said all of it already."""
-        part: Stream = slot.part("stream")
-        author = self._author
-        last_id, max_deleted_id, entries_added = row
-        if not part:
-            self._change(slot, "stream", part.create(author))
-        if from_row(last_id) != part.last_id:
-            self._change(slot, "stream", part.set_last_id(from_row(last_id), author))
-        if from_row(max_deleted_id) != part.max_deleted_id:
-            self._change(slot, "stream", part.write(MAX_DELETED_ID, max_deleted_id, author))
-        if entries_added != part.entries_added:
-            more = entries_added - part.entries_added
-            self._change(slot, "stream", part.add(ENTRIES_ADDED, more, author))
-
-    def take_stream_group(self, slot: Slot, name: bytes, row: Any) -> None:
-        part: Stream = slot.part("stream")
-        author = self._author
-        dots = part.dots_of(name)
-        if row is None:
-            self._change(slot, "stream", part.destroy_group(name, author))
-            return
-        last_id, entries_read = from_row(row[0]), row[1]
-        if not dots:
-            effect = part.create_group(name, last_id, entries_read, author)
-            self._change(slot, "stream", effect)
-        for dot in dots:
-            goes_on = last_id > part.position_of(dot)
-            move = part.pass_to if goes_on else part.seek
-            self._change(slot, "stream", move(dot, last_id, entries_read, author))
-
-    def take_stream_consumer(
-        self, slot: Slot, sub: tuple[bytes, bytes], seen_at_ms: int | None
-    ) -> None:
-        part: Stream = slot.part("stream")
-        dots = part.dots_of(sub[0])
-        if seen_at_ms is None:
-            effect = part.delete_consumer(dots, sub[1], (), self._author)
-        else:
-            effect = part.see_consumer(dots[0], sub[1], seen_at_ms, self._author)
-        self._change(slot, "stream", effect)
-
-    def take_stream_pending(self, slot: Slot, sub: tuple[bytes, bytes], row: Any) -> None:
-        part: Stream = slot.part("stream")
-        dots = part.dots_of(sub[0])
-        entry_id = from_row(sub[1])
-        if row is None:
-            effect = part.release(dots, [entry_id], self._author)
-        else:
-            effect = part.assign(dots[0], entry_id, tuple(row), self._author)
-        self._change(slot, "stream", effect)
-
 
 # The tables of whose rows the last operation says all.
 _ROWS: Final[dict[int, Any]] = {
@@ -437,14 +365,6 @@ _ROWS: Final[dict[int, Any]] = {
     SET_MEMBERS: Changes.tell_member,
     ZSET_MEMBERS: Changes.tell_scored,
 }
-_STREAMS: Final[dict[int, Callable[[Changes, Slot, Any, Any], None]]] = {
-    STREAM_META: Changes.take_stream_meta,
-    STREAM_ENTRIES: Changes.take_stream_entry,
-    STREAM_GROUPS: Changes.take_stream_group,
-    STREAM_CONSUMERS: Changes.take_stream_consumer,
-    STREAM_PENDING: Changes.take_stream_pending,
-}
-
 # What is pushed or, for each pop, a None.
 _LIST_ENDS: Final[dict[int, Callable[[Any, Any, Author], Effect]]] = {
     PUSH_LEFT: lambda value, data, author: value.push_left(data, author),

@@ -72,7 +72,7 @@ def peers(session: Session, argv: list[bytes]) -> Reply:
     replicator = _replicator(session)
     replies: list[Reply] = []
     for puller in replicator.pullers:
-        feed = replicator.feed_of(puller.node)
+        feed = replicator.followers.by_node(puller.node)
         replies.append(
             {
                 b"node": puller.node or 0,
