@@ -10,7 +10,6 @@ from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
 from holdfast.glob import Matcher, compile_glob
 
 ZERO: Final = ord("0")
-NINE: Final = ord("9")
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
@@ -18,16 +17,25 @@ INT64_MAX: Final = (1 << 63) - 1
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
 
+def digits(text: bytes) -> int:
+    """The number that up to fifteen digits are, which is what most numbers are; -1 for all else.
+    Compiled, it costs a quarter of what `int` does."""
+    length = len(text)
+    if not 0 < length <= 15:
+        return -1
+    number = 0
+    for at in range(length):
+        digit = text[at] - ZERO
+        if not 0 <= digit <= 9:
+            return -1
+        number = 10 * number + digit
+    return number
+
+
 def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
-    length = len(value)
-    if 0 < length <= 9 and (value[0] != ZERO or length == 1):
-        # Most are like this. Compiled, it costs a quarter of what `int` does.
-        number = at = 0
-        while at < length and ZERO <= value[at] <= NINE:
-            number = 10 * number + value[at] - ZERO
-            at += 1
-        if at == length:
-            return number
+    number = digits(value)
+    if number >= 0 and (value[0] != ZERO or len(value) == 1):
+        return number
     if _INTEGER(value) is None:
         raise error
     number = int(value)

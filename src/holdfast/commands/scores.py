@@ -5,6 +5,7 @@ added and stored. Not a family itself.
 import re
 from collections.abc import Iterable, Sequence
 
+from holdfast.commands.args import digits
 from holdfast.commands.context import Context
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply, double_text
@@ -43,6 +44,9 @@ def _strtod(text: bytes) -> float | None:
 def parse_score(text: bytes, error: CommandError = NOT_A_FLOAT) -> float:
     """A double; not one that is too large or too small to be one, but "inf" is."""
     # Most are like this, and cannot be wrong: digits, with a point among them or not.
+    whole = digits(text)
+    if whole >= 0:
+        return float(whole)
     if len(text) < 300 and (text.isdigit() or text.replace(b".", b"", 1).isdigit()):
         return float(text)
     number = _strtod(text)

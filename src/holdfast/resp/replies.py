@@ -39,7 +39,7 @@ def double_text(number: float) -> bytes:
     if -1e15 < number < 1e15:
         whole = int(number)
         if whole == number and whole:  # -0 has a sign
-            return b"%d" % whole
+            return str(whole).encode()  # half of the time of `%`
     return b"%.17g" % number
 
 

@@ -6,13 +6,17 @@ They are in chunks, each of which has its scores in one sequence and its members
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 # Whatever can be compared: numbers of sorted sets, ids of streams. (Compiled, a `float` would be a
 # number without an object, of which every list and dict had to make one of its own.)
 Score = Any
 Scores = Any  # a list, or an array of numbers: of a large set, no cache has all those objects
 Entry = tuple[Score, bytes]
+
+# (Compiled code looks for a name that is not final in a dict.)
+_left: Final = bisect_left
+_right: Final = bisect_right
 
 CHUNK = 1024  # entries at most, and half as many at least when they come in order
 FEW = CHUNK // 4  # a chunk that has become so small is joined with a neighbour
@@ -23,7 +27,15 @@ class Ranking:
     a Fenwick tree over their lengths. It is empty until somebody asks, and again when chunks come
     or go, which takes hundreds of changes."""
 
-    __slots__ = ("_last_members", "_last_scores", "_length", "_members", "_scores", "_sums")
+    __slots__ = (
+        "_last_members",
+        "_last_scores",
+        "_length",
+        "_members",
+        "_no_scores",
+        "_scores",
+        "_sums",
+    )
 
     def __init__(self, scores: Scores, members: list[bytes]) -> None:
         """Those of each entry, in order."""
@@ -31,9 +43,8 @@ class Ranking:
         starts = range(0, len(members), CHUNK // 2)
         self._scores: list[Scores] = [scores[start : start + CHUNK // 2] for start in starts]
         self._members = [members[start : start + CHUNK // 2] for start in starts]
-        self._last_scores = scores[CHUNK // 2 - 1 :: CHUNK // 2]
-        if len(self._last_scores) < len(starts):
-            self._last_scores.append(scores[-1])
+        self._no_scores: Scores = scores[:0]  # of their kind
+        self._last_scores: list[Score] = [chunk[-1] for chunk in self._scores]
         self._last_members = [chunk[-1] for chunk in self._members]
         self._sums: list[int] = []
 
@@ -48,12 +59,12 @@ class Ranking:
 
     def add(self, score: Score, member: bytes) -> None:
         """One that is not there."""
-        at = _find(self._last_scores, self._last_members, score, member)
+        at = self._chunk_of(score, member)
         self._length += 1
         if at == len(self._scores):
             at -= 1
             if at < 0:
-                scores = self._last_scores[:0]  # of the same kind
+                scores = self._no_scores[:]
                 scores.append(score)
                 self._insert_chunk(0, scores, [member])
                 return
@@ -75,9 +86,9 @@ class Ranking:
 
     def remove(self, score: Score, member: bytes) -> None:
         """One that is there."""
-        at = _find(self._last_scores, self._last_members, score, member)
+        at = self._chunk_of(score, member)
         scores = self._scores[at]
-        place: int = bisect_left(scores, score)
+        place: int = _left(scores, score)
         if place + 1 < len(scores) and scores[place + 1] == score:  # else it is this one
             place = _find(scores, self._members[at], score, member)
         self._remove(at, place, place + 1)
@@ -86,12 +97,14 @@ class Ranking:
         """The last or the first; there must be one."""
         at = len(self._scores) - 1 if highest else 0
         scores, members = self._scores[at], self._members[at]
-        if highest or len(scores) <= FEW:
+        if highest or len(scores) == 1:
             place = len(scores) - 1 if highest else 0
             entry = (scores[place], members[place])
             self._remove(at, place, place + 1)
             return entry
-        self._length -= 1  # what `_remove` does where nothing else has to be done
+        # What `_remove` does, but for looking whether the chunk can be joined with the next: it
+        # will soon be gone.
+        self._length -= 1
         if self._sums:
             self._change_length(0, -1)
         return scores.pop(0), members.pop(0)
@@ -152,24 +165,24 @@ class Ranking:
 
     def count_before(self, score: Score, member: bytes) -> int:
         """How many come before this entry, whether or not it is there."""
-        at = _find(self._last_scores, self._last_members, score, member)
+        at = self._chunk_of(score, member)
         if at == len(self._scores):
             return self._length
         return self._count_to(at, _find(self._scores[at], self._members[at], score, member))
 
     def count_below(self, score: Score) -> int:
         """How many have a lower score."""
-        at = bisect_left(self._last_scores, score)
+        at = _left(self._last_scores, score)
         if at == len(self._scores):
             return self._length
-        return self._count_to(at, bisect_left(self._scores[at], score))
+        return self._count_to(at, _left(self._scores[at], score))
 
     def count_up_to(self, score: Score) -> int:
         """How many have this score or a lower one."""
-        at = bisect_right(self._last_scores, score)
+        at = _right(self._last_scores, score)
         if at == len(self._scores):
             return self._length
-        return self._count_to(at, bisect_right(self._scores[at], score))
+        return self._count_to(at, _right(self._scores[at], score))
 
     def _count_to(self, at: int, place: int) -> int:
         sums = self._built_sums()
@@ -195,6 +208,23 @@ class Ranking:
             at |= at + 1
 
     # -- chunks -------------------------------------------------------------------------------
+
+    def _chunk_of(self, score: Score, member: bytes) -> int:
+        """The first that has an entry that is not before this one."""
+        lasts = self._last_scores
+        if not isinstance(score, float):
+            return _find(lasts, self._last_members, score, member)
+        low, high = 0, len(lasts)
+        while low < high:  # as `bisect`, but without a call at each step
+            middle = (low + high) >> 1
+            last: float = lasts[middle]
+            if last < score:
+                low = middle + 1
+            else:
+                high = middle
+        if low < len(lasts) and lasts[low] == score:
+            return _find(lasts, self._last_members, score, member)
+        return low
 
     def _remove(self, at: int, start: int, stop: int) -> None:
         """Entries of one chunk."""
@@ -255,7 +285,9 @@ class Ranking:
 
 def _find(scores: Scores, members: list[bytes], score: Score, member: bytes) -> int:
     """The first place whose entry is not before this one."""
-    at: int = bisect_left(scores, score)
-    if at < len(scores) and scores[at] == score:
-        return bisect_left(members, member, at, bisect_right(scores, score, at))
-    return at
+    at: int = _left(scores, score)
+    if at == len(scores) or scores[at] != score:
+        return at
+    if at + 1 == len(scores) or scores[at + 1] != score:
+        return at + 1 if members[at] < member else at
+    return _left(members, member, at, _right(scores, score, at))
