@@ -1,6 +1,6 @@
 """The fold: what is in the journal moves into the tables, a slice at a time.
 
-State = tables + journal at every moment. Of each row that changed the last operation is kept; of
+State = tables + journal at every moment. Of each row that changed is kept what it is now; of
 strings, which memory has, nothing but whose. A pass takes those of all batches so far, writes them
 sorted by key in transactions of about a millisecond, and only then deletes the batches. Operations
 are absolute, so a crash anywhere in a pass costs nothing but doing it again.
