@@ -22,8 +22,9 @@ GROUPS = {
     "holdfast_store": """
         resp/constants resp/requests resp/replies
         store/ops store/types store/keys store/expiry store/renamed store/database store/keyspace
-        store/replicated_keyspace store/savepoint store/journal store/tables store/fold_rows
-        store/fold_lists store/fold store/recovery store/store
+        store/replicated_keyspace store/savepoint store/journal store/blocks
+        store/stored_lists store/tables store/fold_rows store/fold_lists store/fold
+        store/recovery store/store
     """,
     "holdfast_replicated": """
         crdt/dots crdt/effects crdt/hlc crdt/numbers crdt/log crdt/replicated

@@ -94,11 +94,15 @@ def left_in_lists(server: HoldfastServer) -> list[bytes]:
 
 
 def assert_meta_agrees_with_items(file: Path) -> None:
-    """`redis_list_meta` says what `redis_list_items` has, and nobody else has items."""
+    """`redis_list_meta` says how many elements there are, and nobody else has any."""
     connection = sqlite3.connect(file)
     try:
         items = dict(
-            connection.execute("SELECT key_id, count(*) FROM redis_list_items GROUP BY key_id")
+            connection.execute(
+                "SELECT key_id, count(*) FROM (SELECT key_id FROM redis_list_items UNION ALL"
+                " SELECT key_id FROM redis_list_blocks, json_each(sizes) WHERE value IS NOT NULL)"
+                " GROUP BY key_id"
+            )
         )
         meta = dict(connection.execute("SELECT key_id, length FROM redis_list_meta WHERE length"))
         keys = {key_id for (key_id,) in connection.execute("SELECT id FROM redis_keys")}

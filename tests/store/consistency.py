@@ -16,14 +16,24 @@ NEVER = {
         SELECT * FROM redis_keys WHERE space NOT IN (SELECT space FROM redis_space_sizes)""",
     "a list's length is not what is in it": """
         SELECT * FROM redis_list_meta m
-        WHERE length <> (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id)
+        WHERE singles <> (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id)
+        OR length - singles <> (SELECT count(value) FROM redis_list_blocks b, json_each(sizes)
+                                WHERE b.key_id = m.key_id)
         OR off_grid <> (SELECT count(*) FROM redis_list_items i
                         WHERE i.key_id = m.key_id AND pos & 0xFFFFF)""",
     "elements of a list without a length": """
-        SELECT * FROM redis_list_items WHERE key_id NOT IN
+        SELECT key_id FROM
+          (SELECT key_id FROM redis_list_items UNION SELECT key_id FROM redis_list_blocks)
+        WHERE key_id NOT IN
           (SELECT key_id FROM redis_list_meta UNION SELECT id FROM redis_graves)""",
+    "empty blocks, or such that are not what their sizes say": """
+        SELECT key_id, pos, sizes FROM redis_list_blocks
+        WHERE length(data) <> (SELECT sum(value) FROM json_each(sizes))
+        OR json_extract(sizes, '$[0]') IS NULL OR json_extract(sizes, '$[#-1]') IS NULL
+        OR first + json_array_length(sizes) > 32 OR pos & 0x1FFFFFF""",
     "elements of a list that is neither alive nor in a grave": """
-        SELECT * FROM redis_list_items
+        SELECT key_id FROM
+          (SELECT key_id FROM redis_list_items UNION SELECT key_id FROM redis_list_blocks)
         WHERE key_id NOT IN (SELECT id FROM redis_keys UNION SELECT id FROM redis_graves)""",
     "strings without a key": """
         SELECT * FROM redis_strings WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
@@ -42,7 +52,8 @@ SETTLED = {
         WHERE type = 'string' AND id NOT IN (SELECT key_id FROM redis_strings)""",
     "empty lists": """
         SELECT * FROM redis_keys
-        WHERE type = 'list' AND id NOT IN (SELECT key_id FROM redis_list_items)""",
+        WHERE type = 'list' AND id NOT IN
+          (SELECT key_id FROM redis_list_items UNION SELECT key_id FROM redis_list_blocks)""",
     "empty hashes": """
         SELECT * FROM redis_keys
         WHERE type = 'hash' AND id NOT IN (SELECT key_id FROM redis_hash_fields)""",

@@ -1,5 +1,6 @@
 """What the tests of lists share: a change log, and the table that stored lists load from."""
 
+import json
 from collections.abc import Iterable
 
 import apsw
@@ -17,6 +18,22 @@ def roll_back(log: ChangeLog) -> None:
     for table, value, sub, was in reversed(log.undo):
         revert(table, value, sub, was, log)
     log.undo.clear()
+
+
+def elements_in(connection: apsw.Connection) -> dict[tuple[int, int], bytes]:
+    """By key and position, whether they share a row or have one of their own."""
+    found: dict[tuple[int, int], bytes] = {}
+    for key_id, pos, value in connection.execute("SELECT key_id, pos, value FROM redis_list_items"):
+        found[key_id, pos] = value
+    for key_id, pos, first, sizes, data in connection.execute("SELECT * FROM redis_list_blocks"):
+        start = 0
+        for place, size in enumerate(json.loads(sizes), first):
+            if size is not None:
+                assert (key_id, pos + place * STEP) not in found
+                found[key_id, pos + place * STEP] = data[start : start + size]
+                start += size
+        assert start == len(data)
+    return found
 
 
 class Table:

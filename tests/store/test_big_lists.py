@@ -10,7 +10,7 @@ from holdfast.server.local import LocalDatabase, open_local
 from holdfast.store.chunks import CHUNK
 from holdfast.store.journal import Journal
 from holdfast.store.ops import Op
-from holdfast.store.tables import Tables
+from holdfast.store.stored_lists import StoredLists
 
 LENGTH = 1_000_000
 AT_ONCE = 20_000
@@ -56,7 +56,7 @@ class Counts:
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     counts = Counts()
-    load, append = Tables._list_items, Journal.append
+    load, append = StoredLists._load, Journal.append
 
     def counting_load(*args: Any) -> list[tuple[int, bytes]]:
         rows = load(*args)
@@ -67,7 +67,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
         counts._ops += len(ops)
         return append(journal, ops)
 
-    monkeypatch.setattr(Tables, "_list_items", counting_load)
+    monkeypatch.setattr(StoredLists, "_load", counting_load)
     monkeypatch.setattr(Journal, "append", counting_append)
     return counts
 

@@ -93,13 +93,26 @@ def sql(text: str) -> Callable[[Path], None]:
 
 
 S, T, L = 1024, 1025, 1026
+B = -1 << 25  # the block that has the list
 DAMAGE = [
     (sql("UPDATE redis_list_meta SET length = 9"), f"list {L} has 3 elements"),
     (sql("UPDATE redis_list_meta SET off_grid = 1"), f"list {L} has 0 elements off the grid"),
     (sql("DELETE FROM redis_list_meta"), f"list {L} has elements, but no meta"),
-    (sql("DELETE FROM redis_list_items"), f"list {L} has 0 elements, but its length says 3"),
+    (sql("DELETE FROM redis_list_blocks"), f"list {L} has 0 elements, but its length says 3"),
+    (sql("UPDATE redis_list_meta SET singles = 1"), f"list {L} has 0 elements by themselves"),
+    (sql("UPDATE redis_list_blocks SET data = x'00'"), f"block {B} of list {L} is damaged"),
+    (sql("UPDATE redis_list_blocks SET sizes = '[1,1,'"), f"block {B} of list {L} is damaged"),
+    (sql("UPDATE redis_list_blocks SET sizes = '[]'"), f"block {B} of list {L} is damaged"),
+    (sql("UPDATE redis_list_blocks SET sizes = '[3,null]'"), f"block {B} of list {L} is damaged"),
+    (sql("UPDATE redis_list_blocks SET sizes = '[4,-1]'"), f"block {B} of list {L} is damaged"),
+    (sql("UPDATE redis_list_blocks SET first = 31"), f"block {B} of list {L} is damaged"),
+    (sql("UPDATE redis_list_blocks SET pos = 7 WHERE pos < 0"), f"block 7 of list {L} is damaged"),
     (
-        sql("DELETE FROM redis_list_items; DELETE FROM redis_list_meta"),
+        sql(f"INSERT INTO redis_list_items VALUES ({L}, {-1 << 20}, x'61')"),
+        f"element {-1 << 20} of list {L} is there twice",
+    ),
+    (
+        sql("DELETE FROM redis_list_blocks; DELETE FROM redis_list_meta"),
         f"list key {L} has no value",
     ),
     (sql("UPDATE redis_space_sizes SET keys = 7"), "space 0 has 3 keys, but its size says 7"),

@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from holdfast.errors import StorageError, StoreInUseError
-from holdfast.store import file
+from holdfast.store import file, migrations
 from holdfast.store.check import check_file
 from holdfast.store.file import FileLock, open_database
 from holdfast.store.lists import List
+from holdfast.store.migrations import SCHEMA_VERSION
 from holdfast.store.ops import LIST_ITEMS, ZSET_MEMBERS
 from holdfast.store.store import FileStore, open_store
 from holdfast.store.zsets import ZSet
@@ -38,10 +39,10 @@ def make_store(path: Path) -> None:
 # -- versions -------------------------------------------------------------------------------------
 
 MIGRATIONS = {
-    file.SCHEMA_VERSION: "CREATE TABLE extra (n); INSERT INTO extra VALUES (1)",
-    file.SCHEMA_VERSION + 1: "UPDATE extra SET n = n + 41",
+    SCHEMA_VERSION: "CREATE TABLE extra (n); INSERT INTO extra VALUES (1)",
+    SCHEMA_VERSION + 1: "UPDATE extra SET n = n + 41",
 }
-NEWER = file.SCHEMA_VERSION + 2
+NEWER = SCHEMA_VERSION + 2
 
 
 def test_a_file_of_an_older_version_is_migrated_step_by_step(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def make_old(path: Path, version: int) -> None:
     connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}")
     connection.execute(Path(__file__).with_name("schema-1.sql").read_text())
     for step in range(1, version):
-        connection.execute(file.MIGRATIONS[step])
+        connection.execute(migrations.MIGRATIONS[step])
     connection.execute(f"PRAGMA user_version = {version}")
     connection.execute("INSERT INTO redis_keys VALUES (1024, 0, CAST('z' AS BLOB), 'zset', NULL)")
     connection.executemany(
@@ -82,10 +83,13 @@ def make_old(path: Path, version: int) -> None:
     connection.execute("INSERT INTO redis_keys VALUES (1025, 0, CAST('l' AS BLOB), 'list', NULL)")
     connection.execute("INSERT INTO redis_graves VALUES (1026, 'list')")
     with connection:
-        connection.executemany(  # its triggers count
+        connection.executemany(
             "INSERT INTO redis_list_items VALUES (?, ?, ?)",
             [(id, place << 19, b"%d" % place) for id in (1025, 1026) for place in range(900)],
         )
+        if version > 2:  # before, triggers counted
+            connection.execute("INSERT INTO redis_list_meta VALUES (1025, 900, 450)")
+            connection.execute("INSERT INTO redis_space_sizes VALUES (0, 2)")
     connection.execute("DELETE FROM redis_list_items WHERE key_id = 1026 AND pos < 100")
     batch = msgspec.msgpack.encode(
         [
@@ -98,7 +102,39 @@ def make_old(path: Path, version: int) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("version", range(1, file.SCHEMA_VERSION))
+def _use_the_list(path: Path, expected: list[bytes]) -> None:
+    """Until none of it is as the old version has left it."""
+    for turn in range(12):
+        store = FileStore(path)
+        elements = store.keyspace.databases[0].read_as(b"l", List)
+        assert elements is not None
+        i = len(expected) // 2 + turn
+        assert elements.index(i) == expected[i]
+        log = store.keyspace
+        elements.set(i, b"new", log)
+        expected[i] = b"new"
+        elements.pop_left(90, log)
+        del expected[:90]
+        elements.pop_right(20, log)
+        del expected[-20:]
+        elements.push_left([b"left"] * 10, log)
+        expected[:0] = [b"left"] * 10
+        elements.push_right([b"right"] * 50, log)
+        expected += [b"right"] * 50
+        store.close()
+        check_settled(path)
+        assert check_file(path) == []
+        store = FileStore(path)
+        elements = store.keyspace.databases[0].read_as(b"l", List)
+        assert elements is not None
+        assert list(elements) == expected
+        store.abandon()
+    connection = apsw.Connection(str(path))
+    assert connection.execute("SELECT count(*) FROM redis_list_items").get == 0
+    connection.close()
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
 def test_a_file_of_an_old_version_becomes_what_a_new_one_is(tmp_path: Path, version: int) -> None:
     old, new = tmp_path / "old.db", tmp_path / "new.db"
     make_old(old, version)
@@ -113,19 +149,20 @@ def test_a_file_of_an_old_version_becomes_what_a_new_one_is(tmp_path: Path, vers
     assert list(elements) == [b"%d" % place for place in range(1, 901)]
     store.close()
     check_settled(old)
+    _use_the_list(old, [b"%d" % place for place in range(1, 901)])
     make_store(new)
     assert definitions(old) == definitions(new)
-    assert pragma(old, "user_version") == file.SCHEMA_VERSION
+    assert pragma(old, "user_version") == SCHEMA_VERSION
     assert check_file(old) == []
 
 
 def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     make_store(path)
-    broken = MIGRATIONS | {file.SCHEMA_VERSION + 1: "UPDATE no_such_table SET n = 1"}
+    broken = MIGRATIONS | {SCHEMA_VERSION + 1: "UPDATE no_such_table SET n = 1"}
     with pytest.raises(StorageError, match="no_such_table"):
         open_database(path, version=NEWER, migrations=broken)
-    assert pragma(path, "user_version") == file.SCHEMA_VERSION
+    assert pragma(path, "user_version") == SCHEMA_VERSION
     store = FileStore(path)  # which knows nothing of `extra`
     assert store.keyspace.databases[0].read_string(b"k") == b"v"
     store.close()

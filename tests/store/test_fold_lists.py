@@ -1,6 +1,7 @@
-"""Elements of lists in the file: written in runs, and their lengths right at every moment."""
+"""Elements of lists in the file: in blocks or by themselves, and counted right at every moment."""
 
 import random
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -8,15 +9,22 @@ import apsw
 import pytest
 
 from holdfast.errors import StorageError
+from holdfast.store.blocks import PLACES
 from holdfast.store.chunks import STEP
-from holdfast.store.fold_lists import ListRows
+from holdfast.store.fold_lists import ListRows, end_of_block
 from holdfast.store.lists import List
 from holdfast.store.ops import LIST_ITEMS, Op
 from holdfast.store.store import FileStore
 from tests.store.consistency import check_rows, check_settled
+from tests.store.list_rows import elements_in
 from tests.store.refusal import refusing_writes
 
 KEY = 1024
+TABLES = ["redis_list_blocks", "redis_list_items", "redis_list_meta"]
+
+
+class CutOffError(Exception):
+    """The pass ended here."""
 
 
 class File:
@@ -27,11 +35,16 @@ class File:
         self.connection.execute(files("holdfast.store").joinpath("schema.sql").read_text())
         self.rows = ListRows(self.connection)
         self.statements: list[str] = []
+        self.allowed = -1  # statements until it is cut off; negative: for ever
         self.connection.exec_trace = self._trace
         self.model: dict[tuple[int, int], bytes] = {}
 
     def _trace(self, _: object, sql: str, __: object) -> bool:
-        self.statements.append(sql.split()[0])
+        if self.allowed == 0:
+            raise CutOffError
+        self.allowed -= 1
+        verb, table = sql.split()[0], re.search(r"redis_list_(\w+)", sql)
+        self.statements.append(f"{verb} {table[1] if table else ''}")
         return True
 
     def write(self, ops: list[Op]) -> None:
@@ -43,15 +56,38 @@ class File:
             else:
                 self.model[key_id, position] = value
 
+    def write_with_accidents(self, ops: list[Op]) -> None:
+        """Cut off at the first statement, at the second, … until all of it is written."""
+        for allowed in range(6 * len(ops) + 9):
+            self.connection.execute("BEGIN")
+            self.allowed = allowed
+            try:
+                self.rows.write(ops)
+                is_done = True
+            except CutOffError:
+                is_done = False
+            finally:
+                self.allowed = -1
+            self.connection.execute("ROLLBACK")
+            self.check()
+            if is_done:
+                break
+        else:
+            pytest.fail("so many statements?")
+        self.write(ops)
+
     def check(self) -> None:
-        found = self.connection.execute("SELECT key_id, pos, value FROM redis_list_items")
-        assert {(key_id, position): value for key_id, position, value in found} == self.model
-        counts: dict[int, tuple[int, int]] = {}
+        assert elements_in(self.connection) == self.model
+        counts: dict[int, list[int]] = {}
+        singles = self.connection.execute("SELECT key_id, pos FROM redis_list_items")
         for key_id, position in self.model:
-            length, off_grid = counts.get(key_id, (0, 0))
-            counts[key_id] = length + 1, off_grid + bool(position % STEP)
+            count = counts.setdefault(key_id, [0, 0, 0])
+            count[0] += 1
+            count[1] += bool(position % STEP)
+        for key_id, _ in singles:
+            counts[key_id][2] += 1
         meta = self.connection.execute("SELECT * FROM redis_list_meta WHERE length OR off_grid")
-        assert {key_id: (length, off) for key_id, length, off in meta} == counts
+        assert {key_id: count for key_id, *count in meta} == counts
 
 
 def run(
@@ -61,36 +97,87 @@ def run(
     return [(LIST_ITEMS, key_id, position, value) for position in positions]
 
 
+def some_ops(rng: random.Random) -> list[Op]:
+    """As a pass has them: by key, each place once; of a key maybe in two runs, as of RowsOfKey."""
+    ops: list[Op] = []
+    for _ in range(rng.randrange(1, 5)):
+        value = rng.choice([None, None, b"", b"%d" % rng.randrange(9), b"long" * 99])
+        beside = rng.choice([0, 0, 0, 1, STEP // 2, STEP - 1])
+        key_id = rng.choice([KEY, KEY + 1])
+        ops += run(rng.randrange(-80, 80), rng.choice([1, 2, 7, 120]), value, key_id, beside)
+    last = {op[1:3]: op for op in ops}
+    first_part = {place: rng.random() < 0.9 for place in last} if rng.random() < 0.3 else {}
+    order = sorted(last, key=lambda place: (place[0], first_part.get(place, True), place[1]))
+    return [last[place] for place in order]
+
+
 @pytest.mark.parametrize("seed", range(30))
-def test_lengths_are_right_whatever_was_there(seed: int) -> None:
+def test_counts_are_right_whatever_was_there(seed: int) -> None:
     rng = random.Random(seed)
     file = File()
     for _ in range(40):
-        ops: list[Op] = []
-        for _ in range(rng.randrange(1, 5)):
-            value = rng.choice([None, None, b"%d" % rng.randrange(9)])
-            beside = rng.choice([0, 0, 0, 1, STEP // 2])
-            key_id = rng.choice([KEY, KEY + 1])
-            ops += run(rng.randrange(-80, 80), rng.choice([1, 2, 7, 120]), value, key_id, beside)
-        last = {op[1:3]: op for op in ops}
-        ops = [last[place] for place in sorted(last)]
-        if rng.random() < 0.5:  # a pass that was cut off, and is done again
+        ops = some_ops(rng)
+        if rng.random() < 0.5:  # a pass that was cut off between two slices, and is done again
             file.write(ops[: rng.randrange(len(ops))])
             file.check()
         file.write(ops)
         file.check()
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_slice_that_is_cut_off_at_any_statement_leaves_nothing_behind(seed: int) -> None:
+    rng = random.Random(seed)
+    file = File()
+    for _ in range(4):
+        file.write(some_ops(rng))
+        file.write_with_accidents(some_ops(rng))
+        file.check()
+
+
 def test_a_run_takes_few_statements() -> None:
     file = File()
+    blocks = 500 // PLACES
     file.write(run(-300, 500, b"x"))
-    assert file.statements.count("INSERT") == 10 + 1  # and the length
+    made = file.statements.count("INSERT blocks")
+    assert blocks <= made <= blocks + 2
+    assert file.statements.count("SELECT blocks") <= 2
+    assert file.statements.count("REPLACE meta") == 1
     file.statements.clear()
     file.write(run(-300, 500, None))
-    assert (file.statements.count("DELETE"), file.statements.count("INSERT")) == (1, 1)
+    assert file.statements.count("DELETE blocks") == made
+    assert not any("items" in statement for statement in file.statements)
     file.statements.clear()
     file.write(run(-300, 500, None))  # pushed and popped meanwhile: nothing to count
-    assert (file.statements.count("DELETE"), file.statements.count("INSERT")) == (1, 0)
+    assert file.statements.count("REPLACE meta") == 0
+    file.check()
+
+
+def test_slices_end_where_blocks_do() -> None:
+    positions = [op[2] for op in run(-5, 100, b"x")]
+    assert end_of_block(positions, 40) == 5 + 2 * PLACES
+    assert end_of_block(positions, 98) == 100
+    for end in (0, 5, 5 + PLACES, 100):
+        assert end_of_block(positions, end) == end
+
+
+def test_long_elements_are_written_and_removed_many_at_once() -> None:
+    file = File()
+    file.write(run(0, 320, b"long" * 99))
+    assert file.statements.count("INSERT items") == 10
+    assert not any("blocks" in statement for statement in file.statements)
+    file.statements.clear()
+    file.write(run(0, 320, None))
+    assert file.statements.count("DELETE items") == 10
+    file.check()
+
+
+def test_a_change_at_an_end_of_a_long_list_touches_one_block() -> None:
+    file = File()
+    file.write(run(-3000, 6000, b"x"))
+    for ops in (run(-3001, 1, b"new"), run(2999, 1, None), run(7, 1, b"changed")):
+        file.statements.clear()
+        file.write(ops)
+        assert len([line for line in file.statements if "blocks" in line]) <= 2
     file.check()
 
 
@@ -107,9 +194,21 @@ def test_what_was_inserted_between_stays_when_its_neighbours_go() -> None:
 def test_an_element_that_changes_is_no_new_one() -> None:
     file = File()
     file.write(run(0, 60, b"old"))
-    file.write(run(10, 60, b"new"))
-    assert len(file.model) == 70
-    file.check()
+    for value in (b"new", b"new and long" * 99, b"short"):
+        file.write(run(10, 60, value))
+        assert len(file.model) == 70
+        file.check()
+
+
+def test_people_can_read_lists() -> None:
+    file = File()
+    file.connection.execute("INSERT INTO redis_keys VALUES (?, 0, x'6c', 'list', NULL)", (KEY,))
+    values = [b"", b"a", b"", b"long" * 99, "\u00e4".encode(), b"z"]
+    ops = [(LIST_ITEMS, KEY, (n + 30) * STEP, value) for n, value in enumerate(values)]
+    file.write(ops[:2] + run(31, 1, b"between", beside=9) + ops[2:])
+    values.insert(2, b"between")
+    found = list(file.connection.execute('SELECT * FROM lists ORDER BY "index"'))
+    assert found == [(0, "l", n, value.decode()) for n, value in enumerate(values)]
 
 
 def lists_of(store: FileStore) -> dict[bytes, list[bytes]]:
@@ -122,7 +221,7 @@ def lists_of(store: FileStore) -> dict[bytes, list[bytes]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_fold_that_is_cut_off_anywhere_and_done_again_counts_nothing_twice(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +239,7 @@ def test_a_fold_that_is_cut_off_anywhere_and_done_again_counts_nothing_twice(
             store.fold_step()
         what = rng.random()
         if what < 0.15:
-            with refusing_writes(store, rng.choice(["redis_list_items", "redis_list_meta"])):
+            with refusing_writes(store, rng.choice(TABLES)):
                 try:
                     store.fold()
                 except StorageError:
@@ -149,12 +248,30 @@ def test_a_fold_that_is_cut_off_anywhere_and_done_again_counts_nothing_twice(
             store.abandon()
             check_rows(path)
             store = FileStore(path)
+            _look_into_lists(rng, store, model)
             assert lists_of(store) == {name: model[name] for name in sorted(model)}
+        elif what < 0.6:
+            store.close()
+            check_settled(path)
+            store = FileStore(path)
+            _look_into_lists(rng, store, model)
     store.close()
     check_settled(path)
     store = FileStore(path)
     assert lists_of(store) == {name: model[name] for name in sorted(model)}
     store.abandon()
+
+
+def _look_into_lists(rng: random.Random, store: FileStore, model: dict[bytes, list[bytes]]) -> None:
+    """Here and there, while most of them is only in the file."""
+    for name, expected in model.items():
+        value = store.keyspace.databases[0].read_as(name, List)
+        assert value is not None
+        for _ in range(3):
+            i, stop = rng.randrange(len(expected)), rng.randrange(len(expected))
+            assert value.index(i) == expected[i]
+            assert value.range(i, stop) == tuple(expected[i : stop + 1])
+        value.check()
 
 
 def _change_a_list(rng: random.Random, store: FileStore, model: dict[bytes, list[bytes]]) -> None:
@@ -165,9 +282,10 @@ def _change_a_list(rng: random.Random, store: FileStore, model: dict[bytes, list
     if found is None:
         found = database.create_as(name, List)
     key, value = found
-    values = [b"%d" % rng.randrange(99) for _ in range(rng.choice([1, 3, 120]))]
+    long = b"long" * 99 if rng.random() < 0.2 else b""
+    values = [b"%d" % rng.randrange(99) + long for _ in range(rng.choice([1, 3, 120]))]
     i = rng.randrange(len(expected) + 1)
-    match rng.randrange(8):
+    match rng.randrange(10):
         case 0 | 1:
             value.push_left(values, log)
             expected[:0] = values[::-1]
@@ -183,6 +301,13 @@ def _change_a_list(rng: random.Random, store: FileStore, model: dict[bytes, list
         case 6:
             value.insert_at(i, values[0], log)
             expected.insert(i, values[0])
+        case 7 if expected:
+            gone = rng.choice(expected)
+            value.remove(0, gone, log)
+            expected[:] = [element for element in expected if element != gone]
+        case 8 if rng.random() < 0.3:
+            value.trim(i // 2, -i // 3 - 1, log)
+            expected[:] = expected[i // 2 : len(expected) + -i // 3]
         case _ if i < len(expected):
             value.set(i, values[0], log)
             expected[i] = values[0]
@@ -201,7 +326,7 @@ def test_the_grave_of_a_list_is_sound_while_it_is_emptied(
     store = FileStore(path)
     database, log = store.keyspace.databases[0], store.keyspace
     key, value = database.create_as(b"l", List)
-    value.push_right([b"x"] * 100, log)
+    value.push_right([b"x"] * 1000, log)
     value.insert_at(50, b"y", log)
     store.commit()
     store.fold()

@@ -12,6 +12,8 @@ from typing import Any
 import apsw
 import msgspec
 
+from holdfast.store.blocks import LONGEST, PLACES, SPAN
+from holdfast.store.chunks import STEP
 from holdfast.store.file import reading
 from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS
 from holdfast.store.tables import ROWS
@@ -21,6 +23,15 @@ MOST_OF_A_KIND = 10  # sentences about the same thing
 
 TYPES = ", ".join(f"'{name}'" for name in COLLECTIONS)
 
+# Of a block: how many elements it has, and whether it is what its sizes say.
+SIZES = "json_each(iif(json_valid(sizes), sizes, '[]'))"
+COUNT = f"(SELECT count(value) FROM {SIZES})"
+SOUND = f"""(json_valid(sizes) AND (
+  SELECT count(*) > 0 AND first >= 0 AND first + count(*) <= {PLACES}
+    AND total(value) = length(data) AND json_extract(sizes, '$[0]', '$[#-1]') NOT LIKE '%null%'
+    AND min(type = 'null' OR type = 'integer' AND value BETWEEN 0 AND {LONGEST})
+  FROM {SIZES}))"""
+
 # What each row that must not be there means. Every query holds at every moment, journal or not.
 FORBIDDEN_ROWS = {
     "space {} has {} keys, but its size says {}": """
@@ -29,16 +40,30 @@ FORBIDDEN_ROWS = {
     "space {} has keys, but no size": """
         SELECT DISTINCT space FROM redis_keys
         WHERE space NOT IN (SELECT space FROM redis_space_sizes)""",
-    "list {} has {} elements, but its length says {}": """
+    "block {1} of list {0} is damaged": f"""
+        SELECT key_id, pos FROM redis_list_blocks WHERE pos & {SPAN - 1} OR NOT {SOUND}""",
+    "element {1} of list {0} is there twice": f"""
+        SELECT key_id, i.pos FROM redis_list_items i JOIN redis_list_blocks b USING (key_id)
+        WHERE b.pos = i.pos & -{SPAN} AND i.pos IN
+          (SELECT b.pos + (first + key) * {STEP} FROM {SIZES} WHERE value IS NOT NULL)""",
+    "list {} has {} elements, but its length says {}": f"""
         SELECT m.key_id,
-          (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id) AS there, length
+          (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id) +
+          (SELECT ifnull(sum({COUNT}), 0) FROM redis_list_blocks b WHERE b.key_id = m.key_id)
+          AS there, length
         FROM redis_list_meta m WHERE length <> there""",
-    "list {} has {} elements off the grid, but its meta row says {}": """
+    "list {} has {} elements off the grid, but its meta row says {}": f"""
         SELECT m.key_id, (SELECT count(*) FROM redis_list_items i
-          WHERE i.key_id = m.key_id AND (pos & 0xFFFFF) <> 0) AS there, off_grid
+          WHERE i.key_id = m.key_id AND (pos & {STEP - 1}) <> 0) AS there, off_grid
         FROM redis_list_meta m WHERE off_grid <> there""",
+    "list {} has {} elements by themselves, but its meta row says {}": """
+        SELECT m.key_id,
+          (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id) AS there, singles
+        FROM redis_list_meta m WHERE singles <> there""",
     "list {} has elements, but no meta row": """
-        SELECT DISTINCT key_id FROM redis_list_items WHERE key_id NOT IN
+        SELECT key_id FROM
+          (SELECT key_id FROM redis_list_items UNION SELECT key_id FROM redis_list_blocks)
+        WHERE key_id NOT IN
           (SELECT key_id FROM redis_list_meta UNION ALL SELECT id FROM redis_graves)""",
     "elements of list {} belong to no key and no grave": """
         SELECT key_id FROM redis_list_meta
@@ -48,12 +73,26 @@ FORBIDDEN_ROWS = {
     "key {} has type '{}', which is none": f"""
         SELECT id, type FROM redis_keys WHERE type NOT IN ('string', {TYPES})""",
 } | {
-    f"rows of {ROWS[table].name} for key {{}} belong to no key and no grave": f"""
-        SELECT DISTINCT key_id FROM {ROWS[table].name}
+    f"rows of {name} for key {{}} belong to no key and no grave": f"""
+        SELECT DISTINCT key_id FROM {name}
         WHERE key_id NOT IN (SELECT id FROM redis_keys UNION ALL SELECT id FROM redis_graves)"""
-    for kind in COLLECTIONS.values()
-    for table in kind.tables
+    for name in (
+        "redis_list_blocks",
+        *(ROWS[table].name for kind in COLLECTIONS.values() for table in kind.tables),
+    )
 }
+
+# Before there were blocks: none, and every element by itself.
+WITHOUT_BLOCKS = """
+    CREATE TEMP TABLE redis_list_blocks (key_id, pos, first, sizes, data);
+    CREATE TEMP VIEW redis_list_meta AS
+      SELECT key_id, length, off_grid, length AS singles FROM main.redis_list_meta"""
+FIRST_WITH_BLOCKS = 4
+
+IS_THERE = f"""
+    SELECT EXISTS (SELECT 1 FROM redis_list_items WHERE key_id = ?1 AND pos = ?2) OR EXISTS
+      (SELECT 1 FROM redis_list_blocks WHERE key_id = ?1 AND pos = ?2 & -{SPAN} AND ?2 IN
+        (SELECT pos + (first + key) * {STEP} FROM {SIZES} WHERE value IS NOT NULL))"""
 
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
 
@@ -69,6 +108,8 @@ def check_file(path: Path) -> list[str]:
                 if line != "ok"
             ]
             if not problems:
+                if connection.execute("PRAGMA user_version").get < FIRST_WITH_BLOCKS:
+                    connection.execute(WITHOUT_BLOCKS)
                 for found in (_tables(connection), _with_journal(connection)):
                     problems += found
         except apsw.Error as error:
@@ -197,13 +238,7 @@ class Overlay:
         if any(items.values()):
             return True
         length = self._execute("SELECT length FROM redis_list_meta WHERE key_id = ?", (key_id,)).get
-        gone = sum(
-            self._execute(
-                "SELECT EXISTS (SELECT 1 FROM redis_list_items WHERE key_id = ? AND pos = ?)",
-                (key_id, position),
-            ).get
-            for position in items
-        )
+        gone = sum(self._execute(IS_THERE, (key_id, position)).get for position in items)
         return bool((length or 0) > gone)
 
     def _has_elements(self, key_id: int, kind: str) -> bool:

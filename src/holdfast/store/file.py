@@ -10,19 +10,10 @@ from pathlib import Path
 import apsw
 
 from holdfast.errors import StorageError, StoreInUseError
+from holdfast.store.migrations import MIGRATIONS, SCHEMA_VERSION
 
 # What SQLite raises, for those who must not know apsw.
 FileError = apsw.Error
-
-SCHEMA_VERSION = 3
-
-# What turns a file of version n into n + 1, by n. Runs in one transaction.
-MIGRATIONS: dict[int, str] = {
-    1: "DROP INDEX IF EXISTS redis_zset_members_by_score",
-    2: "DROP TRIGGER redis_keys_added; DROP TRIGGER redis_keys_removed;"
-    " DROP TRIGGER redis_keys_moved; DROP TRIGGER redis_list_items_added;"
-    " DROP TRIGGER redis_list_items_removed; DROP TRIGGER redis_graves_emptied",
-}
 
 KEPT_WAL_BYTES = 64 << 20
 CACHE_KIB = 16 * 1024  # of pages: what a pass of the fold or a recovery comes back to

@@ -15,7 +15,8 @@ from typing import Any
 import apsw
 
 from holdfast.errors import StorageError
-from holdfast.store.fold_lists import ListRows
+from holdfast.store.blocks import PLACES
+from holdfast.store.fold_lists import EMPTY_BLOCKS, ListRows, end_of_block
 from holdfast.store.fold_rows import ChangedRows, Rows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
@@ -190,6 +191,8 @@ class Fold:
                             slice_bytes += len(value)
                         slice_cost += cost
                         end += 1
+                    if table == LIST_ITEMS:
+                        end = end_of_block(some.subs, end)
                     part = some.part(start, end)
                     if parts and parts[-1][0] == table:
                         parts[-1][1].extend(part)
@@ -320,6 +323,8 @@ class Fold:
         if type_name == "list":
             connection.execute("DELETE FROM redis_list_meta WHERE key_id = ?", (key_id,))
         before = connection.total_changes()
+        if type_name == "list":
+            connection.execute(EMPTY_BLOCKS, (key_id, SLICE_ROWS // PLACES + 1))
         for table in COLLECTIONS[type_name].tables:
             connection.execute(ROWS[table].delete_some, (key_id, key_id, SLICE_ROWS))
         if connection.total_changes() == before:

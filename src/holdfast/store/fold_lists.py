@@ -1,19 +1,35 @@
 """How the fold writes the elements of lists, and keeps what redis_list_meta says of them.
 
-Elements that were pushed or popped one after the other have positions one step apart. Such a run
-is written by one statement, removed by one statement, and counted by SQLite: `changes()` tells how
-many of its rows were new, or had been there, whatever a pass that was cut off has done already. (A
-trigger that counted took as long as writing a row, and four times as long as removing it.)
+Most go into blocks (blocks.py). A block of which every place is written, as in the middle of a run
+of pushes or pops, is written without a look at what was there; of others, at the ends of runs, what
+they have is read, changed and written again. Elements that have a row of their own are written and
+removed in runs of positions one step apart, and counted by SQLite: `changes()` tells how many rows
+were new, or had been there, whatever a pass that was cut off has done already.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
+from holdfast.store.blocks import (
+    LONGEST,
+    PLACES,
+    SPAN,
+    block_of,
+    count,
+    filled,
+    pack,
+    pack_whole,
+    put,
+    trim,
+    unpack,
+)
 from holdfast.store.chunks import STEP
 from holdfast.store.ops import Op
 
-RUNS: Final = (50, 5, 1)  # rows to a statement: fifty cost half of what they cost one by one
+NO_BLOCK: Final = -1
+STEP_BITS: Final = STEP.bit_length() - 1
+RUNS: Final = (32, 4, 1)  # rows to a statement: many cost half of what they cost one by one
 
 
 def _insert(verb: str, rows: int, on_conflict: str = "") -> str:
@@ -27,66 +43,191 @@ ADD: Final = {rows: _insert("INSERT OR IGNORE", rows) for rows in RUNS}
 REPLACE: Final = {
     rows: _insert("INSERT", rows, "ON CONFLICT DO UPDATE SET value=excluded.value") for rows in RUNS
 }
-
 # Not what was inserted between: that is off the grid, or on another one.
 REMOVE: Final = (
     "DELETE FROM redis_list_items"
     f" WHERE key_id = ?1 AND pos BETWEEN ?2 AND ?3 AND (pos - ?2) & {STEP - 1} = 0"
 )
-COUNT: Final = (
-    "INSERT INTO redis_list_meta VALUES (?1, ?2, ?3)"
-    " ON CONFLICT DO UPDATE SET length = length + ?2, off_grid = off_grid + ?3"
+
+READ_SIZES: Final = "SELECT rowid,sizes FROM redis_list_blocks WHERE key_id=? AND pos=?"
+READ_BLOCK: Final = "SELECT rowid,first,sizes,data FROM redis_list_blocks WHERE key_id=? AND pos=?"
+ADD_BLOCK: Final = "INSERT OR IGNORE INTO redis_list_blocks VALUES(?,?,?,?,?)"
+CHANGE_BLOCK: Final = "UPDATE redis_list_blocks SET first=?2,sizes=?3,data=?4 WHERE rowid=?1"
+REMOVE_BLOCK: Final = "DELETE FROM redis_list_blocks WHERE rowid=?"
+
+# Together with the block in which one begins, which mostly has to be read: one statement for both.
+READ_LIST: Final = (
+    "SELECT length,off_grid,singles,b.rowid,first,sizes,data FROM redis_list_meta m"
+    " LEFT JOIN redis_list_blocks b ON b.key_id=?1 AND b.pos=?2 WHERE m.key_id=?1"
 )
+NO_LIST: Final = (0, 0, 0, None, None, None, None)
+WRITE_META: Final = "REPLACE INTO redis_list_meta VALUES(?,?,?,?)"
+
+# Of a dead list. Bindings: the key and how many.
+EMPTY_BLOCKS: Final = (
+    "DELETE FROM redis_list_blocks WHERE rowid IN"
+    " (SELECT rowid FROM redis_list_blocks WHERE key_id = ? LIMIT ?)"
+)
+
+
+def end_of_block(positions: list[Any], end: int) -> int:
+    """Where to end a slice of a list that would end here, so that a block is not written twice: at
+    most a block further."""
+    if 0 < end < len(positions):
+        position: int = positions[end - 1]
+        block = block_of(position)
+        farthest = min(len(positions), end + PLACES)
+        while end < farthest:
+            position = positions[end]
+            if position & -SPAN != block:
+                break
+            end += 1
+    return end
 
 
 class ListRows:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._execute = connection.cursor().execute  # else there would be a new cursor each time
+        self._key_id: Any = 0  # whose elements are being written, and what is to be known of it
+        self._length = 0
+        self._off_grid = 0
+        self._singles = 0
+        self._read_block = NO_BLOCK  # a block whose row is known
+        self._read_row: Any = NO_LIST[3:]
 
     def write(self, ops: list[Op]) -> None:
         """Operations on elements, by key and position. Within a transaction, so that no list is
         ever seen with another length than it has."""
-        counts: list[tuple[int, int, int]] = []
-        length = off_grid = 0
-        start, count = 0, len(ops)
-        while start < count:
-            first = ops[start]
-            key_id: int = first[1]
-            position: int = first[2]
-            is_gone = first[3] is None
-            is_last_of_key = True
-            end, next_position = start, position
-            while (end := end + 1) < count:
-                op = ops[end]
-                of: int = op[1]
-                if of != key_id:
-                    break
-                at: int = op[2]
-                next_position += STEP
-                if at != next_position or (op[3] is None) is not is_gone:
-                    is_last_of_key = False
-                    break
-            if is_gone:
-                change = -self._remove(key_id, position, end - start)
-            else:
-                change = self._put(key_id, position, [op[3] for op in ops[start:end]])
-            length += change
-            if position % STEP:
-                off_grid += change
-            if is_last_of_key:
-                if length or off_grid:
-                    counts.append((key_id, length, off_grid))
-                length = off_grid = 0
-            start = end
-        self._connection.executemany(COUNT, counts)
+        start, total = 0, len(ops)
+        while start < total:
+            key_id: int = ops[start][1]
+            self._key_id = ops[start][1]
+            position: int = ops[start][2]
+            self._read_block = block_of(position)
+            row = self._execute(READ_LIST, (self._key_id, self._read_block)).get or NO_LIST
+            meta, self._read_row = row[:3], row[3:]
+            self._length, self._off_grid, self._singles = meta
+            while start < total and ops[start][1] == key_id:
+                position = ops[start][2]
+                block = next_position = block_of(position)
+                gone = apart = 0
+                is_whole = True
+                end = start
+                while end < total:
+                    op = ops[end]
+                    of: int = op[1]
+                    at: int = op[2]
+                    if of != key_id or at & -SPAN != block:
+                        break
+                    if at != next_position:
+                        is_whole = False
+                    next_position += STEP
+                    if at & (STEP - 1):
+                        apart += 1
+                    elif op[3] is None:
+                        gone += 1
+                    elif len(op[3]) > LONGEST:
+                        apart += 1
+                    end += 1
+                some = ops[start:end]
+                if apart or self._singles:
+                    self._change_block(block, self._write_apart(some))
+                elif not is_whole or end - start < PLACES or 0 < gone < PLACES:
+                    self._change_block(block, some)
+                elif gone:
+                    self._remove_block(block)
+                else:
+                    self._put_block(block, some)
+                self._read_block = NO_BLOCK
+                start = end
+            now = (self._length, self._off_grid, self._singles)
+            if now != meta:
+                self._execute(WRITE_META, (self._key_id, *now))
 
-    def _put(self, key_id: int, position: int, values: list[bytes]) -> int:
+    def _put_block(self, block: int, ops: list[Op]) -> None:
+        """All of it, in order."""
+        values: list[bytes] = [op[3] for op in ops]
+        self._execute(ADD_BLOCK, (self._key_id, block, 0, *pack_whole(values)))
+        if self._connection.changes():
+            self._length += PLACES
+        else:
+            self._change_block(block, ops)
+
+    def _remove_block(self, block: int) -> None:
+        # (`DELETE … RETURNING` makes a table for what it returns, and takes twice as long.)
+        found = self._execute(READ_SIZES, (self._key_id, block)).get
+        if found is not None:
+            row_id, sizes = found
+            self._length -= count(sizes)
+            self._execute(REMOVE_BLOCK, (row_id,))
+
+    def _change_block(self, block: int, ops: list[Op]) -> None:
+        """Some of it, or what may be there already."""
+        if not ops:
+            return
+        row: Any = NO_LIST[3:]
+        if block == self._read_block:
+            row = self._read_row
+        elif self._length > self._singles:  # else no block has anything
+            row = self._execute(READ_BLOCK, (self._key_id, block)).get or row
+        row_id, place, sizes, data = row
+        first = 0
+        values: list[bytes | None] = []
+        if row_id is not None:
+            first, values = place, unpack(sizes, data)
+        before = filled(values)
+        for op in ops:
+            at: int = op[2]
+            first = put(first, values, (at - block) >> STEP_BITS, op[3])
+        first = trim(first, values)
+        self._length += filled(values) - before
+        if not values:
+            if row_id is not None:
+                self._execute(REMOVE_BLOCK, (row_id,))
+        elif row_id is None:
+            self._execute(ADD_BLOCK, (self._key_id, block, first, *pack(values)))
+        else:
+            self._execute(CHANGE_BLOCK, (row_id, first, *pack(values)))
+
+    # -- rows of their own --------------------------------------------------------------------
+
+    def _write_apart(self, ops: list[Op]) -> list[Op]:
+        """Put what belongs there, remove what does not, or not any more; returns what remains to be
+        done to the block."""
+        rest: list[Op] = []
+        start = 0
+        while start < len(ops):
+            position: int = ops[start][2]
+            is_put = _belongs_apart(ops[start])
+            values: list[bytes] = []
+            end, next_position = start, position
+            while end < len(ops):
+                op = ops[end]
+                at: int = op[2]
+                if at != next_position or _belongs_apart(op) is not is_put:
+                    break
+                if is_put:
+                    values.append(op[3])
+                    op = (op[0], op[1], at, None)
+                if position % STEP == 0:
+                    rest.append(op)
+                next_position += STEP
+                end += 1
+            added = self._put(position, values) if is_put else -self._remove(position, end - start)
+            self._length += added
+            self._singles += added
+            if position % STEP:
+                self._off_grid += added
+            start = end
+        return rest
+
+    def _put(self, position: int, values: list[bytes]) -> int:
         """How many of these elements are new."""
         added = start = 0
         for rows in RUNS:
             while len(values) - start >= rows:
-                run = (key_id, position + start * STEP, *values[start : start + rows])
+                run = (self._key_id, position + start * STEP, *values[start : start + rows])
                 self._execute(ADD[rows], run)
                 new = self._connection.changes()
                 if new < rows:
@@ -95,7 +236,14 @@ class ListRows:
                 start += rows
         return added
 
-    def _remove(self, key_id: int, position: int, count: int) -> int:
+    def _remove(self, position: int, rows: int) -> int:
         """How many of them were there."""
-        self._execute(REMOVE, (key_id, position, position + (count - 1) * STEP))
+        if self._singles == 0:
+            return 0
+        self._execute(REMOVE, (self._key_id, position, position + (rows - 1) * STEP))
         return self._connection.changes()
+
+
+def _belongs_apart(op: Op) -> bool:
+    at: int = op[2]
+    return op[3] is not None and (at % STEP != 0 or len(op[3]) > LONGEST)

@@ -45,7 +45,21 @@ CREATE TABLE redis_strings (
   value BLOB NOT NULL
 );
 
--- Lists: `pos` orders the elements; neighbours pushed at an end are 2^20 apart.
+-- Lists: `pos` orders the elements; neighbours pushed at an end are 2^20 apart. Of 32 such places
+-- the short elements share a row. `pos` is the first of these places, a multiple of 2^25, `first` the
+-- number of the first that has an element. `data` has all of them one behind the other, `sizes`, a JSON
+-- array, how long each one is, from the first to the last, null where there is none between.
+-- (No WITHOUT ROWID: a row of such a table leaves its page when it has a quarter of it.)
+CREATE TABLE redis_list_blocks (
+  key_id INTEGER NOT NULL,
+  pos INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  sizes TEXT NOT NULL,
+  data BLOB NOT NULL,
+  PRIMARY KEY (key_id, pos)
+);
+-- Elements by themselves: those that are long, those that were inserted between two places, and those
+-- that were written before there were blocks.
 CREATE TABLE redis_list_items (
   key_id INTEGER NOT NULL,
   pos INTEGER NOT NULL,
@@ -53,13 +67,15 @@ CREATE TABLE redis_list_items (
   PRIMARY KEY (key_id, pos)
 ) WITHOUT ROWID;
 
--- A list's length, written together with the items, so that it cannot disagree with them. (A list in
--- a grave may have items and no length.) `off_grid` counts positions that are no multiple of 2^20
--- (LINSERT makes them): a list with none and no gaps is found by index without reading it.
+-- A list's length, written together with the elements, so that it cannot disagree with them. (A list
+-- in a grave may have elements and no length.) `off_grid` counts positions that are no multiple of 2^20
+-- (LINSERT makes them): in a list with none and no gaps an index is found without reading it. `singles`
+-- counts what is in redis_list_items.
 CREATE TABLE redis_list_meta (
   key_id INTEGER PRIMARY KEY,
   length INTEGER NOT NULL,
-  off_grid INTEGER NOT NULL
+  off_grid INTEGER NOT NULL,
+  singles INTEGER NOT NULL
 );
 
 -- Hashes and sets: `ordinal` is the order in which fields and members came.
@@ -181,10 +197,18 @@ CREATE VIEW strings AS
   SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(s.value AS TEXT) AS value
   FROM redis_strings s JOIN redis_keys k ON k.id = s.key_id JOIN redis_databases d USING (space);
 CREATE VIEW lists AS
+  WITH ends AS (
+    SELECT key_id, pos, first + s.key AS place, s.value AS size, data,
+           sum(s.value) OVER (PARTITION BY key_id, pos ORDER BY s.key) AS end
+    FROM redis_list_blocks, json_each(sizes) s WHERE s.value IS NOT NULL
+  ), elements AS (
+    SELECT key_id, pos, value FROM redis_list_items UNION ALL
+    SELECT key_id, pos + place * 1048576, substr(data, end - size + 1, size) FROM ends
+  )
   SELECT d.db, CAST(k.name AS TEXT) AS key,
-         row_number() OVER (PARTITION BY i.key_id ORDER BY i.pos) - 1 AS "index",
-         CAST(i.value AS TEXT) AS value
-  FROM redis_list_items i JOIN redis_keys k ON k.id = i.key_id JOIN redis_databases d USING (space);
+         row_number() OVER (PARTITION BY e.key_id ORDER BY e.pos) - 1 AS "index",
+         CAST(e.value AS TEXT) AS value
+  FROM elements e JOIN redis_keys k ON k.id = e.key_id JOIN redis_databases d USING (space);
 CREATE VIEW hashes AS
   SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(f.field AS TEXT) AS field,
          CAST(f.value AS TEXT) AS value,

@@ -1,15 +1,15 @@
 """The tables of the file: how each row operation is written, and how cold values are read.
 
-The schema is schema.sql; this is the only Python that names its tables' columns.
+The schema is schema.sql; no other Python names its tables' columns, but for those of lists
+(fold_lists.py, stored_lists.py).
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import apsw
 
-from holdfast.store.lists import List
 from holdfast.store.ops import (
     CRDT_FACTS,
     CRDT_KEYS,
@@ -30,6 +30,7 @@ from holdfast.store.ops import (
     STRINGS,
     ZSET_MEMBERS,
 )
+from holdfast.store.stored_lists import StoredLists
 from holdfast.store.types import COLLECTIONS, Value
 
 
@@ -135,6 +136,7 @@ class Tables:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._execute = connection.execute
+        self._lists = StoredLists(connection)
 
     def next_id(self) -> int:
         """Above every id of a key or space that the tables mention."""
@@ -248,7 +250,7 @@ class Tables:
             value = self._execute("SELECT value FROM redis_strings WHERE key_id = ?", (key_id,)).get
             return value or b""
         if type_name == "list":
-            return self._list(key_id, on_load)
+            return self._lists.value(key_id, on_load)
         kind = COLLECTIONS[type_name]
         collection = kind.cls(key_id)
         if kind.fill is not None:
@@ -274,30 +276,3 @@ class Tables:
                 (sub if subs > 1 else sub[0] if subs else None),
                 (value[0] if len(value) == 1 else value),
             )
-
-    def _list(self, key_id: int, on_load: Callable[[int], None]) -> List:
-        meta = self._execute(
-            "SELECT length, off_grid, (SELECT min(pos) FROM redis_list_items WHERE key_id = ?1),"
-            " (SELECT max(pos) FROM redis_list_items WHERE key_id = ?1)"
-            " FROM redis_list_meta WHERE key_id = ?1",
-            (key_id,),
-        ).get
-        if meta is None or not meta[0]:
-            return List(key_id)
-        length, off_grid, first, last = meta
-        load = partial(self._list_items, key_id)
-        return List.stored(
-            key_id, length, first, last, load, on_grid=off_grid == 0, on_load=on_load
-        )
-
-    def _list_items(
-        self, key_id: int, from_pos: int, to_pos: int, limit: int, reverse: bool, skip: int
-    ) -> list[tuple[int, bytes]]:
-        return list(
-            self._execute(
-                "SELECT pos, value FROM redis_list_items"
-                " WHERE key_id = ? AND pos >= ? AND pos <= ?"
-                f" ORDER BY pos {'DESC' if reverse else 'ASC'} LIMIT ? OFFSET ?",
-                (key_id, from_pos, to_pos, limit, skip),
-            )
-        )
