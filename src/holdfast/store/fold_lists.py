@@ -27,7 +27,6 @@ from holdfast.store.blocks import (
 from holdfast.store.chunks import STEP
 from holdfast.store.ops import Op
 
-NO_BLOCK: Final = -1
 STEP_BITS: Final = STEP.bit_length() - 1
 RUNS: Final = (32, 4, 1)  # rows to a statement: many cost half of what they cost one by one
 
@@ -55,12 +54,8 @@ ADD_BLOCK: Final = "INSERT OR IGNORE INTO redis_list_blocks VALUES(?,?,?,?,?)"
 CHANGE_BLOCK: Final = "UPDATE redis_list_blocks SET first=?2,sizes=?3,data=?4 WHERE rowid=?1"
 REMOVE_BLOCK: Final = "DELETE FROM redis_list_blocks WHERE rowid=?"
 
-# Together with the block in which one begins, which mostly has to be read: one statement for both.
-READ_LIST: Final = (
-    "SELECT length,off_grid,singles,b.rowid,first,sizes,data FROM redis_list_meta m"
-    " LEFT JOIN redis_list_blocks b ON b.key_id=?1 AND b.pos=?2 WHERE m.key_id=?1"
-)
-NO_LIST: Final = (0, 0, 0, None, None, None, None)
+# (Joined with the first block it took four times as long as both do one after the other.)
+READ_META: Final = "SELECT length,off_grid,singles FROM redis_list_meta WHERE key_id=?"
 WRITE_META: Final = "REPLACE INTO redis_list_meta VALUES(?,?,?,?)"
 
 # Of a dead list. Bindings: the key and how many.
@@ -93,8 +88,6 @@ class ListRows:
         self._length = 0
         self._off_grid = 0
         self._singles = 0
-        self._read_block = NO_BLOCK  # a block whose row is known
-        self._read_row: Any = NO_LIST[3:]
 
     def write(self, ops: list[Op]) -> None:
         """Operations on elements, by key and position. Within a transaction, so that no list is
@@ -103,13 +96,10 @@ class ListRows:
         while start < total:
             key_id: int = ops[start][1]
             self._key_id = ops[start][1]
-            position: int = ops[start][2]
-            self._read_block = block_of(position)
-            row = self._execute(READ_LIST, (self._key_id, self._read_block)).get or NO_LIST
-            meta, self._read_row = row[:3], row[3:]
+            meta = self._execute(READ_META, (self._key_id,)).get or (0, 0, 0)
             self._length, self._off_grid, self._singles = meta
             while start < total and ops[start][1] == key_id:
-                position = ops[start][2]
+                position: int = ops[start][2]
                 block = next_position = block_of(position)
                 gone = apart = 0
                 is_whole = True
@@ -139,7 +129,6 @@ class ListRows:
                     self._remove_block(block)
                 else:
                     self._put_block(block, some)
-                self._read_block = NO_BLOCK
                 start = end
             now = (self._length, self._off_grid, self._singles)
             if now != meta:
@@ -166,16 +155,14 @@ class ListRows:
         """Some of it, or what may be there already."""
         if not ops:
             return
-        row: Any = NO_LIST[3:]
-        if block == self._read_block:
-            row = self._read_row
-        elif self._length > self._singles:  # else no block has anything
-            row = self._execute(READ_BLOCK, (self._key_id, block)).get or row
-        row_id, place, sizes, data = row
+        row_id: Any = None
         first = 0
         values: list[bytes | None] = []
-        if row_id is not None:
-            first, values = place, unpack(sizes, data)
+        if self._length > self._singles:  # else no block has anything
+            row = self._execute(READ_BLOCK, (self._key_id, block)).get
+            if row is not None:
+                row_id, first, sizes, data = row
+                values = unpack(sizes, data)
         before = filled(values)
         for op in ops:
             at: int = op[2]
