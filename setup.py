@@ -21,8 +21,8 @@ GROUPS = {
     """,
     "holdfast_store": """
         resp/constants resp/requests resp/replies
-        store/ops store/types store/keys store/expiry store/renamed store/database store/keyspace
-        store/replicated_keyspace store/savepoint store/journal store/blocks
+        store/ops store/types store/keys store/freeing store/expiry store/renamed store/database
+        store/keyspace store/replicated_keyspace store/savepoint store/journal store/blocks
         store/stored_lists store/tables store/fold_rows store/fold_lists store/fold
         store/recovery store/store
     """,

@@ -192,10 +192,10 @@ def test_places_hold_together_whatever_goes_and_comes_back() -> None:
     assert found == [b"%d" % number for number in expected]
 
 
-def test_a_scan_of_a_sorted_set_looks_into_few_buckets() -> None:
+def test_a_scan_of_a_sorted_set_looks_into_fewbuckets() -> None:
     members = [b"%d" % number for number in range(COUNT)]
     shuffle = Shuffle(members)
-    assert max(map(len, shuffle._buckets)) < 64
+    assert max(map(len, shuffle.buckets)) < 64
     cursor, found = shuffle.after(0, 10)
     assert len(found) == 10
     assert cursor > 0

@@ -36,7 +36,16 @@ class Connection:
     """The sink of its session, and an `asyncio.Protocol` but for the name: a compiled class whose
     base is not compiled has slower attributes."""
 
-    __slots__ = ("_engine", "_parser", "_transport", "_waiting_bytes", "is_open", "session")
+    __slots__ = (
+        "_engine",
+        "_is_lost",
+        "_parser",
+        "_transport",
+        "_waiting_bytes",
+        "is_open",
+        "session",
+    )
+    __deletable__ = ("session",)
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
@@ -44,6 +53,7 @@ class Connection:
         self._parser = RequestParser()
         self._waiting_bytes = 0
         self.is_open = False
+        self._is_lost = False
 
     # -- from the socket ----------------------------------------------------------------------
 
@@ -148,8 +158,14 @@ class Connection:
         return owes_replies  # False lets asyncio close; else `deliver` does
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_lost:
+            return
         self._engine.read_inbox()
         self._engine.disconnected(self.session)
+        # Whoever still has something for the session finds the way here, but not back: the two
+        # would keep each other in memory.
+        self._is_lost = True
+        del self.session
 
     @property
     def input_bytes(self) -> int:
@@ -182,6 +198,8 @@ class Connection:
         return self._transport.get_write_buffer_size()
 
     def deliver(self, replies: list[bytes]) -> None:
+        if self._is_lost:
+            return
         transport, session = self._transport, self.session
         if session.closing and transport.is_closing():
             return

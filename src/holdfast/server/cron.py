@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 PERIOD_S = 0.1
 EXPIRE_SLICE = 500  # keys; about a millisecond
 EXPIRE_BREAK_S = 0.003  # others get their turn, then the next slice if more are due
+FREE_BREAK_S = 0.002
 IDLE_FOLD_AFTER_S = 1.0  # an idle server folds what it has
 IDLE_FOLD_BUDGET_S = 0.004
 
@@ -28,6 +29,7 @@ class Cron:
         self._engine = engine
         self._timer: Timer | None = None
         self._expiry: Timer | None = None
+        self._freeing: Timer | None = None
         self._ticks = 0
         self._last_ops = 0
         self._quiet_ticks = 0
@@ -36,7 +38,7 @@ class Cron:
         self._timer = self._engine.clock.call_later(PERIOD_S, self._tick)
 
     def stop(self) -> None:
-        for timer in (self._timer, self._expiry):
+        for timer in (self._timer, self._expiry, self._freeing):
             if timer is not None:
                 timer.cancel()
 
@@ -62,6 +64,8 @@ class Cron:
             for session in list(engine.sessions.values()):
                 session.look_after()
             self._check_place()
+        if self._freeing is None:
+            self._free()
         if engine.turn.is_dead:
             return
         if engine.failure is None:
@@ -100,6 +104,13 @@ class Cron:
         if count >= EXPIRE_SLICE or is_searching(keyspace):
             engine.meter.expiry_slices_put_off += 1
             self._expiry = engine.clock.call_later(EXPIRE_BREAK_S, lambda: self._try(self._expire))
+
+    def _free(self) -> None:
+        """A slice of what was removed; if there is more, the next one soon."""
+        self._freeing = None
+        keyspace = self._engine.keyspace
+        if not keyspace.freeing.is_idle and keyspace.undo is None and keyspace.freeing.step():
+            self._freeing = self._engine.clock.call_later(FREE_BREAK_S, self._free)
 
     def _make_room(self) -> None:
         """What a hurry left above maxmemory goes also when no turn ends."""

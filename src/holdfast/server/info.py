@@ -118,8 +118,8 @@ def _memory(engine: "Engine") -> Facts:
     yield "mem_clients_normal", sum(each.sink.output_bytes for each in engine.sessions.values())
     yield "mem_allocator", "python"
     yield "active_defrag_running", 0
-    yield "lazyfree_pending_objects", 0
-    yield "lazyfreed_objects", 0
+    yield "lazyfree_pending_objects", engine.keyspace.freeing.pending
+    yield "lazyfreed_objects", engine.keyspace.freeing.freed
 
 
 def _lua(scripts: Scripts) -> Facts:

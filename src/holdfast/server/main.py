@@ -51,9 +51,10 @@ def run(config: Config) -> int:
 
 
 def _collect_rarely() -> None:
-    """Keys and row operations are many, long-lived and without cycles: to look for cycles among
+    """Keys and row operations are many and long-lived: to look for cycles among
     them, as Python does by default, cost 5-15 % of pipelined writes and stalls of 25 ms and more.
-    What has cycles (a connection and its session) is broken up when it ends, or dies young.
+    What has cycles is broken up when it ends (a connection and its session, the keys of a database
+    that was flushed: see store/freeing.py), or dies young.
     """
     gc.freeze()
     gc.set_threshold(10_000, 5, 1000)

@@ -252,6 +252,8 @@ class Database:
         keyspace.remember(key)
         keyspace.detach(key)
         keyspace.write_row(key, gone=True)
+        if type(key.value) is not bytes:
+            keyspace.freeing.removed(key)
         self.wake_readers(key)
 
     def move(self, key: Key, target: "Database", name: bytes) -> None:
@@ -277,7 +279,11 @@ class Database:
                 self.wake_readers(key)
         if count:
             keyspace = self.keyspace
-            keyspace.used_bytes -= self.space.nbytes
+            if any(each.space.keys for each in keyspace.databases if each is not self):
+                keyspace.used_bytes -= self.space.nbytes
+            else:
+                keyspace.used_bytes = 0  # nothing but these, so they need not be counted
+            keyspace.freeing.flushed(self.space)
             self.show(keyspace.new_space())
             keyspace.dirty += count
         return count
@@ -383,4 +389,5 @@ class Database:
     def put_back(self, space: Space) -> None:
         """`show`, undone."""
         self.keyspace.used_bytes += space.nbytes - self.space.nbytes
+        self.keyspace.freeing.keep(space)
         self.space = space

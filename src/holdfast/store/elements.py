@@ -96,6 +96,9 @@ class Elements:
     def __len__(self) -> int:
         return self._length
 
+    def parts(self) -> list[Any]:
+        return [self._nodes]
+
     def __iter__(self) -> Iterator[bytes]:
         for _, chunk in self._chunks(0, self._length):
             yield from chunk.values

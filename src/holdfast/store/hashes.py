@@ -103,6 +103,9 @@ class Hash(Ordered[Field]):
             log.ops.append((HASH_FIELDS, new_id, name, field))
         return new
 
+    def parts(self) -> list[Any]:
+        return [*super().parts(), self._deadlines]
+
     def fill(self, rows: Iterable[tuple[bytes, bytes, int, int | None]]) -> None:
         """All rows of the file at once: a third of the time of one by one."""
         fields: dict[bytes, Field] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import StorageError
 from holdfast.store.database import Database
 from holdfast.store.expiry import FROM_THE_START, ExpiryHeap, fields_scheduled_ms
+from holdfast.store.freeing import Freeing
 from holdfast.store.frequencies import Frequencies
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key, Space
@@ -70,6 +71,7 @@ class Keyspace(ChangeLog):
         self.on_flush: Callable[[], None] = no_flush_hook
         # What to tell the world once the script that runs has succeeded; see Savepoint.
         self.later: list[Callable[[], object]] | None = None
+        self.freeing = Freeing()
         self.databases = [self._database(index) for index in range(databases)]
         self.forget()
 
@@ -111,6 +113,8 @@ class Keyspace(ChangeLog):
             {} if tables is None else tables.scripts(kind) for kind in (SCRIPT, LIBRARY)
         )
         for database in self.databases:
+            if database.space.keys:
+                self.freeing.flushed(database.space)
             database.space = self._first_space(database.index)
             for name in database.watched:
                 database.touch(name)
@@ -264,6 +268,7 @@ class Keyspace(ChangeLog):
         """Forget a key that the file has. The object may live on in a heap: empty it."""
         self.detach(key)
         key.space.cold += 1
+        self.freeing.take(key.value)
         key.value = b""
         self.forgotten += 1
 

@@ -46,17 +46,17 @@ class Places:
     least every third or so of all places has a name.
     """
 
-    __slots__ = ("_chunks", "_firsts")
+    __slots__ = ("_firsts", "chunks")
 
     def __init__(self, names: Sequence[bytes], ordinals: Sequence[int]) -> None:
         starts = range(0, len(names), CHUNK)
-        self._chunks = [
+        self.chunks = [
             Chunk([*names[at : at + CHUNK]], [*ordinals[at : at + CHUNK]]) for at in starts
         ]
         self._firsts = [ordinals[at] for at in starts]  # no chunk has lower ones than its first
 
     def append(self, name: bytes, ordinal: int) -> None:
-        chunks = self._chunks
+        chunks = self.chunks
         if not chunks or len(chunks[-1].names) >= CHUNK:
             chunks.append(Chunk([], []))
             self._firsts.append(ordinal)
@@ -65,7 +65,7 @@ class Places:
 
     def remove(self, ordinal: int) -> None:
         at = bisect_right(self._firsts, ordinal) - 1
-        chunk = self._chunks[at]
+        chunk = self.chunks[at]
         chunk.names[bisect_left(chunk.ordinals, ordinal)] = None
         chunk.holes += 1
         if chunk.holes * 2 > len(chunk.names):
@@ -75,7 +75,7 @@ class Places:
 
     def _join(self, at: int) -> None:
         """A chunk with the next one, if both fit into one."""
-        chunks = self._chunks
+        chunks = self.chunks
         if 0 <= at < len(chunks) - 1:
             chunk, after = chunks[at : at + 2]
             if len(chunk.names) + len(after.names) <= CHUNK:
@@ -87,10 +87,10 @@ class Places:
     def put_back(self, name: bytes, ordinal: int) -> None:
         """Where it was."""
         k = max(0, bisect_right(self._firsts, ordinal) - 1)
-        if not self._chunks:
+        if not self.chunks:
             self.append(name, ordinal)
             return
-        chunk = self._chunks[k]
+        chunk = self.chunks[k]
         at = bisect_left(chunk.ordinals, ordinal)
         if at < len(chunk.ordinals) and chunk.ordinals[at] == ordinal:
             chunk.names[at] = name
@@ -105,12 +105,12 @@ class Places:
             new = Chunk(chunk.names[half:], chunk.ordinals[half:])
             del chunk.names[half:], chunk.ordinals[half:]
             if new.names:
-                self._chunks.insert(k + 1, new)
+                self.chunks.insert(k + 1, new)
                 self._firsts.insert(k + 1, new.ordinals[0])
 
     def pick(self, rng: random.Random) -> bytes:
         """Any name, each as likely as the other. There must be one."""
-        chunks = self._chunks
+        chunks = self.chunks
         size = CHUNK if len(chunks) > 1 else len(chunks[0].names)  # as if all had as many places
         while True:
             at, place = divmod(int(rng.random() * len(chunks) * size), size)
@@ -120,7 +120,7 @@ class Places:
 
     def after(self, cursor: int, limit: int) -> tuple[int, list[bytes]]:
         names: list[bytes] = []
-        chunks = self._chunks
+        chunks = self.chunks
         at = max(0, bisect_right(self._firsts, cursor) - 1)
         while at < len(chunks):
             chunk = chunks[at]
@@ -150,6 +150,10 @@ class Ordered(Generic[E]):
 
     def __len__(self) -> int:
         return len(self._elements)
+
+    def parts(self) -> list[Any]:
+        places = self._places
+        return [self._elements] if places is None else [self._elements, places.chunks]
 
     def __contains__(self, name: bytes) -> bool:
         return name in self._elements

@@ -55,6 +55,10 @@ class Ranking:
         for scores, members in zip(self._scores, self._members, strict=True):
             yield from zip(scores, members, strict=True)
 
+    def parts(self) -> list[Any]:
+        """What is large of it; see Collection."""
+        return [self._scores, self._members]
+
     # -- changing -----------------------------------------------------------------------------
 
     def add(self, score: Score, member: bytes) -> None:

@@ -4,7 +4,7 @@ Values only: how they change is in streams.py, which reports the rows.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from holdfast.store.ops import Rewritten
 from holdfast.store.ranking import Ranking
@@ -46,6 +46,10 @@ class PendingEntries:
 
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def parts(self) -> list[Any]:
+        """See Collection."""
+        return [self._by_id] if self._order is None else [self._by_id, *self._order.parts()]
 
     def get(self, entry_id: int) -> Pending | None:
         return self._by_id.get(entry_id)

@@ -78,6 +78,15 @@ class Stream:
     def __len__(self) -> int:
         return len(self.entries)
 
+    def parts(self) -> list[Any]:
+        """Pending entries and consumers refer to each other."""
+        parts: list[Any] = [self.entries.nodes]
+        for group in self.groups.values():
+            parts += group.pending.parts()
+            for consumer in group.consumers.values():
+                parts += consumer.pending.parts()
+        return parts
+
     # -- looking ------------------------------------------------------------------------------
 
     @property

@@ -30,6 +30,10 @@ class Collection(Protocol):
         """A new value with the same elements, all of them reported as rows of `new_id`."""
         ...
 
+    def parts(self) -> list[Any]:
+        """The dicts and lists that hold what it has, for whoever takes it apart."""
+        ...
+
 
 class CollectionType(NamedTuple):
     name: str

@@ -1,0 +1,104 @@
+"""What nobody can see any more leaves memory a little at a time.
+
+To free a million elements at once takes a quarter of a second, in which nobody is served. So large
+values that were removed, and the keys of a database that was flushed, wait here to be taken apart.
+
+It is also what breaks up circles, which the server does not look for (see `_collect_rarely`): keys
+and the space they are in, entries that are pending and their consumers.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.store.streams import Stream
+
+if TYPE_CHECKING:
+    from holdfast.store.keys import Key, Space
+    from holdfast.store.types import Value
+
+FEW: Final = 64  # elements: as in Redis, they are not worth waiting
+SLICE: Final = 2000  # elements, or keys: less than a millisecond
+CHUNK: Final = 250  # elements that one of a list's items may have, about
+
+
+class Freeing:
+    __slots__ = ("_parts", "_removed", "_spaces", "freed")
+
+    def __init__(self) -> None:
+        self._removed: list[Key] = []
+        self._spaces: list[Space] = []
+        self._parts: list[Any] = []  # dicts and lists, of values that are being taken apart
+        self.freed = 0  # keys and large values
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._parts or self._removed or self._spaces)
+
+    @property
+    def pending(self) -> int:
+        """Keys and large values that wait."""
+        flushed = sum([len(space.keys) for space in self._spaces])
+        return flushed + len(self._removed) + bool(self._parts)
+
+    def removed(self, key: "Key") -> None:
+        if _is_worth_waiting(key.value):
+            self._removed.append(key)
+
+    def flushed(self, space: "Space") -> None:
+        self._spaces.append(space)
+
+    def keep(self, space: "Space") -> None:
+        """It is shown again: whoever flushed it has failed."""
+        if space in self._spaces:
+            self._spaces.remove(space)
+
+    def take(self, value: "Value") -> None:
+        """A value that is certain not to be needed."""
+        if not isinstance(value, bytes) and _is_worth_waiting(value):
+            self._parts += value.parts()
+            self.freed += 1
+
+    def step(self) -> bool:
+        """Take a slice apart; False when nothing is left. Not while a script runs, which may fail:
+        then what it removed is back."""
+        left = SLICE
+        while left > 0:
+            if self._parts:
+                left -= self._shrink(self._parts[-1], left)
+            elif self._removed:
+                key = self._removed.pop()
+                if not key.is_attached:
+                    self.take(key.value)
+            elif self._spaces:
+                left -= self._empty(self._spaces[-1], left)
+            else:
+                return False
+        return True
+
+    def _shrink(self, part: Any, most: int) -> int:
+        """Returns how much work it was."""
+        if not part:
+            self._parts.pop()
+            return 1
+        if isinstance(part, dict):
+            count = min(most, len(part))
+            for _ in range(count):
+                part.popitem()
+            return count
+        count = 1 + most // CHUNK
+        del part[-count:]
+        return count * CHUNK
+
+    def _empty(self, space: "Space", most: int) -> int:
+        keys = space.keys
+        count = min(most, len(keys))
+        for _ in range(count):
+            _, key = keys.popitem()
+            self.take(key.value)
+            self.freed += 1
+        if not keys:
+            self._spaces.remove(space)
+        return count + 1
+
+
+def _is_worth_waiting(value: "Value") -> bool:
+    return not isinstance(value, bytes) and (len(value) > FEW or type(value) is Stream)
