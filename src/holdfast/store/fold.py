@@ -85,11 +85,22 @@ class Fold:
     @property
     def is_behind(self) -> bool:
         """Whether a slice is due now, under load: the pass should end as the next one begins."""
-        rows = self._rows.count + len(self.keyspace.changed_strings)
-        share = max(rows / PASS_ROWS, self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES)
+        share = self._share_of_next_pass
         if self._pass is None:
             return share >= 1
         return self._pass_done_ops < share * self._pass_ops
+
+    @property
+    def urgency(self) -> int:
+        """How many times the usual number of slices there should be: new keys, and the dead rows of
+        a database that was flushed, are more work than their operations tell."""
+        return 1 if self._pass is None else 1 + int(self._share_of_next_pass)
+
+    @property
+    def _share_of_next_pass(self) -> float:
+        """From 1 on it is due."""
+        rows = self._rows.count + len(self.keyspace.changed_strings)
+        return max(rows / PASS_ROWS, self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES)
 
     @property
     def may_step(self) -> bool:
@@ -153,8 +164,9 @@ class Fold:
             raise
         keyspace.end_fold()
         self._rows_in_pass = ChangedRows()
+        row_count = rows.count
         yield from rows.free()
-        yield from self._empty_graves()
+        yield from self._empty_graves(row_count // SLICE_ROWS)
 
     def _collect(self, rows: ChangedRows) -> Generator[None]:
         """Rows that are in memory only. They are as new as any that the batches have."""
@@ -170,7 +182,7 @@ class Fold:
     def _write(self, rows: ChangedRows, first_new_id: int) -> Generator[None]:
         """Write the rows, sorted. Dead keys lose everything, or were never in the tables."""
         ops_per_row = self._pass_ops / (rows.count or 1)
-        dead = yield from rows.dead()
+        dead = yield from rows.dead(first_new_id, self._spaces_shown(rows))
         never_written = {key_id for key_id in dead if key_id >= first_new_id}
         parts: list[tuple[int, Rows]] = []  # of the slice, by table
         slice_cost = slice_bytes = 0
@@ -303,9 +315,19 @@ class Fold:
             " WHERE space NOT IN (SELECT space FROM redis_databases)"
         )
 
-    def _empty_graves(self) -> Generator[None]:
+    def _spaces_shown(self, rows: ChangedRows) -> set[int] | None:
+        """When the pass is done; None: as before."""
+        if not rows.has(SPACES):
+            return None
+        spaces = dict(self._connection.execute("SELECT db, space FROM redis_databases"))
+        return {*(spaces | rows.tables[SPACES]).values()}
+
+    def _empty_graves(self, slices: int) -> Generator[None]:
+        """So many slices, and more unless the next pass is due: who fills a database and flushes it
+        again and again brings as many dead rows as living ones, and neither may pile up."""
         connection = self._connection
-        while True:
+        while slices > 0 or self._share_of_next_pass < 1:
+            slices -= 1
             grave = connection.execute("SELECT id, kind FROM redis_graves LIMIT 1").get
             if grave is None:
                 return

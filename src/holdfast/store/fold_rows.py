@@ -204,12 +204,17 @@ class ChangedRows:
     def concern(self, key_id: int) -> bool:
         return any(key_id in of_table for of_table in self.tables)
 
-    def dead(self) -> Generator[None, None, set[int]]:
-        """The ids of keys that are gone."""
+    def dead(
+        self, first_new_id: int, shown: AbstractSet[int] | None
+    ) -> Generator[None, None, set[int]]:
+        """The ids of keys that are gone; also of new ones whose space is none of those shown."""
         ids: set[int] = set()
         rows = iter(self.tables[KEYS].items())
         while some := list(islice(rows, SORTED_ROWS)):
             ids.update([key_id for key_id, row in some if row is None])
+            if shown is not None:
+                new = [(key_id, row) for key_id, row in some if row and key_id >= first_new_id]
+                ids.update([key_id for key_id, row in new if row[0] not in shown])
             yield
         return ids
 

@@ -174,10 +174,11 @@ class FileStore:
 
     def keep_up(self, new_ops: int) -> None:
         """While the fold is behind, a few slices, in proportion to what a turn has brought."""
-        for _ in range(1 + new_ops // OPS_PER_SLICE):
-            if not self.folding.is_behind:
+        folding = self.folding
+        for _ in range((1 + new_ops // OPS_PER_SLICE) * folding.urgency):
+            if not folding.is_behind:
                 return
-            self.folding.step()
+            folding.step()
 
     @property
     def may_fold(self) -> bool:
