@@ -120,7 +120,7 @@ def test_finding_the_dead_and_freeing_take_many_small_steps() -> None:
     )
     rows.add([(SET_MEMBERS, key_id, b"a", 1) for key_id in ids])
     rows.add([(SET_MEMBERS, 1024, b"%d" % number, 1) for number in range(10 * SORTED_ROWS)])
-    steps, dead = stepped(rows.dead())
+    steps, dead = stepped(rows.dead(0, None))
     assert (steps, dead) == (10, {key_id for key_id in ids if key_id % 2})
     assert stepped(rows.free())[0] >= 20
     assert not any(map(rows.has, (KEYS, SET_MEMBERS)))

@@ -114,6 +114,8 @@ class Connection:
         inbox.append((self, data))
 
     def read(self, data: bytes) -> None:
+        if self._is_lost:
+            return
         session = self.session
         if session.closing:
             return
