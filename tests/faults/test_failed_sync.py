@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import CommandError, StorageError
+from holdfast.server.cron import Cron
 from holdfast.server.local import LocalDatabase
 from holdfast.store.check import check_file
 from holdfast.store.store import FileStore
@@ -96,6 +97,21 @@ def test_a_checkpoint_that_cannot_sync_is_fatal(
         store._checkpointer.checkpoint = broken  # type: ignore[method-assign]
         await database.execute("SET", "k", "v")
         await stopped
+
+    run(tmp_path / "x.db", test)
+
+
+def test_an_idle_server_that_folds_checkpoints_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(database: LocalDatabase, store: FileStore) -> None:
+        turn, cron = database.engine.turn, Cron(database.engine)
+        await database.execute("SET", "k", "v")
+        cron.run()
+        assert not turn.is_scheduled
+        monkeypatch.setattr("holdfast.server.turn.CHECKPOINT_PAGES", 1)
+        cron.run()
+        assert turn.is_scheduled
 
     run(tmp_path / "x.db", test)
 

@@ -73,6 +73,8 @@ class Cron:
                 self._expire()
             self._make_room()
             self._fold_when_idle()
+            if engine.turn.owes_checkpoint:  # also where only the fold writes, and no turn ends
+                engine.turn.schedule()
         if once_a_second:
             engine.turn.retry()
             if engine.config.appendfsync == "everysec":

@@ -138,6 +138,10 @@ class Turn:
         )
 
     @property
+    def owes_checkpoint(self) -> bool:
+        return self._store.wal_pages >= CHECKPOINT_PAGES and self._checkpoint is Checkpoint.NOT_DUE
+
+    @property
     def is_dead(self) -> bool:
         return self._fatal is not None
 
@@ -238,7 +242,7 @@ class Turn:
                 _deliver(session, out)
         if self._fatal is not None:
             return
-        if store.wal_pages >= CHECKPOINT_PAGES and self._checkpoint is Checkpoint.NOT_DUE:
+        if self.owes_checkpoint:
             self._checkpoint = Checkpoint.BESIDE_COMMITS
             self._submit(1, store.checkpoint, self._checkpointed)
 
