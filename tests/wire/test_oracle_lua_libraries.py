@@ -116,13 +116,20 @@ CALLS = [
 
 AGAIN = "return cjson.encode(cjson.decode(ARGV[1]))"
 PACKED = "return cmsgpack.pack(cjson.decode(ARGV[1]))"
+# Tables in the order of what they have: the order of a map's keys is the interpreter's own.
 UNPACKED = """
-    local r, o = {pcall(cmsgpack.unpack, ARGV[1])}, {}
-    for i = 1, table.maxn(r) do
-        local v = r[i]
-        o[i] = type(v) == 'table' and cmsgpack.pack(v)
-            or v ~= v and 'nan' or type(v) == 'number' and string.format('%.17g', v) or tostring(v)
+    local function show(v)
+        if type(v) == 'number' then return v == v and string.format('%.17g', v) or 'nan' end
+        if type(v) ~= 'table' then return type(v) .. ' ' .. tostring(v) end
+        local pairs_shown = {}
+        for key, value in pairs(v) do
+            pairs_shown[#pairs_shown + 1] = show(key) .. '=' .. show(value)
+        end
+        table.sort(pairs_shown)
+        return '{' .. table.concat(pairs_shown, ',') .. '}'
     end
+    local r, o = {pcall(cmsgpack.unpack, ARGV[1])}, {}
+    for i = 1, table.maxn(r) do o[i] = show(r[i]) end
     return o
 """
 STRUCT_PACKED = """
