@@ -413,6 +413,9 @@ class Work:
         for _ in range(self.rng.randint(1, 4)):
             self.store.make_room()
 
+    def free(self) -> None:
+        self.store.keyspace.freeing.step()
+
     def checkpoint(self) -> None:
         self.rng.choice([self.store.checkpoint, self.store.sync_and_checkpoint])()
 
@@ -506,7 +509,7 @@ class Work:
         commit, commit, commit, commit, fold_some, fold_some, fold_some, fold_some, evict,
     )  # fmt: skip
     RARE_FILE_WORK: tuple[Callable[["Work"], None], ...] = (
-        fold_all, checkpoint, fail_to_commit, fail_to_fold, restart, crash, crash,
+        fold_all, free, checkpoint, fail_to_commit, fail_to_fold, restart, crash, crash,
         look_at_a_crash, look_at_a_crash,
     )  # fmt: skip
 
@@ -531,6 +534,7 @@ def _copy_files(source: Path, target: Path) -> None:
 def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
+    patch.setattr(fold, "SLICE_BYTES", rng.choice([1, 100, 1 << 18]))
     patch.setattr(fold, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
     patch.setattr(fold_rows, "SORTED_ROWS", rng.choice([1, 3, 20, 2000]))
     patch.setattr("holdfast.store.database.LARGE_STRING", rng.choice([1, 4, 4096]))

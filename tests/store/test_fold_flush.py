@@ -9,6 +9,8 @@ import apsw
 import pytest
 
 from holdfast.store import fold
+from holdfast.store.check import check_file
+from holdfast.store.lists import List
 from holdfast.store.store import FileStore
 from tests.store.consistency import check_settled
 
@@ -101,3 +103,68 @@ def test_the_next_pass_does_not_wait_for_all_graves(
     assert count(store, "redis_graves") == 0
     assert count(store, "redis_keys") == 50 * (round_number + 1)
     check_settled(store.path)
+
+
+def crash_when_the_first_batch_is_gone(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several, which the pass has folded."""
+    monkeypatch.setattr(fold, "SLICE_BYTES", 1)
+    folded_lsn = store.folded_lsn
+    while store.folded_lsn == folded_lsn:
+        assert store.fold_step()
+    assert store.folded_lsn < store.lsn
+    store.reload()
+
+
+def test_a_flushed_key_that_was_never_written_hides_no_other_after_a_crash(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = store.keyspace.databases[:2]
+    one.set_string(b"flushed", b"v")
+    two.set_string(b"kept", b"v")
+    store.commit()
+    key = one.find(b"flushed")
+    assert key is not None
+    one.set_expiry(key, 1 << 40)  # so that a later batch, too, has a row of it
+    store.commit()
+    flush(store)
+    crash_when_the_first_batch_is_gone(store, monkeypatch)
+    assert check_file(store.path) == []
+    assert two.find(b"kept") is not None
+    store.fold()
+    check_settled(store.path)
+
+
+def test_elements_of_a_flushed_key_that_was_never_written_are_not_after_a_crash_either(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = store.keyspace.databases[0]
+    _, subject = database.create_as(b"flushed", List)
+    for value in (b"a", b"b"):
+        subject.push_right([value], store.keyspace)
+        store.commit()
+    flush(store)
+    crash_when_the_first_batch_is_gone(store, monkeypatch)
+    store.fold()
+    assert count(store, "redis_list_blocks") == 0
+    check_settled(store.path)
+
+
+def test_a_pass_that_an_idle_server_began_for_graves_alone_makes_room_for_the_next(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold, "SLICE_ROWS", 10)
+    monkeypatch.setattr(fold, "PASS_ROWS", 100)
+    fill(store, 1000)
+    store.fold()
+    flush(store)
+    while not store.folding.is_idle and store.folded_lsn < store.lsn:
+        store.fold_step()
+    store.reload()
+    assert count(store, "redis_graves") == 1
+    store.fold_step()
+    longest = 0
+    for number in range(500):
+        store.keyspace.databases[0].set_string(b"%d" % number, b"v")
+        store.keep_up(store.commit())
+        longest = max(longest, store.folding.pending_ops)
+    assert longest < 500

@@ -212,18 +212,19 @@ class Overlay:
 
     def missing_values(self) -> Iterator[str]:
         without = self._execute(
-            "SELECT id, type FROM redis_keys WHERE"
+            "SELECT id, type, space FROM redis_keys WHERE"
             " (type = 'string' AND id NOT IN (SELECT key_id FROM redis_strings)) OR"
             " (type = 'list' AND id NOT IN (SELECT key_id FROM redis_list_meta WHERE length > 0))"
         )
-        suspects = {key_id: kind for key_id, kind in without if key_id not in self._keys}
-        suspects |= {key_id: row[2] for key_id, row in self._keys.items() if row is not None}
+        suspects = {key_id: row for key_id, *row in without if key_id not in self._keys}
+        suspects |= {key_id: [row[2], row[0]] for key_id, row in self._keys.items() if row}
         for key_id in self._items:
-            row = self._execute("SELECT type FROM redis_keys WHERE id = ?", (key_id,)).get
+            row = self._execute("SELECT type, space FROM redis_keys WHERE id = ?", (key_id,)).get
             if row is not None and key_id not in self._keys:
-                suspects[key_id] = row
-        for key_id, kind in suspects.items():
-            if not self._has_value(key_id, kind):
+                suspects[key_id] = [*row]
+        shown = {*self._spaces.values()}  # of keys that were flushed not all is written
+        for key_id, (kind, space) in suspects.items():
+            if space in shown and not self._has_value(key_id, kind):
                 yield f"{kind} key {key_id} has no value"
 
     def _has_value(self, key_id: int, kind: str) -> bool:

@@ -86,7 +86,7 @@ class Fold:
     def is_behind(self) -> bool:
         """Whether a slice is due now, under load: the pass should end as the next one begins."""
         share = self._share_of_next_pass
-        if self._pass is None:
+        if self._pass is None or not self._pass_ops:  # or one that has nothing but graves
             return share >= 1
         return self._pass_done_ops < share * self._pass_ops
 

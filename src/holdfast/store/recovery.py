@@ -16,9 +16,8 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
     batches = list(journal.batches())
     replay.load({op[1] for _, ops in batches for op in ops if KEYS <= op[0] < SCRIPTS})
     for lsn, ops in batches:
-        for op in ops:
-            replay.apply(op)
-        fold.add(lsn, ops, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)), len(ops))
+        known = [op for op in ops if replay.apply(op)]
+        fold.add(lsn, known, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)), len(ops))
         count += len(ops)
     replay.finish()
     keyspace.recovered(fold.is_clean)
@@ -49,44 +48,54 @@ class _Replay:
                     self._space(space_id), key_id, name, type_name, expires_at_ms
                 )
 
-    def apply(self, op: Op) -> None:
-        """Of a key that was loaded."""
+    def apply(self, op: Op) -> bool:
+        """Of a key that was loaded. False when the tables must not have it."""
         table, key_id, sub, value = op
         keyspace = self._keyspace
         if table == SCRIPTS:
             keyspace.set_script(key_id, sub, value)
-            return
+            return True
         if table >= CRDT_KEYS:
             keyspace.next_id = max(keyspace.next_id, key_id + 1)
             keyspace.take_crdt(op)
-            return
+            return True
         if table == SPACES:
             keyspace.next_id = max(keyspace.next_id, value + 1)
             if key_id < len(keyspace.databases):  # there may have been more when it was written
                 keyspace.databases[key_id].space = self._space(value)
-            return
+            return True
         keyspace.next_id = max(keyspace.next_id, key_id + 1)
         key = self._keys[key_id]
         if table == KEYS:
             self._apply_row(key_id, key, value)
         elif key is None:
-            pass  # an element of a key that a later batch, already folded, removed
+            # An element of a key that was removed, or flushed, before it ever was in the tables:
+            # the batch that made it is folded. Nobody would ever bury it there.
+            return False
         elif table == STRINGS:
             key.value = value
             keyspace.string_changed(key)
         else:
             APPLY[table](key.value, sub, value)
+        return True
 
     def finish(self) -> None:
         """Say where the tables are behind (see Keyspace).
 
         Every key above the lowest living one that the tables lack is in the journal too, so
         from there on memory has them all. (Dead ones prove nothing: their rows may be missing
-        because the fold had got to their end.)
+        because the fold had got to their end. Nor do those that were flushed: it leaves them out.)
         """
         keyspace = self._keyspace
-        living = [key_id for key_id in self._created if self._keys[key_id] is not None]
-        keyspace.boundary = min(living, default=keyspace.next_id)
+        shown = {database.space.id for database in keyspace.databases}
+        keyspace.boundary = min(
+            [
+                key_id
+                for key_id in self._created
+                if (key := self._keys[key_id]) is not None and key.space.id in shown
+            ],
+            default=keyspace.next_id,
+        )
         keyspace.cut = keyspace.boundary
         keyspace.created = [
             key
