@@ -118,6 +118,18 @@ def test_a_large_value_goes_in_slices(kind: str) -> None:
     assert world.engine.keyspace.used_bytes == 0
 
 
+def test_the_longer_turns_take_the_more_goes_between_them() -> None:
+    world = World()
+    send(world.one, [*large("set"), ["UNLINK", "k"]])
+    world.clock.advance(0.1)
+    assert world.pending == 1
+    turn_s = 100
+    end_us = round((world.clock.monotonic_s() + turn_s) * 1e6)
+    world.clock.call_later(FREE_BREAK_S / 2, lambda: world.clock._move_to(end_us))
+    world.clock.advance(turn_s)  # the timer fires when the turn is over
+    assert world.pending == 0
+
+
 def test_few_elements_go_at_once() -> None:
     world = World()
     send(world.one, [["SADD", "k", *range(FEW)], ["DEL", "k"]])

@@ -20,6 +20,7 @@ PERIOD_S = 0.1
 EXPIRE_SLICE = 500  # keys; about a millisecond
 EXPIRE_BREAK_S = 0.003  # others get their turn, then the next slice if more are due
 FREE_BREAK_S = 0.002
+FREE_SHARE = 1 / 3  # of the time that the turns of others take
 IDLE_FOLD_AFTER_S = 1.0  # an idle server folds what it has
 IDLE_FOLD_BUDGET_S = 0.004
 
@@ -30,6 +31,7 @@ class Cron:
         self._timer: Timer | None = None
         self._expiry: Timer | None = None
         self._freeing: Timer | None = None
+        self._free_at_s = 0.0
         self._ticks = 0
         self._last_ops = 0
         self._quiet_ticks = 0
@@ -108,11 +110,20 @@ class Cron:
             self._expiry = engine.clock.call_later(EXPIRE_BREAK_S, lambda: self._try(self._expire))
 
     def _free(self) -> None:
-        """A slice of what was removed; if there is more, the next one soon."""
+        """A slice of what was removed; if there is more, the next one soon. In turns that take long
+        much may be removed, so the longer they were the more is taken apart."""
+        clock, keyspace = self._engine.clock, self._engine.keyspace
+        late_s = 0.0 if self._freeing is None else clock.monotonic_s() - self._free_at_s
         self._freeing = None
-        keyspace = self._engine.keyspace
-        if not keyspace.freeing.is_idle and keyspace.undo is None and keyspace.freeing.step():
-            self._freeing = self._engine.clock.call_later(FREE_BREAK_S, self._free)
+        if keyspace.freeing.is_idle or keyspace.undo is not None:
+            return
+        deadline_s = time.monotonic() + late_s * FREE_SHARE
+        while is_more := keyspace.freeing.step():
+            if time.monotonic() >= deadline_s:
+                break
+        if is_more:
+            self._free_at_s = clock.monotonic_s() + FREE_BREAK_S
+            self._freeing = clock.call_later(FREE_BREAK_S, self._free)
 
     def _make_room(self) -> None:
         """What a hurry left above maxmemory goes also when no turn ends."""
