@@ -32,6 +32,7 @@ COLLECTED_ROWS = 500  # asked for in about the time of a slice
 PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
 PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about 2 s …
 PASS_BYTES = 64 << 20  # … or this many bytes; or when the server is idle
+MOST_URGENT = 4  # times the usual number of slices: no turn is to take long
 
 # A collection's rows go later, in slices; a grave remembers them.
 BURY = (
@@ -94,7 +95,9 @@ class Fold:
     def urgency(self) -> int:
         """How many times the usual number of slices there should be: new keys, and the dead rows of
         a database that was flushed, are more work than their operations tell."""
-        return 1 if self._pass is None else 1 + int(self._share_of_next_pass)
+        if self._pass is None:
+            return 1
+        return min(1 + int(self._share_of_next_pass), MOST_URGENT)
 
     @property
     def _share_of_next_pass(self) -> float:
