@@ -168,3 +168,33 @@ def test_a_pass_that_an_idle_server_began_for_graves_alone_makes_room_for_the_ne
         store.keep_up(store.commit())
         longest = max(longest, store.folding.pending_ops)
     assert longest < 500
+
+
+def test_what_was_flushed_before_a_crash_leaves_memory(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    fill(store, 100)
+    flush(store)
+    fill(store, 3, b"new")
+    store.abandon()
+    with closing(FileStore(tmp_path / "a.db")) as store:
+        freeing = store.keyspace.freeing
+        assert freeing.pending == 100
+        while freeing.step():
+            pass
+        assert freeing.pending == 0
+        assert len(store.keyspace.databases[0]) == 3
+
+
+def test_databases_that_a_server_does_not_open_keep_what_they_have(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db", databases=16)
+    store.keyspace.databases[10].set_string(b"k", b"before")
+    flush(store)
+    store.abandon()
+    with closing(FileStore(tmp_path / "a.db", databases=4)) as store:
+        while store.keyspace.freeing.step():
+            pass
+        store.fold()
+    with closing(FileStore(tmp_path / "a.db", databases=16)) as store:
+        key = store.keyspace.databases[10].find(b"k")
+        assert key is not None
+        assert key.value == b"before"

@@ -322,8 +322,8 @@ class Fold:
         """When the pass is done; None: as before."""
         if not rows.has(SPACES):
             return None
-        spaces = dict(self._connection.execute("SELECT db, space FROM redis_databases"))
-        return {*(spaces | rows.tables[SPACES]).values()}
+        assert self.keyspace.tables is not None
+        return {*(self.keyspace.tables.spaces_shown() | rows.tables[SPACES]).values()}
 
     def _empty_graves(self, slices: int) -> Generator[None]:
         """So many slices, and more unless the next pass is due: who fills a database and flushes it

@@ -35,6 +35,7 @@ class _Replay:
         self._keys: dict[int, Key | None] = {}
         self._created: list[int] = []
         self._spaces = {database.space.id: database.space for database in keyspace.databases}
+        self._shown = self._tables.spaces_shown()
 
     def load(self, key_ids: set[int]) -> None:
         """What the tables have of these keys, in the order in which they have it: a quarter of the
@@ -61,6 +62,7 @@ class _Replay:
             return True
         if table == SPACES:
             keyspace.next_id = max(keyspace.next_id, value + 1)
+            self._shown[key_id] = value
             if key_id < len(keyspace.databases):  # there may have been more when it was written
                 keyspace.databases[key_id].space = self._space(value)
             return True
@@ -87,7 +89,10 @@ class _Replay:
         because the fold had got to their end. Nor do those that were flushed: it leaves them out.)
         """
         keyspace = self._keyspace
-        shown = {database.space.id for database in keyspace.databases}
+        shown = {*self._shown.values()}
+        for space_id, space in self._spaces.items():
+            if space_id not in shown:
+                keyspace.freeing.flushed(space)
         keyspace.boundary = min(
             [
                 key_id

@@ -151,6 +151,10 @@ class Tables:
     def space_shown(self, database: int) -> int:
         return int(self._execute("SELECT space FROM redis_databases WHERE db = ?", (database,)).get)
 
+    def spaces_shown(self) -> dict[int, int]:
+        """By database, also of those that this server does not open."""
+        return dict(self._execute("SELECT db, space FROM redis_databases"))
+
     def size_of_space(self, space: int) -> int:
         size = self._execute("SELECT keys FROM redis_space_sizes WHERE space = ?", (space,)).get
         return int(size or 0)
