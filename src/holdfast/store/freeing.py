@@ -27,7 +27,7 @@ class Freeing:
         self._removed: list[Key] = []
         self._spaces: list[Space] = []
         self._parts: list[Any] = []  # dicts and lists, of values that are being taken apart
-        self.freed = 0  # keys and large values
+        self.freed = 0  # keys that were removed with large values, or flushed
 
     @property
     def is_idle(self) -> bool:
@@ -55,7 +55,6 @@ class Freeing:
         """A value that is certain not to be needed."""
         if not isinstance(value, bytes) and _is_worth_waiting(value):
             self._parts += value.parts()
-            self.freed += 1
 
     def step(self) -> bool:
         """Take a slice apart; False when nothing is left. Not while a script runs, which may fail:
@@ -68,6 +67,7 @@ class Freeing:
                 key = self._removed.pop()
                 if not key.is_attached:
                     self.take(key.value)
+                    self.freed += 1
             elif self._spaces:
                 left -= self._empty(self._spaces[-1], left)
             else:
