@@ -189,17 +189,12 @@ class Database:
         """Another value for the string that the key holds; its expiry stays. `added` is how it came
         to that, which those want to know who replicate it."""
         keyspace = self.keyspace
-        key.value = value
-        if key.changed_in != keyspace.next_fold:
-            keyspace.string_changed(key)
-        length, old_length = len(value), len(old)
-        if length < LARGE_STRING and old_length < LARGE_STRING:
+        keyspace.put_string(key, value, old)
+        old_length = len(old)
+        if len(value) < LARGE_STRING and old_length < LARGE_STRING:
             keyspace.ops.append((STRINGS, key.id, None, value))
         else:
             keyspace.write_large(key.id, value, was_large=old_length >= LARGE_STRING)
-        keyspace.used_bytes += length - old_length
-        if keyspace.undo is not None:
-            keyspace.undo.append((STRINGS, key, None, old))
 
     def create(
         self,
@@ -252,8 +247,7 @@ class Database:
         keyspace.remember(key)
         keyspace.detach(key)
         keyspace.write_row(key, gone=True)
-        if type(key.value) is not bytes:
-            keyspace.freeing.removed(key)
+        keyspace.freeing.removed(key)
         self.wake_readers(key)
 
     def move(self, key: Key, target: "Database", name: bytes) -> None:

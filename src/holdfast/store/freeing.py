@@ -7,13 +7,13 @@ It is also what breaks up circles, which the server does not look for (see `_col
 and the space they are in, entries that are pending and their consumers.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from holdfast.store.streams import Stream
 
 if TYPE_CHECKING:
     from holdfast.store.keys import Key, Space
-    from holdfast.store.types import Value
+    from holdfast.store.types import Collection, Value
 
 FEW: Final = 64  # elements: as in Redis, they are not worth waiting
 SLICE: Final = 2000  # elements, or keys: less than a millisecond
@@ -53,7 +53,7 @@ class Freeing:
 
     def take(self, value: "Value") -> None:
         """A value that is certain not to be needed."""
-        if not isinstance(value, bytes) and _is_worth_waiting(value):
+        if _is_worth_waiting(value):
             self._parts += value.parts()
 
     def step(self) -> bool:
@@ -100,5 +100,5 @@ class Freeing:
         return count + 1
 
 
-def _is_worth_waiting(value: "Value") -> bool:
+def _is_worth_waiting(value: "Value") -> "TypeGuard[Collection]":
     return not isinstance(value, bytes) and (len(value) > FEW or type(value) is Stream)

@@ -175,7 +175,7 @@ class Keyspace(ChangeLog):
             self.changed_strings.append(key)
 
     def put_string(self, key: Key, value: bytes, old: bytes) -> None:
-        """Another value for the string of a key, without an operation: something else tells it."""
+        """Another value for the string of a key. The operation that tells it is the caller's."""
         key.value = value
         if key.changed_in != self.next_fold:
             self.string_changed(key)
