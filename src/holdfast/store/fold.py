@@ -21,7 +21,7 @@ from holdfast.store.fold_rows import ChangedRows, Rows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS, Op
-from holdfast.store.tables import ROWS, delete_sql, put_sql, spaces_sql
+from holdfast.store.tables import ROWS, RowTable, delete_sql, put_sql, spaces_sql
 from holdfast.store.types import COLLECTIONS
 
 SLICE_ROWS = 500
@@ -351,9 +351,17 @@ class Fold:
         if type_name == "list":
             connection.execute(EMPTY_BLOCKS, (key_id, SLICE_ROWS // PLACES + 1))
         for table in COLLECTIONS[type_name].tables:
-            connection.execute(ROWS[table].delete_some, (key_id, key_id, SLICE_ROWS))
+            self._delete_some(ROWS[table], key_id)
         if connection.total_changes() == before:
             connection.execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
+
+    def _delete_some(self, table: RowTable, key_id: int) -> None:
+        """As a range, which takes a third of the time that a set of places does."""
+        place: tuple[Any, ...] | None = None
+        if table.sub:
+            place = next(self._connection.execute(table.next_place, (key_id, SLICE_ROWS)), None)
+        sql = table.delete_of_key(up_to_place=place is not None)
+        self._connection.execute(sql, (key_id, *(place or ())))
 
     def _empty_space(self, space: int) -> None:
         connection = self._connection

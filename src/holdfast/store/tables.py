@@ -69,15 +69,17 @@ class RowTable(NamedTuple):
         return f"DELETE FROM {self.name} WHERE {' AND '.join(where)}"
 
     @property
-    def delete_some(self) -> str:
-        """Some of the rows of a key. Bindings: the key, twice, and how many."""
-        if not self.sub:
-            return f"DELETE FROM {self.name} WHERE {self.key} IN (?, ?) AND ? > 0"
+    def next_place(self) -> str:
+        """What comes behind the first rows of a key. Bindings: the key and how many."""
         sub = ", ".join(self.sub)
-        return (
-            f"DELETE FROM {self.name} WHERE {self.key} = ? AND ({sub}) IN"
-            f" (SELECT {sub} FROM {self.name} WHERE {self.key} = ? LIMIT ?)"
-        )
+        return f"SELECT {sub} FROM {self.name} WHERE {self.key} = ? ORDER BY {sub} LIMIT 1 OFFSET ?"
+
+    def delete_of_key(self, *, up_to_place: bool) -> str:
+        """All rows of a key, or those before a place. Bindings: the key, and what is in `sub`."""
+        delete = f"DELETE FROM {self.name} WHERE {self.key} = ?"
+        if up_to_place:
+            delete += f" AND ({', '.join(self.sub)}) < ({', '.join('?' * len(self.sub))})"
+        return delete
 
 
 ROWS: dict[int, RowTable] = {
