@@ -1,7 +1,7 @@
 """The short way of the usual change of a string or list, and where it must not be taken."""
 
 from holdfast.crdt.dots import Author, Vector
-from holdfast.crdt.effects import ADD, WRITE, Effect
+from holdfast.crdt.effects import ADD, DELETE, POP, WRITE, Effect
 from holdfast.crdt.keys import Key
 from holdfast.crdt.lists import List, pieces_of_run
 
@@ -29,7 +29,7 @@ def advance(key: Key, effect: Effect, kind: str = STRING) -> bool:
     """Whether it went the short way."""
     if kind == LIST:
         values: List | None = key.find(LIST)
-        return values is not None and values.extend(effect) is not None
+        return values is not None and values.at_end(effect) is not None
     text = key.text if kind == STRING else None
     if text is None or (effect[0] != ADD and (effect[0] != WRITE or len(effect[5]) != 1)):
         return False
@@ -111,20 +111,100 @@ def test_a_key_that_also_holds_something_else() -> None:
 def test_pushes_to_the_right_of_all() -> None:
     values = List()
     first = values.push_right([b"a"], Author(1, 10, {}))
-    assert values.extend(first) is not None
+    assert values.at_end(first) is not None
     more = values.push_right([b"%d" % i for i in range(100)], Author(1, 11, {1: 1}))
-    keys = values.extend(more)
+    keys = values.at_end(more)
     assert keys is not None
     assert values.range(1, -1) == [b"%d" % i for i in range(100)]
     assert pieces_of_run(keys) == {values.piece_of(key) for key in keys}
-    assert values.extend(more) is None, "a second time"
+    assert values.at_end(more) is None, "a second time"
 
 
 def test_pushes_that_belong_elsewhere() -> None:
     values = List()
     early, late = (values.push_right([b"x"], Author(each, 10 + each, {})) for each in (1, 2))
     values.integrate(late)
-    assert values.extend(early) is None
-    assert values.extend(values.push_left([b"y"], Author(1, 30, {}))) is None
-    assert values.extend(values.insert(0, b"y", Author(1, 30, {}))) is None
+    assert values.at_end(early) is None
+    assert values.at_end(values.push_left([b"y"], Author(1, 30, {}))) is None
+    assert values.at_end(values.insert(0, b"y", Author(1, 30, {}))) is None
     assert values.view() == [b"x"]
+
+
+def pushed(count: int) -> List:
+    values = List()
+    values.integrate(values.push_right([b"%d" % i for i in range(count)], Author(1, 10, {})))
+    return values
+
+
+def test_pops_at_either_end() -> None:
+    values = pushed(1000)
+    for effect, place in ((values.pop_left(300), 0), (values.pop_right(200), -1)):
+        assert effect[0] == POP
+        twin = pushed(1000)
+        assert len(twin.integrate(effect)) == effect[2]
+        keys = values.at_end(effect)
+        assert keys is not None
+        assert pieces_of_run(keys) == {values.piece_of(key) for key in keys}
+        assert values.at_end(effect) is None, "a second time"
+        assert values.is_left_of(keys[0]) == (place == -1)
+    assert values.view() == [b"%d" % i for i in range(300, 800)]
+
+
+def test_pops_that_are_no_run() -> None:
+    """Something was removed between, or came between."""
+    gap, more = pushed(10), pushed(10)
+    gap.integrate(gap.delete([3]))
+    assert gap.pop_left(5)[0] == DELETE
+    more.integrate(more.insert(1, b"x", Author(2, 20, {1: 10})))
+    effect = more.pop_left(3)
+    assert effect[0] == DELETE
+    more.integrate(effect)
+    assert more.view() == [b"%d" % i for i in range(2, 10)]
+
+
+def test_pops_whose_elements_are_elsewhere_by_now() -> None:
+    effect = pushed(10).pop_left(4)
+    behind = pushed(10)
+    behind.integrate(behind.push_left([b"x", b"y"], Author(2, 20, {1: 10})))
+    assert behind.at_end(effect) is None
+    behind.integrate(effect)
+    assert behind.view() == [b"y", b"x", *(b"%d" % i for i in range(4, 10))]
+    partly = pushed(10)
+    partly.integrate(partly.delete([1]))
+    assert partly.at_end(effect) is None
+    partly.integrate(effect)
+    assert partly.view() == [b"%d" % i for i in range(4, 10)]
+
+
+def test_pops_that_leave_nothing_or_forget_a_stamp() -> None:
+    values = pushed(4)
+    assert values.at_end(values.pop_left(4)) is None
+    setting = values.set(0, b"new", Author(1, 20, {1: 4}))
+    assert setting is not None
+    values.integrate(setting)
+    assert values.at_end(values.pop_left(2)) is None
+
+
+def test_pieces_of_runs_and_of_others() -> None:
+    for change in (None, "gap", "between", "set"):
+        values = pushed(100)
+        author = Author(2, 20, {1: 100})
+        if change == "gap":
+            values.integrate(values.delete([50]))
+        elif change == "between":
+            values.integrate(values.insert(50, b"x", author))
+            values.integrate(values.delete([50 + 2]))  # as many as before
+        elif change == "set":
+            effect = values.set(50, b"x", author)
+            assert effect is not None
+            values.integrate(effect)
+        places = {values.piece_of(position) for position, _ in values.rows()}
+        pieces = {place: values.piece(place) for place in places}
+        kinds = {isinstance(piece[0], int) for piece in pieces.values() if piece is not None}
+        assert kinds == (
+            {True} if change is None else {True, False} if change != "set" else {False}
+        )
+        again = List()
+        for place, piece in pieces.items():
+            again.put_piece(place, piece)
+        assert list(again.rows()) == list(values.rows())

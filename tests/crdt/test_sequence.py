@@ -43,6 +43,16 @@ def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
             fits = bool(keys) and (not model or keys[0] > max(model))
             assert subject.extend(keys, keys) == fits
             model |= {key: key for key in keys if fits}
+        elif roll < 0.56:
+            count = rng.randrange(20)
+            keys = sorted(model)[:count] if roll < 0.545 else sorted(model)[-count:]
+            if rng.random() < 0.2:
+                keys = keys[1:]
+            fits = bool(keys) and len(keys) < len(model)
+            fits = fits and (keys[0] == min(model) or keys[-1] == max(model))
+            assert subject.remove_run(keys) == ([model[key] for key in keys] if fits else None)
+            for key in keys if fits else ():
+                del model[key]
         elif roll < 0.6:
             assert subject.replace(key, b"new") == model.get(key)
             if key in model:
@@ -60,8 +70,8 @@ def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
             values = [model[key] for key in sorted(model)]
             assert subject.values(start, stop) == values[start:stop]
             first, last = sorted(b"%03d" % rng.randrange(250) for _ in range(2))
-            within = [(key, model[key]) for key in sorted(model) if first <= key <= last]
-            assert subject.between(first, last) == within
+            within = [key for key in sorted(model) if first <= key <= last]
+            assert subject.between(first, last) == (within, [model[key] for key in within])
             places = [i for i, value in enumerate(values) if value == b"new"]
             assert list(subject.indexes(b"new")) == places
             assert list(subject.indexes_backward(b"new")) == places[::-1]

@@ -19,6 +19,7 @@ DELETE: Final = 11  # (position, …)
 SET: Final = 12  # position, value, hlc, replica
 TRIM: Final = 13  # vector, position of the first that stays, of the last
 PUSH: Final = 14  # position of the first, 1 or -1: where each stands to the one before, (value, …)
+POP: Final = 15  # DELETE of a run: position of the first, how many
 # HyperLogLogs.
 RAISE: Final = 20  # dot of the sketch, whether it is new, ((register, rank), …)
 Effect = Sequence[Any]  # a tuple; from elsewhere with lists in place of tuples, all the way down
@@ -27,7 +28,7 @@ Effect = Sequence[Any]  # a tuple; from elsewhere with lists in place of tuples,
 Change = tuple[Any, Any, Any]
 
 # Those that take something away, and are therefore kept until everybody has confirmed them.
-_REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM})
+_REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM, POP})
 
 
 def is_removal(effect: Effect) -> bool:

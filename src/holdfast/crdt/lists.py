@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.crdt import positions
 from holdfast.crdt.dots import Author, Dot, Vector, covers
-from holdfast.crdt.effects import CLEAR, DELETE, INSERT, PUSH, SET, TRIM, Change, Effect
+from holdfast.crdt.effects import CLEAR, DELETE, INSERT, POP, PUSH, SET, TRIM, Change, Effect
 from holdfast.crdt.replicated import Replicated
 from holdfast.crdt.sequence import Sequence
 
@@ -102,13 +102,13 @@ class List(Replicated):
         if count == 1:
             first = self._elements.first_key
             return (DELETE, (first,) if first else ())
-        return (DELETE, tuple(self._elements.keys(0, min(count, len(self)))))
+        return _removal(self._elements.keys(0, min(count, len(self))))
 
     def pop_right(self, count: int = 1) -> Effect:
         if count == 1:
             last = self._elements.last_key
             return (DELETE, (last,) if last else ())
-        return (DELETE, tuple(self._elements.keys(max(len(self) - count, 0), len(self))))
+        return _removal(self._elements.keys(max(len(self) - count, 0), len(self)))
 
     def remove(self, count: int, value: bytes) -> Effect:
         """LREM: count > 0 from the head, < 0 from the tail, 0 all of them."""
@@ -133,6 +133,8 @@ class List(Replicated):
         kind: int = effect[0]
         if kind == DELETE:
             return self._delete(effect[1])
+        if kind == POP:
+            return self._delete(positions.run(effect[1], effect[2], 1))
         if kind == PUSH:
             return self._push(effect[1], effect[2], effect[3])
         if kind == INSERT:
@@ -145,13 +147,22 @@ class List(Replicated):
         assert kind == CLEAR
         return self._delete_covered(effect[1], b"", b"")
 
-    def extend(self, effect: Effect) -> list[bytes] | None:
-        """`integrate`, where something is pushed to the right of all that is there: its positions.
-        None, and nothing has changed, where it is anything else."""
-        if effect[0] != PUSH or effect[2] != 1:
-            return None
-        keys = positions.run(effect[1], len(effect[3]), 1)
-        return keys if self._elements.extend(keys, list(effect[3])) else None
+    def at_end(self, effect: Effect) -> list[bytes] | None:
+        """`integrate`, where something is pushed to the right of all that is there, or popped at
+        either end so that something is left: its positions. None, and nothing has changed, where
+        it is anything else."""
+        elements = self._elements
+        if effect[0] == PUSH and effect[2] == 1:
+            keys = positions.run(effect[1], len(effect[3]), 1)
+            return keys if elements.extend(keys, list(effect[3])) else None
+        if effect[0] == POP and not self._stamps:
+            keys = positions.run(effect[1], effect[2], 1)
+            return None if elements.remove_run(keys) is None else keys
+        return None
+
+    def is_left_of(self, position: bytes) -> bool:
+        """Whether all that is there stands before this place."""
+        return self._elements.last_key < position
 
     def _push(self, first: bytes, step: int, values: Collection[bytes]) -> list[Change]:
         elements = self._elements
@@ -219,26 +230,35 @@ class List(Replicated):
         return sub[:-1] + _FLOORS[sub[-1]]
 
     def piece(self, place: bytes) -> tuple[Any, ...] | None:
-        """(last byte of the position, value) of each, and the stamp where there is one."""
+        """Mostly a run: the last byte of its first position, and the values. Else (last byte of the
+        position, value) of each, and the stamp where there is one."""
         stamps = self._stamps
+        keys, values = self._between(place)
+        if not keys:
+            return None
+        if not stamps and len(keys[0]) == len(place) and positions.is_run(keys):
+            return (keys[0][-1], values)
         found = [
             (key[-1], value, *_unpack(stamps[key])) if key in stamps else (key[-1], value)
-            for key, value in self._of_piece(place)
+            for key, value in zip(keys, values, strict=True)
+            if len(key) == len(place)
         ]
         return tuple(found) or None
 
     def put_piece(self, place: bytes, piece: tuple[Any, ...] | None) -> None:
-        for key, _ in self._of_piece(place):
-            self.apply(key, None)
+        for key in self._between(place)[0]:
+            if len(key) == len(place):
+                self.apply(key, None)
+        if piece and isinstance(piece[0], int):
+            piece = tuple(enumerate(piece[1], piece[0]))
         for byte, value, *stamp in piece or ():
             hlc, replica = stamp or (0, 0)
             self.apply(place[:-1] + bytes((byte,)), (value, hlc, replica))
 
-    def _of_piece(self, place: bytes) -> list[tuple[bytes, bytes]]:
-        """Between them there may be others, which are further down in gaps."""
+    def _between(self, place: bytes) -> tuple[list[bytes], list[bytes]]:
+        """What a piece has, and others which are further down in gaps of it."""
         last = place[:-1] + bytes((place[-1] | _PIECE_END,))
-        found = self._elements.between(place, last)
-        return [item for item in found if len(item[0]) == len(place)]
+        return self._elements.between(place, last)
 
     def dot_of(self, sub: bytes) -> Dot:
         return positions.dot_of(sub)
@@ -257,6 +277,12 @@ class List(Replicated):
         start = max(start + length, 0) if start < 0 else start
         stop = stop + length if stop < 0 else min(stop, length - 1)
         return (start, stop + 1) if start <= stop else (0, 0)
+
+
+def _removal(keys: list[bytes]) -> Effect:
+    if len(keys) > 1 and positions.is_run(keys):
+        return (POP, keys[0], len(keys))
+    return (DELETE, tuple(keys))
 
 
 def pieces_of_run(keys: list[bytes]) -> set[bytes]:

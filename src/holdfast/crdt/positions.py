@@ -65,7 +65,7 @@ def run(first: bytes, count: int, step: int) -> list[bytes]:
     """Several that are pushed together continue the run of the first: each stands behind the one
     before (1) or before it (-1)."""
     shared = first[:-8]
-    index: int = _unpack_index(first, len(first) - 8)[0]
+    index = _index_of(first)
     keys: list[bytes] = []
     while len(keys) < count:
         # Up to 256 of them have all but the last byte in common.
@@ -79,6 +79,26 @@ def run(first: bytes, count: int, step: int) -> list[bytes]:
         keys += [head + last for last in lasts]
         index += step * len(lasts)
     return keys
+
+
+def is_run(keys: list[bytes]) -> bool:
+    """Whether `run` tells them, which are in order, by the first: none is missing, and nothing lies
+    in a gap between them."""
+    first, last = keys[0], keys[-1]
+    if first[:-8] != last[:-8]:
+        return False
+    if _index_of(last) - _index_of(first) != len(keys) - 1:
+        return False
+    size = len(first)
+    for key in keys:  # noqa: SIM110 - `all` would make a list, when compiled
+        if len(key) != size:
+            return False
+    return True
+
+
+def _index_of(position: bytes) -> int:
+    index: int = _unpack_index(position, len(position) - 8)[0]
+    return index
 
 
 def between(left: bytes, right: bytes, author: Author) -> bytes:

@@ -156,18 +156,49 @@ class Sequence(Generic[V]):
             del chunks[k], self._bounds[k], self._starts[k]
         return value
 
-    def between(self, first: bytes, last: bytes) -> list[tuple[bytes, V]]:
-        """Those whose keys are neither below the first nor above the last, in order."""
-        found: list[tuple[bytes, V]] = []
+    def remove_run(self, run: list[bytes]) -> list[V] | None:
+        """Delete many at once, which are in order, from either end; returns their values. None if
+        they are anywhere else, or all that is there: nothing changes then."""
+        count = len(run)
+        start = 0 if count and run[0] == self.first_key else self._length - count
+        if not 0 < count < self._length or self.keys(start, start + count) != run:
+            return None
+        values = self.values(start, start + count)
+        chunks = self._chunks
+        self._length -= count
+        whole = 0
+        if start:
+            while count >= len(chunks[-1 - whole].keys):
+                count -= len(chunks[-1 - whole].keys)
+                whole += 1
+            if whole:
+                del chunks[-whole:], self._bounds[-whole:], self._starts[-whole:]
+            if count:
+                del chunks[-1].keys[-count:], chunks[-1].values[-count:]
+        else:
+            while count >= len(chunks[whole].keys):
+                count -= len(chunks[whole].keys)
+                whole += 1
+            del chunks[:whole], self._bounds[:whole], self._starts[:whole]
+            del chunks[0].keys[:count], chunks[0].values[:count]
+            self._starts[0] += count
+        return values
+
+    def between(self, first: bytes, last: bytes) -> tuple[list[bytes], list[V]]:
+        """Those whose keys are neither below the first nor above the last, in order: keys and
+        values."""
+        keys: list[bytes] = []
+        values: list[V] = []
         k, at = self._seek(first) if self._chunks else (0, 0)
         while k < len(self._chunks):
             chunk = self._chunks[k]
             end = bisect_right(chunk.keys, last, at)
-            found += zip(chunk.keys[at:end], chunk.values[at:end], strict=True)
+            keys += chunk.keys[at:end]
+            values += chunk.values[at:end]
             if end < len(chunk.keys):
                 break
             k, at = k + 1, 0
-        return found
+        return keys, values
 
     # -- by index -----------------------------------------------------------------------------
 

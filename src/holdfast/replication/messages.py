@@ -12,7 +12,7 @@ import msgspec
 from holdfast.crdt.dots import Vector
 from holdfast.crdt.effects import frozen
 
-VERSION = 2  # of messages and the records in them; 1 knew no runs of changes
+VERSION = 3  # of messages and the records in them; 1 knew no runs of changes, 2 none of pops
 FORGOTTEN = b"FORGOTTEN"  # the error's code, for one that was removed
 PUSH = b"active"
 RECORDS = b"records"  # records of the log

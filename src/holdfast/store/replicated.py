@@ -233,8 +233,8 @@ class Replication:
         return True
 
     def _integrate(self, slot: Slot, kind: str, effect: Effect) -> None:
-        if kind == "list" and self.slots.extend(slot, effect):
-            self._touched[slot] = self._shown.push_right(slot, effect[3])
+        if kind == "list" and self.slots.at_end(slot, effect):
+            self._touched[slot] = self._shown.list_at_end(slot, effect)
             return
         before = slot.type
         changes = slot.integrate(kind, effect)

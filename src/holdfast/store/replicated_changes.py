@@ -112,7 +112,7 @@ class Changes:
             self.kept.append((STRINGS, key.id, None, value))
 
     def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
-        if not (kind == "list" and self._slots.extend(slot, effect)):
+        if not (kind == "list" and self._slots.at_end(slot, effect)):
             changes = slot.integrate(kind, effect)
             if not changes:
                 return

@@ -200,13 +200,13 @@ class Slots:
             self._name(slot)
         self._note(slot, kind, changes)
 
-    def extend(self, slot: Slot, effect: Effect) -> bool:
-        """Integrated, and `changed`, if something is pushed to the right of a list that is there;
-        False, and nothing has changed, if not."""
+    def at_end(self, slot: Slot, effect: Effect) -> bool:
+        """Integrated, and `changed`, if something is pushed to the right of a list that is there,
+        or popped and something is left; False, and nothing has changed, if not."""
         values: List | None = slot.find(LIST)
         if not values or not slot.has_one:
             return False
-        keys = values.extend(effect)
+        keys = values.at_end(effect)
         if keys is None:
             return False
         if self._keyspace.tables is not None:

@@ -5,12 +5,11 @@ commands change them, so that rows, memory, watchers and waiters follow; whoever
 that no intents are stated, because these are no local changes.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.crdt.effects import Change
+from holdfast.crdt.effects import PUSH, Change, Effect
 from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.keys import Key as ReplicatedKey
 from holdfast.crdt.streams import ENTRY
@@ -100,13 +99,19 @@ class Shown:
             return True
         return index < len(databases) and bool(databases[index].watched)
 
-    def push_right(self, slot: Slot, values: Sequence[bytes]) -> Key | None:
-        """It was a list and still is one, and this is at its end."""
+    def list_at_end(self, slot: Slot, effect: Effect) -> Key | None:
+        """It was a list and still is one, and this was done at one of its ends."""
         database = self._database(slot.address)
         key = None if database is None else self._key(database, slot)
         if key is not None:
-            assert isinstance(key.value, List)
-            key.value.push_right(values, self._keyspace)
+            value, log = key.value, self._keyspace
+            assert isinstance(value, List)
+            if effect[0] == PUSH:
+                value.push_right(effect[3], log)
+            elif slot.part("list").is_left_of(effect[1]):
+                value.pop_right(effect[2], log)
+            else:
+                value.pop_left(effect[2], log)
         return key
 
     def _key(self, database: "ReplicatedDatabase", slot: Slot) -> Key | None:
