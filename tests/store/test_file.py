@@ -13,8 +13,10 @@ from holdfast.store.check import check_file
 from holdfast.store.file import FileLock, open_database
 from holdfast.store.lists import List
 from holdfast.store.migrations import SCHEMA_VERSION
-from holdfast.store.ops import LIST_ITEMS, ZSET_MEMBERS
+from holdfast.store.ops import LIST_ITEMS, STREAM_ENTRIES, STREAM_META, ZSET_MEMBERS
 from holdfast.store.store import FileStore, open_store
+from holdfast.store.stream_ids import to_row
+from holdfast.store.streams import Stream
 from holdfast.store.zsets import ZSet
 from tests.store.consistency import check_settled
 
@@ -67,8 +69,8 @@ def definitions(path: Path) -> set[tuple[str, str, str]]:
 
 
 def make_old(path: Path, version: int) -> None:
-    """A sorted set and a list in the tables, an element more of both in the journal, and a list
-    that is dead, some of which is gone already."""
+    """A sorted set, a list and a stream in the tables, an element more of each in the journal, and
+    a list that is dead, some of which is gone already."""
     connection = apsw.Connection(str(path))
     connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}")
     connection.execute(Path(__file__).with_name("schema-1.sql").read_text())
@@ -88,18 +90,53 @@ def make_old(path: Path, version: int) -> None:
             [(id, place << 19, b"%d" % place) for id in (1025, 1026) for place in range(900)],
         )
         if version > 2:  # before, triggers counted
-            connection.execute("INSERT INTO redis_list_meta VALUES (1025, 900, 450)")
-            connection.execute("INSERT INTO redis_space_sizes VALUES (0, 2)")
+            singles = ", 900" if version > 3 else ""
+            connection.execute(f"INSERT INTO redis_list_meta VALUES (1025, 900, 450{singles})")
+            connection.execute("INSERT INTO redis_space_sizes VALUES (0, 3)")
+    connection.execute("INSERT INTO redis_keys VALUES (1027, 0, CAST('s' AS BLOB), 'stream', NULL)")
+    meta = (1027, to_row(99), to_row(0), 99)
+    connection.execute("INSERT INTO redis_stream_meta VALUES (?, ?, ?, ?)", meta)
+    connection.executemany(
+        "INSERT INTO redis_stream_entries VALUES (1027, ?, ?)",
+        [(to_row(number), msgspec.msgpack.encode(entry(number))) for number in range(1, 100)],
+    )
     connection.execute("DELETE FROM redis_list_items WHERE key_id = 1026 AND pos < 100")
     batch = msgspec.msgpack.encode(
         [
             (ZSET_MEMBERS, 1024, b"more", 1.5),
             (LIST_ITEMS, 1025, 900 << 19, b"900"),
             (LIST_ITEMS, 1025, 0, None),
+            (STREAM_ENTRIES, 1027, to_row(100), msgspec.msgpack.encode(entry(100))),
+            (STREAM_ENTRIES, 1027, to_row(1), None),
+            (STREAM_META, 1027, None, (to_row(100), bytes(16), 100)),
         ]
     )
     connection.execute("INSERT INTO journal VALUES (1, ?)", (batch,))
     connection.close()
+
+
+def entry(number: int) -> tuple[bytes, ...]:
+    return (b"number", b"%d" % number)
+
+
+def _use_the_stream(path: Path, ids: list[int]) -> None:
+    """Old rows are read, changed and joined with new ones."""
+    for turn in range(3):
+        store = FileStore(path)
+        stream = store.keyspace.databases[0].read_as(b"s", Stream)
+        assert stream is not None
+        assert list(stream.range(0)) == [(number, entry(number)) for number in ids]
+        for number in ids[turn::7]:
+            assert stream.delete(number, store.keyspace)
+            ids.remove(number)
+        stream.trim(10, store.keyspace)
+        del ids[:10]
+        new = stream.last_id + 1
+        stream.add(new, entry(new), store.keyspace)
+        ids.append(new)
+        store.close()
+        check_settled(path)
+        assert check_file(path) == []
 
 
 def _use_the_list(path: Path, expected: list[bytes]) -> None:
@@ -150,6 +187,7 @@ def test_a_file_of_an_old_version_becomes_what_a_new_one_is(tmp_path: Path, vers
     store.close()
     check_settled(old)
     _use_the_list(old, [b"%d" % place for place in range(1, 901)])
+    _use_the_stream(old, [*range(2, 101)])
     make_store(new)
     assert definitions(old) == definitions(new)
     assert pragma(old, "user_version") == SCHEMA_VERSION

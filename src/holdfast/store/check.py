@@ -6,6 +6,7 @@ check should not share the mistakes of what it checks.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ IS_THERE = f"""
         (SELECT pos + (first + key) * {STEP} FROM {SIZES} WHERE value IS NOT NULL))"""
 
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
+_words = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
 
 
 def check_file(path: Path) -> list[str]:
@@ -110,7 +112,7 @@ def check_file(path: Path) -> list[str]:
             if not problems:
                 if connection.execute("PRAGMA user_version").get < FIRST_WITH_BLOCKS:
                     connection.execute(WITHOUT_BLOCKS)
-                for found in (_tables(connection), _with_journal(connection)):
+                for found in (_tables(connection), _streams(connection), _with_journal(connection)):
                     problems += found
         except apsw.Error as error:
             return [f"SQLite: {error}"]
@@ -121,6 +123,39 @@ def _tables(connection: apsw.Connection) -> Iterator[str]:
     for sentence, query in FORBIDDEN_ROWS.items():
         for row in connection.execute(f"{query} LIMIT {MOST_OF_A_KIND}"):
             yield sentence.format(*row)
+
+
+def _streams(connection: apsw.Connection) -> Iterator[str]:
+    """Rows of entries, which SQL cannot take apart; from the last, to know the next one's id."""
+    damaged = 0
+    of, end = 0, b""
+    for key_id, row_id, row in connection.execute(
+        "SELECT * FROM redis_stream_entries ORDER BY key_id, id DESC"
+    ):
+        if not _is_sound(row_id, row, end if key_id == of else None):
+            damaged += 1
+            if damaged <= MOST_OF_A_KIND:
+                yield f"row {row_id.hex()} of stream {key_id} is damaged"
+        of, end = key_id, row_id
+
+
+def _is_sound(row_id: bytes, row: bytes, end: bytes | None) -> bool:
+    """Whether it has entries with ids from its own on, in order, all below the next row's."""
+    try:
+        words = _words(row)
+    except msgspec.MsgspecError:
+        return False
+    if not words or len(words) % 2:
+        return False
+    if all(type(word) is bytes for word in words):
+        return len(row_id) == 16  # one entry, from before there were more
+    ids, fields = words[::2], words[1::2]
+    if not all(type(entry_id) is bytes and len(entry_id) == 16 for entry_id in ids):
+        return False
+    if not all(type(some) is tuple and some and len(some) % 2 == 0 for some in fields):
+        return False
+    bounds: list[Any] = ids if end is None else [*ids, end]
+    return row_id <= bounds[0] and all(low < high for low, high in pairwise(bounds))
 
 
 def _with_journal(connection: apsw.Connection) -> Iterator[str]:

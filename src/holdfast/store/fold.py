@@ -18,9 +18,10 @@ from holdfast.errors import StorageError
 from holdfast.store.blocks import PLACES
 from holdfast.store.fold_lists import EMPTY_BLOCKS, ListRows, end_of_block
 from holdfast.store.fold_rows import ChangedRows, Rows
+from holdfast.store.fold_streams import StreamRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS, Op
+from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STREAM_ENTRIES, STRINGS, Op
 from holdfast.store.tables import ROWS, RowTable, delete_sql, put_sql, spaces_sql
 from holdfast.store.types import COLLECTIONS
 
@@ -52,6 +53,7 @@ class Fold:
         self.keyspace = keyspace
         self._execute = connection.cursor().execute  # else there would be a new cursor each time
         self._lists = ListRows(connection)
+        self._streams = StreamRows(connection)
         self._rows = ChangedRows()
         self._rows_in_pass = ChangedRows()  # and not all of it in the tables
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
@@ -229,6 +231,8 @@ class Fold:
             for table, rows in parts:
                 if table == LIST_ITEMS:
                     self._lists.write(rows.ops(table))
+                elif table == STREAM_ENTRIES:
+                    self._streams.write(rows)
                 else:
                     self._write_rows(table, rows)
 

@@ -1,6 +1,6 @@
 """The versions of the schema: what makes the next one of each. (The newest is schema.sql.)"""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # Elements of lists that share a row came with version 4. What is there stays as it is, in rows of
 # its own, until somebody writes it: else a start would take as long as there are elements.
@@ -38,6 +38,20 @@ CREATE VIEW lists AS
   FROM elements e JOIN redis_keys k ON k.id = e.key_id JOIN redis_databases d USING (space);
 """
 
+# Entries of streams that share a row came with version 5. What is there stays as it is until it is
+# written, but in a table that has row ids: a µs each.
+ENTRIES = """
+ALTER TABLE redis_stream_entries RENAME TO redis_stream_entries_4;
+CREATE TABLE redis_stream_entries (
+  key_id INTEGER NOT NULL,
+  id BLOB NOT NULL,
+  entries BLOB NOT NULL,
+  PRIMARY KEY (key_id, id)
+);
+INSERT INTO redis_stream_entries SELECT key_id, id, fields FROM redis_stream_entries_4;
+DROP TABLE redis_stream_entries_4;
+"""
+
 # What turns a file of version n into n + 1, by n. Runs in one transaction.
 MIGRATIONS: dict[int, str] = {
     1: "DROP INDEX IF EXISTS redis_zset_members_by_score",
@@ -45,4 +59,5 @@ MIGRATIONS: dict[int, str] = {
     " DROP TRIGGER redis_keys_moved; DROP TRIGGER redis_list_items_added;"
     " DROP TRIGGER redis_list_items_removed; DROP TRIGGER redis_graves_emptied",
     3: BLOCKS,
+    4: ENTRIES,
 }

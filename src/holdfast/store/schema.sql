@@ -114,12 +114,15 @@ CREATE TABLE redis_stream_meta (
   max_deleted_id BLOB NOT NULL,
   entries_added INTEGER NOT NULL
 );
+-- Entries: those from `id` on to the next row's, up to 32 if they are short. `entries` is msgpack:
+-- [id, [field, value, field, value, …], id, […], …]; or [field, value, …], of one entry that was
+-- written before several shared a row.
 CREATE TABLE redis_stream_entries (
   key_id INTEGER NOT NULL,
   id BLOB NOT NULL,
-  fields BLOB NOT NULL, -- msgpack: [field, value, field, value, …]
+  entries BLOB NOT NULL,
   PRIMARY KEY (key_id, id)
-) WITHOUT ROWID;
+);
 CREATE TABLE redis_stream_groups (
   key_id INTEGER NOT NULL,
   name BLOB NOT NULL,

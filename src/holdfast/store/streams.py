@@ -314,6 +314,11 @@ class Stream:
     def apply_entry(self, sub: bytes, row: bytes | None) -> None:
         self._put_entry(from_row(sub), None if row is None else _decode(row))
 
+    def load(self, entries: list[tuple[bytes, Fields]]) -> None:
+        """Of a row of the file."""
+        for sub, fields in entries:
+            self._put_entry(from_row(sub), fields)
+
     def apply_group(self, name: bytes, row: Row) -> None:
         group = self.groups.get(name)
         if row is None:

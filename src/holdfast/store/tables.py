@@ -1,7 +1,7 @@
 """The tables of the file: how each row operation is written, and how cold values are read.
 
 The schema is schema.sql; no other Python names its tables' columns, but for those of lists
-(fold_lists.py, stored_lists.py).
+(fold_lists.py, stored_lists.py) and of entries of streams (fold_streams.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -31,6 +31,8 @@ from holdfast.store.ops import (
     ZSET_MEMBERS,
 )
 from holdfast.store.stored_lists import StoredLists
+from holdfast.store.stream_blocks import unpack
+from holdfast.store.streams import Stream
 from holdfast.store.types import COLLECTIONS, Value
 
 
@@ -95,7 +97,7 @@ ROWS: dict[int, RowTable] = {
     STREAM_META: RowTable(
         "redis_stream_meta", values=("last_id", "max_deleted_id", "entries_added")
     ),
-    STREAM_ENTRIES: RowTable("redis_stream_entries", sub=("id",), values=("fields",)),
+    STREAM_ENTRIES: RowTable("redis_stream_entries", sub=("id",), values=("entries",)),
     STREAM_GROUPS: RowTable(
         "redis_stream_groups", sub=("name",), values=("last_id", "entries_read")
     ),
@@ -264,14 +266,21 @@ class Tables:
             return collection
         for table, apply in kind.apply.items():
             for sub, row in self._rows(table, key_id):
-                apply(collection, sub, row)
+                if table == STREAM_ENTRIES:
+                    assert isinstance(collection, Stream)
+                    collection.load(unpack(sub, row))
+                else:
+                    apply(collection, sub, row)
         return collection
 
     def _select(self, table: int, key_id: int) -> Iterator[tuple[Any, ...]]:
         """The rows of a key as they are in the table, by place, without the key."""
         spec = ROWS[table]
         columns = ", ".join((*spec.sub, *spec.values))
-        return self._execute(f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ?", (key_id,))
+        order = ", ".join((spec.key, *spec.sub))
+        return self._execute(
+            f"SELECT {columns} FROM {spec.name} WHERE {spec.key} = ? ORDER BY {order}", (key_id,)
+        )
 
     def _rows(self, table: int, key_id: int) -> Iterator[tuple[Any, Any]]:
         """The rows of a key, as `sub` and `value` of row operations."""

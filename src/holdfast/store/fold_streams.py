@@ -1,0 +1,75 @@
+"""How the fold writes the entries of streams: several to a row, see stream_blocks.py.
+
+What the row has to which a run of changes belongs is read, changed and written again, in as many
+rows as it takes. To do so twice is to do it once, so a pass that was cut off can be done again.
+"""
+
+from typing import Any, Final
+
+import apsw
+
+from holdfast.store.fold_rows import Rows
+from holdfast.store.stream_blocks import end_of_row, merge, pack, packed
+
+READ_ROW: Final = (
+    "SELECT rowid,id,entries FROM redis_stream_entries"
+    " WHERE key_id=? AND id<=? ORDER BY id DESC LIMIT 1"
+)
+NEXT_ROW: Final = "SELECT id FROM redis_stream_entries WHERE key_id=? AND id>? ORDER BY id LIMIT 1"
+ADD_ROW: Final = "INSERT INTO redis_stream_entries VALUES(?,?,?)"
+CHANGE_ROW: Final = "UPDATE redis_stream_entries SET entries=?2 WHERE rowid=?1"
+REMOVE_ROW: Final = "DELETE FROM redis_stream_entries WHERE rowid=?"
+
+
+class StreamRows:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._execute = connection.cursor().execute  # else there would be a new cursor each time
+
+    def write(self, rows: Rows) -> None:
+        """Changes of entries, by stream and mostly in the order of their ids. Within a
+        transaction, so that entries that move from row to row are never seen twice."""
+        start = 0
+        while start < len(rows.ids):
+            start = self._write_run(rows, start)
+
+    def _write_run(self, rows: Rows, start: int) -> int:
+        """What belongs to the same row as the first of these changes; returns where to go on."""
+        key_id: Any = rows.ids[start]
+        place = (key_id, rows.subs[start])
+        row = self._execute(READ_ROW, place).get
+        following: bytes | None = self._execute(NEXT_ROW, place).get
+        end = _end_of_run(rows, start, following)
+        ids: list[bytes] = []
+        fields: list[bytes] = []
+        row_id: Any = None
+        old = b""
+        if row is not None:
+            row_id, first_id, old = row
+            ids, fields = packed(first_id, old)
+        ids, fields = merge(ids, fields, rows.subs[start:end], rows.values[start:end])
+        if not ids and row_id is not None:
+            self._execute(REMOVE_ROW, (row_id,))
+        at = 0
+        while at < len(ids):
+            to = end_of_row(fields, at)
+            entries = pack(ids[at:to], fields[at:to])
+            if at or row_id is None:
+                self._execute(ADD_ROW, (key_id, ids[at], entries))
+            elif entries != old:
+                self._execute(CHANGE_ROW, (row_id, entries))
+            at = to
+        return end
+
+
+def _end_of_run(rows: Rows, start: int, following: bytes | None) -> int:
+    ids, subs = rows.ids, rows.subs
+    key_id = ids[start]
+    end = start + 1
+    last: bytes = subs[start]
+    while end < len(ids) and ids[end] == key_id:
+        entry_id: bytes = subs[end]
+        if entry_id <= last or (following is not None and entry_id >= following):
+            break
+        last = entry_id
+        end += 1
+    return end

@@ -1,0 +1,75 @@
+"""How several entries of a stream share a row of the file.
+
+A row has the entries from its id on to the next row's: a msgpack array of their ids and fields, in
+turn, in order. So which row an entry is in, or belongs to, is found by its id. Before version 5 of
+the schema each entry had a row, of its fields alone; such rows stay until they are written.
+
+Pure: nothing here knows the file.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+ENTRIES: Final = 32  # in a row
+BYTES: Final = 1900  # of them, so that two rows fit into a page; one entry may have more
+
+_ID: Final = b"\xc4\x10"  # msgpack: 16 bytes follow
+_ARRAY: Final = b"\xdc"  # and a length of two bytes
+_OVERHEAD: Final = len(_ID) + 16
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
+
+
+def pack(ids: list[bytes], fields: list[bytes]) -> bytes:
+    """Of the fields each is encoded already."""
+    parts = [_ARRAY, (2 * len(ids)).to_bytes(2, "big")]
+    for at, entry_id in enumerate(ids):
+        parts.append(_ID)
+        parts.append(entry_id)
+        parts.append(fields[at])
+    return b"".join(parts)
+
+
+def unpack(row_id: bytes, row: bytes) -> list[tuple[Any, Any]]:
+    """Ids and fields."""
+    words: list[Any] = _decode(row)
+    if isinstance(words[1], bytes):
+        return [(row_id, tuple(words))]
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def packed(row_id: bytes, row: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Ids and encoded fields, as `pack` takes them."""
+    entries = unpack(row_id, row)
+    return [entry_id for entry_id, _ in entries], [_encode(fields) for _, fields in entries]
+
+
+def merge(
+    ids: list[bytes], fields: list[bytes], changed: list[bytes], values: list[Any]
+) -> tuple[list[bytes], list[bytes]]:
+    """What becomes of these entries, whose fields a change says, or None if they are gone."""
+    is_behind = not ids or changed[0] > ids[-1]
+    if is_behind and not any(value is None for value in values):
+        return ids + changed, fields + values
+    entries: dict[bytes, bytes] = dict(zip(ids, fields, strict=True))
+    for at, entry_id in enumerate(changed):
+        if values[at] is None:
+            entries.pop(entry_id, None)
+        else:
+            entries[entry_id] = values[at]
+    in_order = sorted(entries)
+    return in_order, [entries[entry_id] for entry_id in in_order]
+
+
+def end_of_row(fields: list[bytes], start: int) -> int:
+    """Up to where entries from this one on share a row."""
+    end, most = start + 1, min(len(fields), start + ENTRIES)
+    nbytes = len(fields[start]) + _OVERHEAD
+    while end < most:
+        nbytes += len(fields[end]) + _OVERHEAD
+        if nbytes > BYTES:
+            break
+        end += 1
+    return end
