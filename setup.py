@@ -15,8 +15,8 @@ from setuptools.command.build_ext import build_ext
 # are compiled both or neither.
 GROUPS = {
     "holdfast_values": """
-        store/chunks store/elements store/lists store/ordered store/hashes store/sets
-        store/ranking store/zsets
+        store/chunks store/elements store/list_ends store/lists store/ordered store/hashes
+        store/sets store/ranking store/zsets
         store/stream_ids store/stream_entries store/stream_groups store/streams
     """,
     "holdfast_store": """

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.store import chunks, lists
+from holdfast.store import chunks, list_ends, lists
+from holdfast.store.journal import one_by_one
 from holdfast.store.lists import List
 from holdfast.store.ops import ChangeLog
 from tests.store.list_rows import KEY_ID, Table, roll_back
@@ -35,7 +36,11 @@ class Model:
         return self.rng.choice(ALPHABET)
 
     def values(self) -> list[bytes]:
-        return [self.value() for _ in range(self.rng.randint(1, 6))]
+        return [self.value() for _ in range(self.few_or_many())]
+
+    def few_or_many(self) -> int:
+        """From list_ends.MANY on they are one operation."""
+        return self.rng.choice([self.rng.randint(1, 6), self.rng.randint(8, 20)])
 
     def any_index(self) -> int:
         return self.rng.randint(-len(self.elements) - 2, len(self.elements) + 2)
@@ -53,7 +58,7 @@ class Model:
         self.elements += values
 
     def pop_left(self) -> None:
-        count = self.rng.randint(0, 5)
+        count = self.rng.choice([0, self.few_or_many()])
         popped = self.subject.pop_left(count, self.log)
         assert popped == self.elements[:count]
         del self.elements[:count]
@@ -138,7 +143,7 @@ class Model:
         is_scripted = self.rng.random() < 0.4
         self.log.undo = [] if is_scripted else None
         self.rng.choice(self.MUTATORS)(self)
-        ops = [(pos, value) for _, _, pos, value in self.log.ops]
+        ops = [(pos, value) for op in self.log.ops for _, _, pos, value in one_by_one(op)]
         self.log.ops.clear()
         self.unfolded += ops
         for pos, value in ops:
@@ -208,7 +213,7 @@ def test_a_list_does_what_a_plain_list_does(
     rng = random.Random(seed)
     monkeypatch.setattr(chunks, "CHUNK", rng.choice([2, 3, 4, 8]))
     monkeypatch.setattr(lists, "WINDOW", rng.choice([2, 4, 8]))
-    monkeypatch.setattr(lists, "FARTHEST", rng.choice([chunks.STEP * 20, lists.FARTHEST]))
+    monkeypatch.setattr(list_ends, "FARTHEST", rng.choice([chunks.STEP * 20, list_ends.FARTHEST]))
     model = Model(rng, is_stored=is_stored)
     for _ in range(300):
         model.step()

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.server.local import LocalDatabase, open_local
 from holdfast.store.chunks import CHUNK
-from holdfast.store.journal import Journal
+from holdfast.store.journal import Journal, one_by_one
 from holdfast.store.ops import Op
 from holdfast.store.stored_lists import StoredLists
 
@@ -64,7 +64,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
         return rows
 
     def counting_append(journal: Journal, ops: list[Op]) -> int:
-        counts._ops += len(ops)
+        counts._ops += sum(len(one_by_one(op)) for op in ops)
         return append(journal, ops)
 
     monkeypatch.setattr(StoredLists, "_load", counting_load)

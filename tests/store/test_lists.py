@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.store import lists
+from holdfast.store import list_ends
 from holdfast.store.chunks import CHUNK, STEP, Chunk
 from holdfast.store.lists import List
 from holdfast.store.ops import LIST_ITEMS, ChangeLog
@@ -65,7 +65,7 @@ class TestPushingAndPopping:
     def test_a_list_pushed_to_the_farthest_position_is_numbered_afresh(
         self, direction: int, log: ChangeLog
     ) -> None:
-        far = direction * (lists.FARTHEST + STEP)
+        far = direction * (list_ends.FARTHEST + STEP)
         table = Table([(far, b"x"), (far + STEP, b"x")])
         subject = table.open(log)
         (subject.push_right if direction > 0 else subject.push_left)([b"new"], log)

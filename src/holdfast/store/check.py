@@ -16,6 +16,7 @@ import msgspec
 from holdfast.store.blocks import LONGEST, PLACES, SPAN
 from holdfast.store.chunks import STEP
 from holdfast.store.file import reading
+from holdfast.store.journal import one_by_one
 from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS
 from holdfast.store.tables import ROWS
 from holdfast.store.types import COLLECTIONS
@@ -183,8 +184,9 @@ class Overlay:
     def read(self) -> Iterator[str]:
         for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
             try:
-                for table, key_id, sub, value in _decode(batch):
-                    self._apply(table, key_id, sub, value)
+                for op in _decode(batch):
+                    for table, key_id, sub, value in one_by_one(op):
+                        self._apply(table, key_id, sub, value)
             except (msgspec.DecodeError, TypeError, ValueError) as error:
                 yield f"batch {lsn} of the journal cannot be read: {error}"
 

@@ -12,7 +12,8 @@ from itertools import chain, islice, repeat
 from operator import lt
 from typing import Any, Final, final
 
-from holdfast.store.ops import KEYS, Op
+from holdfast.store.chunks import STEP
+from holdfast.store.ops import KEYS, LIST_ITEMS, LIST_RUNS, Op
 from holdfast.store.tables import ROWS
 
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
@@ -109,6 +110,20 @@ class RowsOfKey:
         after[sub] = value
         return len(after) - count
 
+    def add_run(self, first: int, run: Any) -> int:
+        """Elements of a list: what they are, or how many are gone; see LIST_RUNS."""
+        values: list[Any] = run if isinstance(run, list) else [None] * run
+        places = range(first, first + len(values) * STEP, STEP)
+        subs = self._subs
+        if self._after is None and not (subs and (first <= subs[-1] or self._descends)):
+            subs += places
+            self._values += values
+            return len(values)
+        count = 0
+        for place, value in zip(places, values, strict=True):
+            count += self.add(place, value)
+        return count
+
     def __len__(self) -> int:
         return len(self._subs) + len(self._after or ())
 
@@ -167,6 +182,9 @@ class ChangedRows:
                 continue
             key_id: int = op[1]
             sub = op[2]
+            if table == LIST_RUNS:
+                count += self._of_key(LIST_ITEMS, key_id).add_run(sub, op[3])
+                continue
             if table != last_table or key_id != last_id:
                 of_table = tables[table]
                 if sub is None:

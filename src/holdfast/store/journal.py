@@ -12,7 +12,8 @@ import apsw
 import msgspec
 
 from holdfast.errors import StorageError
-from holdfast.store.ops import Op
+from holdfast.store.chunks import STEP
+from holdfast.store.ops import LIST_ITEMS, LIST_RUNS, Op
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
@@ -97,8 +98,14 @@ class Journal:
     def batches(self) -> Iterator[tuple[int, list[Op]]]:
         """What is not folded yet, oldest first."""
         for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
-            ops = _decode(batch)
-            yield lsn, [(table, of, _tuple(sub), _tuple(value)) for table, of, sub, value in ops]
+            yield (
+                lsn,
+                [
+                    (table, key_id, _tuple(sub), _tuple(value))
+                    for op in _decode(batch)
+                    for table, key_id, sub, value in one_by_one(op)
+                ],
+            )
 
     def close(self) -> None:
         self._connection.set_wal_hook(None)
@@ -108,6 +115,15 @@ class Journal:
 def _tuple(columns: object) -> object:
     """As it was before it was encoded: msgpack has no tuples."""
     return tuple(columns) if isinstance(columns, list) else columns
+
+
+def one_by_one(op: Op) -> list[Op]:
+    """The rows of a run; any other operation as it is. Raises TypeError if it is none."""
+    table, key_id, first, run = op
+    if table != LIST_RUNS:
+        return [op]
+    values = run if isinstance(run, list) else [None] * run
+    return [(LIST_ITEMS, key_id, first + place * STEP, value) for place, value in enumerate(values)]
 
 
 class Checkpointer:

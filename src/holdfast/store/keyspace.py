@@ -88,7 +88,7 @@ class Keyspace(ChangeLog):
         watches stay where they are; whoever watched anything is told that it changed."""
         self.ops: list[Op] = []
         self.large: dict[int, Rewritten] = {}  # strings that `ops` has, by id of the key
-        self.recorded = 0  # changes that `ops` has in records only
+        self.recorded = 0
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
         self.next_id = FIRST_ID if self.tables is None else self.tables.next_id()

@@ -1,153 +1,35 @@
 """The value of a list key: elements in chunks, each with the position that is its row's sub key.
 
 Every mutator reports the rows it changes to the `ChangeLog` that it is given last. Nothing here
-knows key names, replies or SQL. How elements are kept and found is in elements.py.
+knows key names, replies or SQL. How elements are kept and found is in elements.py, what happens at
+the ends in list_ends.py.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from itertools import repeat
 
 from holdfast.store.chunks import STEP, Chunk, grid_after, grid_before
-from holdfast.store.elements import ELEMENT_OVERHEAD, Elements, starts_of
+from holdfast.store.elements import ELEMENT_OVERHEAD, starts_of
+from holdfast.store.list_ends import ListEnds
 from holdfast.store.ops import (
     INSERT_AT,
     INTENT,
     LIST_ITEMS,
-    POP_LEFT,
-    POP_RIGHT,
-    PUSH_LEFT,
     PUSH_RIGHT,
     REMOVE_AT,
     SET_AT,
     ChangeLog,
 )
 
-# Positions are 64-bit. A list that was pushed at one end this far is numbered afresh.
-FARTHEST = 1 << 62
-
 # A window that is renumbered to make room: its smallest size and the smallest gap worth having.
 # Larger windows ask for larger gaps, so that a wide renumbering is not soon needed again.
 WINDOW, WINDOW_GAP, GAP_GROWTH = 32, 64.0, 1.5
 
 
-class List(Elements):
-    """RPUSH takes the next position on the grid after the last one, LPUSH the one before the
-    first, LINSERT the middle of its gap; a list that has become empty starts at 0 again."""
+class List(ListEnds):
+    """LINSERT takes the middle of its gap as a position; for the ends see list_ends.py."""
 
     __slots__ = ()
-
-    # -- the ends -----------------------------------------------------------------------------
-
-    def push_left(self, values: Sequence[bytes], log: ChangeLog) -> None:
-        """Each in turn, so the last one ends up first."""
-        if log.is_replicated:
-            log.ops.append((INTENT, self.id, PUSH_LEFT, values))
-        starts = self._starts
-        nbytes = 0
-        chunk = self._nodes[0] if self._length else None
-        for value in values:
-            if type(chunk) is not Chunk or len(chunk.values) >= self._chunk_size:
-                chunk = self._grow_left(log)
-            if chunk.explicit is None:
-                # A chunk that was just made stands one step too far right, and is empty.
-                chunk.first = pos = chunk.first - STEP
-            else:
-                chunk.first = pos = grid_before(chunk.first)
-                chunk.explicit.insert(0, pos)
-            chunk.values.insert(0, value)
-            starts[0] -= 1
-            self._length += 1
-            nbytes += len(value) + ELEMENT_OVERHEAD
-            log.ops.append((LIST_ITEMS, self.id, pos, value))
-            if log.undo is not None:
-                log.undo.append((LIST_ITEMS, self, pos, None))
-        self.nbytes += nbytes
-        log.used_bytes += nbytes
-
-    def push_right(self, values: Sequence[bytes], log: ChangeLog) -> None:
-        if log.is_replicated:
-            log.ops.append((INTENT, self.id, PUSH_RIGHT, values))
-        nbytes = 0
-        chunk = self._nodes[-1] if self._length else None
-        for value in values:
-            if type(chunk) is not Chunk or len(chunk.values) >= self._chunk_size:
-                chunk = self._grow_right(log)
-            if chunk.explicit is None:
-                pos = chunk.first + len(chunk.values) * STEP
-            else:
-                pos = grid_after(chunk.explicit[-1])
-                chunk.explicit.append(pos)
-            chunk.values.append(value)
-            self._length += 1
-            nbytes += len(value) + ELEMENT_OVERHEAD
-            log.ops.append((LIST_ITEMS, self.id, pos, value))
-            if log.undo is not None:
-                log.undo.append((LIST_ITEMS, self, pos, None))
-        self.nbytes += nbytes
-        log.used_bytes += nbytes
-
-    def pop_left_one(self, log: ChangeLog) -> bytes:
-        """The list must not be empty."""
-        if log.is_replicated:
-            log.ops.append((INTENT, self.id, POP_LEFT, None))
-        chunk = self._nodes[0]
-        if type(chunk) is not Chunk:
-            chunk = self._chunk(0)[1]
-        pos = chunk.first
-        value = chunk.values.pop(0)
-        self._starts[0] += 1
-        if chunk.explicit is None:
-            chunk.first = pos + STEP
-        else:
-            del chunk.explicit[0]
-            if chunk.values:
-                chunk.first = chunk.explicit[0]
-        if not chunk.values:
-            del self._nodes[0], self._starts[0]
-        self._popped(pos, value, log)
-        return value
-
-    def pop_right_one(self, log: ChangeLog) -> bytes:
-        """The list must not be empty."""
-        if log.is_replicated:
-            log.ops.append((INTENT, self.id, POP_RIGHT, None))
-        chunk = self._nodes[-1]
-        if type(chunk) is not Chunk:
-            chunk = self._chunk(self._length - 1)[1]
-        value = chunk.values.pop()
-        if chunk.explicit is None:
-            pos = chunk.first + len(chunk.values) * STEP
-        else:
-            pos = chunk.explicit.pop()
-        if not chunk.values:
-            del self._nodes[-1], self._starts[-1]
-        self._popped(pos, value, log)
-        return value
-
-    def _popped(self, pos: int, value: bytes, log: ChangeLog) -> None:
-        self._length -= 1
-        nbytes = len(value) + ELEMENT_OVERHEAD
-        self.nbytes -= nbytes
-        log.used_bytes -= nbytes
-        log.ops.append((LIST_ITEMS, self.id, pos, None))
-        if log.undo is not None:
-            log.undo.append((LIST_ITEMS, self, pos, value))
-
-    def pop_left(self, count: int, log: ChangeLog) -> list[bytes]:
-        """Up to `count`, in the order they are popped."""
-        return [self.pop_left_one(log) for _ in range(min(count, self._length))]
-
-    def pop_right(self, count: int, log: ChangeLog) -> list[bytes]:
-        return [self.pop_right_one(log) for _ in range(min(count, self._length))]
-
-    def trim(self, start: int, stop: int, log: ChangeLog) -> None:
-        """LTRIM: keep what `range(start, stop)` would return."""
-        start, end = self._slice(start, stop)
-        for _ in range(self._length - end):
-            self.pop_right_one(log)
-        for _ in range(min(start, self._length)):
-            self.pop_left_one(log)
 
     # -- by index -----------------------------------------------------------------------------
 
@@ -293,34 +175,7 @@ class List(Elements):
         new.nbytes = self.nbytes  # all of it is loaded now
         return new
 
-    # -- parts --------------------------------------------------------------------------------
-
-    def _slice(self, start: int, stop: int) -> tuple[int, int]:
-        """Redis's two inclusive indexes as a half-open range within the list."""
-        length = self._length
-        start = max(start + length, 0) if start < 0 else start
-        stop = stop + length if stop < 0 else min(stop, length - 1)
-        return (start, stop + 1) if start <= stop else (0, 0)
-
     # -- changing nodes -----------------------------------------------------------------------
-
-    def _grow_left(self, log: ChangeLog) -> Chunk:
-        """A chunk for `push_left`, which takes the position before the chunk's first."""
-        if self._length and self._nodes[0].first < -FARTHEST:
-            self._renumber_all(log)
-        first = grid_before(self._nodes[0].first) if self._length else 0
-        chunk = Chunk(first + STEP, [])
-        self._nodes.insert(0, chunk)
-        self._starts.insert(0, self._starts[0] if self._length else 0)
-        return chunk
-
-    def _grow_right(self, log: ChangeLog) -> Chunk:
-        if self._length and self._nodes[-1].last > FARTHEST:
-            self._renumber_all(log)
-        chunk = Chunk(grid_after(self._nodes[-1].last) if self._length else 0, [])
-        self._starts.append(self._starts[0] + self._length if self._length else 0)
-        self._nodes.append(chunk)
-        return chunk
 
     def _make_room(self, i: int, log: ChangeLog) -> None:
         """Spread the elements around i, in the smallest window that has room enough."""
@@ -344,34 +199,3 @@ class List(Elements):
                 self._renumber(lo, range(left + gap, left + gap * (width + 1), gap), log)
                 return
             width, wanted = width * 2, wanted * GAP_GROWTH
-
-    def _renumber_all(self, log: ChangeLog) -> None:
-        first = -(self._length // 2) * STEP
-        self._renumber(0, range(first, first + self._length * STEP, STEP), log)
-
-    def _renumber(self, lo: int, positions: Sequence[int], log: ChangeLog) -> None:
-        """New positions for the elements from lo on."""
-        rows: list[tuple[int, bytes]] = []
-        for at, chunk in self._chunks(lo, lo + len(positions)):
-            offset = max(lo - at, 0)
-            new = positions[at + offset - lo : at + len(chunk.values) - lo]
-            stop = offset + len(new)
-            old = chunk.positions[offset:stop]
-            # All leave before any arrives: one's new position may be another's old one.
-            for pos, value in zip(old, chunk.values[offset:stop], strict=True):
-                self._record(log, pos, None, value)
-            rows += zip(new, chunk.values[offset:stop], strict=True)
-            chunk.renumber(offset, new)
-        for pos, value in rows:
-            self._record(log, pos, value, None)
-
-    # -- telling ------------------------------------------------------------------------------
-
-    def _record(self, log: ChangeLog, pos: int, new: bytes | None, old: bytes | None) -> None:
-        log.ops.append((LIST_ITEMS, self.id, pos, new))
-        if log.undo is not None:
-            log.undo.append((LIST_ITEMS, self, pos, old))
-
-    def _resize(self, change: int, log: ChangeLog) -> None:
-        self.nbytes += change
-        log.used_bytes += change

@@ -25,6 +25,7 @@ CRDT_KEYS: Final = 13
 CRDT_ROWS: Final = 14
 CRDT_LOG: Final = 15
 CRDT_FACTS: Final = 16
+LIST_RUNS: Final = 17  # no table: many LIST_ITEMS, a step of the grid apart; see below
 
 # The key ids of SCRIPTS rows: what a row is, its name being the sub key.
 SCRIPT, LIBRARY = range(2)
@@ -33,10 +34,15 @@ SCRIPT, LIBRARY = range(2)
 # a tuple apart whose types it knows, and makes a new one wherever it is put.
 Op = tuple[Any, ...]
 
+# `(LIST_RUNS, key_id, position, values)`: elements from that position on; with a count in place of
+# the values: so many are gone. Journals have them; whoever reads one is given LIST_ITEMS.
+
 # In replicated databases only, and never in files: what the operations around it mean, where
 # they do not tell. `sub` says which, and `key_id` whose; see replicated_changes.py.
 INTENT: Final = 99
-PUSH_LEFT: Final = 0  # this and what follows: of lists
+# Of lists, as are those until REMOVE_AT. The first four say of one element what it is (a push) and,
+# in fifth place, its position: no row operation goes with them. Without position they are of many.
+PUSH_LEFT: Final = 0
 PUSH_RIGHT: Final = 1
 POP_LEFT: Final = 2
 POP_RIGHT: Final = 3
@@ -72,6 +78,7 @@ class ChangeLog:
         self.undo: list[Undo] | None = None  # a list while a script runs, which may fail
         self.used_bytes = 0
         self.replaced = 0  # operations that took the place of another
+        self.recorded = 0  # changes that `ops` has in records or runs only
 
     @property
     def changes(self) -> int:

@@ -16,6 +16,7 @@ from holdfast.crdt.effects import ADDS, WRITES, Effect
 from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.types import String
 from holdfast.store import hll
+from holdfast.store.chunks import STEP
 from holdfast.store.keys import FollowedKey
 from holdfast.store.ops import (
     ADDED,
@@ -24,6 +25,7 @@ from holdfast.store.ops import (
     INSERT_AT,
     INTENT,
     KEYS,
+    LIST_ITEMS,
     PERSISTED,
     POP_LEFT,
     POP_RIGHT,
@@ -39,7 +41,7 @@ from holdfast.store.ops import (
 )
 from holdfast.store.replicated_anew import written_anew
 from holdfast.store.replicated_rows import Slot, Slots, fetch
-from holdfast.store.replicated_runs import Told
+from holdfast.store.replicated_runs import ListEnd, Told
 from holdfast.store.replicated_streams import STREAM_ROWS
 
 _MAGIC: Final = hll.MAGIC
@@ -74,7 +76,7 @@ class Changes:
         self._added: Any = None  # the amount, when the next operation is an increment
         self._rows: dict[Any, Op] = {}
         self._sums: dict[Any, Any] = {}
-        self._ends: dict[int, tuple[int, list[bytes | None]]] = {}  # by key id: what, with what
+        self._ends: dict[int, ListEnd] = {}  # by key id
 
     def take(self, ops: list[Op]) -> None:
         fetch(_slots_of(ops))
@@ -83,17 +85,21 @@ class Changes:
             if table == CHANGED:
                 self._changed(op[1], op[2], op[3])
                 continue
-            if table != INTENT:
-                self.kept.append(op)
-            if table in _ROWS:
-                self._row(op)
-                continue
             key_id: int = op[1]
             sub, value = op[2], op[3]
             if table == INTENT:
-                self._intent(key_id, sub, value)
-            elif table == KEYS:
+                if len(op) > 4:
+                    self._at_end(key_id, sub, value, op[4])
+                else:
+                    self._intent(key_id, sub, value)
+                continue
+            if table == KEYS:
                 self._key_row(key_id, value)
+            elif table == LIST_ITEMS:
+                self._tell_end(key_id)
+            self.kept.append(op)
+            if table in _ROWS:
+                self._row(op)
             elif table == STRINGS:
                 if (slot := self._slot_of(key_id)) is not None:
                     self.tell_string(slot, value, None)
@@ -166,10 +172,14 @@ class Changes:
 
     def _tell_end(self, key_id: int) -> None:
         end = self._ends.pop(key_id, None)
+        if end is None:
+            return
+        if end.step:
+            self.kept.append(end.row_op(key_id))
+            self.recorded += len(end.data) - 1
         slot = self._slot_of(key_id)
-        if end is not None and slot is not None:
-            what, data = end
-            effect = _LIST_ENDS[what](slot.part("list"), data, self._author)
+        if slot is not None:
+            effect = _LIST_ENDS[end.what](slot.part("list"), end.data, self._author)
             self._change(slot, "list", effect)
 
     # -- keys ---------------------------------------------------------------------------------
@@ -228,18 +238,21 @@ class Changes:
 
     # -- intents ------------------------------------------------------------------------------
 
+    def _at_end(self, key_id: int, what: int, value: bytes | None, pos: int) -> None:
+        end = self._ends.get(key_id)
+        if end is None or not end.goes_on(what, pos):
+            self._tell_end(key_id)
+            step = STEP if what in (PUSH_RIGHT, POP_LEFT) else -STEP
+            end = self._ends[key_id] = ListEnd(what, pos, step)
+        end.data.append(value)
+
     def _intent(self, key_id: int, what: int, data: Any) -> None:
         if what == ADDED:
             self._added = data
         elif what <= POP_RIGHT:
-            end = self._ends.get(key_id)
-            if end is None or end[0] != what:
-                self._tell_end(key_id)
-                end = self._ends[key_id] = what, []
-            if data is None:
-                end[1].append(None)
-            else:
-                end[1].extend(data)
+            self._tell_end(key_id)
+            end = self._ends[key_id] = ListEnd(what, 0, 0)
+            end.data += data
         elif what == WRITTEN_AGAIN:
             table, sub, value = data
             self._row((table, key_id, sub, 0 if value is None else value))

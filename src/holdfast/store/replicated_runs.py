@@ -1,4 +1,4 @@
-"""Runs: what a turn does to strings nearly always, in few words.
+"""Runs: what a turn does to strings, and to the ends of lists, nearly always, in few words.
 
 The record of a busy turn is hundreds of writes to strings that hold one write, and of additions to
 counters. Told one by one, each is four tuples around a name and a value, and to make, pack, unpack
@@ -10,11 +10,12 @@ no name (None) and an effect with all of them side by side; their dots follow ea
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS
 from holdfast.crdt.effects import ADD, ADDS, WRITE, WRITES, Effect
 from holdfast.crdt.numbers import Number
+from holdfast.store.ops import LIST_RUNS, POP_LEFT, Op
 
 TEXT: Final = "string"  # the only kind that has runs
 NEXT_DOT: Final = 1 << REPLICA_BITS
@@ -113,3 +114,30 @@ def one_by_one(changes: Iterable[Change]) -> Iterator[Change]:
 
 def written(dot: int, hlc: int, value: bytes, seen: int) -> Effect:
     return (WRITE, None, dot, hlc, value, (seen,) if seen else (), ())
+
+
+@final
+class ListEnd:
+    """What a batch does at one end of a list: pushes or pops, one beside the other. `data` are the
+    elements or, for each pop, a None; `first` and `step` say where they are, unless (step 0) row
+    operations tell that."""
+
+    __slots__ = ("data", "first", "step", "what")
+
+    def __init__(self, what: int, first: int, step: int) -> None:
+        self.what = what
+        self.first = first
+        self.step = step
+        self.data: list[bytes | None] = []
+
+    def goes_on(self, what: int, pos: int) -> bool:
+        return what == self.what and pos == self.first + len(self.data) * self.step
+
+    def row_op(self, key_id: int) -> Op:
+        """Of all of them; they are in order of their positions."""
+        count = len(self.data)
+        first = self.first if self.step > 0 else self.first + (count - 1) * self.step
+        if self.what >= POP_LEFT:
+            return (LIST_RUNS, key_id, first, count)
+        values = self.data if self.step > 0 else self.data[::-1]
+        return (LIST_RUNS, key_id, first, values)
