@@ -74,8 +74,6 @@ class Limits(Protocol):
     hash_max_listpack_entries: int
     hash_max_listpack_value: int
     set_max_intset_entries: int
-    stream_node_max_bytes: int
-    stream_node_max_entries: int
     hll_sparse_max_bytes: int
     zset_max_listpack_entries: int
     zset_max_listpack_value: int

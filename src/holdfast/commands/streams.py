@@ -19,7 +19,7 @@ from holdfast.commands.table import command, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
 from holdfast.store.events import STREAM
-from holdfast.store.stream_ids import MAX_ID, parts_of, text_of
+from holdfast.store.stream_ids import MAX_ID, parts_of, text_at
 from holdfast.store.streams import Stream
 
 ID_TOO_SMALL = CommandError(
@@ -128,7 +128,7 @@ def _parse_trim(c: Context, argv: list[bytes], *, is_xadd: bool) -> tuple[Trim |
             raise NO_STRATEGY
     elif trim.is_rough:
         if limit is None:
-            limit_by_nodes = MOST_NODES * c.limits.stream_node_max_entries
+            limit_by_nodes = MOST_NODES * c.keyspace.stream_node_entries
             trim = trim._replace(limit=min(limit_by_nodes, HIGHEST_LIMIT) or DEFAULT_LIMIT)
         else:
             trim = trim._replace(limit=limit)
@@ -170,29 +170,24 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
             return None
         found = c.db.create_as(name, Stream)
     key, stream = found
-    entry_id = _new_id(c, stream, given)
-    limits = c.limits
-    stream.add(
-        entry_id,
-        fields,
-        c.keyspace,
-        limits.stream_node_max_entries,
-        limits.stream_node_max_bytes,
-    )
+    ms, sequence = _new_id(c, stream, given)
+    log = c.keyspace
+    stream.add_at(ms, sequence, fields, log, log.stream_node_entries, log.stream_node_bytes)
     c.db.signal(name, b"xadd", STREAM)
     if trim is not None and trim.apply(c, stream):
         c.db.notify(name, b"xtrim", STREAM)
     c.db.wake_waiters(key)
-    return text_of(entry_id)
+    return text_at(ms, sequence)
 
 
-def _new_id(c: Context, stream: Stream, given: tuple[int, bool] | None) -> int:
+def _new_id(c: Context, stream: Stream, given: tuple[int, bool] | None) -> tuple[int, int]:
+    """Its parts."""
     if stream.last_id == MAX_ID:
         raise EXHAUSTED
     if c.keyspace.is_replicated:
-        return stream.next_id_of(c.keyspace.replica, c.keyspace.now_ms)
+        return parts_of(stream.next_id_of(c.keyspace.replica, c.keyspace.now_ms))
     if given is None:
-        return stream.next_id(c.keyspace.now_ms)
+        return stream.next_parts(c.keyspace.now_ms)
     entry_id, has_sequence = given
     if not has_sequence:
         next_id = stream.next_id_at(parts_of(entry_id)[0])
@@ -201,7 +196,7 @@ def _new_id(c: Context, stream: Stream, given: tuple[int, bool] | None) -> int:
         entry_id = next_id
     if entry_id <= stream.last_id:
         raise ID_TOO_SMALL
-    return entry_id
+    return parts_of(entry_id)
 
 
 @stream_command("xlen", 2, "readonly fast", one("RO"))

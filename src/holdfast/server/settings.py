@@ -75,6 +75,10 @@ def follow(engine: "Engine") -> None:
     def spikes() -> None:
         engine.spikes.threshold_ms = config.latency_monitor_threshold
 
+    def stream_nodes() -> None:
+        engine.keyspace.stream_node_entries = config.stream_node_max_entries
+        engine.keyspace.stream_node_bytes = config.stream_node_max_bytes
+
     def client_limits() -> None:
         for session in list(engine.sessions.values()):
             session.limits_changed()
@@ -103,6 +107,8 @@ def follow(engine: "Engine") -> None:
         "proto-max-bulk-len": client_limits,
         "client-query-buffer-limit": client_limits,
         "client-output-buffer-limit": client_limits,
+        "stream-node-max-entries": stream_nodes,
+        "stream-node-max-bytes": stream_nodes,
         "notify-keyspace-events": notify_keyspace_events,
         "tracking-table-max-keys": engine.tracking.limit,
         "port": _needs_a_restart,
@@ -116,6 +122,7 @@ def follow(engine: "Engine") -> None:
     slowlog()
     spikes()
     policy()
+    stream_nodes()
     notify_keyspace_events()
 
 

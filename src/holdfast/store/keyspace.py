@@ -29,6 +29,7 @@ from holdfast.store.ops import (
     Undo,
 )
 from holdfast.store.renamed import Renamed
+from holdfast.store.stream_entries import NODE_BYTES, NODE_ENTRIES
 from holdfast.store.types import Value
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class Keyspace(ChangeLog):
         self.hits = self.misses = self.expired = self.evicted = self.forgotten = 0
         self.frequencies: Frequencies | None = None  # under a policy that asks for them
         self.notify_kinds = 0
+        # Of new entries of streams, when a node is full; see Node.
+        self.stream_node_entries, self.stream_node_bytes = NODE_ENTRIES, NODE_BYTES
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
         self.on_flush: Callable[[], None] = no_flush_hook
         # What to tell the world once the script that runs has succeeded; see Savepoint.

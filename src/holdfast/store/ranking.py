@@ -88,14 +88,16 @@ class Ranking:
             self._insert_chunk(at + 1, scores[half:], members[half:])
             self._set_chunk(at, scores[:half], members[:half])
 
-    def remove(self, score: Score, member: bytes) -> None:
-        """One that is there."""
+    def remove(self, score: Score, member: bytes) -> bytes:
+        """One that is there. Returns the member, the object that was kept."""
         at = self._chunk_of(score, member)
-        scores = self._scores[at]
+        scores, members = self._scores[at], self._members[at]
         place: int = _left(scores, score)
         if place + 1 < len(scores) and scores[place + 1] == score:  # else it is this one
-            place = _find(scores, self._members[at], score, member)
+            place = _left(members, member, place, _right(scores, score, place + 2))
+        kept = members[place]
         self._remove(at, place, place + 1)
+        return kept
 
     def pop(self, highest: bool) -> Entry:
         """The last or the first; there must be one."""
@@ -218,16 +220,19 @@ class Ranking:
         lasts = self._last_scores
         if not isinstance(score, float):
             return _find(lasts, self._last_members, score, member)
+        number: float = score  # (compiled, one that is no object)
         low, high = 0, len(lasts)
         while low < high:  # as `bisect`, but without a call at each step
             middle = (low + high) >> 1
             last: float = lasts[middle]
-            if last < score:
+            if last < number:
                 low = middle + 1
             else:
                 high = middle
-        if low < len(lasts) and lasts[low] == score:
-            return _find(lasts, self._last_members, score, member)
+        if low < len(lasts):
+            last = lasts[low]
+            if last == number:
+                return _find(lasts, self._last_members, score, member)
         return low
 
     def _remove(self, at: int, start: int, stop: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from holdfast.store.stream_ids import MAX_SEQUENCE, SEQUENCE_BITS, SMALL, parts_of
+from holdfast.store.stream_ids import parts_of
 
 NODE_ENTRIES, NODE_BYTES = 100, 4096  # Redis's defaults of stream-node-max-…
 MOST_NODE_BYTES: Final = 1 << 30  # where a setting of 0 says that there is no limit
@@ -61,15 +61,14 @@ class Node:
         is_full = self.slots >= node_entries > 0
         return not is_full and self.packed_bytes + text_bytes < (node_bytes or MOST_NODE_BYTES)
 
-    def append(self, entry_id: int, fields: Fields) -> None:
+    def append(self, entry_id: int, ms: int, sequence: int, fields: Fields) -> None:
+        """The id, and its parts."""
         self.ids.append(entry_id)
         self.fields.append(fields)
         self.last_id = entry_id
         self.slots += 1
-        ms, sequence = 0, entry_id - self.first_id
-        if not 0 <= sequence < SMALL or self._first_sequence > SMALL:  # another millisecond
-            ms = (entry_id >> SEQUENCE_BITS) - self._first_ms
-            sequence = (entry_id & MAX_SEQUENCE) - self._first_sequence
+        ms -= self._first_ms
+        sequence -= self._first_sequence
         # Numbers that are usually small, beside a nought; then the texts. Written out, because it
         # is done for every XADD.
         nbytes = 2
@@ -185,23 +184,28 @@ class Entries:
     def append(
         self,
         entry_id: int,
+        ms: int,
+        sequence: int,
         fields: Fields,
         text_bytes: int,
         node_entries: int = NODE_ENTRIES,
         node_bytes: int = NODE_BYTES,
     ) -> None:
-        """An entry behind all others, in a new node if the last one has no room."""
-        nodes = self.nodes
-        if not nodes or not nodes[-1].has_room_for(text_bytes, node_entries, node_bytes):
-            nodes.append(Node(entry_id, fields[::2]))
+        """An entry behind all others, in a new node if the last one has no room. The id, and its
+        parts."""
+        node = self.nodes[-1] if self.nodes else None
+        if node is None or not node.has_room_for(text_bytes, node_entries, node_bytes):
+            node = Node(entry_id, fields[::2])
+            self.nodes.append(node)
             self._firsts.append(entry_id)
-        nodes[-1].append(entry_id, fields)
+        node.append(entry_id, ms, sequence, fields)
         self._length += 1
 
     def put(self, entry_id: int, fields: Fields) -> Fields | None:
         """What was there."""
         if not self.nodes or entry_id > self.nodes[-1].last_id:
-            self.append(entry_id, fields, length_of(fields))
+            ms, sequence = parts_of(entry_id)
+            self.append(entry_id, ms, sequence, fields, length_of(fields))
             return None
         k = self._at(entry_id)
         node = self.nodes[k]
@@ -261,7 +265,8 @@ class Entries:
         half = len(node.ids) // 2
         new = Node(node.ids[half], node.names)
         for entry_id, fields in zip(node.ids[half:], node.fields[half:], strict=True):
-            new.append(entry_id, fields)
+            ms, sequence = parts_of(entry_id)
+            new.append(entry_id, ms, sequence, fields)
         new.last_id, node.last_id = node.last_id, node.ids[half - 1]
         del node.ids[half:], node.fields[half:]
         node.slots = half

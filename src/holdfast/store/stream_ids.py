@@ -20,31 +20,62 @@ def parts_of(entry_id: int) -> tuple[int, int]:
 
 
 class _Millisecond:
-    """One that an id had lately: its first id, and how the ids in it begin as text."""
+    """One that an id had lately: its first id, and how the ids in it begin as text and in rows."""
 
-    __slots__ = ("first_id", "text")
+    __slots__ = ("first_id", "ms", "row", "text")
 
     def __init__(self) -> None:
-        self.first_id = 0
-        self.text = b"0-"
+        self.move_to(0)
+
+    def move_to(self, ms: int) -> None:
+        self.ms = ms
+        self.first_id = id_of(ms, 0)
+        self.text = b"%d-" % ms
+        self.row = ms.to_bytes(8, "big")
 
 
 _lately: Final = _Millisecond()
-_DIGITS: Final = [b"%d" % number for number in range(1000)]
+_FEW: Final = 1000
+_DIGITS: Final = [b"%d" % number for number in range(_FEW)]
+_ROWS: Final = [number.to_bytes(8, "big") for number in range(_FEW)]
+
+
+# To take a number of 128 bits apart, or to join one, costs several times as much as to see that its
+# milliseconds are those of the one before. So who has the parts uses these:
+
+
+def join(ms: int, sequence: int) -> int:
+    """`id_of`."""
+    if ms != _lately.ms:
+        _lately.move_to(ms)
+    return _lately.first_id + sequence
+
+
+def text_at(ms: int, sequence: int) -> bytes:
+    """`text_of` the id with these parts."""
+    if ms != _lately.ms:
+        _lately.move_to(ms)
+    if sequence < _FEW:
+        return _lately.text + _DIGITS[sequence]
+    return _lately.text + str(sequence).encode()
+
+
+def row_at(ms: int, sequence: int) -> bytes:
+    """`to_row` of it."""
+    if ms != _lately.ms:
+        _lately.move_to(ms)
+    if sequence < _FEW:
+        return _lately.row + _ROWS[sequence]
+    return _lately.row + sequence.to_bytes(8, "big")
 
 
 def text_of(entry_id: int) -> bytes:
     """As clients read it."""
-    # To take a number of 128 bits apart and write its parts costs three times as much as to see
-    # that it has the same milliseconds as the one before.
     sequence = entry_id - _lately.first_id
-    if not 0 <= sequence < SMALL:
-        ms, sequence = parts_of(entry_id)
-        _lately.first_id = id_of(ms, 0)
-        _lately.text = b"%d-" % ms
-    if sequence < 1000:
-        return _lately.text + _DIGITS[sequence]
-    return _lately.text + str(sequence).encode()
+    if 0 <= sequence < SMALL:
+        return text_at(_lately.ms, sequence)
+    ms, sequence = parts_of(entry_id)
+    return text_at(ms, sequence)
 
 
 NO_ROW: Final = bytes(16)

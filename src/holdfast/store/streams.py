@@ -31,10 +31,12 @@ from holdfast.store.stream_groups import PENDING_OVERHEAD, Consumer, Group, Pend
 from holdfast.store.stream_ids import (
     MAX_ID,
     MAX_SEQUENCE,
-    SEQUENCE_BITS,
+    SMALL,
     from_row,
     id_of,
+    join,
     parts_of,
+    row_at,
     signed,
     to_row,
 )
@@ -53,14 +55,14 @@ class Stream:
     that XDEL took away (so that some between are missing; trimming leaves no holes)."""
 
     __slots__ = (
+        "_last_id",
+        "_last_ms",
+        "_last_sequence",
         "_meta_row",
-        "_now_id",
-        "_now_ms",
         "entries",
         "entries_added",
         "groups",
         "id",
-        "last_id",
         "max_deleted_id",
         "nbytes",
     )
@@ -70,10 +72,10 @@ class Stream:
         self.nbytes = 0
         self.entries = Entries()
         self.groups: dict[bytes, Group] = {}
-        self.last_id = self.max_deleted_id = 0
+        self._last_id = self._last_ms = self._last_sequence = 0
+        self.max_deleted_id = 0
         self.entries_added = 0
         self._meta_row = Rewritten()
-        self._now_ms = self._now_id = 0  # the first id of a millisecond, usually of this one
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -88,6 +90,10 @@ class Stream:
         return parts
 
     # -- looking ------------------------------------------------------------------------------
+
+    @property
+    def last_id(self) -> int:
+        return self._last_id
 
     @property
     def first_id(self) -> int:
@@ -107,25 +113,25 @@ class Stream:
     def groups_by_name(self) -> list[Group]:
         return [self.groups[name] for name in sorted(self.groups)]
 
-    def next_id(self, now_ms: int) -> int:
-        """For a new entry; there must be one left."""
-        if now_ms != self._now_ms:
-            self._now_ms, self._now_id = now_ms, now_ms << SEQUENCE_BITS
-        following = self.last_id + 1
-        return max(self._now_id, following)
+    def next_parts(self, now_ms: int) -> tuple[int, int]:
+        """Of the id for a new entry; there must be one left."""
+        if now_ms > self._last_ms:
+            return now_ms, 0
+        if self._last_sequence < SMALL:
+            return self._last_ms, self._last_sequence + 1
+        return parts_of(self._last_id + 1)
 
     def next_id_of(self, replica: int, now_ms: int) -> int:
         """One that no other replica gives: its last 16 bits are the replica's."""
-        lowest = self.next_id(now_ms)
+        lowest = join(*self.next_parts(now_ms))
         own = lowest >> 16 << 16 | replica
         return own if own >= lowest else own + (1 << 16)
 
     def next_id_at(self, ms: int) -> int | None:
         """The same, with these milliseconds; None when they have no sequence left."""
-        last_ms, last_sequence = parts_of(self.last_id)
-        if ms != last_ms:
+        if ms != self._last_ms:
             return id_of(ms, 0)
-        return None if last_sequence == MAX_SEQUENCE else self.last_id + 1
+        return None if self._last_sequence == MAX_SEQUENCE else self._last_id + 1
 
     def has_holes_from(self, entry_id: int) -> bool:
         """Whether entries from this one on were deleted by XDEL, so that ids do not count them."""
@@ -165,16 +171,30 @@ class Stream:
         node_bytes: int = NODE_BYTES,
     ) -> None:
         """The id must be higher than `last_id`."""
-        sub = to_row(entry_id)
+        ms, sequence = parts_of(entry_id)
+        self.add_at(ms, sequence, fields, log, node_entries, node_bytes)
+
+    def add_at(
+        self,
+        ms: int,
+        sequence: int,
+        fields: Fields,
+        log: ChangeLog,
+        node_entries: int,
+        node_bytes: int,
+    ) -> None:
+        """The same, by the parts of the id."""
+        sub = row_at(ms, sequence)
         if log.undo is not None:
             log.undo.append((STREAM_ENTRIES, self, sub, None))
             log.undo.append((STREAM_META, self, None, self._meta))
         text_bytes = length_of(fields)
-        self.entries.append(entry_id, fields, text_bytes, node_entries, node_bytes)
+        entry_id = join(ms, sequence)
+        self.entries.append(entry_id, ms, sequence, fields, text_bytes, node_entries, node_bytes)
         nbytes = ENTRY_OVERHEAD + ELEMENT_OVERHEAD * len(fields) + text_bytes
         self.nbytes += nbytes
         log.used_bytes += nbytes
-        self.last_id = entry_id
+        self._last_id, self._last_ms, self._last_sequence = entry_id, ms, sequence
         self.entries_added = added = signed(self.entries_added + 1)
         log.ops.append((STREAM_ENTRIES, self.id, sub, _encode(fields)))
         meta = (sub, to_row(self.max_deleted_id), added)
@@ -199,7 +219,8 @@ class Stream:
     ) -> None:
         if log.undo is not None:
             log.undo.append((STREAM_META, self, None, self._meta))
-        self.last_id, self.max_deleted_id = last_id, max_deleted_id
+        self._set_last_id(last_id)
+        self.max_deleted_id = max_deleted_id
         self.entries_added = entries_added
         self._meta_row.write((STREAM_META, self.id, None, self._meta), log)
 
@@ -308,7 +329,8 @@ class Stream:
 
     def apply_meta(self, _: None, row: Row) -> None:
         if row is not None:
-            self.last_id, self.max_deleted_id = from_row(row[0]), from_row(row[1])
+            self._set_last_id(from_row(row[0]))
+            self.max_deleted_id = from_row(row[1])
             self.entries_added = row[2]
 
     def apply_entry(self, sub: bytes, row: bytes | None) -> None:
@@ -344,6 +366,10 @@ class Stream:
             self.nbytes += group.put_pending(from_row(sub[1]), row)
 
     # -- parts --------------------------------------------------------------------------------
+
+    def _set_last_id(self, last_id: int) -> None:
+        self._last_id = last_id
+        self._last_ms, self._last_sequence = parts_of(last_id)
 
     @property
     def _meta(self) -> tuple[bytes, bytes, int]:

@@ -127,7 +127,9 @@ class ZSet:
         order = self._order
         if order is not None:
             if old is not None:
-                order.remove(old, member)
+                # From here on the object that dict and order have: what came with the command can
+                # go at once, and its memory, which is in the caches, be used for the next.
+                member = order.remove(old, member)
             order.add(new, member)
         elif len(self._scores) >= ALWAYS_ORDERED:
             self._ordered()
