@@ -8,7 +8,7 @@ DB     ?= ./holdfast.db
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 BUILT  := .venv/.built
-SOURCE := $(sort $(shell find src -name '*.py' -o -name '*.lua' -o -name '*.sql'))
+SOURCE := $(sort $(shell find src -name '*.py' -o -name '*.lua' -o -name '*.sql' -o -name '*.c'))
 ifdef PURE
 # make test PURE=1: what is in src as it is, nothing compiled.
 export PYTHONPATH := $(CURDIR)/src

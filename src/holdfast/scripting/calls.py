@@ -1,19 +1,16 @@
 """`redis.call` on the side of Python: what a script calls, and what it gets to see of the reply.
 
-For a call from Lua, lupa makes a tuple, a dict and a frame, and takes every argument through all of
-them. Of `x[key]` it makes one value there and one back, in half of the time. So a command is an
-object that Lua indexes: with its one argument, or with a text that has all of them. What cannot go
-this way is called: many arguments, or long ones. A reply of more than one plain value is fetched.
+Where the gate is compiled (_gate.c), commands are run from there, and what comes here are replies
+that are more than plain values, errors, and calls that the gate does not let through. Where it is
+not, every call comes here.
 """
 
-from abc import ABCMeta, abstractmethod
 from types import NoneType
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol
 
 from holdfast.errors import CommandError
 from holdfast.resp import OK, NullArray, Reply, Simple
 from holdfast.scripting.conversions import (
-    AGAIN,
     ARRAY,
     ERROR,
     KILLED,
@@ -31,22 +28,13 @@ NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this re
 
 OKAY = (bytes(OK), STATUS)
 
-# As redis.lua knows them. A text of several arguments begins with their number.
-SEPARATOR: Final = b"\xff"
 
-NONE: Any = object()  # no argument
-ANEW: Any = object()  # instead of a reply
+class Callee(Protocol):
+    """A command, by one of its spellings."""
 
+    @property
+    def name(self) -> bytes: ...
 
-class Callee(metaclass=ABCMeta):
-    """A command, by one of its spellings. Hosts say what it means to run it."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: bytes) -> None:
-        self.name = name
-
-    @abstractmethod
     def run(self, argv: list[bytes]) -> Reply: ...
 
 
@@ -76,15 +64,15 @@ class Host(Protocol):
 class Calls:
     """Those from one Lua. None of what Lua calls here may raise: it would get to see an object."""
 
-    def __init__(self, host: Host, lua: Any, max_bytes: int) -> None:
+    def __init__(self, host: Host, lua: Any, gate: Any, max_bytes: int) -> None:
         self._host = host
         self._host_call = host.call
+        self._gate = gate
         self._used_bytes = lua.get_memory_used
         self._max_bytes = max_bytes
         self._converters = {2: to_lua(lua.table_from, False), 3: to_lua(lua.table_from, True)}
         self._convert = self._converters[2]
         self._resp3 = False
-        self._reply: Any = None  # for `rest`; or what was raised
         self.raised: BaseException | None = None  # what ends the script
 
     @property
@@ -95,69 +83,31 @@ class Calls:
         self._host.set_protocol(version)
         self._convert = self._converters[version]
         self._resp3 = version == 3
+        if self._gate is not None:
+            self._gate.resp3 = self._resp3
 
-    # -- by index -----------------------------------------------------------------------------
+    # -- through the gate ---------------------------------------------------------------------
 
-    def doors(self, name: bytes) -> Any:
-        """To a command, for one argument and for several. False: there is no such way to it; None:
-        there is no such command."""
+    def door(self, name: bytes) -> int | bool | None:
+        """The number of a new door, to a command. False: there is none to it; None: there is no
+        such command."""
         try:
             callee = self._host.callee(name)
-            return False if callee is None else (Single(self, callee), Several(self, callee))
+            return False if callee is None else int(self._gate.door(callee.name, callee.run))
         except BaseException:  # noqa: BLE001 - whatever it is, it will be met again
             return None
 
-    def ask(self, callee: Callee, argv: list[bytes]) -> Any:
-        """A reply that is one plain value; None for OK; True if `rest` has it."""
-        try:
-            reply = callee.run(argv)
-            if not self._resp3:
-                if type(reply) is bytes:
-                    if len(reply) < LARGE_REPLY:
-                        return reply
-                elif type(reply) is int:
-                    return reply
-                elif reply is OK:
-                    return None
-                elif reply is None:
-                    return False
-            self._reply = reply
-        except BaseException as error:  # noqa: BLE001 - an exception must not become a Lua value
-            self._reply = error
-        return True
-
-    def ask_many(self, callee: Callee, argv: list[bytes]) -> Any:
-        """A reply that is some plain values; True if `rest` has it."""
-        try:
-            reply = callee.run(argv)
-            if type(reply) is tuple:
-                if len(reply) <= FEW and _length(reply) < LARGE_REPLY:
-                    return reply
-            elif type(reply) is list and (values := self._plain(reply)) is not None:
-                return tuple(values)
-            self._reply = reply
-        except BaseException as error:  # noqa: BLE001 - as above
-            self._reply = error
-        return True
-
-    def ask_again(self) -> bool:
-        """These arguments cannot be passed this way."""
-        self._reply = ANEW
-        return True
-
     def rest(self) -> Any:
-        """A reply that is more than one plain value."""
-        reply, self._reply = self._reply, None
+        """The reply that did not pass through the gate."""
+        reply = self._gate.take()
         if isinstance(reply, CommandError):
             return (reply.with_traceback(None).message, ERROR)
-        if reply is ANEW:
-            return (None, AGAIN)
         if isinstance(reply, BaseException):
             self.raised = reply
             return (None, KILLED)
         return self._value(reply)
 
-    # -- by call ------------------------------------------------------------------------------
+    # -- through lupa -------------------------------------------------------------------------
 
     def call(self, *args: Any) -> Any:
         try:
@@ -171,7 +121,7 @@ class Calls:
             return self._value(self._host_call(argv))
         except CommandError as error:
             return (error.with_traceback(None).message, ERROR)
-        except BaseException as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - an exception must not become a Lua value
             self.raised = error
             return (None, KILLED)
 
@@ -234,64 +184,6 @@ class Calls:
     def _is_too_much(self, reply: Reply) -> bool:
         size = _size(reply)
         return size > LARGE_REPLY and self._used_bytes() + 2 * size > self._max_bytes
-
-
-@final
-class Single:
-    """A command with one argument, or none."""
-
-    __slots__ = ("_callee", "_calls")
-
-    def __init__(self, calls: Calls, callee: Callee) -> None:
-        self._calls = calls
-        self._callee = callee
-
-    def __getitem__(self, arg: Any) -> Any:
-        callee = self._callee
-        if type(arg) is not bytes:
-            return self._calls.ask_again()
-        return self._calls.ask(callee, [callee.name, arg])
-
-    def __call__(self, arg: Any = NONE) -> Any:
-        """If the reply will be more than one value."""
-        callee = self._callee
-        if type(arg) is bytes:
-            argv = [callee.name, arg]
-        elif arg is NONE:
-            argv = [callee.name]
-        else:
-            return self._calls.ask_again()
-        return self._calls.ask_many(callee, argv)
-
-
-@final
-class Several:
-    """A command with several arguments."""
-
-    __slots__ = ("_callee", "_calls")
-
-    def __init__(self, calls: Calls, callee: Callee) -> None:
-        self._calls = calls
-        self._callee = callee
-
-    def __getitem__(self, text: Any) -> Any:
-        argv = _split(text, self._callee.name)
-        return self._calls.ask(self._callee, argv) if argv else self._calls.ask_again()
-
-    def __call__(self, text: Any) -> Any:
-        """If the reply will be more than one value."""
-        argv = _split(text, self._callee.name)
-        return self._calls.ask_many(self._callee, argv) if argv else self._calls.ask_again()
-
-
-def _split(text: bytes, name: bytes) -> list[bytes]:
-    """The name and the arguments, where their number stood; nothing if one of them has a separator
-    in it."""
-    argv = text.split(SEPARATOR)
-    if argv[0][0] != len(argv) - 1:
-        return []
-    argv[0] = name
-    return argv
 
 
 def _size(reply: Reply) -> int:

@@ -27,7 +27,6 @@ ARRAY: Final = 2
 ERROR: Final = 3
 KILLED: Final = 4
 LACK: Final = 5
-AGAIN: Final = 6  # nothing was done: call it with all arguments
 MOST_VALUES: Final = 200
 EXACT: Final = 10**16  # below it, no digit of an integer gets lost
 

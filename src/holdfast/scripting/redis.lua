@@ -3,11 +3,10 @@
 local python = ...
 
 local error, type, select, unpack, tostring, tonumber = error, type, select, unpack, tostring, tonumber
-local concat, match, setmetatable = table.concat, string.match, setmetatable
+local concat, match = table.concat, string.match
 local call_engine, check_memory, used_kb, limit_kb = python.call, python.check_memory, gcinfo, python.limit_kb
-local find_doors, rest = python.doors, python.rest
+local new_call, find_door, rest = python.new_call, python.door, python.rest
 local MOST_VALUES = 200 -- passed at once; more go in a table
-local MUCH_KB = math.min(limit_kb, 8192) -- above it, strings can be too long to be copied in vain
 
 local redis = {}
 
@@ -18,7 +17,7 @@ end
 -- -- calling -----------------------------------------------------------------------------------
 
 -- What the engine answered: a plain value, or with a kind what to make of it.
-local STATUS, ARRAY, ERROR, KILLED, LACK, AGAIN = 1, 2, 3, 4, 5, 6
+local STATUS, ARRAY, ERROR, KILLED, LACK = 1, 2, 3, 4, 5
 
 local function built(value, kind, ...)
   if kind == STATUS then return { ok = value } end
@@ -48,121 +47,36 @@ local function with_signs(...)
   return all
 end
 
--- More than a few arguments, or a negative zero among them.
 local function ask(...)
   local all, count = with_signs(...), select("#", ...)
   if count > MOST_VALUES then return python.call_many(all) end
   return call_engine(unpack(all, 1, count))
 end
 
--- Commands by their names, as scripts spell them: what to index with one argument, and with a text
--- that has several; see calls.py. And what to call, once a command has answered with many values.
--- What is in none of these is asked in full.
-local ONE, SEVERAL, MANY_OF_ONE, MANY_OF_SEVERAL = {}, {}, {}, {}
-
-local MOST_KNOWN, known = 4096, 0 -- a name has more spellings than anybody needs
+-- Where the gate is compiled (_gate.c): the numbers of its doors to commands, by their names, as
+-- scripts spell them. What it does not know, or does not let through, is called in full.
+local DOORS = {}
+local MOST_DOORS, known = 4096, 0 -- a name has more spellings than anybody needs
 
 local function find(name)
-  if type(name) == "string" and ONE[name] == nil and known < MOST_KNOWN then
-    local one, several = find_doors(name)
-    if one == nil then return end -- there is no such command
-    ONE[name], SEVERAL[name], known = one, several, known + 1
+  if type(name) == "string" and DOORS[name] == nil and known < MOST_DOORS then
+    local number = find_door(name)
+    if number == nil then return end -- there is no such command
+    DOORS[name], known = number, known + 1
   end
 end
 
-local function answers_many(name, count)
-  local from, to = ONE, MANY_OF_ONE
-  if count > 2 then from, to = SEVERAL, MANY_OF_SEVERAL end
-  if from[name] then to[name], from[name] = from[name], false end
-end
-
-local function noting(name, count, value, kind, ...)
-  if kind == ARRAY then answers_many(name, count) end
-  return value, kind, ...
-end
-
--- Numbers that Lua writes as Redis does: a few, and what makes the others. (A table cannot tell 0 from
--- its negative.)
-local TEXTS = {}
-for number = 1, 100 do TEXTS[number], TEXTS[-number] = number .. "", -number .. "" end
-setmetatable(TEXTS, {
-  __index = function(_, value)
-    if type(value) == "number" and value % 1 == 0 and value > -1e14 and value < 1e14 and value ~= 0 then
-      return value .. ""
-    end
-  end,
-})
-
--- A command that is new here, many arguments, long ones or wrong ones.
-local function in_full(answer, ...)
-  local name = ...
-  find(name)
-  return answer(noting(name, select("#", ...), ask(...)))
-end
-
-local function fetched(answer, all, count, value, kind, ...)
-  if kind == AGAIN then return answer(ask(unpack(all, 1, count))) end
-  return answer(noting(all[1], count, value, kind, ...))
-end
-
--- All that is done here is done for every call, and each instruction counts.
 local function caller(answer)
-  return function(...)
-    local used = used_kb()
-    if used > MUCH_KB then
-      if used > limit_kb then check_memory() end
-      return in_full(answer, ...)
-    end
-    local name, a, b, c, d = ...
-    local count, reply = select("#", ...), nil
-    if count == 2 then
-      local door = ONE[name]
-      if door then
-        reply = door[a]
-      else
-        door = MANY_OF_ONE[name]
-        if not door then return in_full(answer, ...) end
-        reply = { door(a) }
-        if reply[1] ~= true then return reply end
-        reply = true
-      end
-    elseif count == 1 then
-      local door = MANY_OF_ONE[name]
-      if not door then return in_full(answer, ...) end
-      reply = { door() }
-      if reply[1] ~= true then return reply end
-      reply = true
-    else
-      if type(a) ~= "string" then return in_full(answer, ...) end
-      if type(b) ~= "string" then b = b == 0 and 1 / b > 0 and "0" or TEXTS[b] end
-      local text
-      if count == 3 then
-        text = b and "\2\255" .. a .. "\255" .. b
-      elseif count <= 5 then
-        if type(c) ~= "string" then c = c == 0 and 1 / c > 0 and "0" or TEXTS[c] end
-        if count == 4 then
-          text = b and c and "\3\255" .. a .. "\255" .. b .. "\255" .. c
-        else
-          if type(d) ~= "string" then d = d == 0 and 1 / d > 0 and "0" or TEXTS[d] end
-          text = b and c and d and "\4\255" .. a .. "\255" .. b .. "\255" .. c .. "\255" .. d
-        end
-      end
-      if not text or #text > 500 then return in_full(answer, ...) end
-      local door = SEVERAL[name]
-      if door then
-        reply = door[text]
-      else
-        door = MANY_OF_SEVERAL[name]
-        if not door then return in_full(answer, ...) end
-        reply = { door(text) }
-        if reply[1] ~= true then return reply end
-        reply = true
-      end
-    end
-    if reply == nil then return { ok = "OK" } end
-    if reply == true then return fetched(answer, { ... }, count, rest()) end
-    return reply
+  local function in_full(...)
+    if used_kb() > limit_kb then check_memory() end
+    return answer(ask(...))
   end
+  if not new_call then return in_full end
+  local function otherwise(...)
+    find((...))
+    return in_full(...)
+  end
+  return new_call(DOORS, otherwise, function() return answer(rest()) end)
 end
 redis.call, redis.pcall = caller(answered_or_raised), caller(answered)
 

@@ -330,10 +330,10 @@ end
 
 sethook(on_step, "", STEP)
 -- The collector begins when memory has grown by half since it last ended, which for a world as small
--- as this one would be all the time. The ballast makes it begin four times more rarely, at no cost:
+-- as this one would be all the time. The ballast makes it begin fifteen times more rarely, for 2 MB:
 -- nobody looks at it.
 collect("setpause", 150)
-local ballast = ("x"):rep(2 ^ 19)
+local ballast = ("x"):rep(2 ^ 21)
 debug = nil -- else lupa looks up `traceback` for every call, and puts one into every error
 
 return {

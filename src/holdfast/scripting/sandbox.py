@@ -7,10 +7,12 @@ huge ranges and on deep patterns, and compiled traces run no hooks.
 import hashlib
 import logging
 import struct
+import time
 from importlib.resources import files
 from math import copysign
 from typing import Any, Final, NamedTuple, final
 
+from lupa import luajit21
 from lupa.luajit21 import LuaError, LuaMemoryError, LuaRuntime
 
 from holdfast.errors import CommandError
@@ -18,6 +20,13 @@ from holdfast.resp import OK, Reply
 from holdfast.scripting.calls import Calls, Host
 from holdfast.scripting.conversions import INT64_MIN, MOST_VALUES, as_status, from_lua, integer
 from holdfast.scripting.tails import keep_frames
+
+try:
+    from holdfast.scripting import _gate
+except ImportError:  # it is compiled where that is possible
+    GATE: Any = None
+else:
+    GATE = _gate
 
 log = logging.getLogger(__name__)
 
@@ -99,9 +108,11 @@ class Sandbox:
         self._much_bytes = max_bytes // 2  # then it is time to collect garbage
         self._lua.execute(b"jit.off() jit.flush()")
         table = self._lua.table_from
-        self._calls = calls = Calls(host, self._lua, max_bytes)
+        self._gate, new_call, self._hold_function = self._open_gate()
+        self._calls = calls = Calls(host, self._lua, self._gate, max_bytes)
         functions = {
-            b"doors": calls.doors,
+            b"new_call": new_call,
+            b"door": calls.door,
             b"rest": calls.rest,
             b"call": calls.call,
             b"call_many": calls.call_many,
@@ -123,10 +134,42 @@ class Sandbox:
             functions[b"active_active"] = 1
         libraries = {name.encode(): self._load(name) for name in LIBRARIES}
         world = self._load("sandbox")(table(functions), table(libraries))
-        self._run, self._run_with = world[b"run"], world[b"run_with"]
-        self._call_function, self._call_with = world[b"call"], world[b"call_with"]
+        self._run, self._run_with = self._hold(world[b"run"]), self._hold(world[b"run_with"])
+        self._call, self._call_with = self._hold(world[b"call"]), self._hold(world[b"call_with"])
         self._compile = world[b"compile"]
         self._world = world
+
+    def _open_gate(self) -> tuple[Any, Any, Any]:
+        """The gate that is compiled, what makes a `redis.call` of it, and what makes functions
+        known to it. Without one lupa does it all, only slower."""
+        if GATE is None:
+            return None, None, None
+        try:
+            gate = GATE.Gate(luajit21.__file__, self._lua, OK, self._max_bytes // 1024)
+        except ImportError as error:  # this lupa was linked in another way
+            log.info("scripts run slower: %s", error)
+            return None, None, None
+        link = self._lua.eval(b"package.loadlib")
+        return gate, *link(GATE.__file__.encode(), b"holdfast_gate")(id(gate))
+
+    def _hold(self, function: Any) -> Any:
+        """A function of Lua's as `_enter` wants it."""
+        if self._gate is None:
+            return function
+        return self._gate.held(self._hold_function(function))
+
+    def _enter(
+        self, door: Any, door_with: Any, function: Any, argv: list[bytes], key_count: int
+    ) -> Any:
+        gate = self._gate
+        if gate is not None:
+            return gate.run(
+                door if len(argv) <= MOST_VALUES else door_with, function, key_count, argv
+            )
+        if len(argv) <= MOST_VALUES:
+            return door(function, key_count, *argv[3:])
+        table, last = self._lua.table_from, 3 + key_count
+        return door_with(function, table(argv[3:last]), table(argv[last:]))
 
     def _load(self, name: str) -> Any:
         text = files("holdfast.scripting").joinpath(f"{name}.lua").read_bytes()
@@ -136,7 +179,10 @@ class Sandbox:
     # -- running ------------------------------------------------------------------------------
 
     def compile(self, text: bytes, name: bytes) -> Any:
-        """The function of a script. Raises CommandError with what Lua says."""
+        """The function of a script, for `run`. Raises CommandError with what Lua says."""
+        return self._hold(self._compiled(text, name))
+
+    def _compiled(self, text: bytes, name: bytes) -> Any:
         if not self._has_room(len(text)):
             raise CommandError("not enough memory")
         result = self._compile(text, name)
@@ -160,13 +206,10 @@ class Sandbox:
         if used_bytes + 2 * nbytes > self._much_bytes and not self._has_room(nbytes):
             return NO_MEMORY
         try:
-            if len(argv) <= MOST_VALUES:
-                enter = self._call_function if as_arguments else self._run
-                result = enter(function, key_count, *argv[3:])
+            if as_arguments:
+                result = self._enter(self._call, self._call_with, function, argv, key_count)
             else:
-                enter = self._call_with if as_arguments else self._run_with
-                table, last = self._lua.table_from, 3 + key_count
-                result = enter(function, table(argv[3:last]), table(argv[last:]))
+                result = self._enter(self._run, self._run_with, function, argv, key_count)
             if type(result) is int or type(result) is bytes or result is None:
                 return result
             if type(result) is float:
@@ -179,22 +222,34 @@ class Sandbox:
             if ending == _FLAT:
                 return from_lua(iter(result[1:]), calls.resp3)
             if ending == _TABLE:
-                return from_lua(iter(list(result[1].values())), calls.resp3)
-        except (LuaError, MemoryError) as error:
+                values = result[1]
+                flat = values if type(values) is list else list(values.values())
+                return from_lua(iter(flat), calls.resp3)
+        except (LuaError, RuntimeError, MemoryError) as error:
             return self._broke(error)
         return self._failure(*result)
 
     def load(self, text: bytes) -> list[Registered] | Failure:
         """Run the code of a library; the functions that it registers. Raises CommandError with
         what Lua says if it is none, and as `run` does."""
-        code = self.compile(text, b"@user_function")
+        code = self._compiled(text, b"@user_function")
         try:
             result = self._world[b"load_library"](code)
             if type(result) is not tuple:
-                return [_registered(entry) for entry in result.values()]
+                return [self._registered(entry) for entry in result.values()]
         except (LuaError, MemoryError) as error:
             return self._broke(error)
         return self._failure(*result)
+
+    def _registered(self, entry: Any) -> Registered:
+        flags = entry[b"flags"]
+        return Registered(
+            entry[b"name"],
+            self._hold(entry[b"callback"]),
+            entry[b"last_line"],
+            entry[b"description"],
+            frozenset(() if flags is None else flags.values()),
+        )
 
     @property
     def used_bytes(self) -> int:
@@ -236,6 +291,8 @@ class Sandbox:
     def _tick(self) -> bool:
         """Called from Lua: whether the script has to end. Returns no text: where memory is short
         that could fail."""
+        if self._gate is not None:
+            time.sleep(0)  # through the gate, a script keeps the GIL: others get their turn here
         try:
             self._verdict = self._host.tick()
         except BaseException as error:  # noqa: BLE001 - it must not become a Lua value
@@ -246,17 +303,6 @@ class Sandbox:
 
 def _nothing(obj: object, name: object, is_setting: bool) -> str:
     raise AttributeError("scripts see no Python object")
-
-
-def _registered(entry: Any) -> Registered:
-    flags = entry[b"flags"]
-    return Registered(
-        entry[b"name"],
-        entry[b"callback"],
-        entry[b"last_line"],
-        entry[b"description"],
-        frozenset(() if flags is None else flags.values()),
-    )
 
 
 def _sha1hex(text: bytes) -> bytes:

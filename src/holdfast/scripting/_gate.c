@@ -1,0 +1,550 @@
+/* The gate between Python and LuaJIT: `redis.call`, and running a script, without lupa in between.
+ *
+ * lupa makes a tuple, a dict and a frame of every call, gives up the GIL and takes it again, and
+ * asks of each value whether it is one of Python's. That is several times what a command takes. So
+ * the two ways that every script goes are here, for the values that nearly all of them have: texts
+ * and numbers in; texts, numbers, nil, OK and arrays of those out. Whatever else there is goes
+ * through lupa, as it does all the time where this file is not compiled: redis.lua has that way.
+ *
+ * The library that lupa is made of has Lua's functions for everybody to call, as Lua 5.1 knows them.
+ * Its headers are not there, so what is needed of them stands here.
+ *
+ * No Python object is owned, and nothing of Python is called, where Lua may jump away: Lua's own
+ * errors leave a function of C by longjmp. To push a value can fail for lack of memory only, and
+ * calls begin far enough below the limit (see `check_memory` in sandbox.lua).
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdint.h>
+
+/* -- Lua ------------------------------------------------------------------------------------ */
+
+typedef struct lua_State lua_State;
+typedef int (*lua_CFunction)(lua_State *);
+
+enum { LUA_TNIL, LUA_TBOOLEAN, LUA_TLIGHTUSERDATA, LUA_TNUMBER, LUA_TSTRING, LUA_TTABLE };
+#define LUA_REGISTRYINDEX (-10000)
+#define UPVALUE(i) (-10002 - (i))
+#define LUA_MULTRET (-1)
+#define LUA_ERRMEM 4
+#define LUA_GCCOUNT 3
+
+#define LUA_FUNCTIONS(F)                                                                           \
+    F(int, lua_gettop, (lua_State *))                                                              \
+    F(void, lua_settop, (lua_State *, int))                                                        \
+    F(int, lua_checkstack, (lua_State *, int))                                                     \
+    F(int, lua_type, (lua_State *, int))                                                           \
+    F(int, lua_toboolean, (lua_State *, int))                                                      \
+    F(double, lua_tonumber, (lua_State *, int))                                                    \
+    F(const char *, lua_tolstring, (lua_State *, int, size_t *))                                   \
+    F(void *, lua_touserdata, (lua_State *, int))                                                  \
+    F(size_t, lua_objlen, (lua_State *, int))                                                      \
+    F(void, lua_pushnil, (lua_State *))                                                            \
+    F(void, lua_pushboolean, (lua_State *, int))                                                   \
+    F(void, lua_pushnumber, (lua_State *, double))                                                 \
+    F(void, lua_pushlstring, (lua_State *, const char *, size_t))                                  \
+    F(void, lua_pushvalue, (lua_State *, int))                                                     \
+    F(void, lua_pushlightuserdata, (lua_State *, void *))                                          \
+    F(void, lua_pushcclosure, (lua_State *, lua_CFunction, int))                                   \
+    F(void, lua_insert, (lua_State *, int))                                                        \
+    F(void, lua_createtable, (lua_State *, int, int))                                              \
+    F(void, lua_rawget, (lua_State *, int))                                                        \
+    F(void, lua_rawgeti, (lua_State *, int, int))                                                  \
+    F(void, lua_rawset, (lua_State *, int))                                                        \
+    F(void, lua_rawseti, (lua_State *, int, int))                                                  \
+    F(void, lua_call, (lua_State *, int, int))                                                     \
+    F(int, lua_pcall, (lua_State *, int, int, int))                                                \
+    F(int, lua_gc, (lua_State *, int, int))                                                        \
+    F(int, luaL_ref, (lua_State *, int))                                                           \
+    F(void, luaL_unref, (lua_State *, int, int))
+
+#define POINTER(result, name, arguments) static result(*name) arguments;
+LUA_FUNCTIONS(POINTER)
+
+static int find_lua(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (library == NULL)
+        return 0;
+#define FIND(result, name, arguments)                                                              \
+    if ((*(void **)&name = dlsym(library, #name)) == NULL)                                         \
+        return 0;
+    LUA_FUNCTIONS(FIND)
+    return 1;
+}
+
+/* -- the gate of one Lua -------------------------------------------------------------------- */
+
+#define LARGE_REPLY (1 << 20) /* bytes; Python looks whether there is room for it */
+#define MOST_VALUES 200       /* passed at once */
+#define DEEPEST 8             /* arrays in arrays */
+#define EXACT 1e16            /* below it, no digit of a whole number gets lost */
+
+typedef struct {
+    PyObject *name; /* of a command, as scripts spell it */
+    PyObject *run;  /* takes the list of all arguments, that name first */
+} Door;
+
+typedef struct {
+    PyObject_HEAD
+    lua_State *L;
+    PyObject *owner; /* keeps that Lua open */
+    PyObject *ok;    /* the reply that is OK */
+    PyObject *kept;  /* a reply that is not plain, or what was raised instead of one */
+    Door *doors;
+    int count;
+    int limit_kb; /* of Lua's memory, above which no call begins */
+    char resp3;   /* the script wants replies in which nearly nothing is plain */
+} Gate;
+
+typedef struct {
+    PyObject_HEAD
+    Gate *gate;
+    int number; /* in Lua's registry */
+} Held;
+
+static PyTypeObject GateType, HeldType;
+
+/* -- values into Lua ------------------------------------------------------------------------ */
+
+/* About how much memory a reply takes there; -1 if it is not plain. */
+static Py_ssize_t size_of(PyObject *reply, int depth)
+{
+    if (PyBytes_CheckExact(reply))
+        return 16 + PyBytes_GET_SIZE(reply);
+    if (PyLong_CheckExact(reply) || reply == Py_None)
+        return 16;
+    if (depth < DEEPEST && (PyList_CheckExact(reply) || PyTuple_CheckExact(reply))) {
+        Py_ssize_t count = PySequence_Fast_GET_SIZE(reply), sum = 16;
+        PyObject **items = PySequence_Fast_ITEMS(reply);
+        for (Py_ssize_t i = 0; i < count && sum < LARGE_REPLY; i++) {
+            Py_ssize_t size = size_of(items[i], depth + 1);
+            if (size < 0)
+                return -1;
+            sum += size;
+        }
+        return sum;
+    }
+    return -1;
+}
+
+/* A reply that `size_of` found plain and small. */
+static void push(lua_State *L, PyObject *reply)
+{
+    if (PyBytes_CheckExact(reply)) {
+        lua_pushlstring(L, PyBytes_AS_STRING(reply), (size_t)PyBytes_GET_SIZE(reply));
+    } else if (reply == Py_None) {
+        lua_pushboolean(L, 0);
+    } else if (PyLong_CheckExact(reply)) {
+        lua_pushnumber(L, PyLong_AsDouble(reply)); /* no reply is too large for it */
+    } else {
+        Py_ssize_t count = PySequence_Fast_GET_SIZE(reply);
+        PyObject **items = PySequence_Fast_ITEMS(reply);
+        lua_createtable(L, (int)count, 0);
+        for (Py_ssize_t i = 0; i < count; i++) {
+            push(L, items[i]);
+            lua_rawseti(L, -2, (int)i + 1);
+        }
+    }
+}
+
+/* -- values out of Lua ---------------------------------------------------------------------- */
+
+/* As Redis writes the numbers among the arguments of a call: `%.17g`. */
+static PyObject *text_of(double number)
+{
+    char digits[24], *at = digits + sizeof digits;
+    if (fabs(number) < EXACT && number == (double)(int64_t)number && (number != 0 || !signbit(number))) {
+        uint64_t rest = (uint64_t)fabs(number);
+        do
+            *--at = (char)('0' + rest % 10);
+        while ((rest /= 10) != 0);
+        if (number < 0)
+            *--at = '-';
+        return PyBytes_FromStringAndSize(at, digits + sizeof digits - at);
+    }
+    if (isnan(number))
+        return PyBytes_FromString(signbit(number) ? "-nan" : "nan");
+    char *text = PyOS_double_to_string(number, 'g', 17, 0, NULL); /* whatever the locale */
+    if (text == NULL)
+        return NULL;
+    PyObject *bytes = PyBytes_FromString(text);
+    PyMem_Free(text);
+    return bytes;
+}
+
+/* As lupa sees the values that a script's run returns; a table is a list of what is in it. */
+static PyObject *value_of(lua_State *L, int index)
+{
+    switch (lua_type(L, index)) {
+    case LUA_TSTRING: {
+        size_t size;
+        const char *text = lua_tolstring(L, index, &size);
+        return PyBytes_FromStringAndSize(text, (Py_ssize_t)size);
+    }
+    case LUA_TNUMBER: {
+        double number = lua_tonumber(L, index);
+        if (fabs(number) < 9e18 && number == (double)(int64_t)number)
+            return PyLong_FromLongLong((int64_t)number);
+        return PyFloat_FromDouble(number);
+    }
+    case LUA_TBOOLEAN:
+        return PyBool_FromLong(lua_toboolean(L, index));
+    case LUA_TTABLE: {
+        int count = (int)lua_objlen(L, index);
+        PyObject *list = PyList_New(count);
+        for (int i = 0; list != NULL && i < count; i++) {
+            lua_rawgeti(L, index, i + 1);
+            PyObject *item = value_of(L, lua_gettop(L));
+            lua_settop(L, -2);
+            if (item == NULL)
+                Py_CLEAR(list);
+            else
+                PyList_SET_ITEM(list, i, item);
+        }
+        return list;
+    }
+    default:
+        Py_RETURN_NONE;
+    }
+}
+
+/* -- redis.call ----------------------------------------------------------------------------- */
+
+/* All arguments, the command's name first. NULL if they are not plain, or Python lacks memory:
+ * `otherwise` will say what is wrong with them. */
+static PyObject *arguments(lua_State *L, int count, const Door *door)
+{
+    PyObject *argv = PyList_New(count);
+    if (argv == NULL)
+        return NULL;
+    PyList_SET_ITEM(argv, 0, Py_NewRef(door->name));
+    for (int i = 2; i <= count; i++) {
+        PyObject *text = NULL;
+        int type = lua_type(L, i);
+        if (type == LUA_TSTRING) {
+            size_t size;
+            const char *start = lua_tolstring(L, i, &size);
+            text = PyBytes_FromStringAndSize(start, (Py_ssize_t)size);
+        } else if (type == LUA_TNUMBER) {
+            text = text_of(lua_tonumber(L, i));
+        }
+        if (text == NULL) {
+            PyErr_Clear();
+            Py_DECREF(argv);
+            return NULL;
+        }
+        PyList_SET_ITEM(argv, i - 1, text);
+    }
+    return argv;
+}
+
+static PyObject *raised(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+/* What `call` has at hand. */
+enum { DOORS = 1, OTHERWISE, FETCHED, GATE, SMALL_OK, LARGE_OK };
+
+enum { NOT_CALLED, PUSHED, KEPT };
+
+/* Run a command. What was answered is on Lua's stack then, or kept for Python. */
+static int run(Gate *gate, lua_State *L, int count, const Door *door)
+{
+    PyObject *argv = arguments(L, count, door);
+    if (argv == NULL)
+        return NOT_CALLED;
+    PyObject *reply = PyObject_CallOneArg(door->run, argv);
+    Py_DECREF(argv);
+    if (reply == NULL) {
+        Py_XSETREF(gate->kept, raised());
+        return KEPT;
+    }
+    if (!gate->resp3) {
+        Py_ssize_t size = reply == gate->ok ? 0 : size_of(reply, 0);
+        if (size >= 0 && size < LARGE_REPLY) {
+            if (reply == gate->ok) { /* {ok = "OK"} */
+                lua_createtable(L, 0, 1);
+                lua_pushvalue(L, UPVALUE(SMALL_OK));
+                lua_pushvalue(L, UPVALUE(LARGE_OK));
+                lua_rawset(L, -3);
+            } else {
+                push(L, reply);
+            }
+            Py_DECREF(reply);
+            return PUSHED;
+        }
+    }
+    Py_XSETREF(gate->kept, reply);
+    return KEPT;
+}
+
+static int call(lua_State *L)
+{
+    Gate *gate = lua_touserdata(L, UPVALUE(GATE));
+    int count = lua_gettop(L), done = NOT_CALLED;
+    if (count >= 1 && count <= MOST_VALUES && lua_gc(L, LUA_GCCOUNT, 0) <= gate->limit_kb) {
+        lua_pushvalue(L, 1);
+        lua_rawget(L, UPVALUE(DOORS));
+        int door = (int)lua_tonumber(L, -1) - 1; /* nil and false are 0 */
+        lua_settop(L, count);
+        if (door >= 0 && door < gate->count) {
+            PyGILState_STATE gil = PyGILState_Ensure();
+            done = run(gate, L, count, &gate->doors[door]);
+            PyGILState_Release(gil);
+        }
+    }
+    if (done == PUSHED)
+        return 1;
+    if (done == KEPT) {
+        lua_settop(L, 0);
+        lua_pushvalue(L, UPVALUE(FETCHED));
+    } else {
+        lua_pushvalue(L, UPVALUE(OTHERWISE));
+        lua_insert(L, 1);
+    }
+    lua_call(L, lua_gettop(L) - 1, 1);
+    return 1;
+}
+
+/* From Lua: a `redis.call`, of a table of doors by name, what to call with arguments that do not
+ * pass, and what to call when the reply has to be fetched. */
+static int new_call(lua_State *L)
+{
+    lua_settop(L, 3);
+    lua_pushvalue(L, UPVALUE(1));
+    lua_pushlstring(L, "ok", 2);
+    lua_pushlstring(L, "OK", 2);
+    lua_pushcclosure(L, call, LARGE_OK);
+    return 1;
+}
+
+/* From Lua: a number by which a function is known here. */
+static int hold(lua_State *L)
+{
+    lua_settop(L, 1);
+    lua_pushnumber(L, luaL_ref(L, LUA_REGISTRYINDEX));
+    return 1;
+}
+
+/* From Lua, once: with the address of a gate, which then belongs to this Lua. */
+__attribute__((visibility("default"))) int holdfast_gate(lua_State *L)
+{
+    Gate *gate = (Gate *)(uintptr_t)lua_tonumber(L, 1);
+    gate->L = L;
+    lua_pushlightuserdata(L, gate);
+    lua_pushcclosure(L, new_call, 1);
+    lua_pushcclosure(L, hold, 0);
+    return 2;
+}
+
+/* -- for Python ----------------------------------------------------------------------------- */
+
+static PyObject *gate_door(Gate *gate, PyObject *args)
+{
+    PyObject *name, *run;
+    if (!PyArg_ParseTuple(args, "SO:door", &name, &run))
+        return NULL;
+    Door *doors = PyMem_Realloc(gate->doors, (size_t)(gate->count + 1) * sizeof(Door));
+    if (doors == NULL)
+        return PyErr_NoMemory();
+    gate->doors = doors;
+    doors[gate->count].name = Py_NewRef(name);
+    doors[gate->count].run = Py_NewRef(run);
+    return PyLong_FromLong(++gate->count);
+}
+
+static PyObject *gate_take(Gate *gate, PyObject *Py_UNUSED(nothing))
+{
+    PyObject *kept = gate->kept;
+    gate->kept = NULL;
+    return kept != NULL ? kept : Py_NewRef(Py_None);
+}
+
+static PyObject *gate_held(Gate *gate, PyObject *number)
+{
+    long held = PyLong_AsLong(number);
+    if (held == -1 && PyErr_Occurred())
+        return NULL;
+    Held *made = PyObject_New(Held, &HeldType);
+    if (made != NULL) {
+        made->gate = (Gate *)Py_NewRef(gate);
+        made->number = (int)held;
+    }
+    return (PyObject *)made;
+}
+
+static void held_dealloc(Held *held)
+{
+    luaL_unref(held->gate->L, LUA_REGISTRYINDEX, held->number);
+    Py_DECREF(held->gate);
+    PyObject_Free(held);
+}
+
+/* What a function of Lua's returns that is on the stack with its arguments: a value, or a tuple of
+ * several. */
+static PyObject *returned(lua_State *L, int top)
+{
+    PyObject *result = NULL;
+    int status = lua_pcall(L, lua_gettop(L) - top - 1, LUA_MULTRET, 0);
+    int count = lua_gettop(L) - top;
+    if (status == LUA_ERRMEM) {
+        PyErr_NoMemory();
+    } else if (status != 0) {
+        const char *text = lua_tolstring(L, -1, NULL);
+        PyErr_Format(PyExc_RuntimeError, "%s", text != NULL ? text : "an error without a text");
+    } else if (count == 1) {
+        result = value_of(L, top + 1);
+    } else if ((result = PyTuple_New(count)) != NULL) {
+        for (int i = 0; i < count; i++) {
+            PyObject *item = value_of(L, top + 1 + i);
+            if (item == NULL) {
+                Py_CLEAR(result);
+                break;
+            }
+            PyTuple_SET_ITEM(result, i, item);
+        }
+    }
+    lua_settop(L, top);
+    return result;
+}
+
+/* Texts of a list, by themselves, or in a table if `as_table`. */
+static void push_texts(lua_State *L, PyObject *argv, Py_ssize_t first, Py_ssize_t last, int as_table)
+{
+    if (as_table)
+        lua_createtable(L, (int)(last - first), 0);
+    for (Py_ssize_t i = first; i < last; i++) {
+        PyObject *text = PyList_GET_ITEM(argv, i);
+        lua_pushlstring(L, PyBytes_AS_STRING(text), (size_t)PyBytes_GET_SIZE(text));
+        if (as_table)
+            lua_rawseti(L, -2, (int)(i - first) + 1);
+    }
+}
+
+/* run(enter, script, key_count, argv) -> what `enter` returns for the script, the number of its keys
+ * and all that follows the first three of EVAL's arguments; if those are many, for the script, a
+ * table of keys and one of the others. */
+static PyObject *gate_run(Gate *gate, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 4 || !Py_IS_TYPE(args[0], &HeldType) || !Py_IS_TYPE(args[1], &HeldType)
+        || !PyLong_Check(args[2]) || !PyList_Check(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "run takes two held functions, a number and a list");
+        return NULL;
+    }
+    PyObject *argv = args[3];
+    Py_ssize_t keys = PyLong_AsSsize_t(args[2]), count = PyList_GET_SIZE(argv);
+    if (keys < 0 || keys > count - 3) {
+        PyErr_SetString(PyExc_ValueError, "there are not as many keys");
+        return NULL;
+    }
+    for (Py_ssize_t i = 3; i < count; i++)
+        if (!PyBytes_Check(PyList_GET_ITEM(argv, i))) {
+            PyErr_SetString(PyExc_TypeError, "arguments are bytes");
+            return NULL;
+        }
+    lua_State *L = gate->L;
+    int top = lua_gettop(L);
+    if (!lua_checkstack(L, MOST_VALUES + 10))
+        return PyErr_NoMemory();
+    lua_rawgeti(L, LUA_REGISTRYINDEX, ((Held *)args[0])->number);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, ((Held *)args[1])->number);
+    if (count <= MOST_VALUES) {
+        lua_pushnumber(L, (double)keys);
+        push_texts(L, argv, 3, count, 0);
+    } else {
+        push_texts(L, argv, 3, 3 + keys, 1);
+        push_texts(L, argv, 3 + keys, count, 1);
+    }
+    return returned(L, top);
+}
+
+static int gate_init(Gate *gate, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"lua_library", "owner", "ok", "limit_kb", NULL};
+    const char *path;
+    PyObject *owner, *ok;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "sOOi:Gate", names, &path, &owner, &ok, &gate->limit_kb))
+        return -1;
+    if (!find_lua(path)) {
+        PyErr_Format(PyExc_ImportError, "%s has not all of Lua's functions", path);
+        return -1;
+    }
+    Py_XSETREF(gate->owner, Py_NewRef(owner));
+    Py_XSETREF(gate->ok, Py_NewRef(ok));
+    return 0;
+}
+
+static void gate_dealloc(Gate *gate)
+{
+    for (int i = 0; i < gate->count; i++) {
+        Py_DECREF(gate->doors[i].name);
+        Py_DECREF(gate->doors[i].run);
+    }
+    PyMem_Free(gate->doors);
+    Py_XDECREF(gate->ok);
+    Py_XDECREF(gate->kept);
+    Py_XDECREF(gate->owner);
+    Py_TYPE(gate)->tp_free((PyObject *)gate);
+}
+
+static PyMethodDef gate_methods[] = {
+    {"door", (PyCFunction)gate_door, METH_VARARGS, "The number of a new door, to a command."},
+    {"take", (PyCFunction)gate_take, METH_NOARGS, "The reply that did not pass, or what was raised."},
+    {"held", (PyCFunction)gate_held, METH_O, "A function of Lua's, by the number that it is held by."},
+    {"run", (PyCFunction)(void (*)(void))gate_run, METH_FASTCALL, "Run a script."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef gate_members[] = {
+    {"resp3", T_BOOL, offsetof(Gate, resp3), 0, "Whether scripts get replies as RESP3 has them."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyTypeObject GateType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.scripting._gate.Gate",
+    .tp_doc = "Between Python and one Lua, whose scripts must not outlive it.",
+    .tp_basicsize = sizeof(Gate),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)gate_init,
+    .tp_dealloc = (destructor)gate_dealloc,
+    .tp_methods = gate_methods,
+    .tp_members = gate_members,
+};
+
+static PyTypeObject HeldType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.scripting._gate.Held",
+    .tp_doc = "A function of Lua's, as long as this is there.",
+    .tp_basicsize = sizeof(Held),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)held_dealloc,
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_gate",
+    .m_doc = "The gate between Python and LuaJIT.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit__gate(void)
+{
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL
+        && (PyModule_AddType(made, &GateType) < 0 || PyModule_AddType(made, &HeldType) < 0))
+        Py_CLEAR(made);
+    return made;
+}

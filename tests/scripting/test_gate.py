@@ -1,0 +1,284 @@
+"""The gate that is compiled, beside lupa, which does the same where it is not: whatever goes in or
+comes out, scripts and hosts must not be able to tell."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import CommandError
+from holdfast.resp import (
+    NULL_ARRAY,
+    OK,
+    BigNumber,
+    HumanFloat,
+    Pairs,
+    Push,
+    Reply,
+    SetReply,
+    Simple,
+    Verbatim,
+)
+from holdfast.scripting import sandbox as sandboxes
+from holdfast.scripting.calls import Callee
+from holdfast.scripting.sandbox import Failure, Killed, Sandbox
+
+pytest.importorskip("holdfast.scripting._gate")
+
+MAX_BYTES = 64 << 20
+
+
+@dataclass
+class Command:
+    name: bytes
+    run: Callable[[list[bytes]], Reply]
+
+
+class Host:
+    reply: Any = OK
+    reason: bytes | None = None
+    protocol = 2
+
+    def __init__(self) -> None:
+        self.asked: list[list[bytes]] = []
+        self.passed = 0
+
+    def callee(self, name: bytes) -> Callee | None:
+        if name == b"unknown":
+            raise CommandError("ERR there is no such command")
+        return None if name == b"config" else Command(name, self._through_the_gate)
+
+    def _through_the_gate(self, argv: list[bytes]) -> Reply:
+        self.passed += 1
+        return self.call(argv)
+
+    def call(self, argv: list[bytes]) -> Reply:
+        self.asked.append(argv)
+        if isinstance(self.reply, BaseException):
+            raise self.reply
+        answer: Reply = self.reply
+        return answer
+
+    def may_call(self, argv: list[bytes]) -> bool:
+        return True
+
+    def set_protocol(self, version: int) -> None:
+        self.protocol = version
+
+    def tick(self) -> bytes | None:
+        return self.reason
+
+
+class World:
+    """A host and its sandbox."""
+
+    def __init__(self) -> None:
+        self.host = Host()
+        self.sandbox = Sandbox(self.host, b"7.0.0", 0x070000, MAX_BYTES)
+
+    def run(self, script: str, *args: bytes, keys: int = 0) -> Reply | Failure:
+        function = self.sandbox.compile(script.encode(), b"@user_script")
+        argv = [b"EVAL", b"", b"%d" % keys, *args]
+        return self.sandbox.run(function, argv, keys, False)
+
+
+@pytest.fixture(scope="module")
+def gated() -> World:
+    world = World()
+    assert world.sandbox._gate is not None
+    return world
+
+
+@pytest.fixture(scope="module")
+def plain() -> World:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandboxes, "GATE", None)
+        world = World()
+    assert world.sandbox._gate is None
+    return world
+
+
+def outcome(world: World, script: str, *args: bytes, keys: int = 0) -> tuple[Any, ...]:
+    """What the host was asked, and how the script ended. Twice: a command is new only once."""
+    endings: list[Any] = []
+    world.host.asked.clear()
+    for _ in range(2):
+        try:
+            result: Any = world.run(script, *args, keys=keys)
+        except Killed as killed:
+            result = ("killed", killed.failure)
+        except Exception as error:  # noqa: BLE001 - compared
+            result = ("raised", error)
+        endings.append((type(result), repr(result)))
+    return world.host.asked, endings
+
+
+plain_values = st.none() | st.integers(-(2**53), 2**53) | st.binary(max_size=40)
+odd_values = (
+    st.booleans()
+    | st.floats(allow_nan=False)
+    | st.sampled_from([OK, Simple(b"QUEUED"), NULL_ARRAY, Verbatim(b"text"), HumanFloat(0.1)])
+    | st.builds(BigNumber, st.integers(2**70, 2**71))
+)
+replies = st.recursive(
+    plain_values | odd_values,
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.lists(plain_values, max_size=300)
+        | st.lists(st.binary(max_size=5), max_size=5).map(tuple)
+        | st.dictionaries(st.binary(max_size=3), inner, max_size=3)
+        | st.lists(inner, max_size=3).map(Push)
+        | st.lists(st.binary(max_size=3), max_size=3, unique=True).map(SetReply)
+        | st.lists(st.tuples(st.binary(max_size=3), inner).map(list), max_size=3).map(Pairs)
+    ),
+    max_leaves=20,
+) | st.sampled_from(
+    [
+        CommandError("ERR no"),
+        ValueError("a bug"),
+        b"x" * (1 << 20),
+        [b"x" * (1 << 19)] * 3,
+        [[[[[[[[[[[1]]]]]]]]]]],
+    ]
+)
+
+# A reply, all of it, as the script sees it.
+DESCRIBE = """
+local function describe(value)
+  if type(value) ~= 'table' then return type(value) .. ':' .. tostring(value) end
+  local parts = {}
+  for key, item in pairs(value) do parts[#parts + 1] = describe(key) .. '=' .. describe(item) end
+  table.sort(parts)
+  return '{' .. table.concat(parts, ',') .. '}'
+end
+"""
+
+
+@settings(max_examples=400, deadline=None)
+@given(reply=replies, call=st.sampled_from(["call", "pcall"]), version=st.sampled_from([2, 3]))
+def test_replies_are_the_same(
+    gated: World, plain: World, reply: Any, call: str, version: int
+) -> None:
+    script = f"redis.setresp({version}) {DESCRIBE} return describe(redis.{call}('get', 'k'))"
+    gated.host.reply = plain.host.reply = reply
+    assert outcome(gated, script) == outcome(plain, script)
+
+
+lua_values = (
+    st.integers(-(2**60), 2**60).map(str)
+    | st.floats().map(lambda number: f"tonumber('{number!r}')")
+    | st.sampled_from(
+        ["0", "-0", "0/0", "-(0/0)", "1/0", "-1/0", "1e15", "1e16", "-1e16", "1e17", "2^63", "0.1"]
+    )
+    | st.binary(max_size=20).map(lambda text: "'" + "".join(f"\\{byte:03d}" for byte in text) + "'")
+    | st.sampled_from(["nil", "true", "{}", "print", "('x'):rep(100000)"])
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(values=st.lists(lua_values, max_size=6), name=st.sampled_from(["get", "GeT", "config"]))
+def test_arguments_are_the_same(gated: World, plain: World, values: list[str], name: str) -> None:
+    gated.host.reply = plain.host.reply = OK
+    for call in ("call", "pcall"):
+        script = f"return redis.{call}({', '.join([repr(name), *values])})"
+        assert outcome(gated, script) == outcome(plain, script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return redis.call()",
+        "return redis.call(nil)",
+        "return redis.call(7)",
+        "return redis.call({})",
+        "return redis.call('unknown')",
+        "return redis.pcall('unknown', 1)",
+        "local all = {} for i = 1, 199 do all[i] = i end return redis.call('get', unpack(all))",
+        "local all = {} for i = 1, 200 do all[i] = i end return redis.call('get', unpack(all))",
+        "local all = {} for i = 1, 7000 do all[i] = i end return redis.call('get', unpack(all))",
+        "return coroutine.wrap(function() return redis.call('get', 'k') end)()",
+        "return table.concat({pcall(redis.call, 'get', 'k')}, '')",
+        "return ('abc'):gsub('.', function(c) return redis.call('get', c) end)",
+        "local t = redis.call('get', 'k') t.ok = 'other' return redis.call('get', 'k')",
+        "return {redis.call('get', 'k'), redis.call('get', 'k') == redis.call('get', 'k')}",
+        "local t = {} for i = 1, 400 do t[i] = {i, 'x', false} end return t",
+        "return {1.5, -0, 2^53, 'x', {}, {err = 'no'}, {ok = 'yes'}, true, false}",
+        "return 1/0",
+        "return",
+        "return error('no')",
+        "return nil + 1",
+        "return KEYS[1] .. #KEYS .. #ARGV",
+    ],
+)
+@pytest.mark.parametrize("reply", [OK, b"text", 7, CommandError("ERR no")], ids=repr)
+@pytest.mark.parametrize("argument_count", [2, 196, 197, 198, 1000])
+def test_whatever_a_script_does_is_the_same(
+    gated: World, plain: World, script: str, reply: Any, argument_count: int
+) -> None:
+    gated.host.reply = plain.host.reply = reply
+    args = [b"%d" % i for i in range(argument_count)]
+    assert outcome(gated, script, *args, keys=2) == outcome(plain, script, *args, keys=2)
+
+
+def test_calls_do_pass_through_the_gate(gated: World) -> None:
+    gated.host.reply, gated.host.passed = 7, 0
+    gated.run("for i = 1, 10 do redis.call('get', 'k', i, 0.5) end")
+    assert gated.host.passed >= 9  # the first may have been in search of a door
+
+
+def test_a_script_that_is_ended_leaves_the_gate_open(gated: World) -> None:
+    host = gated.host
+    host.reply, host.reason = OK, b"enough"
+    with pytest.raises(Killed):
+        gated.run("while true do redis.pcall('get', 'k') end")
+    host.reason, host.reply = None, KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        gated.run("return redis.pcall('get', 'k')")
+    host.reply = 7
+    assert gated.run("return redis.call('get', 'k')") == 7
+
+
+def test_too_little_memory_is_an_error_of_the_script(gated: World, plain: World) -> None:
+    script = "local t = {} for i = 1, 1e7 do t[i] = redis.call('get', i) .. i end"
+    for world in (gated, plain):
+        world.host.reply = b"x" * 1000
+        result = world.run(script)
+        assert isinstance(result, Failure)
+        assert b"not enough memory" in result.message
+        assert world.run("return 7") == 7
+
+
+def test_scripts_that_are_forgotten_take_no_memory(gated: World) -> None:
+    def used_after(count: int) -> int:
+        for index in range(count):
+            gated.run(f"return '{index:010d}' .. '{'x' * 1000}'")
+        gated.sandbox._collect_garbage()
+        return gated.sandbox.used_bytes
+
+    assert used_after(2000) < used_after(10) + 200_000
+
+
+def test_other_threads_get_their_turn_while_a_script_runs() -> None:
+    """Nothing here is run by the interpreter, which would let them anyway."""
+    world = World()
+    answers: list[list[bytes]] = []
+    looks: SimpleQueue[None] = SimpleQueue()
+
+    def answer() -> None:
+        looks.get()
+        answers.append([b"get", b"k"])
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.host, "callee", lambda name: Command(name, answers.count))
+        patch.setattr(world.host, "tick", partial(looks.put, None))
+        ask = "for i = 1, 2e6 do if redis.call('get', 'k') == 1 then return 'answered' end end"
+        assert world.run(f"redis.pcall('get') {ask}") == b"answered"
+    thread.join()
