@@ -20,7 +20,7 @@ from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
 from holdfast.store.lists import List
-from holdfast.store.savepoint import undo
+from holdfast.store.savepoint import Savepoint
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore
 from holdfast.store.zsets import ZSet
@@ -315,15 +315,15 @@ class Work:
 
     def script(self) -> None:
         keyspace = self.store.keyspace
-        before, ops_before = copy.deepcopy(self.model), len(keyspace.ops)
-        steps = keyspace.undo = []
+        before = copy.deepcopy(self.model)
+        savepoint = Savepoint(keyspace)
         for _ in range(self.rng.randint(1, 5)):
             self.rng.choice([*self.CHANGES, Work.flush, Work.swap])(self)
-        keyspace.undo = None
         if self.rng.random() < 0.7:
-            undo(steps, keyspace)
-            del keyspace.ops[ops_before:]
+            savepoint.roll_back()
             self.model = before
+        else:
+            savepoint.keep()
 
     # -- looking ------------------------------------------------------------------------------
 

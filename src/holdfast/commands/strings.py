@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 from holdfast.commands.args import INT64_MAX, Options, parse_int
 from holdfast.commands.context import Context
@@ -50,8 +51,7 @@ def mget(c: Context, argv: list[bytes]) -> Reply:
 
     MGET key [key ...]
     """
-    keys = [c.db.read(name) for name in argv[1:]]
-    return [key.value if key is not None and type(key.value) is bytes else None for key in keys]
+    return cast("list[Reply]", c.db.read_strings(argv[1:]))
 
 
 @string("strlen", 2, "readonly fast", one("RO"), since="2.2.0")
@@ -175,7 +175,7 @@ def mset(c: Context, argv: list[bytes]) -> Reply:
     MSET key value [key value ...]
     """
     _check_pairs(argv, "mset")
-    _set_pairs(c, argv)
+    c.db.set_strings(argv)
     return OK
 
 
@@ -196,7 +196,7 @@ def msetnx(c: Context, argv: list[bytes]) -> Reply:
     for at in range(1, len(argv), 2):
         if c.db.find(argv[at]) is not None:
             return 0
-    _set_pairs(c, argv)
+    c.db.set_strings(argv)
     return 1
 
 
@@ -364,15 +364,6 @@ def _expires_at_ms(c: Context, expiry: tuple[bytes, bytes] | None, command_name:
 def _check_pairs(argv: list[bytes], command_name: str) -> None:
     if len(argv) % 2 == 0:
         raise CommandError(f"ERR wrong number of arguments for '{command_name}' command")
-
-
-def _set_pairs(c: Context, argv: list[bytes]) -> None:
-    """(Pairs as tuples would take longer to make than to set.)"""
-    database = c.db
-    for at in range(1, len(argv), 2):
-        name = argv[at]
-        database.set_string(name, argv[at + 1])
-        database.signal(name, b"set", STRING)
 
 
 def _allowed_length(c: Context, length: int, more: bytes) -> int:

@@ -187,7 +187,7 @@ class Overlay:
                 for op in _decode(batch):
                     for table, key_id, sub, value in one_by_one(op):
                         self._apply(table, key_id, sub, value)
-            except (msgspec.DecodeError, TypeError, ValueError) as error:
+            except (msgspec.DecodeError, TypeError, ValueError, IndexError) as error:
                 yield f"batch {lsn} of the journal cannot be read: {error}"
 
     def _apply(self, table: int, key_id: int, sub: object, value: object) -> None:
@@ -201,7 +201,7 @@ class Overlay:
         elif table == SPACES:
             (self._spaces[key_id],) = _fields([value], (int,))
         elif table == STRINGS:
-            _fields([value], (bytes | None,))
+            _fields([key_id, value], (int, bytes | None))
             self._strings[key_id] = is_there
         elif table == LIST_ITEMS:
             position, _ = _fields([sub, value], (int, bytes | None))

@@ -5,10 +5,10 @@ databases together are the keyspace's.
 """
 
 import sys
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from holdfast.errors import WRONG_TYPE
-from holdfast.store.events import EXPIRED, GENERIC, HASH, MISS, NEW
+from holdfast.store.events import EXPIRED, GENERIC, HASH, MISS, NEW, STRING
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key, Space
 from holdfast.store.ops import KEYS, SPACES, STRINGS, WATCHERS
@@ -117,6 +117,22 @@ class Database:
             return value
         raise WRONG_TYPE
 
+    def read_strings(self, names: list[bytes]) -> list[bytes | None]:
+        """What these hold, None instead of what is missing or no string. All are looked for before
+        the first is looked at; see `set_strings`."""
+        keyspace, hot = self.keyspace, self.space.keys
+        values: list[bytes | None] = []
+        found = [hot.get(name) for name in names]
+        for number, key in enumerate(found):
+            if key is not None and key.expires_at_ms is None and not keyspace.looks_closer:
+                keyspace.hits += 1  # as in `read_string`
+                key.accessed_s = keyspace.now_s
+            else:
+                key = self.read(names[number])
+            value = None if key is None else key.value
+            values.append(value if type(value) is bytes else None)
+        return values
+
     def read_as(self, name: bytes, kind: type[Kind]) -> Kind | None:
         """`read_string`, for collections."""
         key = self.read(name)
@@ -185,6 +201,70 @@ class Database:
             self.set_expiry(key, expires_at_ms)
         return key
 
+    def set_strings(self, argv: list[bytes]) -> None:
+        """`set_string` and `signal` for names and values in turn, behind the name of the command.
+
+        If nothing is special about any of them, in loops that do one thing each: nearly all of the
+        time goes into waiting for memory, and so the processor waits for several keys at a time.
+        """
+        keyspace = self.keyspace
+        found: list[Key] = []
+        olds: list[bytes] = []
+        if self._look_at(argv, found, olds):
+            now_s, next_fold = keyspace.now_s, keyspace.next_fold
+            run = keyspace.run_of(len(found))
+            grown = 0
+            at = 2
+            for key in found:
+                value = argv[at]
+                grown += len(value) - len(cast("bytes", key.value))  # a name may come twice
+                key.value = value
+                key.accessed_s = now_s
+                if key.changed_in != next_fold:
+                    keyspace.string_changed(key)
+                run.append(key.id)
+                run.append(value)
+                at += 2
+            keyspace.used_bytes += grown
+            keyspace.dirty += len(olds)  # which are freed now and not before, all of them together
+            return
+        for at in range(1, len(argv), 2):
+            name = argv[at]
+            self.set_string(name, argv[at + 1])
+            self.signal(name, b"set", STRING)
+
+    def _look_at(self, argv: list[bytes], found: list[Key], olds: list[bytes]) -> bool:
+        """Find the keys and what they hold; whether all are small strings without expiry, also
+        those to come, and nobody wants to know more of a change than the journal."""
+        keyspace = self.keyspace
+        if (
+            keyspace.looks_closer
+            or keyspace.is_replicated
+            or keyspace.notify_kinds
+            or keyspace.undo is not None
+            or self.watched
+        ):
+            return False
+        hot = self.space.keys
+        for at in range(1, len(argv), 2):
+            key = hot.get(argv[at])
+            if key is None:
+                return False
+            found.append(key)
+        at = 2
+        for key in found:
+            old = key.value
+            if (
+                key.expires_at_ms is not None
+                or type(old) is not bytes
+                or len(old) >= LARGE_STRING
+                or len(argv[at]) >= LARGE_STRING
+            ):
+                return False
+            olds.append(old)
+            at += 2
+        return True
+
     def replace(self, key: Key, value: bytes, old: bytes, added: object = None) -> None:
         """Another value for the string that the key holds; its expiry stays. `added` is how it came
         to that, which those want to know who replicate it."""
@@ -192,7 +272,7 @@ class Database:
         keyspace.put_string(key, value, old)
         old_length = len(old)
         if len(value) < LARGE_STRING and old_length < LARGE_STRING:
-            keyspace.ops.append((STRINGS, key.id, None, value))
+            keyspace.write_string(key.id, value)
         else:
             keyspace.write_large(key.id, value, was_large=old_length >= LARGE_STRING)
 

@@ -13,7 +13,7 @@ from operator import lt
 from typing import Any, Final, final
 
 from holdfast.store.chunks import STEP
-from holdfast.store.ops import KEYS, LIST_ITEMS, LIST_RUNS, Op
+from holdfast.store.ops import KEYS, LIST_ITEMS, LIST_RUNS, STRING_RUNS, Op
 from holdfast.store.tables import ROWS
 
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
@@ -171,14 +171,14 @@ class ChangedRows:
         self.count = 0  # rows
 
     def add(self, ops: list[Op], without: int = -1) -> None:
-        """All but those of one table."""
+        """All but those of one table, and runs of strings: memory has these."""
         tables = self.tables
         count = 0
         last_table = last_id = -1
         rows = RowsOfKey()
         for op in ops:
             table: int = op[0]
-            if table == without:
+            if table in (without, STRING_RUNS):
                 continue
             key_id: int = op[1]
             sub = op[2]

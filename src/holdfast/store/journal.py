@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import StorageError
 from holdfast.store.chunks import STEP
-from holdfast.store.ops import LIST_ITEMS, LIST_RUNS, Op
+from holdfast.store.ops import LIST_ITEMS, LIST_RUNS, STRING_RUNS, STRINGS, Op
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
@@ -79,6 +79,7 @@ class Journal:
 
     def _append_rows(self, first_lsn: int, ops: list[Op]) -> int:
         """Several rows in one transaction, for a batch that is too large for one."""
+        ops = [single for op in ops for single in one_by_one(op)]
         rows: list[bytes] = []
         start = size = 0
         for end, op in enumerate(ops, 1):
@@ -120,6 +121,8 @@ def _tuple(columns: object) -> object:
 def one_by_one(op: Op) -> list[Op]:
     """The rows of a run; any other operation as it is. Raises TypeError if it is none."""
     table, key_id, first, run = op
+    if table == STRING_RUNS:
+        return [(STRINGS, run[at], None, run[at + 1]) for at in range(0, len(run), 2)]
     if table != LIST_RUNS:
         return [op]
     values = run if isinstance(run, list) else [None] * run

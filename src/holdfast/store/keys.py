@@ -17,13 +17,14 @@ class Key:
     def __init__(
         self, key_id: int, space: "Space", name: bytes, value: Value, expires_at_ms: int | None
     ) -> None:
+        # In this order they are in memory, where compiled: what a SET touches together.
         self.id = key_id
-        self.space = space
-        self.name = name
         self.value = value
         self.expires_at_ms = expires_at_ms
         self.accessed_s = 0
         self.changed_in = 0
+        self.space = space
+        self.name = name
 
     @property
     def is_attached(self) -> bool:

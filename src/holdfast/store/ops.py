@@ -26,6 +26,7 @@ CRDT_ROWS: Final = 14
 CRDT_LOG: Final = 15
 CRDT_FACTS: Final = 16
 LIST_RUNS: Final = 17  # no table: many LIST_ITEMS, a step of the grid apart; see below
+STRING_RUNS: Final = 18  # no table: STRINGS that were written one after the other; likewise
 
 # The key ids of SCRIPTS rows: what a row is, its name being the sub key.
 SCRIPT, LIBRARY = range(2)
@@ -36,6 +37,9 @@ Op = tuple[Any, ...]
 
 # `(LIST_RUNS, key_id, position, values)`: elements from that position on; with a count in place of
 # the values: so many are gone. Journals have them; whoever reads one is given LIST_ITEMS.
+# `(STRING_RUNS, 0, None, [key_id, value, key_id, value, ...])`: the same of strings.
+# (A version that knows no runs takes them for operations of active-active servers that it does not
+# understand either, and opens no file whose journal has one.)
 
 # In replicated databases only, and never in files: what the operations around it mean, where
 # they do not tell. `sub` says which, and `key_id` whose; see replicated_changes.py.
@@ -83,7 +87,7 @@ class ChangeLog:
     @property
     def changes(self) -> int:
         """Has grown if anything was reported since."""
-        return len(self.ops) + self.replaced
+        return len(self.ops) + self.replaced + self.recorded
 
 
 class Rewritten:

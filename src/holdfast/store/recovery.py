@@ -1,11 +1,12 @@
 """Recovery: the journal's operations are applied, in order, on top of the tables."""
 
+from holdfast.errors import StorageError
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Journal
 from holdfast.store.keys import Key, Space
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import CRDT_KEYS, KEYS, SCRIPTS, SPACES, STRINGS, Op
-from holdfast.store.tables import Tables
+from holdfast.store.tables import ROWS, Tables
 from holdfast.store.types import APPLY, COLLECTIONS, Value
 
 
@@ -56,6 +57,8 @@ class _Replay:
         if table == SCRIPTS:
             keyspace.set_script(key_id, sub, value)
             return True
+        if table not in ROWS:
+            raise StorageError("a newer Holdfast wrote its journal: this one cannot read it")
         if table >= CRDT_KEYS:
             keyspace.next_id = max(keyspace.next_id, key_id + 1)
             keyspace.take_crdt(op)

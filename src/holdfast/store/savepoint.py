@@ -39,6 +39,7 @@ class Savepoint:
         "_ops",
         "_ops_before",
         "_ready",
+        "_recorded",
         "_undo",
     )
 
@@ -47,6 +48,8 @@ class Savepoint:
         self._keyspace = keyspace
         self._ops = ops = keyspace.ops
         self._ops_before = len(ops)
+        self._recorded = keyspace.recorded
+        keyspace.end_run()
         steps: list[Undo] = []
         later: list[Callable[[], object]] = []
         self._undo = keyspace.undo = steps
@@ -67,7 +70,7 @@ class Savepoint:
         del self._ops[self._ops_before :]
         commit()
         self._ops = self._keyspace.ops = own
-        self._ops_before = 0
+        self._ops_before = self._recorded = 0
 
     def keep(self) -> None:
         """It happened: now everybody may know."""
@@ -83,6 +86,7 @@ class Savepoint:
             return  # the keyspace was read again from the file meanwhile
         undo(self._undo, keyspace)
         del self._ops[self._ops_before :]
+        keyspace.recorded = self._recorded
         del keyspace.ready[self._ready :]
         keyspace.dirty = self._dirty
 

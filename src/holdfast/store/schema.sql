@@ -3,6 +3,7 @@
 -- People read the views at the end; everything else belongs to the server.
 
 -- One row for each committed batch that is not folded yet: msgpack of [table, key_id, sub, value].
+-- (Tables 17 and 18 are none, but runs of elements of a list and of strings: see ops.py.)
 CREATE TABLE journal (
   lsn INTEGER PRIMARY KEY,
   batch BLOB NOT NULL

@@ -43,6 +43,7 @@ class MemoryStore:
             keyspace.seal()
         keyspace.ops.clear()
         keyspace.recorded = 0
+        keyspace.end_run()
         keyspace.large.clear()
         keyspace.changed_strings.clear()
         return 0
@@ -136,6 +137,7 @@ class FileStore:
             self.folding.add(self.journal.lsn, ops, nbytes, count)
             keyspace.ops = []
             keyspace.recorded = 0
+            keyspace.end_run()
             keyspace.large.clear()
             return count
         return 0
