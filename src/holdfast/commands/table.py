@@ -110,9 +110,11 @@ class Command:
     # How many arguments, the name included, an argv may have: arity, ready to compare with.
     min_args: int = field(init=False)
     max_args: int = field(init=False)
+    is_allowed_in_multi: bool = field(init=False)
     is_queued: bool = field(init=False)  # in a transaction, rather than run or refused
 
     def __post_init__(self) -> None:
+        self.is_allowed_in_multi = "no_multi" not in self.flags
         self.is_queued = self.flags.isdisjoint(("no_multi", "no_multi_queue"))
         self.min_args = abs(self.arity)
         self.max_args = self.arity if self.arity > 0 else ANY_NUMBER

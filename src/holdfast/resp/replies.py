@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any, Final, TypeAlias
 
 from holdfast.errors import CommandError
-from holdfast.resp.constants import OK
+from holdfast.resp.constants import OK, QUEUED
 from holdfast.resp.kinds import (
     BigNumber,
     HumanFloat,
@@ -77,6 +77,7 @@ def _error(error: CommandError) -> bytes:
 
 
 _OK: Final = _simple(OK)
+_QUEUED: Final = _simple(QUEUED)
 
 Writers: TypeAlias = dict[type, Callable[[Any], bytes]]
 
@@ -104,6 +105,8 @@ def written(reply: Reply, writers: Writers) -> bytes:
         return _bulks(reply)
     if type(reply) is list:
         return _array(reply, writers)
+    if reply is QUEUED:
+        return _QUEUED
     return writers[type(reply)](reply)
 
 

@@ -209,7 +209,9 @@ class Connection:
             nbytes = len(replies[0])
             transport.write(replies[0])
         else:
-            nbytes = sum(map(len, replies))
+            nbytes = 0
+            for reply in replies:
+                nbytes += len(reply)
             if nbytes > JOIN_BYTES:
                 transport.writelines(replies)
             else:

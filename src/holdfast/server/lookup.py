@@ -46,6 +46,12 @@ class Commands:
             self.spellings[argv[0]] = found
         return found
 
+    def any(self) -> tuple[bytes, tuple[Command, Stats]]:
+        """A command that has no subcommands, and its spelling."""
+        name = next(name for name, entry in self.table.items() if not entry.subcommands)
+        spelling = name.encode("latin-1")
+        return spelling, self.find([spelling])
+
     def _subcommand(self, container: Command, argv: list[bytes]) -> tuple[Command, Stats]:
         entry = container.subcommands.get(argv[1].decode("latin-1").lower())
         if entry is None:

@@ -202,6 +202,8 @@ class Tracking:
 
     def tell_late(self, session: Session) -> None:
         """What a session has changed itself comes after the reply that acknowledges it."""
+        if not self._late:
+            return
         late, self._late = self._late, []
         tracker = self._trackers.get(session)
         if tracker is not None:
