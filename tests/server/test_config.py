@@ -15,6 +15,7 @@ OURS = {
     "db": "the file is ours",
     "blocking-max-waiters-per-key": "limits of blocking pops are ours",
     "blocking-max-total-waiters": "limits of blocking pops are ours",
+    "huge-pages": "Redis forks, for which they are bad; we do not",
     "blocking-max-keys-per-wait": "limits of blocking pops are ours",
     "blocking-wakeup-batch-size": "limits of blocking pops are ours",
     "lua-hard-time-limit": "limits of scripts are ours",

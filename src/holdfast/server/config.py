@@ -52,6 +52,7 @@ class Config:
     blocking_max_total_waiters: int
     blocking_max_keys_per_wait: int
     blocking_wakeup_batch_size: int
+    huge_pages: bool
     maxmemory: int
     maxmemory_policy: str
     maxmemory_samples: int

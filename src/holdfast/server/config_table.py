@@ -157,6 +157,7 @@ TABLE: tuple[Param, ...] = (
     Param("blocking-max-keys-per-wait", Int(1), "128"),
     Param("blocking-wakeup-batch-size", Int(1), "1"),
     # Memory and expiry.
+    Param("huge-pages", _BOOL, "yes", FIXED),  # ours; see huge_pages.py
     Param("maxmemory", Memory(0, ULONG_MAX), "0"),
     Param(
         "maxmemory-policy",

@@ -17,7 +17,7 @@ from types import FrameType
 import holdfast
 from holdfast.errors import ConfigError, StorageError
 from holdfast.server import families as families
-from holdfast.server import listener
+from holdfast.server import huge_pages, listener
 from holdfast.server.busy import BusyDesk
 from holdfast.server.config import Config
 from holdfast.server.connection import Connection, accept
@@ -104,6 +104,7 @@ class Server:
             engine.replicator = Replicator(engine, config.active_active_cluster, peers)
         cron = Cron(engine)
         cron.start()
+        pages = huge_pages.start() if config.huge_pages else None
         _allow_connections(config.maxclients)
         accepting = partial(accept, engine)
         listeners = [
@@ -142,6 +143,8 @@ class Server:
             server.close()
         await _drain(engine, config.shutdown_timeout)
         cron.stop()
+        if pages is not None:
+            pages.stop()
         engine.turn.stop()
         self._close(store, folds)
 
