@@ -285,10 +285,10 @@ def _pop_command(c: Context, argv: list[bytes], highest: bool) -> Reply:
     if found is None or not count:
         return ()
     entries = _pop(c, found, highest, count)
-    if len(argv) == 3 or c.protocol == 2:
+    if len(argv) == 3:
         return entries_reply(c, entries)
-    [(score, member)] = entries
-    return [member, score]
+    score, member = entries[0]
+    return [member, score] if c.protocol == 3 else (member, double_text(score))
 
 
 @zset_command("zpopmin", -2, "write fast", one("RW access delete"), since="5.0.0")

@@ -28,6 +28,7 @@ SHORT: Final = 1024
 _BULK_HEADERS: Final = [b"$%d\r\n" % length for length in range(SHORT)]
 _NEXT_BULK_HEADERS: Final = [b"\r\n" + header for header in _BULK_HEADERS]  # after another
 SHORT_ARRAY: Final = 16
+_BULKS_HEADERS: Final = [b"*%d" % length for length in range(SHORT_ARRAY)]
 _ARRAY_HEADERS: Final = [b"*%d\r\n" % length for length in range(SHORT_ARRAY)]
 _INTEGERS: Final = [b":%d\r\n" % number for number in range(SHORT)]
 _THOUSANDS: Final = [b":%d" % number for number in range(1000)]
@@ -63,7 +64,8 @@ def _bulk(text: bytes) -> bytes:
 
 def _bulks(texts: tuple[bytes, ...]) -> bytes:
     """An array of bulk strings, 30 ns each."""
-    parts = [b"*%d" % len(texts)]
+    count = len(texts)
+    parts = [_BULKS_HEADERS[count] if count < SHORT_ARRAY else b"*%d" % count]
     for text in texts:
         length = len(text)
         parts.append(_NEXT_BULK_HEADERS[length] if length < SHORT else b"\r\n$%d\r\n" % length)

@@ -22,12 +22,13 @@ from holdfast.store.fold_streams import StreamRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STREAM_ENTRIES, STRINGS, Op
-from holdfast.store.tables import ROWS, RowTable, delete_sql, put_sql, spaces_sql
+from holdfast.store.tables import ROWS, RowTable, delete_sql, put_sql, range_sql, spaces_sql
 from holdfast.store.types import COLLECTIONS
 
 SLICE_ROWS = 500
 KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
 STATEMENT_ROWS = 50
+FEWEST_IN_RANGE = 8  # of rows that are removed as one
 SLICE_BYTES = 256 * 1024
 COLLECTED_ROWS = 500  # asked for in about the time of a slice
 PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
@@ -284,18 +285,42 @@ class Fold:
             start = end
 
     def _remove(self, table: int, rows: Rows) -> None:
-        """The same, but for rows that are found by several columns."""
+        """Neighbours as a range, at a third of the cost; others many to a statement, but for rows
+        that are found by several columns."""
         ids, subs = rows.ids, rows.subs
         has_subs = len(ROWS[table].sub)
         start, count = 0, len(ids)
         while start < count:
-            end = start + STATEMENT_ROWS
-            if has_subs > 1 or end > count or (has_subs and ids[start] != ids[end - 1]):
-                end = start + 1
-            bindings: list[Any] = ids[start : start + 1 if has_subs else end]
-            bindings += subs[start] if has_subs > 1 else subs[start:end]
-            self._execute(delete_sql(table, end - start), bindings)
+            end = self._end_of_range(table, rows, start) if has_subs else start
+            bindings: list[Any]
+            if end - start >= FEWEST_IN_RANGE:
+                bindings = [ids[start]]
+                for sub in (subs[start], subs[end - 1]):
+                    bindings += sub if has_subs > 1 else (sub,)
+                self._execute(range_sql(table)[1], bindings)
+            else:
+                end = start + STATEMENT_ROWS
+                if has_subs > 1 or end > count or (has_subs and ids[start] != ids[end - 1]):
+                    end = start + 1
+                bindings = ids[start : start + 1 if has_subs else end]
+                bindings += subs[start] if has_subs > 1 else subs[start:end]
+                self._execute(delete_sql(table, end - start), bindings)
             start = end
+
+    def _end_of_range(self, table: int, rows: Rows, start: int) -> int:
+        """Up to where these rows are all that the table has there."""
+        ids, subs = rows.ids, rows.subs
+        key_id: Any = ids[start]
+        end, count = start, len(ids)
+        is_tuple = len(ROWS[table].sub) > 1
+        place = (key_id, *subs[start]) if is_tuple else (key_id, subs[start])
+        for found in self._execute(range_sql(table)[0], place):
+            if (found if is_tuple else found[0]) != subs[end]:
+                break
+            end += 1
+            if end == count or ids[end] != key_id:
+                break
+        return end
 
     def _delete_batches(self, batches: list[tuple[int, int]]) -> Generator[None]:
         """In the journal and in the list, which thereby has what the journal has."""

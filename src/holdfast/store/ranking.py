@@ -239,8 +239,12 @@ class Ranking:
         """Entries of one chunk."""
         scores, members = self._scores[at], self._members[at]
         is_end = stop == len(scores)
-        del scores[start:stop]
-        del members[start:stop]
+        if stop - start == 1:  # without slices, each of which is an object
+            del scores[start]
+            del members[start]
+        else:
+            del scores[start:stop]
+            del members[start:stop]
         self._length -= stop - start
         if self._sums:
             self._change_length(at, start - stop)

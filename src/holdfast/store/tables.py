@@ -71,6 +71,22 @@ class RowTable(NamedTuple):
         return f"DELETE FROM {self.name} WHERE {' AND '.join(where)}"
 
     @property
+    def places_from(self) -> str:
+        """Which rows a key has from a place on. Bindings: the key, and what is in `sub`."""
+        sub = ",".join(self.sub)
+        places = ",".join("?" * len(self.sub))
+        return (
+            f"SELECT {sub} FROM {self.name} WHERE {self.key}=? AND({sub})>=({places})ORDER BY {sub}"
+        )
+
+    @property
+    def delete_range(self) -> str:
+        """Bindings: the key, and what is in `sub` of the first and the last row."""
+        sub, places = ",".join(self.sub), ",".join("?" * len(self.sub))
+        bounds = f"({sub})>=({places})AND({sub})<=({places})"
+        return f"DELETE FROM {self.name} WHERE {self.key}=? AND{bounds}"
+
+    @property
     def next_place(self) -> str:
         """What comes behind the first rows of a key. Bindings: the key and how many."""
         sub = ", ".join(self.sub)
@@ -127,6 +143,12 @@ def put_sql(table: int, rows: int, of_one_key: bool) -> str:
 @cache
 def delete_sql(table: int, rows: int) -> str:
     return ROWS[table].delete(rows)
+
+
+@cache
+def range_sql(table: int) -> tuple[str, str]:
+    """What is from a place on, and how to delete up to another."""
+    return ROWS[table].places_from, ROWS[table].delete_range
 
 
 @cache
