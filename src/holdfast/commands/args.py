@@ -9,6 +9,7 @@ from holdfast.commands.context import Limits
 from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
 from holdfast.glob import Matcher, compile_glob
 
+MINUS: Final = ord("-")
 ZERO: Final = ord("0")
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
@@ -36,6 +37,10 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
     number = digits(value)
     if number >= 0 and (value[0] != ZERO or len(value) == 1):
         return number
+    if len(value) > 1 and value[0] == MINUS and value[1] != ZERO:  # -1, which ends many ranges
+        number = digits(value[1:])
+        if number > 0:
+            return -number
     if _INTEGER(value) is None:
         raise error
     number = int(value)

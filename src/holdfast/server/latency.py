@@ -44,7 +44,7 @@ class Stats:
 
     @property
     def calls(self) -> int:
-        return sum(self.fast) + sum(self.slow.values())
+        return sum(self.fast) + sum(self.slow.values()) if self.ns else 0  # asked of all, and often
 
     def _counts(self) -> Iterator[tuple[int, int]]:
         """The most ns that calls took, and how many calls, in order."""
