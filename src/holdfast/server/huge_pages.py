@@ -7,7 +7,6 @@ itself, so it is asked to: only for what is filled already, so that no memory is
 time on a thread of its own, because whoever needs the page meanwhile waits a millisecond.
 """
 
-import ctypes
 import errno
 import logging
 import os
@@ -39,9 +38,12 @@ def regions(maps: str) -> Iterator[tuple[int, int]]:
 
 
 class Kernel:
-    """What it is asked for. Raises OSError where it has nothing of the kind."""
+    """What it is asked for. Raises OSError where it has nothing of the kind, ImportError where
+    Python does not reach it."""
 
     def __init__(self) -> None:
+        import ctypes  # not all builds of Python have it
+
         size, choice = ((SETTINGS / name).read_text() for name in ("hpage_pmd_size", "enabled"))
         if int(size) != HUGE_BYTES or os.sysconf("SC_PAGE_SIZE") != PAGE_BYTES:
             raise OSError(errno.ENOTSUP, "pages have another size")
@@ -49,6 +51,7 @@ class Kernel:
             raise OSError(errno.EPERM, "the system forbids it")
         self._madvise = ctypes.CDLL(None, use_errno=True).madvise
         self._madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        self._errno = ctypes.get_errno
 
     def maps(self) -> str:
         return Path("/proc/self/maps").read_text()
@@ -64,7 +67,7 @@ class Kernel:
         """Make one of them; the number of an error, or 0."""
         if self._madvise(address, HUGE_BYTES, MADV_COLLAPSE) == 0:
             return 0
-        return ctypes.get_errno()
+        return self._errno()
 
 
 class HugePages:
@@ -119,7 +122,7 @@ def start() -> Maker | None:
     """None where it is not possible."""
     try:
         maker = Maker(HugePages(Kernel()))
-    except (OSError, AttributeError, ValueError) as error:
+    except (ImportError, OSError, AttributeError, ValueError) as error:
         log.debug("no huge pages: %s", error)
         return None
     maker.start()
