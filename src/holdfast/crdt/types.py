@@ -16,6 +16,8 @@ from holdfast.crdt.effects import Effect
 from holdfast.crdt.numbers import parse, text_of, total
 
 _NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by all strings, and never written to
+# What most counters show: to write the digits took a fifth of what an INCR costs a follower.
+_COUNTS: Final[list[bytes]] = [b"%d" % count for count in range(1000)]
 
 
 def text_in(cell: Cell) -> bytes | None:
@@ -29,7 +31,8 @@ def text_in(cell: Cell) -> bytes | None:
         if type(now) is int and type(reset) is int:
             added: int = now
             not_counted: int = reset
-            return b"%d" % (added - not_counted)
+            counted = added - not_counted
+            return _COUNTS[counted] if 0 <= counted < len(_COUNTS) else b"%d" % counted
     terms = cell.terms
     if not terms:
         return base

@@ -8,7 +8,7 @@ from holdfast.crdt.dots import Vector
 from holdfast.replication.messages import BEGIN, COMPLETE, KEYS, RECORDS, Hello, pack
 from holdfast.store.replicated import Replication, SnapshotKey
 
-MESSAGE_BYTES = 64 * 1024
+MESSAGE_BYTES = 128 * 1024
 WINDOW_BYTES = 1 << 20  # sent and not taken in yet: more would only wait in buffers
 
 

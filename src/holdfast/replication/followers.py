@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Peers are told at once, but not again before so long: under load what many turns wrote is one
 # message, and one turn and one commit there.
-PUMP_EVERY_S = 0.002
+PUMP_EVERY_S = 0.005
 # Who has not said after so long that it has what others wrote is sent it.
 RELAY_AFTER_S = 0.1
 

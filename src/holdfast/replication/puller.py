@@ -51,7 +51,7 @@ BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=1.0)  # a heartbeat: cheap, a
 ACK_AFTER_BYTES = 256 * 1024
 # So much is taken in at once, about two milliseconds' work, before others have their turn. A record
 # that is larger is taken in whole, as all of it is seen or nothing.
-SLICE_BYTES = 32 * 1024
+SLICE_BYTES = 64 * 1024
 PATIENCE_S = 10.0  # a peer that says nothing for so long is gone; it answers once a second
 FIRST_PART = 2  # of a push: before it are its own kind and the message's
 
