@@ -86,9 +86,10 @@ class ListEnds(Elements):
 
     def _push_run(self, values: Sequence[bytes], log: ChangeLog) -> None:
         """Many to the right, a chunk at a time."""
-        start, count = 0, len(values)
+        pushed = values if isinstance(values, list) else list(values)
+        start = 0
         chunk = self._nodes[-1] if self._length else None
-        while start < count:
+        while start < len(pushed):
             if (
                 type(chunk) is not Chunk
                 or chunk.explicit is not None
@@ -96,11 +97,11 @@ class ListEnds(Elements):
             ):
                 chunk = self._grow_right(log)
             pos = chunk.first + len(chunk.values) * STEP
-            some = list(values[start : start + self._chunk_size - len(chunk.values)])
+            some = pushed[start : start + self._chunk_size - len(chunk.values)]
             chunk.values += some
             self._length += len(some)
             self._log_run(log, pos, len(some), some)
-            self._resize(sum(map(len, some)) + len(some) * ELEMENT_OVERHEAD, log)
+            self._resize(_nbytes_of(some), log)
             start += len(some)
 
     def pop_left_one(self, log: ChangeLog) -> bytes:
@@ -175,7 +176,7 @@ class ListEnds(Elements):
                 chunk.first += len(some) * STEP
                 self._starts[0] += len(some)
             self._length -= len(some)
-            self._resize(-sum(map(len, some)) - len(some) * ELEMENT_OVERHEAD, log)
+            self._resize(-_nbytes_of(some), log)
             popped += some
         return popped
 
@@ -259,3 +260,10 @@ class ListEnds(Elements):
     def _resize(self, change: int, log: ChangeLog) -> None:
         self.nbytes += change
         log.used_bytes += change
+
+
+def _nbytes_of(values: list[bytes]) -> int:
+    nbytes = len(values) * ELEMENT_OVERHEAD
+    for value in values:  # `sum` would call `len`, when compiled
+        nbytes += len(value)
+    return nbytes
