@@ -9,6 +9,7 @@ import pytest
 from holdfast.server.huge_pages import (
     ENOUGH_PAGES,
     HUGE_BYTES,
+    PAGE_BYTES,
     PAGES,
     HugePages,
     Kernel,
@@ -143,6 +144,22 @@ class OwnMemory(Kernel):
             for line in super().maps().splitlines(keepends=True)
             if self._show(int(line.partition("-")[0], 16))
         )
+
+
+def test_pages_in_use_are_counted() -> None:
+    try:
+        import ctypes
+
+        kernel = Kernel()
+    except (OSError, ImportError) as error:
+        pytest.skip(f"no huge pages here: {error}")
+    memory = mmap.mmap(-1, 2 * HUGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    whole = -(-start // HUGE_BYTES) * HUGE_BYTES  # the one that lies in it
+    assert kernel.pages_in_use(whole) == 0
+    for page in range(100):
+        memory[whole - start + page * PAGE_BYTES] = 1
+    assert 100 <= kernel.pages_in_use(whole) <= PAGES  # the kernel may give more at once
 
 
 def test_real_memory_keeps_what_it_has() -> None:

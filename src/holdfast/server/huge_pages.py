@@ -22,6 +22,10 @@ PAGES = HUGE_BYTES // PAGE_BYTES
 ENOUGH_PAGES = PAGES * 15 // 16  # so many must be in use: the others will be, too
 MADV_COLLAPSE = 25  # since Linux 6.1
 
+# Of the eight bytes of an entry of /proc/self/pagemap: the highest bit says that the page is there.
+LAST_BYTE = slice(7, None, 8)
+HIGHEST_BIT = bytes(byte >> 7 for byte in range(256))
+
 LOOK_EVERY_S = 1.0
 BREAK_S = 0.05  # after each page
 
@@ -60,8 +64,8 @@ class Kernel:
         """How many of the small pages there are."""
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
             pagemap.seek(address // PAGE_BYTES * 8)
-            entries = memoryview(pagemap.read(PAGES * 8)).cast("Q")
-        return sum(entry >> 63 for entry in entries)
+            entries = pagemap.read(PAGES * 8)
+        return entries[LAST_BYTE].translate(HIGHEST_BIT).count(1)
 
     def collapse(self, address: int) -> int:
         """Make one of them; the number of an error, or 0."""
