@@ -115,8 +115,9 @@ def send_all(server: HoldfastServer, commands: list[bytes]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_million_elements_pushed_and_popped(tmp_path: Path) -> None:
-    """In four rounds. The file and the memory of a round serve the next one: after the first,
-    which makes room for a quarter of them, nothing may grow."""
+    """In four rounds. The file and the memory of a round serve the next one: once there is room for
+    a quarter of them nothing may grow. That is after the second round, because the first may fit
+    into the WAL, and the file gets what is there when the WAL is emptied."""
     count = int(os.environ.get("HOLDFAST_QUEUE", "1000000"))
     per_round, at_once = count // 4, 10
     pops = [encode_command("LPOP", "queue", at_once)] * (per_round // at_once)
@@ -139,8 +140,8 @@ def test_a_million_elements_pushed_and_popped(tmp_path: Path) -> None:
                 wait_until(lambda s=server: is_settled(s), "all is confirmed and folded", 600)  # type: ignore[misc]
             sizes.append([size_of(server) for server in servers])
             sys.stdout.write(json.dumps([size._asdict() for size in sizes[-1]]) + "\n")
-    first, last = sizes[1], sizes[-1]
-    for one, other in zip(first, last, strict=True):
+    second, last = sizes[2], sizes[-1]
+    for one, other in zip(second, last, strict=True):
         assert other.file_bytes < one.file_bytes * 1.25 + (1 << 20)
         # Written from the start again and again, about as soon as it has the size that is kept.
         assert other.wal_bytes < 1.5 * KEPT_WAL_BYTES
