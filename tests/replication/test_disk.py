@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.replication.followers import PUMP_EVERY_S
+from holdfast.replication.followers import PUMP_EVERY_S, PUMP_SHORT_EVERY_S, SHORT_BYTES
 from holdfast.replication.messages import RECORDS, Ack, pack
 from holdfast.replication.replicator import Replicator
 from holdfast.server import turn
@@ -79,6 +79,24 @@ def test_under_load_a_peer_is_told_of_many_turns_at_once(tmp_path: Path) -> None
     server.client.command("PING")
     assert server.heard().count(RECORDS) == 2
     assert b"k9" in server.heard()
+    server.store.abandon()
+
+
+@pytest.mark.parametrize(
+    ("length", "pause_s"), [(1, PUMP_SHORT_EVERY_S), (SHORT_BYTES, PUMP_EVERY_S)]
+)
+def test_after_little_a_peer_is_told_again_sooner(
+    tmp_path: Path, length: int, pause_s: float
+) -> None:
+    server = Server(tmp_path / "a.db")
+    server.client.command("SET", "k", "v" * length)
+    server.client.command("SET", "next", "v")
+    server.clock.advance(pause_s * 0.9)
+    server.client.command("PING")
+    assert b"next" not in server.heard()
+    server.clock.advance(pause_s * 0.2)
+    server.client.command("PING")
+    assert b"next" in server.heard()
     server.store.abandon()
 
 

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from holdfast.server.engine import Engine
 
 # Peers are told at once, but not again before so long: under load what many turns wrote is one
-# message, and one turn and one commit there.
+# message, and one turn and one commit there. After a short message that is worth less than time.
 PUMP_EVERY_S = 0.005
+PUMP_SHORT_EVERY_S = 0.001
+SHORT_BYTES = 2048
 # Who has not said after so long that it has what others wrote is sent it.
 RELAY_AFTER_S = 0.1
 
@@ -26,7 +28,8 @@ class Followers:
         self._feeds: dict[Session, Feed] = {}
         self._relay_timer: Timer | None = None
         self._pump_timer: Timer | None = None
-        self._pumped_s = -PUMP_EVERY_S
+        self._next_pump_s = 0.0
+        self._pumped_bytes = 0
         self._sent: tuple[list[bytes], Published] = ([], Published())  # last, and as it was sent
 
     def stop(self) -> None:
@@ -44,6 +47,7 @@ class Followers:
 
         def send(parts: list[bytes]) -> None:
             data = self._encoded(parts)
+            self._pumped_bytes += len(data)
             session.push([data], len(data))
 
         self._feeds[session] = Feed(replication, peer, send)
@@ -76,11 +80,13 @@ class Followers:
             return
         clock = self._engine.clock
         now_s = clock.monotonic_s()
-        if (wait_s := self._pumped_s + PUMP_EVERY_S - now_s) > 0:
+        if (wait_s := self._next_pump_s - now_s) > 0:
             self._pump_timer = clock.call_later(wait_s, self._pump_again)
             return
-        self._pumped_s = now_s
+        self._pumped_bytes = 0
         self._pump(replication)
+        is_short = self._pumped_bytes < SHORT_BYTES * len(self._feeds)
+        self._next_pump_s = now_s + (PUMP_SHORT_EVERY_S if is_short else PUMP_EVERY_S)
 
     def _has_news(self, replication: Replication) -> bool:
         """Whether somebody is to be told something. A server that follows takes in much and mostly
