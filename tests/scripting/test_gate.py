@@ -1,12 +1,15 @@
 """The gate that is compiled, beside lupa, which does the same where it is not: whatever goes in or
 comes out, scripts and hosts must not be able to tell."""
 
+import gc
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
+from weakref import ref
 
 import pytest
 from hypothesis import given, settings
@@ -27,11 +30,9 @@ from holdfast.resp import (
 )
 from holdfast.scripting import sandbox as sandboxes
 from holdfast.scripting.calls import Callee
-from holdfast.scripting.sandbox import Failure, Killed, Sandbox
+from holdfast.scripting.sandbox import NO_MEMORY, Failure, Killed, Sandbox
 
 pytest.importorskip("holdfast.scripting._gate")
-
-MAX_BYTES = 64 << 20
 
 
 @dataclass
@@ -78,9 +79,9 @@ class Host:
 class World:
     """A host and its sandbox."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = 64 << 20) -> None:
         self.host = Host()
-        self.sandbox = Sandbox(self.host, b"7.0.0", 0x070000, MAX_BYTES)
+        self.sandbox = Sandbox(self.host, b"7.0.0", 0x070000, max_bytes)
 
     def run(self, script: str, *args: bytes, keys: int = 0) -> Reply | Failure:
         function = self.sandbox.compile(script.encode(), b"@user_script")
@@ -202,6 +203,8 @@ def test_arguments_are_the_same(gated: World, plain: World, values: list[str], n
         "local all = {} for i = 1, 199 do all[i] = i end return redis.call('get', unpack(all))",
         "local all = {} for i = 1, 200 do all[i] = i end return redis.call('get', unpack(all))",
         "local all = {} for i = 1, 7000 do all[i] = i end return redis.call('get', unpack(all))",
+        "return redis.call('get', unpack({1, nil, 3}, 1, 3))",
+        "return redis.call('get', unpack({1, nil, 3}, 1, 300))",
         "return coroutine.wrap(function() return redis.call('get', 'k') end)()",
         "return table.concat({pcall(redis.call, 'get', 'k')}, '')",
         "return ('abc'):gsub('.', function(c) return redis.call('get', c) end)",
@@ -252,6 +255,59 @@ def test_too_little_memory_is_an_error_of_the_script(gated: World, plain: World)
         assert isinstance(result, Failure)
         assert b"not enough memory" in result.message
         assert world.run("return 7") == 7
+
+
+@pytest.mark.parametrize("count", [3, 199, 201, 300])
+def test_a_nil_is_never_left_out(gated: World, plain: World, count: int) -> None:
+    for world in (gated, plain):
+        world.host.asked.clear()
+        result = world.run(f"return redis.call('get', unpack({{1, nil, 3}}, 1, {count}))")
+        assert isinstance(result, Failure)
+        assert b"must be strings or integers" in result.message
+        assert not world.host.asked
+
+
+def leave(world: World, nbytes: int) -> None:
+    """So much memory and no more. It can end as suddenly: LuaJIT doubles its table of strings."""
+    lua = world.sandbox._lua
+    lua.set_max_memory(lua.get_memory_used() + nbytes)
+
+
+def test_a_script_that_cannot_begin_for_lack_of_memory_fails() -> None:
+    """With an argument that has no room. Unprotected that would be the end of the process."""
+    world = World()
+    assert world.run("return #ARGV[1]", b"x") == 1
+    leave(world, 10_000)
+    assert world.run("return #ARGV[1]", b"x" * 100_000) == NO_MEMORY
+    assert world.run("return #ARGV[1]", b"x" * 100_000) == 100_000
+
+
+def test_a_reply_that_has_no_room_is_an_error_and_not_kept() -> None:
+    world = World()
+    reply: list[Reply] = [b"%500d" % number for number in range(1000)]
+
+    def run(argv: list[bytes]) -> Reply:
+        leave(world, 10_000)
+        return reply
+
+    world.host.callee = lambda name: Command(name, run)  # type: ignore[method-assign]
+    world.run("redis.call('get')")
+    before = sys.getrefcount(reply)
+    for _ in range(10):
+        result = world.run("return redis.pcall('get', 'k')")
+        assert isinstance(result, Failure)
+        assert b"not enough memory" in result.message
+        leave(world, 1 << 20)
+    assert sys.getrefcount(reply) <= before + 1
+
+
+def test_a_sandbox_that_nobody_needs_is_freed() -> None:
+    world = World()
+    world.run("return redis.call('get', 'k')")
+    host = ref(world.host)
+    del world
+    gc.collect()
+    assert host() is None
 
 
 def test_scripts_that_are_forgotten_take_no_memory(gated: World) -> None:

@@ -390,3 +390,8 @@ def test_a_huge_batch_leaves_no_huge_wal(tmp_path: Path, monkeypatch: pytest.Mon
         store.commit()
     assert wal.stat().st_size <= 100_000
     store.close()
+
+
+def test_a_name_that_is_not_utf8_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="its name is not UTF-8"):
+        open_database(tmp_path / os.fsdecode(b"n\xff.db"))

@@ -9,9 +9,9 @@
  * The library that lupa is made of has Lua's functions for everybody to call, as Lua 5.1 knows them.
  * Its headers are not there, so what is needed of them stands here.
  *
- * No Python object is owned, and nothing of Python is called, where Lua may jump away: Lua's own
- * errors leave a function of C by longjmp. To push a value can fail for lack of memory only, and
- * calls begin far enough below the limit (see `check_memory` in sandbox.lua).
+ * Lua's own errors leave a function of C by longjmp, and whatever makes a value of Lua's may lack the
+ * memory for it. So what Lua is given belongs to somebody else meanwhile: arguments of a script to
+ * who runs it, a reply to the gate, which lets go of it at the next one.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -58,7 +58,7 @@ enum { LUA_TNIL, LUA_TBOOLEAN, LUA_TLIGHTUSERDATA, LUA_TNUMBER, LUA_TSTRING, LUA
     F(void, lua_rawset, (lua_State *, int))                                                        \
     F(void, lua_rawseti, (lua_State *, int, int))                                                  \
     F(void, lua_call, (lua_State *, int, int))                                                     \
-    F(int, lua_pcall, (lua_State *, int, int, int))                                                \
+    F(int, lua_cpcall, (lua_State *, lua_CFunction, void *))                                       \
     F(int, lua_gc, (lua_State *, int, int))                                                        \
     F(int, luaL_ref, (lua_State *, int))                                                           \
     F(void, luaL_unref, (lua_State *, int, int))
@@ -95,7 +95,7 @@ typedef struct {
     lua_State *L;
     PyObject *owner; /* keeps that Lua open */
     PyObject *ok;    /* the reply that is OK */
-    PyObject *kept;  /* a reply that is not plain, or what was raised instead of one */
+    PyObject *reply; /* the last one, or what was raised instead of it */
     Door *doors;
     int count;
     int limit_kb; /* of Lua's memory, above which no call begins */
@@ -257,9 +257,9 @@ static PyObject *raised(void)
 /* What `call` has at hand. */
 enum { DOORS = 1, OTHERWISE, FETCHED, GATE, SMALL_OK, LARGE_OK };
 
-enum { NOT_CALLED, PUSHED, KEPT };
+enum { NOT_CALLED, OKAY, PLAIN, TO_BE_FETCHED };
 
-/* Run a command. What was answered is on Lua's stack then, or kept for Python. */
+/* Run a command; what kind of reply the gate has then. */
 static int run(Gate *gate, lua_State *L, int count, const Door *door)
 {
     PyObject *argv = arguments(L, count, door);
@@ -267,27 +267,14 @@ static int run(Gate *gate, lua_State *L, int count, const Door *door)
         return NOT_CALLED;
     PyObject *reply = PyObject_CallOneArg(door->run, argv);
     Py_DECREF(argv);
-    if (reply == NULL) {
-        Py_XSETREF(gate->kept, raised());
-        return KEPT;
-    }
-    if (!gate->resp3) {
-        Py_ssize_t size = reply == gate->ok ? 0 : size_of(reply, 0);
-        if (size >= 0 && size < LARGE_REPLY) {
-            if (reply == gate->ok) { /* {ok = "OK"} */
-                lua_createtable(L, 0, 1);
-                lua_pushvalue(L, UPVALUE(SMALL_OK));
-                lua_pushvalue(L, UPVALUE(LARGE_OK));
-                lua_rawset(L, -3);
-            } else {
-                push(L, reply);
-            }
-            Py_DECREF(reply);
-            return PUSHED;
-        }
-    }
-    Py_XSETREF(gate->kept, reply);
-    return KEPT;
+    int is_reply = reply != NULL;
+    Py_XSETREF(gate->reply, is_reply ? reply : raised());
+    if (!is_reply || gate->resp3)
+        return TO_BE_FETCHED;
+    if (reply == gate->ok)
+        return OKAY;
+    Py_ssize_t size = size_of(reply, 0);
+    return size >= 0 && size < LARGE_REPLY ? PLAIN : TO_BE_FETCHED;
 }
 
 static int call(lua_State *L)
@@ -305,12 +292,21 @@ static int call(lua_State *L)
             PyGILState_Release(gil);
         }
     }
-    if (done == PUSHED)
+    switch (done) {
+    case PLAIN:
+        push(L, gate->reply);
         return 1;
-    if (done == KEPT) {
+    case OKAY: /* {ok = "OK"} */
+        lua_createtable(L, 0, 1);
+        lua_pushvalue(L, UPVALUE(SMALL_OK));
+        lua_pushvalue(L, UPVALUE(LARGE_OK));
+        lua_rawset(L, -3);
+        return 1;
+    case TO_BE_FETCHED:
         lua_settop(L, 0);
         lua_pushvalue(L, UPVALUE(FETCHED));
-    } else {
+        break;
+    default:
         lua_pushvalue(L, UPVALUE(OTHERWISE));
         lua_insert(L, 1);
     }
@@ -367,9 +363,9 @@ static PyObject *gate_door(Gate *gate, PyObject *args)
 
 static PyObject *gate_take(Gate *gate, PyObject *Py_UNUSED(nothing))
 {
-    PyObject *kept = gate->kept;
-    gate->kept = NULL;
-    return kept != NULL ? kept : Py_NewRef(Py_None);
+    PyObject *reply = gate->reply;
+    gate->reply = NULL;
+    return reply != NULL ? reply : Py_NewRef(Py_None);
 }
 
 static PyObject *gate_held(Gate *gate, PyObject *number)
@@ -377,47 +373,34 @@ static PyObject *gate_held(Gate *gate, PyObject *number)
     long held = PyLong_AsLong(number);
     if (held == -1 && PyErr_Occurred())
         return NULL;
-    Held *made = PyObject_New(Held, &HeldType);
+    Held *made = PyObject_GC_New(Held, &HeldType);
     if (made != NULL) {
         made->gate = (Gate *)Py_NewRef(gate);
         made->number = (int)held;
+        PyObject_GC_Track(made);
     }
     return (PyObject *)made;
 }
 
-static void held_dealloc(Held *held)
+static int held_traverse(Held *held, visitproc visit, void *arg)
 {
-    luaL_unref(held->gate->L, LUA_REGISTRYINDEX, held->number);
-    Py_DECREF(held->gate);
-    PyObject_Free(held);
+    Py_VISIT(held->gate);
+    return 0;
 }
 
-/* What a function of Lua's returns that is on the stack with its arguments: a value, or a tuple of
- * several. */
-static PyObject *returned(lua_State *L, int top)
+static int held_clear(Held *held)
 {
-    PyObject *result = NULL;
-    int status = lua_pcall(L, lua_gettop(L) - top - 1, LUA_MULTRET, 0);
-    int count = lua_gettop(L) - top;
-    if (status == LUA_ERRMEM) {
-        PyErr_NoMemory();
-    } else if (status != 0) {
-        const char *text = lua_tolstring(L, -1, NULL);
-        PyErr_Format(PyExc_RuntimeError, "%s", text != NULL ? text : "an error without a text");
-    } else if (count == 1) {
-        result = value_of(L, top + 1);
-    } else if ((result = PyTuple_New(count)) != NULL) {
-        for (int i = 0; i < count; i++) {
-            PyObject *item = value_of(L, top + 1 + i);
-            if (item == NULL) {
-                Py_CLEAR(result);
-                break;
-            }
-            PyTuple_SET_ITEM(result, i, item);
-        }
-    }
-    lua_settop(L, top);
-    return result;
+    if (held->gate != NULL && held->gate->L != NULL)
+        luaL_unref(held->gate->L, LUA_REGISTRYINDEX, held->number);
+    Py_CLEAR(held->gate);
+    return 0;
+}
+
+static void held_dealloc(Held *held)
+{
+    PyObject_GC_UnTrack(held);
+    held_clear(held);
+    PyObject_GC_Del(held);
 }
 
 /* Texts of a list, by themselves, or in a table if `as_table`. */
@@ -431,6 +414,47 @@ static void push_texts(lua_State *L, PyObject *argv, Py_ssize_t first, Py_ssize_
         if (as_table)
             lua_rawseti(L, -2, (int)(i - first) + 1);
     }
+}
+
+typedef struct {
+    int enter, script; /* held */
+    Py_ssize_t keys;
+    PyObject *argv, *result;
+} Run;
+
+/* In protected mode, from the first argument on. What the script returns is a value, or a tuple of
+ * several, which Python has when nothing more can go wrong. */
+static int run_script(lua_State *L)
+{
+    Run *run = lua_touserdata(L, 1);
+    Py_ssize_t count = PyList_GET_SIZE(run->argv), first = 3 + run->keys;
+    lua_settop(L, 0);
+    if (!lua_checkstack(L, MOST_VALUES + 10))
+        return (PyErr_NoMemory(), 0);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, run->enter);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, run->script);
+    if (count <= MOST_VALUES) {
+        lua_pushnumber(L, (double)run->keys);
+        push_texts(L, run->argv, 3, count, 0);
+    } else {
+        push_texts(L, run->argv, 3, first, 1);
+        push_texts(L, run->argv, first, count, 1);
+    }
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    int results = lua_gettop(L);
+    if (results == 1) {
+        run->result = value_of(L, 1);
+    } else if ((run->result = PyTuple_New(results)) != NULL) {
+        for (int i = 0; i < results; i++) {
+            PyObject *item = value_of(L, i + 1);
+            if (item == NULL) {
+                Py_CLEAR(run->result);
+                break;
+            }
+            PyTuple_SET_ITEM(run->result, i, item);
+        }
+    }
+    return 0;
 }
 
 /* run(enter, script, key_count, argv) -> what `enter` returns for the script, the number of its keys
@@ -455,19 +479,20 @@ static PyObject *gate_run(Gate *gate, PyObject *const *args, Py_ssize_t nargs)
             return NULL;
         }
     lua_State *L = gate->L;
-    int top = lua_gettop(L);
-    if (!lua_checkstack(L, MOST_VALUES + 10))
-        return PyErr_NoMemory();
-    lua_rawgeti(L, LUA_REGISTRYINDEX, ((Held *)args[0])->number);
-    lua_rawgeti(L, LUA_REGISTRYINDEX, ((Held *)args[1])->number);
-    if (count <= MOST_VALUES) {
-        lua_pushnumber(L, (double)keys);
-        push_texts(L, argv, 3, count, 0);
-    } else {
-        push_texts(L, argv, 3, 3 + keys, 1);
-        push_texts(L, argv, 3 + keys, count, 1);
+    if (L == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this Lua is closed");
+        return NULL;
     }
-    return returned(L, top);
+    Run run = {((Held *)args[0])->number, ((Held *)args[1])->number, keys, argv, NULL};
+    int top = lua_gettop(L), status = lua_cpcall(L, run_script, &run);
+    if (status == LUA_ERRMEM) {
+        PyErr_NoMemory();
+    } else if (status != 0) {
+        const char *text = lua_tolstring(L, -1, NULL);
+        PyErr_Format(PyExc_RuntimeError, "%s", text != NULL ? text : "an error without a text");
+    }
+    lua_settop(L, top);
+    return run.result;
 }
 
 static int gate_init(Gate *gate, PyObject *args, PyObject *kwargs)
@@ -487,16 +512,35 @@ static int gate_init(Gate *gate, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
-static void gate_dealloc(Gate *gate)
+static int gate_traverse(Gate *gate, visitproc visit, void *arg)
 {
-    for (int i = 0; i < gate->count; i++) {
+    Py_VISIT(gate->owner);
+    Py_VISIT(gate->reply);
+    for (int i = 0; i < gate->count; i++)
+        Py_VISIT(gate->doors[i].run);
+    return 0;
+}
+
+static int gate_clear(Gate *gate)
+{
+    int count = gate->count;
+    gate->count = 0;
+    for (int i = 0; i < count; i++) {
         Py_DECREF(gate->doors[i].name);
         Py_DECREF(gate->doors[i].run);
     }
+    Py_CLEAR(gate->ok);
+    Py_CLEAR(gate->reply);
+    gate->L = NULL; /* nobody keeps it open any more */
+    Py_CLEAR(gate->owner);
+    return 0;
+}
+
+static void gate_dealloc(Gate *gate)
+{
+    PyObject_GC_UnTrack(gate);
+    gate_clear(gate);
     PyMem_Free(gate->doors);
-    Py_XDECREF(gate->ok);
-    Py_XDECREF(gate->kept);
-    Py_XDECREF(gate->owner);
     Py_TYPE(gate)->tp_free((PyObject *)gate);
 }
 
@@ -517,7 +561,9 @@ static PyTypeObject GateType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.scripting._gate.Gate",
     .tp_doc = "Between Python and one Lua, whose scripts must not outlive it.",
     .tp_basicsize = sizeof(Gate),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_traverse = (traverseproc)gate_traverse,
+    .tp_clear = (inquiry)gate_clear,
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)gate_init,
     .tp_dealloc = (destructor)gate_dealloc,
@@ -529,7 +575,9 @@ static PyTypeObject HeldType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.scripting._gate.Held",
     .tp_doc = "A function of Lua's, as long as this is there.",
     .tp_basicsize = sizeof(Held),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_traverse = (traverseproc)held_traverse,
+    .tp_clear = (inquiry)held_clear,
     .tp_dealloc = (destructor)held_dealloc,
 };
 

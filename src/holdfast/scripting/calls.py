@@ -12,6 +12,7 @@ from holdfast.errors import CommandError
 from holdfast.resp import OK, NullArray, Reply, Simple
 from holdfast.scripting.conversions import (
     ARRAY,
+    BAD_ARGUMENT,
     ERROR,
     KILLED,
     LACK,
@@ -125,9 +126,10 @@ class Calls:
             self.raised = error
             return (None, KILLED)
 
-    def call_many(self, args: Any) -> Any:
-        """More arguments than can be passed by themselves."""
-        return self.call(*args.values())
+    def call_many(self, args: Any, count: float) -> Any:
+        """More arguments than can be passed by themselves. (A nil among them is not there.)"""
+        values = list(args.values())
+        return self.call(*values) if len(values) == count else (BAD_ARGUMENT.message, ERROR)
 
     def acl_check(self, *args: Any) -> Any:
         try:

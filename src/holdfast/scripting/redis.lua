@@ -49,7 +49,7 @@ end
 
 local function ask(...)
   local all, count = with_signs(...), select("#", ...)
-  if count > MOST_VALUES then return python.call_many(all) end
+  if count > MOST_VALUES then return python.call_many(all, count) end
   return call_engine(unpack(all, 1, count))
 end
 

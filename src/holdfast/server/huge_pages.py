@@ -4,7 +4,7 @@ Of keys chosen at random the processor has to look up, too, where their pages ar
 and in a virtual machine twice over. With large pages it knows: a tenth less time for whatever
 touches many keys. Python takes its memory in pieces of 1 MB, of which the kernel makes none by
 itself, so it is asked to: only for what is filled already, so that no memory is lost, and one at a
-time on a thread of its own, because whoever needs the page meanwhile waits a millisecond.
+time on a thread of its own, because whoever needs the page meanwhile waits some milliseconds.
 """
 
 import errno
@@ -58,7 +58,7 @@ class Kernel:
         self._errno = ctypes.get_errno
 
     def maps(self) -> str:
-        return Path("/proc/self/maps").read_text()
+        return Path("/proc/self/maps").read_text(errors="replace")
 
     def pages_in_use(self, address: int) -> int:
         """How many of the small pages there are."""
@@ -96,9 +96,10 @@ class HugePages:
             if error == errno.EINVAL and not self.count:
                 self.is_possible = False  # this kernel does not know how to
                 return
-            if error not in (errno.EAGAIN, errno.EBUSY, errno.ENOMEM):  # else another time
-                self._done.add(address)
-                self.count += not error
+            if error in (errno.EAGAIN, errno.EBUSY, errno.ENOMEM):
+                return  # another time; the others would hardly fare better now
+            self._done.add(address)
+            self.count += not error
             if not may_go_on():
                 return
 

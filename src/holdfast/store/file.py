@@ -129,6 +129,8 @@ def open_database(
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     except apsw.Error as error:
         raise StorageError(f"cannot open {path}: {error}") from None
+    except UnicodeEncodeError:
+        raise StorageError(f"cannot open {str(path)!r}: its name is not UTF-8") from None
     # Until we know that we may write to it.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(5000)
