@@ -4,8 +4,9 @@ comes out, scripts and hosts must not be able to tell."""
 import gc
 import sys
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
@@ -31,20 +32,54 @@ from holdfast.resp import (
 from holdfast.scripting import sandbox as sandboxes
 from holdfast.scripting.calls import Callee
 from holdfast.scripting.sandbox import NO_MEMORY, Failure, Killed, Sandbox
+from holdfast.server.latency import FAST_NS, SHIFT
 
-pytest.importorskip("holdfast.scripting._gate")
+_gate = pytest.importorskip("holdfast.scripting._gate")
 
 
 @dataclass
 class Command:
     name: bytes
     run: Callable[[list[bytes]], Reply]
+    quick: tuple[Any, ...] | None = None
+
+
+@dataclass
+class Handler:
+    """What the gate runs without asking the host, and what it says about it."""
+
+    host: "Host"
+    opens: int = 1
+    least: int = 1
+    most: int = 1 << 30
+    tally: Any = field(default_factory=_gate.Tally)
+    told: list[tuple[object, int]] = field(default_factory=list)
+    verdict: BaseException | None = None
+    is_slow = False
+
+    @property
+    def quick(self) -> tuple[Any, ...]:
+        return self.run, self.ended, self.tally, self.least, self.most, self.opens
+
+    def run(self, session: object, argv: list[bytes]) -> Reply:
+        assert session is self.host
+        if self.is_slow:
+            start_ns = time.monotonic_ns()
+            while time.monotonic_ns() - start_ns <= FAST_NS:
+                pass
+        return self.host.call(argv)
+
+    def ended(self, error: object, elapsed_ns: int) -> None:
+        self.told.append((error, elapsed_ns))
+        if self.verdict is not None:
+            raise self.verdict
 
 
 class Host:
     reply: Any = OK
     reason: bytes | None = None
     protocol = 2
+    quick: tuple[Any, ...] | None = None
 
     def __init__(self) -> None:
         self.asked: list[list[bytes]] = []
@@ -53,7 +88,7 @@ class Host:
     def callee(self, name: bytes) -> Callee | None:
         if name == b"unknown":
             raise CommandError("ERR there is no such command")
-        return None if name == b"config" else Command(name, self._through_the_gate)
+        return None if name == b"config" else Command(name, self._through_the_gate, self.quick)
 
     def _through_the_gate(self, argv: list[bytes]) -> Reply:
         self.passed += 1
@@ -86,13 +121,15 @@ class World:
     def run(self, script: str, *args: bytes, keys: int = 0) -> Reply | Failure:
         function = self.sandbox.compile(script.encode(), b"@user_script")
         argv = [b"EVAL", b"", b"%d" % keys, *args]
-        return self.sandbox.run(function, argv, keys, False)
+        return self.sandbox.run(function, argv, keys, False, self.host, 1)
 
 
-@pytest.fixture(scope="module")
-def gated() -> World:
+@pytest.fixture(scope="module", params=["asking", "open"])
+def gated(request: pytest.FixtureRequest) -> World:
     world = World()
     assert world.sandbox._gate is not None
+    if request.param == "open":
+        world.host.quick = Handler(world.host).quick
     return world
 
 
@@ -229,10 +266,93 @@ def test_whatever_a_script_does_is_the_same(
     assert outcome(gated, script, *args, keys=2) == outcome(plain, script, *args, keys=2)
 
 
-def test_calls_do_pass_through_the_gate(gated: World) -> None:
-    gated.host.reply, gated.host.passed = 7, 0
-    gated.run("for i = 1, 10 do redis.call('get', 'k', i, 0.5) end")
-    assert gated.host.passed >= 9  # the first may have been in search of a door
+def test_calls_do_pass_through_the_gate() -> None:
+    world = World()
+    world.host.reply = 7
+    world.run("for i = 1, 10 do redis.call('get', 'k', i, 0.5) end")
+    assert world.host.passed == 9  # the first was in search of a door
+
+
+# -- what the gate runs by itself -------------------------------------------------------------
+
+NINE_GETS = (
+    "redis.call('get', 'k')"  # in search of a door
+    " local reply for i = 1, 9 do reply = redis.pcall('get', 'k') end return reply"
+)
+
+
+def open_world() -> tuple[World, Handler]:
+    world = World()
+    handler = Handler(world.host)
+    return world, handler
+
+
+def test_what_is_open_is_run_and_counted_by_the_gate() -> None:
+    world, handler = open_world()
+    world.host.quick, world.host.reply = handler.quick, 7
+    assert world.run(NINE_GETS) == 7
+    assert world.host.passed == 0
+    assert len(world.host.asked) == 10
+    slow = len(handler.told)
+    assert all(error is None and ns >= FAST_NS for error, ns in handler.told)
+    ns, slots = handler.tally.take()
+    assert sum(count for _, count in slots) == 9 - slow
+    assert sum(count * (slot << SHIFT) for slot, count in slots) <= ns
+    assert ns < sum(count * (slot + 1 << SHIFT) for slot, count in slots)
+    assert handler.tally.take() == (0, [])
+
+
+@pytest.mark.parametrize(("opens", "least", "most"), [(2, 1, 9), (1, 3, 9), (1, 1, 1)])
+def test_the_host_is_asked_about_everything_else(opens: int, least: int, most: int) -> None:
+    world = World()
+    world.host.quick, world.host.reply = Handler(world.host, opens, least, most).quick, 7
+    assert world.run(NINE_GETS) == 7
+    assert world.host.passed == 9
+
+
+def test_the_host_can_close_the_doors_while_a_script_runs() -> None:
+    world, handler = open_world()
+
+    def close(argv: list[bytes]) -> Reply:
+        world.host.asked.append(argv)
+        if len(world.host.asked) == 5:
+            world.sandbox.close_doors()
+        return 7
+
+    world.host.call = close  # type: ignore[method-assign]
+    world.host.quick = handler.quick
+    assert world.run(NINE_GETS) == 7
+    assert world.host.passed == 5
+    world.host.passed = 0
+    assert world.run(NINE_GETS) == 7
+    assert world.host.passed == 0  # for the next script they are open again
+
+
+def test_errors_of_handlers_are_told() -> None:
+    world, handler = open_world()
+    world.host.quick, world.host.reply = handler.quick, CommandError("ERR no")
+    result = world.run("redis.pcall('get') local r = redis.pcall('get', 'k') return r.err")
+    assert result == b"ERR no"
+    assert [error for error, _ in handler.told] == [world.host.reply]
+    assert handler.tally.take() == (0, [])
+
+
+@pytest.mark.parametrize("reply", [7, CommandError("ERR no")], ids=repr)
+def test_whoever_is_told_can_end_the_script(reply: Any) -> None:
+    world, handler = open_world()
+    world.host.quick, world.host.reply = handler.quick, reply
+    handler.verdict, handler.is_slow = Killed(Failure(b"ERR enough", None, None)), True
+    with pytest.raises(Killed):
+        world.run("redis.pcall('get') redis.pcall('get', 'k')")
+    assert len(handler.told) == 1
+    assert handler.told[0][1] >= FAST_NS
+
+
+def test_the_gate_counts_as_the_engine_does() -> None:
+    assert (_gate.SHIFT, _gate.SLOTS << _gate.SHIFT) == (SHIFT, FAST_NS)
+
+
+# -- ends -------------------------------------------------------------------------------------
 
 
 def test_a_script_that_is_ended_leaves_the_gate_open(gated: World) -> None:
@@ -294,10 +414,10 @@ def test_a_reply_that_has_no_room_is_an_error_and_not_kept() -> None:
     world.run("redis.call('get')")
     before = sys.getrefcount(reply)
     for _ in range(10):
+        world.sandbox._collect_garbage()  # which would make room
         result = world.run("return redis.pcall('get', 'k')")
         assert isinstance(result, Failure)
         assert b"not enough memory" in result.message
-        leave(world, 1 << 20)
     assert sys.getrefcount(reply) <= before + 1
 
 

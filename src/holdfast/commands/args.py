@@ -19,10 +19,10 @@ _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
 
 def digits(text: bytes) -> int:
-    """The number that up to fifteen digits are, which is what most numbers are; -1 for all else.
-    Compiled, it costs a quarter of what `int` does."""
+    """The number that up to eighteen digits are, which is what most numbers are; -1 for all else.
+    Compiled, it costs a quarter of what `int` does, and no object."""
     length = len(text)
-    if not 0 < length <= 15:
+    if not 0 < length <= 18:
         return -1
     number = 0
     for at in range(length):

@@ -5,6 +5,7 @@
  * the two ways that every script goes are here, for the values that nearly all of them have: texts
  * and numbers in; texts, numbers, nil, OK and arrays of those out. Whatever else there is goes
  * through lupa, as it does all the time where this file is not compiled: redis.lua has that way.
+ * A command that the script may call without being asked is run and counted right here, too.
  *
  * The library that lupa is made of has Lua's functions for everybody to call, as Lua 5.1 knows them.
  * Its headers are not there, so what is needed of them stands here.
@@ -21,6 +22,7 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
+#include <time.h>
 
 /* -- Lua ------------------------------------------------------------------------------------ */
 
@@ -85,9 +87,23 @@ static int find_lua(const char *path)
 #define DEEPEST 8             /* arrays in arrays */
 #define EXACT 1e16            /* below it, no digit of a whole number gets lost */
 
+#define SHIFT 8   /* as in latency.py: calls are counted in slots of 256 ns, */
+#define SLOTS 256 /* those that take longer than all of them by Python */
+
 typedef struct {
-    PyObject *name; /* of a command, as scripts spell it */
-    PyObject *run;  /* takes the list of all arguments, that name first */
+    PyObject_HEAD
+    int64_t ns;
+    uint32_t counts[SLOTS];
+} Tally;
+
+typedef struct {
+    PyObject *name;    /* of a command, as scripts spell it */
+    PyObject *run;     /* takes the list of all arguments, that name first, and sees to everything */
+    PyObject *handler; /* takes whom the script runs for and that list; NULL: only `run` will do */
+    PyObject *ended;   /* is told of calls of `handler` that failed or were slow */
+    Tally *tally;      /* counts all others */
+    int least, most;   /* arguments that `handler` takes */
+    int opens;         /* from which level on the script need not be asked */
 } Door;
 
 typedef struct {
@@ -98,8 +114,10 @@ typedef struct {
     PyObject *reply; /* the last one, or what was raised instead of it */
     Door *doors;
     int count;
-    int limit_kb; /* of Lua's memory, above which no call begins */
-    char resp3;   /* the script wants replies in which nearly nothing is plain */
+    PyObject *session; /* whom the script that runs does so for, or NULL */
+    int open_to;       /* the level to which doors are open for it */
+    int limit_kb;      /* of Lua's memory, above which no call begins */
+    char resp3;        /* the script wants replies in which nearly nothing is plain */
 } Gate;
 
 typedef struct {
@@ -108,7 +126,7 @@ typedef struct {
     int number; /* in Lua's registry */
 } Held;
 
-static PyTypeObject GateType, HeldType;
+static PyTypeObject GateType, HeldType, TallyType;
 
 /* -- values into Lua ------------------------------------------------------------------------ */
 
@@ -259,13 +277,46 @@ enum { DOORS = 1, OTHERWISE, FETCHED, GATE, SMALL_OK, LARGE_OK };
 
 enum { NOT_CALLED, OKAY, PLAIN, TO_BE_FETCHED };
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* The reply of a handler; NULL where one was raised. */
+static PyObject *handled(const Gate *gate, const Door *door, PyObject *argv)
+{
+    PyObject *ended = door->ended, *arguments[] = {gate->session, argv};
+    Tally *tally = door->tally; /* (who knows what becomes of the doors meanwhile) */
+    int64_t start_ns = now_ns();
+    PyObject *reply = PyObject_Vectorcall(door->handler, arguments, 2, NULL);
+    int64_t ns = now_ns() - start_ns;
+    if (reply != NULL && ns < SLOTS << SHIFT) {
+        tally->ns += ns;
+        tally->counts[ns >> SHIFT]++;
+        return reply;
+    }
+    PyObject *error = reply != NULL ? Py_NewRef(Py_None) : raised();
+    PyObject *told = PyObject_CallFunction(ended, "OL", error, (long long)ns);
+    if (told == NULL)
+        Py_CLEAR(reply);
+    else if (reply == NULL)
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_XDECREF(told);
+    Py_DECREF(error);
+    return reply;
+}
+
 /* Run a command; what kind of reply the gate has then. */
 static int run(Gate *gate, lua_State *L, int count, const Door *door)
 {
     PyObject *argv = arguments(L, count, door);
     if (argv == NULL)
         return NOT_CALLED;
-    PyObject *reply = PyObject_CallOneArg(door->run, argv);
+    int is_open = gate->open_to >= door->opens && count >= door->least && count <= door->most
+        && gate->session != NULL && door->handler != NULL;
+    PyObject *reply = is_open ? handled(gate, door, argv) : PyObject_CallOneArg(door->run, argv);
     Py_DECREF(argv);
     int is_reply = reply != NULL;
     Py_XSETREF(gate->reply, is_reply ? reply : raised());
@@ -347,17 +398,28 @@ __attribute__((visibility("default"))) int holdfast_gate(lua_State *L)
 
 /* -- for Python ----------------------------------------------------------------------------- */
 
+/* door(name, run, (handler, ended, tally, least, most, opens) | None) -> its number */
 static PyObject *gate_door(Gate *gate, PyObject *args)
 {
-    PyObject *name, *run;
-    if (!PyArg_ParseTuple(args, "SO:door", &name, &run))
+    PyObject *quick;
+    Door door = {0};
+    if (!PyArg_ParseTuple(args, "SOO:door", &door.name, &door.run, &quick))
+        return NULL;
+    if (quick != Py_None
+        && !PyArg_ParseTuple(
+            quick, "OOO!iii:door", &door.handler, &door.ended, &TallyType, &door.tally, &door.least,
+            &door.most, &door.opens))
         return NULL;
     Door *doors = PyMem_Realloc(gate->doors, (size_t)(gate->count + 1) * sizeof(Door));
     if (doors == NULL)
         return PyErr_NoMemory();
     gate->doors = doors;
-    doors[gate->count].name = Py_NewRef(name);
-    doors[gate->count].run = Py_NewRef(run);
+    Py_INCREF(door.name);
+    Py_INCREF(door.run);
+    Py_XINCREF(door.handler);
+    Py_XINCREF(door.ended);
+    Py_XINCREF(door.tally);
+    doors[gate->count] = door;
     return PyLong_FromLong(++gate->count);
 }
 
@@ -457,14 +519,15 @@ static int run_script(lua_State *L)
     return 0;
 }
 
-/* run(enter, script, key_count, argv) -> what `enter` returns for the script, the number of its keys
- * and all that follows the first three of EVAL's arguments; if those are many, for the script, a
- * table of keys and one of the others. */
+/* run(enter, script, key_count, argv, session, open_to) -> what `enter` returns for the script, the
+ * number of its keys and all that follows the first three of EVAL's arguments; if those are many, for
+ * the script, a table of keys and one of the others. */
 static PyObject *gate_run(Gate *gate, PyObject *const *args, Py_ssize_t nargs)
 {
-    if (nargs != 4 || !Py_IS_TYPE(args[0], &HeldType) || !Py_IS_TYPE(args[1], &HeldType)
-        || !PyLong_Check(args[2]) || !PyList_Check(args[3])) {
-        PyErr_SetString(PyExc_TypeError, "run takes two held functions, a number and a list");
+    if (nargs != 6 || !Py_IS_TYPE(args[0], &HeldType) || !Py_IS_TYPE(args[1], &HeldType)
+        || !PyLong_Check(args[2]) || !PyList_Check(args[3]) || !PyLong_Check(args[5])) {
+        PyErr_SetString(
+            PyExc_TypeError, "run takes two held functions, a number, a list, anything and a number");
         return NULL;
     }
     PyObject *argv = args[3];
@@ -484,7 +547,10 @@ static PyObject *gate_run(Gate *gate, PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     }
     Run run = {((Held *)args[0])->number, ((Held *)args[1])->number, keys, argv, NULL};
+    gate->session = args[4];
+    gate->open_to = (int)PyLong_AsLong(args[5]);
     int top = lua_gettop(L), status = lua_cpcall(L, run_script, &run);
+    gate->session = NULL;
     if (status == LUA_ERRMEM) {
         PyErr_NoMemory();
     } else if (status != 0) {
@@ -516,8 +582,11 @@ static int gate_traverse(Gate *gate, visitproc visit, void *arg)
 {
     Py_VISIT(gate->owner);
     Py_VISIT(gate->reply);
-    for (int i = 0; i < gate->count; i++)
+    for (int i = 0; i < gate->count; i++) {
         Py_VISIT(gate->doors[i].run);
+        Py_VISIT(gate->doors[i].handler);
+        Py_VISIT(gate->doors[i].ended);
+    }
     return 0;
 }
 
@@ -528,6 +597,9 @@ static int gate_clear(Gate *gate)
     for (int i = 0; i < count; i++) {
         Py_DECREF(gate->doors[i].name);
         Py_DECREF(gate->doors[i].run);
+        Py_XDECREF(gate->doors[i].handler);
+        Py_XDECREF(gate->doors[i].ended);
+        Py_XDECREF(gate->doors[i].tally);
     }
     Py_CLEAR(gate->ok);
     Py_CLEAR(gate->reply);
@@ -554,6 +626,7 @@ static PyMethodDef gate_methods[] = {
 
 static PyMemberDef gate_members[] = {
     {"resp3", T_BOOL, offsetof(Gate, resp3), 0, "Whether scripts get replies as RESP3 has them."},
+    {"open_to", T_INT, offsetof(Gate, open_to), 0, "The level to which doors are open now."},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -581,6 +654,41 @@ static PyTypeObject HeldType = {
     .tp_dealloc = (destructor)held_dealloc,
 };
 
+/* take() -> the sum of all ns, and (slot, count) of each slot in which there is something; all are 0
+ * after that. */
+static PyObject *tally_take(Tally *tally, PyObject *Py_UNUSED(nothing))
+{
+    PyObject *slots = PyList_New(0);
+    for (int slot = 0; slots != NULL && slot < SLOTS; slot++) {
+        if (tally->counts[slot] == 0)
+            continue;
+        PyObject *item = Py_BuildValue("iI", slot, tally->counts[slot]);
+        if (item == NULL || PyList_Append(slots, item) < 0)
+            Py_CLEAR(slots);
+        Py_XDECREF(item);
+    }
+    PyObject *taken = slots == NULL ? NULL : Py_BuildValue("LN", (long long)tally->ns, slots);
+    if (taken != NULL) {
+        tally->ns = 0;
+        memset(tally->counts, 0, sizeof tally->counts);
+    }
+    return taken;
+}
+
+static PyMethodDef tally_methods[] = {
+    {"take", (PyCFunction)tally_take, METH_NOARGS, "What was counted since it was last taken."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject TallyType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.scripting._gate.Tally",
+    .tp_doc = "How often a command was called through gates, and how long it took.",
+    .tp_basicsize = sizeof(Tally),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_methods = tally_methods,
+};
+
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_gate",
@@ -592,7 +700,10 @@ PyMODINIT_FUNC PyInit__gate(void)
 {
     PyObject *made = PyModule_Create(&module);
     if (made != NULL
-        && (PyModule_AddType(made, &GateType) < 0 || PyModule_AddType(made, &HeldType) < 0))
+        && (PyModule_AddType(made, &GateType) < 0 || PyModule_AddType(made, &HeldType) < 0
+            || PyModule_AddType(made, &TallyType) < 0
+            || PyModule_AddIntConstant(made, "SHIFT", SHIFT) < 0
+            || PyModule_AddIntConstant(made, "SLOTS", SLOTS) < 0))
         Py_CLEAR(made);
     return made;
 }

@@ -36,6 +36,11 @@ class Callee(Protocol):
     @property
     def name(self) -> bytes: ...
 
+    @property
+    def quick(self) -> tuple[Any, ...] | None:
+        """For the gate, if it may run the command by itself: see `door` in _gate.c."""
+        ...
+
     def run(self, argv: list[bytes]) -> Reply: ...
 
 
@@ -94,7 +99,9 @@ class Calls:
         such command."""
         try:
             callee = self._host.callee(name)
-            return False if callee is None else int(self._gate.door(callee.name, callee.run))
+            if callee is None:
+                return False
+            return int(self._gate.door(callee.name, callee.run, callee.quick))
         except BaseException:  # noqa: BLE001 - whatever it is, it will be met again
             return None
 

@@ -159,17 +159,29 @@ class Sandbox:
         return self._gate.held(self._hold_function(function))
 
     def _enter(
-        self, door: Any, door_with: Any, function: Any, argv: list[bytes], key_count: int
+        self,
+        way: Any,
+        way_with: Any,
+        function: Any,
+        argv: list[bytes],
+        key_count: int,
+        session: object,
+        open_to: int,
     ) -> Any:
         gate = self._gate
         if gate is not None:
-            return gate.run(
-                door if len(argv) <= MOST_VALUES else door_with, function, key_count, argv
-            )
+            if len(argv) > MOST_VALUES:
+                way = way_with
+            return gate.run(way, function, key_count, argv, session, open_to)
         if len(argv) <= MOST_VALUES:
-            return door(function, key_count, *argv[3:])
+            return way(function, key_count, *argv[3:])
         table, last = self._lua.table_from, 3 + key_count
-        return door_with(function, table(argv[3:last]), table(argv[last:]))
+        return way_with(function, table(argv[3:last]), table(argv[last:]))
+
+    def close_doors(self) -> None:
+        """From now on the host sees to every call of the script that runs."""
+        if self._gate is not None:
+            self._gate.open_to = 0
 
     def _load(self, name: str) -> Any:
         text = files("holdfast.scripting").joinpath(f"{name}.lua").read_bytes()
@@ -192,10 +204,17 @@ class Sandbox:
         return result if kept is text else self._compile(kept, name)
 
     def run(
-        self, function: Any, argv: list[bytes], key_count: int, as_arguments: bool
+        self,
+        function: Any,
+        argv: list[bytes],
+        key_count: int,
+        as_arguments: bool,
+        session: object = None,
+        open_to: int = 0,
     ) -> Reply | Failure:
         """Run a script. `argv` is EVAL's: keys and arguments begin at its fourth; functions get
-        them as theirs. Raises Killed, or whatever the host raised to end it."""
+        them as theirs. What is open to it, the gate may run for the session without the host.
+        Raises Killed, or whatever the host raised to end it."""
         calls = self._calls
         if calls.resp3:
             calls.setresp(2)
@@ -206,10 +225,10 @@ class Sandbox:
         if used_bytes + 2 * nbytes > self._much_bytes and not self._has_room(nbytes):
             return NO_MEMORY
         try:
+            way, way_with = self._run, self._run_with
             if as_arguments:
-                result = self._enter(self._call, self._call_with, function, argv, key_count)
-            else:
-                result = self._enter(self._run, self._run_with, function, argv, key_count)
+                way, way_with = self._call, self._call_with
+            result = self._enter(way, way_with, function, argv, key_count, session, open_to)
             if type(result) is int or type(result) is bytes or result is None:
                 return result
             if type(result) is float:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from holdfast.commands.context import Block
 from holdfast.commands.table import Command, Handler
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
-from holdfast.scripting.sandbox import Failure, Killed
-from holdfast.server.latency import FAST_NS, SHIFT, Stats
+from holdfast.scripting.sandbox import GATE, Failure, Killed
+from holdfast.server.latency import FAST_NS, Stats
 
 if TYPE_CHECKING:
     from holdfast.server.scripts import Scripts
@@ -20,6 +20,8 @@ WRONG_ARITY = CommandError("ERR Wrong number of args calling Redis command from 
 NOTHING: Final = 0  # somebody wants to know of each command, or may forbid it
 READS: Final = 1
 ALL: Final = 2
+
+INT_MAX: Final = (1 << 31) - 1
 
 
 @final
@@ -50,8 +52,19 @@ class Found:
         # (Compiled code is at an attribute sooner than at a global, and a float takes no memory.)
         self._now_s: Callable[[], float] = perf_counter
 
+    @property
+    def quick(self) -> tuple[Any, ...] | None:
+        """For the gate, which runs the handler by itself where nobody need be asked: who is told of
+        calls that fail or are slow, and what counts the others. See Callee."""
+        if "blocking" in self._command.flags:
+            return None  # replies are not always what a script gets to see
+        if self._stats.tally is None:
+            self._stats.tally = GATE.Tally()
+        most = min(self._most, INT_MAX)
+        return self._handler, self.ended, self._stats.tally, self._least, most, self._opens
+
     def run(self, argv: list[bytes]) -> Reply:
-        scripts, stats = self._scripts, self._stats
+        scripts = self._scripts
         if not self._least <= len(argv) <= self._most:
             raise WRONG_ARITY
         if scripts.open_to < self._opens:
@@ -60,20 +73,19 @@ class Found:
         try:
             result = self._handler(scripts.session, argv)
         except CommandError as error:
-            stats.failed += 1
-            scripts.failed(error)
-            stats.record(int((self._now_s() - started_s) * 1e9))
+            self.ended(error, int((self._now_s() - started_s) * 1e9))
             raise
-        elapsed_ns = int((self._now_s() - started_s) * 1e9)
-        stats.ns += elapsed_ns
-        if elapsed_ns < FAST_NS:
-            fast, slot = stats.fast, elapsed_ns >> SHIFT
-            fast[slot] = fast[slot] + 1
-        else:
-            stats.record_slow(elapsed_ns)
-            # The hook in Lua counts instructions: a few of these calls could take for ever.
-            if (reason := scripts.tick()) is not None:
-                raise Killed(Failure(reason, None, None))
+        self.ended(None, int((self._now_s() - started_s) * 1e9))
         if scripts.open_to == NOTHING:
             scripts.ran(self._command, argv)
         return result.when_denied if type(result) is Block else result
+
+    def ended(self, error: BaseException | None, elapsed_ns: int) -> None:
+        stats, scripts = self._stats, self._scripts
+        stats.record(elapsed_ns)
+        if isinstance(error, CommandError):
+            stats.failed += 1
+            scripts.failed(error)
+        # The hook in Lua counts instructions: a few of these calls could take for ever.
+        elif elapsed_ns >= FAST_NS and (reason := scripts.tick()) is not None:
+            raise Killed(Failure(reason, None, None))

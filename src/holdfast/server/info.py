@@ -255,7 +255,7 @@ def _nothing(_: "Engine") -> Facts:
 def _commandstats(engine: "Engine") -> Facts:
     for name, stats in engine.commands.stats.items():
         if stats.calls or stats.rejected or stats.failed:
-            us = stats.ns // 1000
+            us = stats.total_ns // 1000
             counts = f"calls={stats.calls},usec={us},usec_per_call={us / (stats.calls or 1):.2f}"
             refused = f"rejected_calls={stats.rejected},failed_calls={stats.failed}"
             yield f"cmdstat_{name}", f"{counts},{refused}"

@@ -5,7 +5,7 @@ The engine counts on its hot path, so what it does there is one line: `stats.fas
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 SHIFT: Final = 8  # slots of the quick half are 256 ns wide
 FAST_NS: Final = 1 << 16  # whatever takes less is counted there, which is nearly everything
@@ -14,15 +14,26 @@ SIGNIFICANT_BITS = 7  # of what takes longer: two digits, as in Redis
 MOST_SAMPLES = 160  # of an event
 
 
+class Tally(Protocol):
+    """Who counts calls beside the engine, in the same slots."""
+
+    def take(self) -> tuple[int, list[tuple[int, int]]]:
+        """ns, and slots with their counts, since this was last asked."""
+        ...
+
+
 class Stats:
     """What INFO and LATENCY HISTOGRAM say about one command."""
 
-    __slots__ = ("failed", "fast", "ns", "rejected", "slow")
+    __slots__ = ("failed", "fast", "ns", "rejected", "slow", "tally")
 
     def __init__(self) -> None:
+        self.tally: Tally | None = None  # of the gate to scripts
         self.reset()
 
     def reset(self) -> None:
+        if self.tally is not None:
+            self.tally.take()
         self.ns = 0
         self.rejected = 0
         self.failed = 0
@@ -43,15 +54,20 @@ class Stats:
         self.slow[most_ns] = self.slow.get(most_ns, 0) + 1
 
     @property
-    def calls(self) -> int:
-        return sum(self.fast) + sum(self.slow.values()) if self.ns else 0  # asked of all, and often
+    def total_ns(self) -> int:
+        """Of all calls, also of those that were counted beside."""
+        if self.tally is not None:
+            ns, slots = self.tally.take()
+            self.ns += ns
+            for slot, count in slots:
+                self.fast[slot] += count
+        return self.ns
 
-    def _counts(self) -> Iterator[tuple[int, int]]:
-        """The most ns that calls took, and how many calls, in order."""
-        for slot, count in enumerate(self.fast):
-            if count:
-                yield ((slot + 1) << SHIFT) - 1, count
-        yield from sorted(self.slow.items())
+    @property
+    def calls(self) -> int:
+        if not self.total_ns:
+            return 0  # asked of all, and often
+        return sum(self.fast) + sum(self.slow.values())
 
     def percentiles_us(self, percents: Iterable[float]) -> Iterator[float]:
         total = self.calls
@@ -63,9 +79,18 @@ class Stats:
                     yield most_ns / 1000
                     break
 
+    def _counts(self) -> Iterator[tuple[int, int]]:
+        """The most ns that calls took, and how many calls, in order; see `total_ns`."""
+        for slot, count in enumerate(self.fast):
+            if count:
+                yield ((slot + 1) << SHIFT) - 1, count
+        yield from sorted(self.slow.items())
+
     def histogram_us(self) -> Iterator[tuple[int, int]]:
         """How many calls took no longer, at powers of two: those at which there are more."""
         total, power = 0, 10
+        if not self.total_ns:
+            return
         for most_ns, count in self._counts():
             if most_ns >= 1 << power and total:
                 yield _shown_us(power), total

@@ -263,7 +263,9 @@ class Scripts:
             self.open_to = READS
         result: Reply | Failure
         try:
-            result = script.sandbox.run(script.function, argv, key_count, script.is_function)
+            result = script.sandbox.run(
+                script.function, argv, key_count, script.is_function, session, self.open_to
+            )
         except Killed as killed:
             result = killed.failure
         except BaseException:
@@ -400,6 +402,7 @@ class Scripts:
                 self._engine.update_gate()
             self.on_slow()
             self.open_to = NOTHING  # others were answered: the disk may have failed, …
+            running.script.sandbox.close_doors()
             if self._is_ending:
                 return SHUT_DOWN
         return running.kill_reason

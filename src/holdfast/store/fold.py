@@ -105,8 +105,10 @@ class Fold:
     @property
     def _share_of_next_pass(self) -> float:
         """From 1 on it is due."""
-        rows = self._rows.count + len(self.keyspace.changed_strings)
-        return max(rows / PASS_ROWS, self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES)
+        rows = (self._rows.count + len(self.keyspace.changed_strings)) / PASS_ROWS
+        ops, nbytes = self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES
+        share = max(rows, ops)
+        return max(share, nbytes)  # (of three, compiled, it would make objects)
 
     @property
     def may_step(self) -> bool:

@@ -186,7 +186,8 @@ class Keyspace(ChangeLog):
             self.string_changed(key)
         self.used_bytes += len(value) - len(old)
         if self.undo is not None:
-            self.undo.append((STRINGS, key, None, old))
+            self.undo.append(key)
+            self.undo.append(old)
 
     def end_run(self) -> None:
         """What is in `ops` stays as it is: it is taken away now, or what follows may have to be."""

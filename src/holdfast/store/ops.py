@@ -65,9 +65,10 @@ CHANGED: Final = 98
 FIRST_ID = 1024
 
 # One step back: the table, whose row, which one, and what it was. Like an operation, but for whose
-# it is: a Key (KEYS, STRINGS), a Database (SPACES), a Watcher, or a collection, which has `apply`.
-# Nothing has to be made for it but the tuple, because hardly ever does anybody need it.
-Undo = tuple[Any, ...]
+# it is: a Key (KEYS), a Database (SPACES), a Watcher, or a collection, which has `apply`. Nothing
+# has to be made for it but the tuple, because hardly ever does anybody need it; for a string not
+# even that: its Key and, behind it, what it held.
+Undo = Any
 WATCHERS: Final = -1  # no table: a watcher was told that something changed
 
 

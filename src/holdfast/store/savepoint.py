@@ -9,16 +9,19 @@ from functools import partial
 
 from holdfast.store.database import Database
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, SPACES, STRINGS, WATCHERS, Undo
+from holdfast.store.ops import KEYS, SPACES, WATCHERS, Undo
 from holdfast.store.types import revert
 
 
 def undo(steps: list[Undo], keyspace: Keyspace) -> None:
     """Newest first: of a row that was changed several times, the first change is undone last."""
-    for table, subject, sub, was in reversed(steps):
-        if table == STRINGS:
-            keyspace.put_back(subject, was)
-        elif table == KEYS:
+    while steps:
+        step = steps.pop()
+        if type(step) is bytes:
+            keyspace.put_back(steps.pop(), step)
+            continue
+        table, subject, sub, was = step
+        if table == KEYS:
             keyspace.restore(subject, was)
         elif table == SPACES:
             subject.put_back(was)

@@ -45,8 +45,8 @@ def time(session: Session, argv: list[bytes]) -> Reply:
 
     TIME
     """
-    seconds, microseconds = divmod(session.engine.clock.now_us(), 1_000_000)
-    return (b"%d" % seconds, b"%d" % microseconds)
+    now_us = session.engine.clock.now_us()
+    return (b"%d" % (now_us // 1_000_000), b"%d" % (now_us % 1_000_000))
 
 
 @command(
