@@ -29,7 +29,8 @@ def digits(text: bytes) -> int:
         digit = text[at] - ZERO
         if not 0 <= digit <= 9:
             return -1
-        number = 10 * number + digit
+        # Not times ten: from 2 ** 31 on that would take an object.
+        number = (number << 3) + (number << 1) + digit
     return number
 
 

@@ -659,7 +659,7 @@ static PyTypeObject HeldType = {
 static PyObject *tally_take(Tally *tally, PyObject *Py_UNUSED(nothing))
 {
     PyObject *slots = PyList_New(0);
-    for (int slot = 0; slots != NULL && slot < SLOTS; slot++) {
+    for (int slot = 0; slots != NULL && slot < SLOTS && tally->ns > 0; slot++) { /* seldom any */
         if (tally->counts[slot] == 0)
             continue;
         PyObject *item = Py_BuildValue("iI", slot, tally->counts[slot]);
