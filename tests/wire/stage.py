@@ -15,7 +15,7 @@ _MASKS = (
     (rb" (fd|age|idle|qbuf|qbuf-free|rbs|rbp|obl|oll|omem)=\d+", rb" \1=#"),
     (rb" (argv-mem|multi-mem|tot-mem)=\d+", rb" \1=#"),
     (rb" lib-name=\S* lib-ver=\S*", b""),  # since 7.2
-    (rb"\+\d{10}\.\d{6} \[(\d+) 127\.0\.0\.1:\d+\]", rb"+# [\1 #]"),  # MONITOR
+    (rb"\+\d{10}\.\d{6} \[(\d+) (?:127\.0\.0\.1:\d+|(lua))\]", rb"+# [\1 #\2]"),  # MONITOR
     (rb"(\$2\r\nid\r\n):\d+", rb"\1:#"),  # HELLO
     (rb"(\$7\r\nversion\r\n)\$\d\r\n[0-9.]+", rb"\1#"),
     (rb"(age-seconds\r\n)(?:,|\$\d+\r\n)[0-9.e-]+", rb"\1#"),  # ACL LOG

@@ -217,18 +217,21 @@ function G.xpcall(...)
 end
 
 local routines = only(coroutine, "status running yield")
-local create, resume = coroutine.create, nested(coroutine.resume)
-function routines.create(body)
-  if type(body) ~= "function" then bad_argument(1, "Lua function expected") end
-  return create(body)
+local raw_create, resume = coroutine.create, nested(coroutine.resume)
+local function create(body)
+  local info = type(body) == "function" and getinfo(body, "S")
+  if not info or info.what == "C" or info.source == "=holdfast" then -- Redis's are of C
+    bad_argument(1, "Lua function expected")
+  end
+  return raw_create(body)
 end
+routines.create = create
 function routines.resume(...)
   local routine = ...
   if type(routine) ~= "thread" then bad_argument(1, "coroutine expected") end
   return resumed(routine, resume(...))
 end
 function routines.wrap(body)
-  if type(body) ~= "function" then bad_argument(1, "Lua function expected") end
   local routine = create(body)
   return function(...) return unwrapped(resumed(routine, resume(routine, ...))) end
 end

@@ -29,15 +29,17 @@ class Monitors:
 
     def feed(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Show a command that has run. What administers the server is nobody's business."""
-        if "skip_monitor" in command.flags or "admin" in command.flags:
-            return
+        if "skip_monitor" not in command.flags and "admin" not in command.flags:
+            self.show(session, without_secrets(command, argv))
+
+    def show(self, session: Session, argv: list[bytes]) -> None:
         now_us = self._clock.now_us()
         line = b"%d.%06d [%d %s] %s" % (
             now_us // 1_000_000,
             now_us % 1_000_000,
             session.db.index,
             session.address.encode(),
-            b" ".join(quoted(arg) for arg in without_secrets(command, argv)),
+            b" ".join(quoted(arg) for arg in argv),
         )
         Shared(Simple(line)).send_to(*self.sessions.values())
 

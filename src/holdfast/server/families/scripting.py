@@ -61,7 +61,14 @@ def eval_ro(session: Session, argv: list[bytes]) -> Reply:
     return _evaluate(session, argv, True)
 
 
+def _show(session: Session, argv: list[bytes]) -> None:
+    """To those who monitor: what a script calls is to come after the script."""
+    if session.engine.monitors.sessions:
+        session.engine.monitors.show(session, argv)
+
+
 def _evaluate(session: Session, argv: list[bytes], read_only: bool) -> Reply:
+    _show(session, argv)
     count = _key_count(argv)
     scripts = session.engine.scripts
     return scripts.run(session, scripts.evaluated(argv[1]), argv, count, read_only)
@@ -86,6 +93,7 @@ def evalsha_ro(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _evaluate_known(session: Session, argv: list[bytes], read_only: bool) -> Reply:
+    _show(session, argv)
     if len(argv[1]) != 40:
         raise NO_SCRIPT
     count = _key_count(argv)
@@ -112,6 +120,7 @@ def fcall_ro(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _call_function(session: Session, argv: list[bytes], read_only: bool) -> Reply:
+    _show(session, argv)
     scripts = session.engine.scripts
     function = scripts.functions.find(argv[1])
     count = _key_count(argv, BAD_NUMBER_OF_KEYS)
