@@ -49,12 +49,7 @@ class ListEnds(Elements):
             starts[0] -= 1
             self._length += 1
             nbytes += len(value) + ELEMENT_OVERHEAD
-            if log.is_replicated:
-                log.ops.append((INTENT, self.id, PUSH_LEFT, value, pos))
-            else:
-                log.ops.append((LIST_ITEMS, self.id, pos, value))
-            if log.undo is not None:
-                log.undo.append((LIST_ITEMS, self, pos, None))
+            self._tell(log, PUSH_LEFT, pos, value, None)
         self.nbytes += nbytes
         log.used_bytes += nbytes
 
@@ -75,12 +70,7 @@ class ListEnds(Elements):
             chunk.values.append(value)
             self._length += 1
             nbytes += len(value) + ELEMENT_OVERHEAD
-            if log.is_replicated:
-                log.ops.append((INTENT, self.id, PUSH_RIGHT, value, pos))
-            else:
-                log.ops.append((LIST_ITEMS, self.id, pos, value))
-            if log.undo is not None:
-                log.undo.append((LIST_ITEMS, self, pos, None))
+            self._tell(log, PUSH_RIGHT, pos, value, None)
         self.nbytes += nbytes
         log.used_bytes += nbytes
 
@@ -143,12 +133,7 @@ class ListEnds(Elements):
         nbytes = len(value) + ELEMENT_OVERHEAD
         self.nbytes -= nbytes
         log.used_bytes -= nbytes
-        if log.is_replicated:
-            log.ops.append((INTENT, self.id, where, None, pos))
-        else:
-            log.ops.append((LIST_ITEMS, self.id, pos, None))
-        if log.undo is not None:
-            log.undo.append((LIST_ITEMS, self, pos, value))
+        self._tell(log, where, pos, None, value)
 
     def pop_left(self, count: int, log: ChangeLog) -> list[bytes]:
         """Up to `count`, in the order they are popped."""
@@ -251,6 +236,17 @@ class ListEnds(Elements):
         """So many elements from that position on: what they are, None if they are gone."""
         log.ops.append((LIST_RUNS, self.id, pos, count if values is None else values))
         log.recorded += count - 1
+
+    def _tell(
+        self, log: ChangeLog, where: int, pos: int, new: bytes | None, old: bytes | None
+    ) -> None:
+        """One element that was pushed or popped at an end."""
+        if log.is_replicated:
+            log.ops.append((INTENT, self.id, where, new, pos))
+        else:
+            log.ops.append((LIST_ITEMS, self.id, pos, new))
+        if log.undo is not None:
+            log.undo.append((LIST_ITEMS, self, pos, old))
 
     def _record(self, log: ChangeLog, pos: int, new: bytes | None, old: bytes | None) -> None:
         log.ops.append((LIST_ITEMS, self.id, pos, new))
