@@ -1,5 +1,8 @@
 """Stream commands against redis-server, byte for byte. Waiting is in test_oracle_stream_waits."""
 
+import random
+from collections.abc import Iterator
+
 import pytest
 
 from tests.harness import Pair
@@ -486,6 +489,35 @@ SEQUENCES: dict[str, list[Line]] = {
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_sequences(pair: Pair, name: str) -> None:
     assert_same(pair, SEQUENCES[name])
+
+
+def life_of_groups(rng: random.Random) -> Iterator[str]:
+    """Whatever has to do with how much of a stream a group has read."""
+    for newest in range(1, 41):
+        key, group = rng.choice("sst"), rng.choice("gh")
+        some_id = f"{rng.randrange(1, newest + 1)}-1"
+        start = rng.choice(["0", "$", some_id])
+        read = rng.choice(["", "", f" ENTRIESREAD {rng.randrange(-1, newest + 1)}"])
+        yield rng.choice(
+            [
+                *[f"XADD {key} {newest}-1 f v"] * 6,
+                *[f"XREADGROUP GROUP {group} c COUNT {rng.randrange(1, 4)} STREAMS {key} >"] * 3,
+                *[f"XDEL {key} {some_id}"] * 2,
+                f"XTRIM {key} MAXLEN {rng.randrange(6)}",
+                f"XTRIM {key} MINID {some_id}",
+                *[f"XGROUP CREATE {key} {group} {start} MKSTREAM{read}"] * 2,
+                f"XGROUP SETID {key} {group} {start}{read}",
+                f"XGROUP DESTROY {key} {group}",
+                f"XSETID {key} {newest}-1 ENTRIESADDED {newest} MAXDELETEDID {some_id}",
+                "COPY s t REPLACE",
+            ]
+        )
+        yield f"XINFO GROUPS {key}"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_groups_have_read(pair: Pair, seed: int) -> None:
+    assert_same(pair, [*life_of_groups(random.Random(seed))])
 
 
 @pytest.mark.parametrize("value", ["x", "12", "1234567", "x" * 30, "x" * 200, "-5000"])

@@ -134,8 +134,10 @@ class Stream:
         return None if self._last_sequence == MAX_SEQUENCE else self._last_id + 1
 
     def has_holes_from(self, entry_id: int) -> bool:
-        """Whether entries from this one on were deleted by XDEL, so that ids do not count them."""
-        return len(self) > 0 and 0 < self.max_deleted_id >= entry_id
+        """Whether entries from this one on were deleted by XDEL, so that ids do not count them.
+        (Not, if all that are left come behind those that were deleted.)"""
+        deleted_id = self.max_deleted_id
+        return 0 < deleted_id >= entry_id and len(self) > 0 and self.first_id <= deleted_id
 
     def place_of(self, entry_id: int) -> int | None:
         """How many entries were added up to this id, deleted ones included; None when nobody
