@@ -130,7 +130,9 @@ def zrem(c: Context, argv: list[bytes]) -> Reply:
     if found is None:
         return 0
     key, value = found
-    removed = sum(value.remove(member, c.keyspace) for member in argv[2:])
+    removed = 0
+    for at in range(2, len(argv)):
+        removed += value.remove(argv[at], c.keyspace)
     if removed:
         c.db.shrunk(key, b"zrem", ZSET)
     return removed

@@ -324,6 +324,15 @@ static int run(Gate *gate, lua_State *L, int count, const Door *door)
         return TO_BE_FETCHED;
     if (reply == gate->ok)
         return OKAY;
+    if (PyFloat_CheckExact(reply) && !isnan(PyFloat_AS_DOUBLE(reply))) { /* a score, as a text */
+        PyObject *text = text_of(PyFloat_AS_DOUBLE(reply));
+        if (text == NULL) {
+            PyErr_Clear();
+            return TO_BE_FETCHED;
+        }
+        Py_SETREF(gate->reply, text);
+        return PLAIN;
+    }
     Py_ssize_t size = size_of(reply, 0);
     return size >= 0 && size < LARGE_REPLY ? PLAIN : TO_BE_FETCHED;
 }
