@@ -49,6 +49,7 @@ class Row:
     server: str
     ping_us: float
     pair_rt: float  # acquire and release, nobody else there
+    sets_rt: float  # two SETs: what any two writes take
     pairs_per_s: float  # 100 tasks for 4 slots, no work
     worst_wait_ms: float
     of_ideal: float  # with 10 ms of work: what 4 tasks do that only work is 1
@@ -78,6 +79,7 @@ class Figure(NamedTuple):
 FIGURES = (
     Figure("PING round trip, µs", lambda row: row.ping_us),
     Figure("uncontended acquire + release, round trips", lambda row: row.pair_rt, -2.5),
+    Figure("  two plain SETs instead, round trips", lambda row: row.sets_rt),
     Figure("100 tasks, 4 slots, no work: pairs/s", lambda row: row.pairs_per_s, 1000),
     Figure("  worst wait, ms", lambda row: row.worst_wait_ms),
     Figure("  with 10 ms of work: % of ideal", lambda row: 100 * row.of_ideal, 90),
@@ -161,6 +163,10 @@ async def measure(name: str, one: Client, two: Client, sizes: Sizes) -> Row:
     async def pair() -> None:
         await alone.release(await alone.acquire())
 
+    async def sets() -> None:
+        await one.set("alone", "1")
+        await one.set("alone", "2")
+
     async def ping() -> float:
         return await seconds(sizes.pairs, one.ping)
 
@@ -168,9 +174,11 @@ async def measure(name: str, one: Client, two: Client, sizes: Sizes) -> Row:
     for _ in range(sizes.rounds):
         before_s = await ping()
         pair_s = await seconds(sizes.pairs, pair)
+        sets_s = await seconds(sizes.pairs, sets)
         ping_s = (before_s + await ping()) / 2
         samples["ping"].append(ping_s)
         samples["pair"].append(pair_s / ping_s)
+        samples["sets"].append(sets_s / ping_s)
         idle = await contend(many, sizes.tasks, sizes.contended, 0)
         samples["rate"].append(idle.pairs_per_s)
         samples["worst"].append(idle.worst_s)
@@ -189,6 +197,7 @@ async def measure(name: str, one: Client, two: Client, sizes: Sizes) -> Row:
         server=name,
         ping_us=1e6 * middle["ping"],
         pair_rt=middle["pair"],
+        sets_rt=middle["sets"],
         pairs_per_s=middle["rate"],
         worst_wait_ms=1e3 * max(samples["worst"]),
         of_ideal=middle["share"],
