@@ -8,7 +8,7 @@ from math import sqrt
 from holdfast import geohash
 from holdfast.commands.args import parse_int
 from holdfast.commands.context import Context
-from holdfast.commands.scores import parse_score, put_entries, store_entries
+from holdfast.commands.scores import ADD_FLAGS, NX, XX, parse_score, put_entries, store_entries
 from holdfast.commands.table import Keys, command, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import NULL_ARRAY, HumanFloat, Reply
@@ -61,11 +61,11 @@ def geoadd(c: Context, argv: list[bytes]) -> Reply:
     GEOADD key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]
     """
     at = 2
-    flags: frozenset[bytes] = frozenset()
+    flags = 0
     while at < len(argv) and (word := argv[at].upper()) in (b"NX", b"XX", b"CH"):
-        flags |= {word}
+        flags |= ADD_FLAGS[word]
         at += 1
-    if (len(argv) - at) % 3 or at == len(argv) or {b"NX", b"XX"} <= flags:
+    if (len(argv) - at) % 3 or at == len(argv) or (flags & NX and flags & XX):
         raise SYNTAX
     scores = [
         float(geohash.encode(*_place(lon, lat)))

@@ -4,6 +4,7 @@ added and stored. Not a family itself.
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from holdfast.commands.args import digits
 from holdfast.commands.context import Context
@@ -15,6 +16,15 @@ from holdfast.store.zsets import Entry, LexCut, ScoreCut, ZSet
 
 NOT_A_SCORE_RANGE = CommandError("ERR min or max is not a float")
 NOT_A_LEX_RANGE = CommandError("ERR min or max not valid string range item")
+
+# What ZADD is told to heed, as bits.
+NX: Final = 1
+XX: Final = 2
+GT: Final = 4
+LT: Final = 8
+CH: Final = 16
+INCR: Final = 32
+ADD_FLAGS = {b"NX": NX, b"XX": XX, b"GT": GT, b"LT": LT, b"CH": CH, b"INCR": INCR}
 
 # What strtod accepts, without blanks. Digits are never given back (`++`), see args.py.
 _DECIMAL = re.compile(
@@ -124,12 +134,12 @@ def put_entry(c: Context, name: bytes, score: float, member: bytes) -> int:
 
 
 def put_entries(
-    c: Context, name: bytes, scores: list[float], members: list[bytes], flags: frozenset[bytes]
+    c: Context, name: bytes, scores: list[float], members: list[bytes], flags: int
 ) -> int:
     """ZADD, with its flags but for INCR: how many were added, or with CH changed."""
     found = c.db.find_as(name, ZSet)
     if found is None:
-        if b"XX" in flags:
+        if flags & XX:
             return 0
         found = c.db.create_as(name, ZSet)
     value = found[1]
@@ -139,7 +149,7 @@ def put_entries(
         score = scores[at]
         old = value.score(member)
         if old is None:
-            if b"XX" not in flags:
+            if not flags & XX:
                 value.change(member, None, score, log)
                 added += 1
         elif score != old and (not flags or may_change(flags, old, score)):
@@ -149,14 +159,12 @@ def put_entries(
             log.intend(WRITTEN_AGAIN, value.id, (ZSET_MEMBERS, member, score))
     if added or updated:
         c.db.signal(name, b"zadd", ZSET)
-    return added + updated if b"CH" in flags else added
+    return added + updated if flags & CH else added
 
 
-def may_change(flags: frozenset[bytes], old: float, new: float) -> bool:
+def may_change(flags: int, old: float, new: float) -> bool:
     """Whether the conditions of ZADD let a member that is there have this score."""
-    return not (
-        b"NX" in flags or (b"GT" in flags and new <= old) or (b"LT" in flags and new >= old)
-    )
+    return not (flags & NX or (flags & GT and new <= old) or (flags & LT and new >= old))
 
 
 def store_entries(c: Context, name: bytes, entries: Sequence[Entry], event: bytes) -> int:

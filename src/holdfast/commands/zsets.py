@@ -17,6 +17,12 @@ from holdfast.commands.args import (
 from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.encodings import is_small_zset
 from holdfast.commands.scores import (
+    ADD_FLAGS,
+    GT,
+    INCR,
+    LT,
+    NX,
+    XX,
     entries_reply,
     may_change,
     parse_score,
@@ -49,10 +55,6 @@ Found = tuple[Key, ZSet]
 # -- adding and removing ----------------------------------------------------------------------
 
 
-ADD_FLAGS = frozenset((b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"))
-NO_FLAGS: frozenset[bytes] = frozenset()
-
-
 @zset_command("zadd", -4, "write denyoom fast", one("RW update"), since="1.2.0")
 def zadd(c: Context, argv: list[bytes]) -> Reply:
     """Give members scores, adding those that are new; how many are, or with CH were changed.
@@ -76,11 +78,11 @@ def zincrby(c: Context, argv: list[bytes]) -> Reply:
 
 def _add(c: Context, argv: list[bytes], *, increment: bool) -> Reply:
     at = 2
-    flags = NO_FLAGS
-    while at < len(argv) and (word := argv[at].upper()) in ADD_FLAGS:
-        flags |= {word}
+    flags = INCR if increment else 0
+    while at < len(argv) and (flag := ADD_FLAGS.get(argv[at].upper())) is not None:
+        flags |= flag
         at += 1
-    increment = increment or b"INCR" in flags
+    increment = flags & INCR != 0
     members = argv[at + 1 :: 2]
     if not members or (len(argv) - at) % 2:
         raise SYNTAX
@@ -88,21 +90,21 @@ def _add(c: Context, argv: list[bytes], *, increment: bool) -> Reply:
         _check_add_flags(flags)
     if increment and len(members) > 1:
         raise INCR_OF_MANY
-    scores = list(map(parse_score, argv[at::2]))
+    scores = [parse_score(text) for text in argv[at::2]]
     if increment:
         return _increment(c, argv[1], members[0], scores[0], flags)
     return put_entries(c, argv[1], scores, members, flags)
 
 
 def _increment(
-    c: Context, name: bytes, member: bytes, increment: float, flags: frozenset[bytes]
+    c: Context, name: bytes, member: bytes, increment: float, flags: int
 ) -> float | None:
     found = c.db.find_as(name, ZSet)
     old = found[1].score(member) if found else None
     score = increment if old is None else old + increment
     if score != score:
         raise NOT_A_NUMBER
-    if b"XX" in flags if old is None else not may_change(flags, old, score):
+    if flags & XX if old is None else not may_change(flags, old, score):
         return None
     if score != old:
         _, value = found or c.db.create_as(name, ZSet)
@@ -113,10 +115,10 @@ def _increment(
     return score
 
 
-def _check_add_flags(flags: frozenset[bytes]) -> None:
-    if {b"NX", b"XX"} <= flags:
+def _check_add_flags(flags: int) -> None:
+    if flags & NX and flags & XX:
         raise NX_AND_XX
-    if len(flags & {b"NX", b"GT", b"LT"}) > 1:
+    if flags & (NX | GT | LT) not in (0, NX, GT, LT):
         raise GT_LT_AND_NX
 
 
