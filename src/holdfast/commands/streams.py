@@ -9,6 +9,7 @@ from typing import NamedTuple
 from holdfast.commands.args import Options, parse_int
 from holdfast.commands.context import Context
 from holdfast.commands.stream_ids import (
+    as_stream,
     entries_reply,
     parse_high,
     parse_id,
@@ -19,7 +20,7 @@ from holdfast.commands.table import command, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
 from holdfast.store.events import STREAM
-from holdfast.store.stream_ids import MAX_ID, parts_of, text_at
+from holdfast.store.stream_ids import parts_of, text_at
 from holdfast.store.streams import Stream
 
 ID_TOO_SMALL = CommandError(
@@ -164,25 +165,26 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
             raise ID_ZERO
         if c.keyspace.is_replicated:
             raise NOT_ITS_OWN_ID
-    found = c.db.find_as(name, Stream)
-    if found is None:
+    db = c.db
+    key = db.find(name)
+    stream = as_stream(key)
+    if key is None or stream is None:
         if not may_create:
             return None
-        found = c.db.create_as(name, Stream)
-    key, stream = found
+        key, stream = db.create_as(name, Stream)
     ms, sequence = _new_id(c, stream, given)
     log = c.keyspace
     stream.add_at(ms, sequence, fields, log, log.stream_node_entries, log.stream_node_bytes)
-    c.db.signal(name, b"xadd", STREAM)
+    db.signal(name, b"xadd", STREAM)
     if trim is not None and trim.apply(c, stream):
-        c.db.notify(name, b"xtrim", STREAM)
-    c.db.wake_waiters(key)
+        db.notify(name, b"xtrim", STREAM)
+    db.wake_waiters(key)
     return text_at(ms, sequence)
 
 
 def _new_id(c: Context, stream: Stream, given: tuple[int, bool] | None) -> tuple[int, int]:
     """Its parts."""
-    if stream.last_id == MAX_ID:
+    if stream.is_exhausted:
         raise EXHAUSTED
     if c.keyspace.is_replicated:
         return parts_of(stream.next_id_of(c.keyspace.replica, c.keyspace.now_ms))

@@ -212,7 +212,7 @@ class Database:
         olds: list[bytes] = []
         if self._look_at(argv, found, olds):
             now_s, next_fold = keyspace.now_s, keyspace.next_fold
-            run = keyspace.run_of(len(found))
+            run = keyspace.run_for(len(found))
             grown = 0
             at = 2
             for key in found:
@@ -445,7 +445,7 @@ class Database:
     def wake_waiters(self, key: Key) -> None:
         """The one place where waiters wake: a name came to hold something, or there is news of a
         stream, which may get entries and lose groups long after that."""
-        if key.name in self.awaited:
+        if self.awaited and key.name in self.awaited:
             self.keyspace.ready.append((self, key.name))
 
     def wake_readers(self, key: Key) -> None:

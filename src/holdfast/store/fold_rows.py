@@ -13,7 +13,17 @@ from operator import lt
 from typing import Any, Final, final
 
 from holdfast.store.chunks import STEP
-from holdfast.store.ops import KEYS, LIST_ITEMS, LIST_RUNS, STRING_RUNS, Op
+from holdfast.store.ops import (
+    KEYS,
+    LIST_ITEMS,
+    LIST_RUNS,
+    STREAM_ENTRIES,
+    STREAM_META,
+    STREAM_RUNS,
+    STRING_RUNS,
+    Op,
+)
+from holdfast.store.stream_blocks import entries_of, first_of, piece_of
 from holdfast.store.tables import ROWS
 
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
@@ -66,7 +76,6 @@ class Rows:
 NO_ROWS: Final = Rows([], [], [])
 
 
-@final
 class RowsOfKey:
     """What became of one key's rows in one table.
 
@@ -161,6 +170,65 @@ class RowsOfKey:
             yield from _free(self._after)
 
 
+class EntriesOfKey(RowsOfKey):
+    """The same of a stream. Entries that are added are kept by the piece, as `(piece, count)` under
+    the id of the first: the run. All other changes are kept by id. An entry that is in both was
+    changed after it was added, because only what lies above all others, changed ones as well, is
+    added to the run."""
+
+    __slots__ = ("_highest",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._highest = b""  # id
+
+    def add(self, sub: Any, value: Any) -> int:
+        entry_id: bytes = sub
+        if entry_id > self._highest:
+            self._highest = entry_id
+            if value is not None:
+                self._subs.append(entry_id)
+                self._values.append((piece_of(entry_id, value), 1))
+                return 1
+        after = self._after
+        if after is None:
+            after = self._after = {}
+        count = len(after)
+        after[entry_id] = value
+        return len(after) - count
+
+    def add_pieces(self, run: list[Any]) -> int:
+        """See STREAM_RUNS."""
+        count = 0
+        if first_of(run[4]) > self._highest:
+            self._highest = run[2]
+            for at in range(4, len(run), 2):
+                piece: bytes = run[at]
+                self._subs.append(first_of(piece))
+                self._values.append((piece, run[at - 1]))
+                count += 1
+        else:
+            for at in range(4, len(run), 2):
+                for entry_id, fields in entries_of(run[at - 1], run[at]):
+                    count += self.add(entry_id, fields)
+        return count
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        for piece, count in self._values:
+            yield from entries_of(count, piece)
+        yield from (self._after or {}).items()
+
+    def in_order(self, key_id: int) -> Iterator[Rows]:
+        for start in range(0, len(self._subs), SORTED_ROWS):
+            end = start + SORTED_ROWS
+            subs = self._subs[start:end]
+            yield Rows([key_id] * len(subs), subs, self._values[start:end])
+        after = self._after
+        if after is not None:
+            for subs in in_order(after):
+                yield Rows([key_id] * len(subs), subs, [after[sub] for sub in subs])
+
+
 class ChangedRows:
     """For each table what became of its rows, by key id, or by key id and sub key."""
 
@@ -185,6 +253,16 @@ class ChangedRows:
             if table == LIST_RUNS:
                 count += self._of_key(LIST_ITEMS, key_id).add_run(sub, op[3])
                 continue
+            if table == STREAM_RUNS:
+                run: list[Any] = op[3]
+                entries = self._of_key(STREAM_ENTRIES, key_id)
+                assert isinstance(entries, EntriesOfKey)
+                count += entries.add_pieces(run)
+                metas = tables[STREAM_META]
+                count -= len(metas)
+                metas[key_id] = (run[2], run[0], run[1])
+                count += len(metas)
+                continue
             if table != last_table or key_id != last_id:
                 of_table = tables[table]
                 if sub is None:
@@ -201,7 +279,8 @@ class ChangedRows:
         of_table = self.tables[table]
         found: RowsOfKey | None = of_table.get(key_id)
         if found is None:
-            found = of_table[key_id] = RowsOfKey()
+            found = EntriesOfKey() if table == STREAM_ENTRIES else RowsOfKey()
+            of_table[key_id] = found
         return found
 
     def overlay(self, newer: "ChangedRows") -> None:

@@ -1,7 +1,8 @@
 """How the fold writes the entries of streams: several to a row, see stream_blocks.py.
 
-What the row has to which a run of changes belongs is read, changed and written again, in as many
-rows as it takes. To do so twice is to do it once, so a pass that was cut off can be done again.
+Pieces of new entries are joined, with what the last row has as long as that is not full. Of other
+changes, what the row has to which a run of them belongs is read, changed and written again, in as
+many rows as it takes. To do so twice is to do it once: a pass that was cut off can be done again.
 """
 
 from typing import Any, Final
@@ -9,11 +10,24 @@ from typing import Any, Final
 import apsw
 
 from holdfast.store.fold_rows import Rows
-from holdfast.store.stream_blocks import end_of_row, merge, pack, packed
+from holdfast.store.stream_blocks import (
+    BYTES,
+    ENTRIES,
+    end_of_row,
+    entries_of,
+    join,
+    merge,
+    pack,
+    packed,
+    piece_of,
+)
 
 READ_ROW: Final = (
     "SELECT rowid,id,entries FROM redis_stream_entries"
     " WHERE key_id=? AND id<=? ORDER BY id DESC LIMIT 1"
+)
+LAST_ROW: Final = (
+    "SELECT rowid,id,entries FROM redis_stream_entries WHERE key_id=? ORDER BY id DESC LIMIT 1"
 )
 NEXT_ROW: Final = "SELECT id FROM redis_stream_entries WHERE key_id=? AND id>? ORDER BY id LIMIT 1"
 ADD_ROW: Final = "INSERT INTO redis_stream_entries VALUES(?,?,?)"
@@ -30,7 +44,62 @@ class StreamRows:
         transaction, so that entries that move from row to row are never seen twice."""
         start = 0
         while start < len(rows.ids):
-            start = self._write_run(rows, start)
+            if isinstance(rows.values[start], tuple):
+                start = self._write_pieces(rows, start)
+            else:
+                start = self._write_run(rows, start)
+
+    def _write_pieces(self, rows: Rows, start: int) -> int:
+        """Those of the same stream as the first of them; returns where to go on."""
+        key_id: Any = rows.ids[start]
+        end = start + 1
+        while end < len(rows.ids) and rows.ids[end] == key_id and type(rows.values[end]) is tuple:
+            end += 1
+        row_id: Any = None
+        first_id: bytes = rows.subs[start]
+        pieces: list[bytes] = []
+        count = nbytes = 0
+        last = self._execute(LAST_ROW, (key_id,)).get
+        if last is not None:
+            row_id = last[0]
+            ids, fields = packed(last[1], last[2])
+            if ids[-1] >= first_id:  # they are there already
+                self._write_single(rows.part(start, end))
+                return end
+            pieces = [piece_of(entry_id, fields[at]) for at, entry_id in enumerate(ids)]
+            count, nbytes = len(ids), sum([len(piece) for piece in pieces])
+        is_old = row_id is not None
+        for at in range(start, end):
+            piece: bytes = rows.values[at][0]
+            more: int = rows.values[at][1]
+            if count and (count + more > ENTRIES or nbytes + len(piece) > BYTES):
+                if not is_old:
+                    self._put(row_id, (key_id, first_id, join(count, pieces)))
+                row_id = None
+                first_id = rows.subs[at]
+                pieces, count, nbytes = [], 0, 0
+            is_old = False
+            pieces.append(piece)
+            count += more
+            nbytes += len(piece)
+        self._put(row_id, (key_id, first_id, join(count, pieces)))
+        return end
+
+    def _put(self, row_id: Any, row: tuple[Any, ...]) -> None:
+        if row_id is None:
+            self._execute(ADD_ROW, row)
+        else:
+            self._execute(CHANGE_ROW, (row_id, row[2]))
+
+    def _write_single(self, pieces: Rows) -> None:
+        rows = Rows([], [], [])
+        for at, key_id in enumerate(pieces.ids):
+            piece, count = pieces.values[at]
+            for entry_id, fields in entries_of(count, piece):
+                rows.ids.append(key_id)
+                rows.subs.append(entry_id)
+                rows.values.append(fields)
+        self.write(rows)
 
     def _write_run(self, rows: Rows, start: int) -> int:
         """What belongs to the same row as the first of these changes; returns where to go on."""

@@ -13,7 +13,17 @@ import msgspec
 
 from holdfast.errors import StorageError
 from holdfast.store.chunks import STEP
-from holdfast.store.ops import LIST_ITEMS, LIST_RUNS, STRING_RUNS, STRINGS, Op
+from holdfast.store.ops import (
+    LIST_ITEMS,
+    LIST_RUNS,
+    STREAM_ENTRIES,
+    STREAM_META,
+    STREAM_RUNS,
+    STRING_RUNS,
+    STRINGS,
+    Op,
+)
+from holdfast.store.stream_blocks import entries_of
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
@@ -123,6 +133,17 @@ def one_by_one(op: Op) -> list[Op]:
     table, key_id, first, run = op
     if table == STRING_RUNS:
         return [(STRINGS, run[at], None, run[at + 1]) for at in range(0, len(run), 2)]
+    if table == STREAM_RUNS:
+        max_deleted_id, entries_added, last_id, *pieces = run
+        meta = (last_id, max_deleted_id, entries_added)
+        return [
+            *(
+                (STREAM_ENTRIES, key_id, entry_id, fields)
+                for at in range(0, len(pieces), 2)
+                for entry_id, fields in entries_of(pieces[at], pieces[at + 1])
+            ),
+            (STREAM_META, key_id, None, meta),
+        ]
     if table != LIST_RUNS:
         return [op]
     values = run if isinstance(run, list) else [None] * run

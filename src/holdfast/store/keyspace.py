@@ -93,6 +93,7 @@ class Keyspace(ChangeLog):
         self.ops: list[Op] = []
         self.large: dict[int, Rewritten] = {}  # strings that `ops` has, by id of the key
         self.recorded = 0
+        self.open_runs.clear()
         self.end_run()
         self.undo: list[Undo] | None = None
         self.used_bytes = 0
@@ -189,30 +190,22 @@ class Keyspace(ChangeLog):
             self.undo.append(key)
             self.undo.append(old)
 
-    def end_run(self) -> None:
-        """What is in `ops` stays as it is: it is taken away now, or what follows may have to be."""
-        self._run: list[Any] = []
-        self._run_op: Op | None = None
-
     def write_string(self, key_id: int, value: bytes) -> None:
         """A small string of a key that was there before: one more in the run, if the last operation
         is one. To make an operation of each, and to encode it, took as long as all the rest."""
-        run = self.run_of(1)
+        run = self.run_for(1)
         run.append(key_id)
         run.append(value)
 
-    def run_of(self, count: int) -> list[Any]:
+    def run_for(self, count: int) -> list[Any]:
         """For so many strings, which the caller writes into it: id, value, id, value, ..."""
         ops = self.ops
-        if ops and ops[-1] is self._run_op:
+        if ops and ops[-1] is self.run_op and self.run_of is None:
             self.recorded += count
         else:
             self.recorded += count - 1
-            self._run = []
-            op: Op = (STRING_RUNS, 0, None, self._run)
-            self._run_op = op
-            ops.append(op)
-        return self._run
+            self.begin_run(STRING_RUNS, 0, None, [])
+        return self.run
 
     def write_large(self, key_id: int, value: bytes, *, was_large: bool) -> None:
         """A string that is large, or was: clients that append to it or set its bits, all in one

@@ -6,6 +6,8 @@ what a row is, never how it changed, so applying it twice is applying it once.
 
 from typing import Any, Final
 
+from holdfast.store.stream_blocks import close_run
+
 # In files, so for ever: new tables go to the end. (Each by itself, so that compiled code has the
 # number where it else had to look for the name.)
 SPACES: Final = 0
@@ -27,6 +29,7 @@ CRDT_LOG: Final = 15
 CRDT_FACTS: Final = 16
 LIST_RUNS: Final = 17  # no table: many LIST_ITEMS, a step of the grid apart; see below
 STRING_RUNS: Final = 18  # no table: STRINGS that were written one after the other; likewise
+STREAM_RUNS: Final = 19  # no table: STREAM_ENTRIES that were added, and STREAM_META; likewise
 
 # The key ids of SCRIPTS rows: what a row is, its name being the sub key.
 SCRIPT, LIBRARY = range(2)
@@ -38,6 +41,9 @@ Op = tuple[Any, ...]
 # `(LIST_RUNS, key_id, position, values)`: elements from that position on; with a count in place of
 # the values: so many are gone. Journals have them; whoever reads one is given LIST_ITEMS.
 # `(STRING_RUNS, 0, None, [key_id, value, key_id, value, ...])`: the same of strings.
+# `(STREAM_RUNS, key_id, None, [max_deleted_id, entries_added, last_id, count, piece, ...])`: new
+# entries of a stream, so many to a piece (stream_blocks.py), and what its counters are now. Until
+# it is closed there is `id, fields, id, fields, ...` instead of what follows the counters.
 # (A version that knows no runs takes them for operations of active-active servers that it does not
 # understand either, and opens no file whose journal has one.)
 
@@ -84,6 +90,26 @@ class ChangeLog:
         self.used_bytes = 0
         self.replaced = 0  # operations that took the place of another
         self.recorded = 0  # changes that `ops` has in records or runs only
+        self.open_runs: list[list[Any]] = []  # of streams
+        self.end_run()
+
+    def end_run(self) -> None:
+        """What is in `ops` stays as it is: it is taken away now, or what follows may have to be."""
+        self.run: list[Any] = []
+        self.run_op: Op | None = None  # to which one may add, as long as it is the last of `ops`
+        self.run_of: object = None  # the stream, or None of strings
+
+    def begin_run(self, table: int, key_id: Any, whose: object, run: list[Any]) -> None:
+        op: Op = (table, key_id, None, run)
+        self.run, self.run_op, self.run_of = run, op, whose
+        self.ops.append(op)
+
+    def close_runs(self) -> None:
+        """Before `ops` are written: what is in them stays as it is."""
+        for run in self.open_runs:
+            close_run(run)
+        self.open_runs = []
+        self.end_run()
 
     @property
     def changes(self) -> int:
@@ -104,6 +130,10 @@ class Rewritten:
     def __init__(self) -> None:
         self._at = 0
         self._op: Op | None = None
+
+    def leave(self) -> None:
+        """The one before stays: an operation of another kind tells of the row, too."""
+        self._op = None
 
     def write(self, op: Op, log: ChangeLog) -> None:
         """All operations on the row, in order, must come through here."""

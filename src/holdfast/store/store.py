@@ -43,6 +43,7 @@ class MemoryStore:
             keyspace.seal()
         keyspace.ops.clear()
         keyspace.recorded = 0
+        keyspace.open_runs.clear()
         keyspace.end_run()
         keyspace.large.clear()
         keyspace.changed_strings.clear()
@@ -132,12 +133,12 @@ class FileStore:
             keyspace.seal()
         ops = keyspace.ops
         if ops:
+            keyspace.close_runs()
             nbytes = self.journal.append(ops)
             count = len(ops) + keyspace.recorded
             self.folding.add(self.journal.lsn, ops, nbytes, count)
             keyspace.ops = []
             keyspace.recorded = 0
-            keyspace.end_run()
             keyspace.large.clear()
             return count
         return 0

@@ -1,8 +1,11 @@
-"""How several entries of a stream share a row of the file.
+"""How several entries of a stream share a row of the file, and pieces of it on their way there.
 
 A row has the entries from its id on to the next row's: a msgpack array of their ids and fields, in
 turn, in order. So which row an entry is in, or belongs to, is found by its id. Before version 5 of
 the schema each entry had a row, of its fields alone; such rows stay until they are written.
+
+New entries are encoded once, a few together, as a row has them but for what an array begins with.
+Such a piece is in the journal, and a row is made by joining pieces.
 
 Pure: nothing here knows the file.
 """
@@ -14,6 +17,9 @@ import msgspec
 ENTRIES: Final = 32  # in a row
 BYTES: Final = 1900  # of them, so that two rows fit into a page; one entry may have more
 
+PIECE_ENTRIES: Final = 7  # as many as an array may have that begins with one byte
+PIECE_BYTES: Final = BYTES // 4  # so that rows become about full; one entry may have more
+
 _ID: Final = b"\xc4\x10"  # msgpack: 16 bytes follow
 _ARRAY: Final = b"\xdc"  # and a length of two bytes
 _OVERHEAD: Final = len(_ID) + 16
@@ -22,14 +28,51 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
 
 
+def close_run(run: list[Any]) -> None:
+    """See STREAM_RUNS."""
+    words = run[2:]
+    del run[2:]
+    run.append(words[-2])
+    for start in range(0, len(words), 2 * PIECE_ENTRIES):
+        _add_pieces(words[start : start + 2 * PIECE_ENTRIES], run)
+
+
+def _add_pieces(words: list[Any], run: list[Any]) -> None:
+    piece: bytes = _encode(words)[1:]
+    count = len(words) // 2
+    if len(piece) <= PIECE_BYTES or count == 1:
+        run.append(count)
+        run.append(piece)
+    else:
+        half = count // 2 * 2
+        _add_pieces(words[:half], run)
+        _add_pieces(words[half:], run)
+
+
+def piece_of(entry_id: bytes, fields: bytes) -> bytes:
+    """A single entry, whose fields are encoded already."""
+    return _ID + entry_id + fields
+
+
+def first_of(piece: bytes) -> bytes:
+    """The id of its first entry."""
+    return piece[2:18]
+
+
+def entries_of(count: int, piece: bytes) -> list[tuple[bytes, bytes]]:
+    """Ids and encoded fields."""
+    ids, fields = packed(b"", join(count, [piece]))
+    return list(zip(ids, fields, strict=True))
+
+
+def join(count: int, pieces: list[bytes]) -> bytes:
+    """A row of pieces with so many entries."""
+    return b"".join([_ARRAY, (2 * count).to_bytes(2, "big"), *pieces])
+
+
 def pack(ids: list[bytes], fields: list[bytes]) -> bytes:
     """Of the fields each is encoded already."""
-    parts = [_ARRAY, (2 * len(ids)).to_bytes(2, "big")]
-    for at, entry_id in enumerate(ids):
-        parts.append(_ID)
-        parts.append(entry_id)
-        parts.append(fields[at])
-    return b"".join(parts)
+    return join(len(ids), [piece_of(entry_id, fields[at]) for at, entry_id in enumerate(ids)])
 
 
 def unpack(row_id: bytes, row: bytes) -> list[tuple[Any, Any]]:

@@ -82,7 +82,7 @@ class Node:
             has_same_names = fields[2 * at] == names[at]
             at += 1
         if has_same_names:
-            nbytes += _number_bytes(count + 3)
+            nbytes += 2 if count <= 124 else _number_bytes(count + 3)
         else:
             nbytes += _number_bytes(count) + _number_bytes(2 * count + 4)
         at, step = (1, 2) if has_same_names else (0, 1)

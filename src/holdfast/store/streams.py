@@ -16,6 +16,7 @@ from holdfast.store.ops import (
     STREAM_GROUPS,
     STREAM_META,
     STREAM_PENDING,
+    STREAM_RUNS,
     ChangeLog,
     Rewritten,
 )
@@ -94,6 +95,11 @@ class Stream:
     @property
     def last_id(self) -> int:
         return self._last_id
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the last id is the highest there is."""
+        return self._last_sequence == MAX_SEQUENCE and self._last_ms == MAX_SEQUENCE
 
     @property
     def first_id(self) -> int:
@@ -198,9 +204,22 @@ class Stream:
         log.used_bytes += nbytes
         self._last_id, self._last_ms, self._last_sequence = entry_id, ms, sequence
         self.entries_added = added = signed(self.entries_added + 1)
-        log.ops.append((STREAM_ENTRIES, self.id, sub, _encode(fields)))
-        meta = (sub, to_row(self.max_deleted_id), added)
-        self._meta_row.write((STREAM_META, self.id, None, meta), log)
+        if log.is_replicated:  # to which every step means something
+            log.ops.append((STREAM_ENTRIES, self.id, sub, _encode(fields)))
+            self._meta_row.write((STREAM_META, self.id, None, self._meta), log)
+            return
+        ops = log.ops
+        if ops and ops[-1] is log.run_op and log.run_of is self:
+            run = log.run
+            run[1] = added
+            log.recorded += 1
+        else:
+            run = [to_row(self.max_deleted_id), added]
+            log.begin_run(STREAM_RUNS, self.id, self, run)
+            log.open_runs.append(run)
+            self._meta_row.leave()
+        run.append(sub)
+        run.append(fields)
 
     def delete(self, entry_id: int, log: ChangeLog) -> bool:
         """XDEL; False when it is not there."""
