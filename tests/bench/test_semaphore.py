@@ -14,8 +14,8 @@ def test_everything_is_measured(oracle: RedisServer) -> None:
 
 
 def test_what_misses_its_aim_is_marked() -> None:
-    good = Row("good", 50, 2.5, 1000, 9, 0.9, 0.8, 0.95, 3, 5)
-    bad = Row("bad", 50, 2.6, 999, 9, 0.89, 0.8, 0.94, 3.1, 5)
+    good = Row("good", 50, 2.5, 2.1, 1000, 9, 0.9, 0.8, 0.95, 3, 5)
+    bad = Row("bad", 50, 2.6, 2.1, 999, 9, 0.89, 0.8, 0.94, 3.1, 5)
     lines = table([good, bad]).splitlines()
     assert lines[0].split() == ["aim", "good", "bad"]
     assert sum(line.endswith(" misses") for line in lines) == 4

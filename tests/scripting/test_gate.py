@@ -211,6 +211,8 @@ def test_replies_are_the_same(
 lua_values = (
     st.integers(-(2**60), 2**60).map(str)
     | st.floats().map(lambda number: f"tonumber('{number!r}')")
+    | st.floats(1e8, 1e16).map(repr)  # as times have it
+    | st.integers(2**30 * 2**20, 2**50).map(lambda number: repr(number / 2**20))  # ties
     | st.sampled_from(
         ["0", "-0", "0/0", "-(0/0)", "1/0", "-1/0", "1e15", "1e16", "-1e16", "1e17", "2^63", "0.1"]
     )
@@ -365,6 +367,23 @@ def test_a_script_that_is_ended_leaves_the_gate_open(gated: World) -> None:
         gated.run("return redis.pcall('get', 'k')")
     host.reply = 7
     assert gated.run("return redis.call('get', 'k')") == 7
+
+
+def test_a_script_can_be_ended_at_any_moment(gated: World, plain: World) -> None:
+    """Also before its first line, and behind its last."""
+    for world in (gated, plain):
+        function = world.sandbox.compile(b"return 7", b"@user_script")
+        run = partial(world.sandbox.run, function, [b"EVAL", b"", b"0"], 0, False)
+        world.host.reason = b"enough"
+        reasons: set[bytes] = set()
+        for _ in range(30_000):
+            try:
+                assert run() == 7
+            except Killed as killed:
+                reasons.add(killed.failure.message)
+        assert reasons == {b"enough"}
+        world.host.reason = None
+        assert [run() for _ in range(3)] == [7, 7, 7]
 
 
 def test_too_little_memory_is_an_error_of_the_script(gated: World, plain: World) -> None:

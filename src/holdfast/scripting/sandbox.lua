@@ -347,5 +347,14 @@ return {
   load_library = function(code) return loaded(ended(raw_xpcall(load_library, err_handler, code))) end,
   compile = function(text, name) return raw_load(text, name, "t", ENV) end,
   collect = function() raw_pcall(collect) end,
+  -- Whether what escaped was the end of a script that was to be ended: the hook may also run around
+  -- it, where nothing catches that. If so, the next one is another.
+  was_killed = function()
+    local was_dead = dead
+    dead, depth, env_meta.__index = nil, 0, G
+    end_library()
+    sethook(on_step, "", STEP)
+    return was_dead
+  end,
   ballast = ballast,
 }

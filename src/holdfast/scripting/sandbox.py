@@ -275,10 +275,12 @@ class Sandbox:
         return int(self._lua.get_memory_used())
 
     def _broke(self, error: Exception) -> Failure:
-        if isinstance(error, (LuaMemoryError, MemoryError)):
+        lacks_memory = isinstance(error, (LuaMemoryError, MemoryError))
+        if lacks_memory:
             self._collect_garbage()
-            return NO_MEMORY
-        return Failure(b"ERR " + str(error).encode(), None, None)
+        if self._world[b"was_killed"]():
+            return self._failure(_KILLED, b"", None, None)
+        return NO_MEMORY if lacks_memory else Failure(b"ERR " + str(error).encode(), None, None)
 
     def _failure(
         self, ending: int, message: bytes, source: bytes | None, line: int | None
