@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store import chunks, eviction, fold, fold_rows, journal, lists
+from holdfast.store import chunks, eviction, fold, fold_removals, fold_rows, journal, lists
 from holdfast.store.database import Database
 from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
@@ -536,6 +536,9 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
     patch.setattr(fold, "SLICE_BYTES", rng.choice([1, 100, 1 << 18]))
     patch.setattr(fold, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
+    patch.setattr(fold_removals, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
+    patch.setattr(fold_removals, "FEWEST_IN_RANGE", rng.choice([2, 3, 8]))
+    patch.setattr(fold_removals, "NAMES_AT_ONCE", rng.choice([2, 5, 128]))
     patch.setattr(fold_rows, "SORTED_ROWS", rng.choice([1, 3, 20, 2000]))
     patch.setattr("holdfast.store.database.LARGE_STRING", rng.choice([1, 4, 4096]))
     patch.setattr(eviction, "MOST_FORGOTTEN", rng.choice([2, 64]))

@@ -3,9 +3,11 @@
 import random
 from pathlib import Path
 
+import apsw
 import pytest
 
-from holdfast.store.ops import STREAM_PENDING, ZSET_MEMBERS
+from holdfast.store import fold_rows
+from holdfast.store.ops import SET_MEMBERS, STREAM_PENDING, ZSET_MEMBERS
 from holdfast.store.store import FileStore
 from holdfast.store.stream_ids import to_row
 from holdfast.store.tables import ROWS
@@ -108,3 +110,118 @@ def test_a_queue_that_was_emptied_is_gone(tmp_path: Path) -> None:
     assert kept is not None
     assert kept.members(0, 500) == [b"job:%d" % number for number in range(490, 500)]
     store.close()
+
+
+# -- rows that are found by a name, which are looked at many at a time ---------------------------
+
+
+class Names:
+    """The members of one set in the tables, beside what they should be."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = FileStore(path)
+        self.connection = self.store.folding._connection
+        self.deletions = 0
+        self.left: set[bytes] = set()
+
+        def trace(_: object, sql: str, __: object) -> bool:
+            self.deletions += sql.startswith("DELETE FROM redis_set_members")
+            return True
+
+        self.connection.exec_trace = trace
+
+    def change(self, *changes: tuple[list[bytes], bool]) -> int:
+        """Names that come or go, all of them in one pass. How many statements removed rows."""
+        for names, there in changes:
+            for name in names:
+                op = (SET_MEMBERS, KEY, name, 1 if there else None)
+                self.store.keyspace.ops.append(op)
+            self.left = self.left | {*names} if there else self.left - {*names}
+            self.store.commit()
+        self.deletions = 0
+        self.store.fold()
+        deletions = self.deletions
+        rows = self.connection.execute("SELECT member FROM redis_set_members ORDER BY member")
+        assert [name for (name,) in rows] == sorted(self.left)
+        return deletions
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Names:
+    return Names(tmp_path / "x.db")
+
+
+JOBS = [b"job:%d" % number for number in range(1000)]
+
+
+def test_what_came_and_went_between_two_passes_is_not_looked_for(names: Names) -> None:
+    names.change(([b"a", b"z"], True))
+    assert names.change((JOBS, True), (JOBS, False)) == 0
+    assert names.change((JOBS[:500], True)) == 0
+    # All of them are gone then, half of which were never there.
+    assert names.change((JOBS[500:], True), (JOBS, False)) <= 3
+
+
+def test_others_between_two_looks_stay(names: Names) -> None:
+    numbers = [b"%05d" % number for number in range(2000)]
+    for end in (8, 9, 15, 16, 17, 31, 38, 39, 40):
+        others = [number + b"x" for number in numbers[end - 2 : end + 2]]
+        names.change((numbers, True), (others, True))
+        names.change((numbers, False))
+        names.change((others, False))
+
+
+def test_names_that_cannot_be_joined(names: Names) -> None:
+    parts = [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"]
+    joined = [b"a\0b", b"c", b"d", b"e", b"f", b"g\0h"]
+    names.change((joined, True))
+    names.change((parts, False))  # of which the table has some, and others look the same
+    names.change((parts, True))
+    names.change((parts, False))
+    names.change(([b"", *parts], True))
+    names.change(([b"", *parts, b"d\0"], False))
+
+
+def test_long_names(names: Names) -> None:
+    long = [name + b"/" * size for name in JOBS[:40] for size in (255, 256, 257, 5_000)]
+    names.change((JOBS[:50] + long, True))
+    names.change((JOBS[:20], False))
+    names.change((long[::2], False))
+    names.connection.limit(apsw.SQLITE_LIMIT_LENGTH, 8_000)
+    names.change((JOBS[30:50], False))
+    names.connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1_000_000_000)
+    names.change((long[1::2], False))
+
+
+def test_the_order_in_which_rows_are_found_is_not_trusted(names: Names) -> None:
+    numbers = [b"%05d" % number for number in range(23)]
+    names.change((numbers, True), ([b"00007x", b"00021x", b"00021y"], True))
+    names.connection.execute("PRAGMA reverse_unordered_selects = ON")
+    names.change((numbers, False))
+
+
+@pytest.mark.source_only
+def test_rows_that_do_not_come_in_order(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long run of a pass comes before what came after it."""
+    monkeypatch.setattr(fold_rows, "SORTED_ROWS", 10)
+    ordered = sorted(JOBS)
+    names.change((ordered, True))
+    names.change((ordered[500:600], False), (ordered[480:530], False))
+    names.change((ordered[700:690:-1], False), (ordered[400:800], False))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_goes_is_gone_and_nothing_else(names: Names, seed: int) -> None:
+    rng = random.Random(seed)
+    kinds = (b"%d", b"job:%d", b"\0%d", b"%d\0", b"\xff%d", b"%d" + b"y" * 250)
+    some = [kind % number for kind in rng.sample(kinds, 2) for number in range(300)]
+    for _ in range(8):
+        come = rng.sample(some, rng.randrange(len(some)))
+        start = rng.randrange(len(some))
+        go = sorted(some)[start : start + rng.randrange(1, 200)]
+        go = [name for name in go if rng.random() > 0.02] + rng.sample(some, rng.randrange(20))
+        if rng.random() < 0.5:
+            names.change((come, True), (go, False))
+        else:
+            names.change((come, True))
+            names.change((go, False))

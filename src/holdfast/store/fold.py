@@ -17,18 +17,18 @@ import apsw
 from holdfast.errors import StorageError
 from holdfast.store.blocks import PLACES
 from holdfast.store.fold_lists import EMPTY_BLOCKS, ListRows, end_of_block
+from holdfast.store.fold_removals import RemovedRows
 from holdfast.store.fold_rows import ChangedRows, Rows
 from holdfast.store.fold_streams import StreamRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STREAM_ENTRIES, STRINGS, Op
-from holdfast.store.tables import ROWS, RowTable, delete_sql, put_sql, range_sql, spaces_sql
+from holdfast.store.tables import ROWS, RowTable, put_sql, spaces_sql
 from holdfast.store.types import COLLECTIONS
 
 SLICE_ROWS = 500
 KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
 STATEMENT_ROWS = 50
-FEWEST_IN_RANGE = 8  # of rows that are removed as one
 SLICE_BYTES = 256 * 1024
 COLLECTED_ROWS = 500  # asked for in about the time of a slice
 PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
@@ -55,6 +55,7 @@ class Fold:
         self._execute = connection.cursor().execute  # else there would be a new cursor each time
         self._lists = ListRows(connection)
         self._streams = StreamRows(connection)
+        self._removed = RemovedRows(connection)
         self._rows = ChangedRows()
         self._rows_in_pass = ChangedRows()  # and not all of it in the tables
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
@@ -194,6 +195,7 @@ class Fold:
         never_written = {key_id for key_id in dead if key_id >= first_new_id}
         parts: list[tuple[int, Rows]] = []  # of the slice, by table
         slice_cost = slice_bytes = 0
+        most_rows, most_bytes = SLICE_ROWS, SLICE_BYTES  # (as globals they would be looked up)
         for table in ROWS:
             cost = KEY_ROW_COST if table == KEYS else 1
             for some in rows.in_order(table, never_written if table == KEYS else dead):
@@ -203,7 +205,7 @@ class Fold:
                     yield
                 while start < count:
                     end = start
-                    while end < count and slice_cost < SLICE_ROWS and slice_bytes < SLICE_BYTES:
+                    while end < count and slice_cost < most_rows and slice_bytes < most_bytes:
                         value = values[end]
                         if isinstance(value, tuple):
                             value = value[0]  # of a field; what other rows have is not large
@@ -219,7 +221,7 @@ class Fold:
                     else:
                         parts.append((table, part))
                     start = end
-                    if slice_cost >= SLICE_ROWS or slice_bytes >= SLICE_BYTES:
+                    if slice_cost >= most_rows or slice_bytes >= most_bytes:
                         self._write_slice(parts)
                         slice_rows = sum([len(part.ids) for _, part in parts])
                         self._pass_done_ops += int(slice_rows * ops_per_row)
@@ -247,8 +249,8 @@ class Fold:
         if table == KEYS:
             places = [(key_id,) for key_id in gone.ids]
             self._connection.executemany(BURY, places)
-            self._remove(STRINGS, gone)
-        self._remove(table, gone)
+            self._removed.write(STRINGS, gone)
+        self._removed.write(table, gone)
 
     def _count_keys(self, rows: Rows) -> None:
         """Which spaces keys come to or leave. One looks where they are, so that it is right, too,
@@ -285,44 +287,6 @@ class Fold:
             bindings += values if has_columns == 1 else chain.from_iterable(values)
             self._execute(put_sql(table, size, of_one_key), bindings)
             start = end
-
-    def _remove(self, table: int, rows: Rows) -> None:
-        """Neighbours as a range, at a third of the cost; others many to a statement, but for rows
-        that are found by several columns."""
-        ids, subs = rows.ids, rows.subs
-        has_subs = len(ROWS[table].sub)
-        start, count = 0, len(ids)
-        while start < count:
-            end = self._end_of_range(table, rows, start) if has_subs else start
-            bindings: list[Any]
-            if end - start >= FEWEST_IN_RANGE:
-                bindings = [ids[start]]
-                for sub in (subs[start], subs[end - 1]):
-                    bindings += sub if has_subs > 1 else (sub,)
-                self._execute(range_sql(table)[1], bindings)
-            else:
-                end = start + STATEMENT_ROWS
-                if has_subs > 1 or end > count or (has_subs and ids[start] != ids[end - 1]):
-                    end = start + 1
-                bindings = ids[start : start + 1 if has_subs else end]
-                bindings += subs[start] if has_subs > 1 else subs[start:end]
-                self._execute(delete_sql(table, end - start), bindings)
-            start = end
-
-    def _end_of_range(self, table: int, rows: Rows, start: int) -> int:
-        """Up to where these rows are all that the table has there."""
-        ids, subs = rows.ids, rows.subs
-        key_id: Any = ids[start]
-        end, count = start, len(ids)
-        is_tuple = len(ROWS[table].sub) > 1
-        place = (key_id, *subs[start]) if is_tuple else (key_id, subs[start])
-        for found in self._execute(range_sql(table)[0], place):
-            if (found if is_tuple else found[0]) != subs[end]:
-                break
-            end += 1
-            if end == count or ids[end] != key_id:
-                break
-        return end
 
     def _delete_batches(self, batches: list[tuple[int, int]]) -> Generator[None]:
         """In the journal and in the list, which thereby has what the journal has."""

@@ -56,8 +56,14 @@ class Rows:
 
     def by_fate(self) -> tuple["Rows", "Rows"]:
         """Those that are there, and those that are gone."""
-        if not any(value is None for value in self.values):
+        gone = 0
+        for value in self.values:
+            if value is None:
+                gone += 1
+        if not gone:
             return self, NO_ROWS
+        if gone == len(self.values):
+            return NO_ROWS, self
         places = range(len(self.values))
         return (
             self._only([at for at in places if self.values[at] is not None]),
