@@ -82,9 +82,12 @@ def extensions() -> list[Extension]:
         for name, modules in GROUPS.items()
     ]
     paths = [path for paths, _ in groups for path in paths]
-    gate = Extension("holdfast.scripting._gate", ["src/holdfast/scripting/_gate.c"], optional=True)
+    in_c = [
+        Extension(f"holdfast.{name}", [f"src/holdfast/{name.replace('.', '/')}.c"], optional=True)
+        for name in ("scripting._gate", "store._ranking")
+    ]
     try:
-        return [*mypycify(paths, separate=groups, opt_level="1", debug_level="0"), gate]
+        return [*mypycify(paths, separate=groups, opt_level="1", debug_level="0"), *in_c]
     except SystemExit:  # another mypy may know better what is wrong with our types, and says so
         say("not compiled: mypy does not accept it")
         return []

@@ -1,6 +1,9 @@
 """Members in order: chunks that split, shrink and join, and what is counted before each."""
 
 import random
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -8,19 +11,27 @@ from holdfast.store import ranking
 from holdfast.store.ranking import Entry, Ranking
 
 
+def numbers(scores: Iterable[float]) -> "array[float]":
+    return array("d", scores)
+
+
+@pytest.mark.parametrize("kind", [list, numbers])
 @pytest.mark.parametrize("seed", range(60))
-def test_it_is_what_a_sorted_list_is(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_what_a_sorted_list_is(
+    seed: int, kind: Callable[[Iterable[float]], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(seed)
     chunk = rng.choice([4, 8, 16])
     monkeypatch.setattr(ranking, "CHUNK", chunk)
     monkeypatch.setattr(ranking, "FEW", chunk // 4)
+    monkeypatch.setattr(ranking, "FRONT", rng.choice([1, 2, chunk]))
     scores = rng.choice([1, 3, 1000])  # how many different ones
 
     def any_entry() -> Entry:
         return float(rng.randrange(scores)), b"%d" % rng.randrange(200)
 
     model = sorted({any_entry() for _ in range(rng.choice([0, 1, 100]))})
-    order = Ranking([score for score, _ in model], [member for _, member in model])
+    order = Ranking(kind(score for score, _ in model), [member for _, member in model])
     growth = 0.7
     for _ in range(400):
         if rng.random() < 0.02:
@@ -66,3 +77,18 @@ def test_chunks_that_have_become_small_are_joined() -> None:
             order.remove(float(number), b"x")
     order.check()
     assert len(order._scores) <= 2 * len(order) // ranking.FEW
+
+
+@pytest.mark.parametrize("kind", [list, numbers])
+def test_popping_the_first_moves_few_others(kind: Callable[[Iterable[float]], Any]) -> None:
+    count = 3 * ranking.CHUNK
+    order = Ranking(kind(map(float, range(count))), [b"%d" % number for number in range(count)])
+    moved = 0
+    for number in range(count):
+        assert order.pop(highest=False) == (float(number), b"%d" % number)
+        moved += len(order._scores[0]) if len(order) else 0
+        if number % 100 == 0:
+            order.check()
+            assert order.count_below(number + 10.0) == min(9, len(order))
+    assert len(order) == 0
+    assert moved < count * ranking.CHUNK / 8

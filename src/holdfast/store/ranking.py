@@ -1,12 +1,22 @@
 """Members in the order of their scores, and of their bytes where scores are the same.
 
 They are in chunks, each of which has its scores in one sequence and its members in another:
-`bisect` compares scores alone, where those differ, and a member takes two places and nothing else.
+scores alone are compared, where those differ, and a member takes two places and nothing else.
+What is done to the two at once is in C where that is compiled and scores are numbers (_ranking.c),
+else at the end of this file.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
+
+try:
+    from holdfast.store import _ranking
+except ImportError:  # it is compiled where that is possible
+    NUMBERS: Any = None
+else:
+    NUMBERS = _ranking
 
 # Whatever can be compared: numbers of sorted sets, ids of streams. (Compiled, a `float` would be a
 # number without an object, of which every list and dict had to make one of its own.)
@@ -18,8 +28,9 @@ Entry = tuple[Score, bytes]
 _left: Final = bisect_left
 _right: Final = bisect_right
 
-CHUNK = 1024  # entries at most, and half as many at least when they come in order
-FEW = CHUNK // 4  # a chunk that has become so small is joined with a neighbour
+CHUNK: Final = 1024  # entries at most, and half as many at least when they come in order
+FEW: Final = CHUNK // 4  # a chunk that has become so small is joined with a neighbour
+FRONT: Final = CHUNK // 16  # of the first chunk, from which entries are popped: else all would move
 
 
 class Ranking:
@@ -28,23 +39,35 @@ class Ranking:
     or go, which takes hundreds of changes."""
 
     __slots__ = (
+        "_find",
+        "_insert",
         "_last_members",
         "_last_scores",
         "_length",
         "_members",
         "_no_scores",
+        "_pop",
         "_scores",
         "_sums",
+        "_take",
     )
 
     def __init__(self, scores: Scores, members: list[bytes]) -> None:
         """Those of each entry, in order."""
+        how = NUMBERS if isinstance(scores, array) else None
+        self._find: Callable[[Scores, list[bytes], Score, bytes | None], int]
+        self._insert: Callable[[Scores, list[bytes], Score, bytes], None]
+        self._take: Callable[[Scores, list[bytes], Score, bytes], bytes]
+        self._pop: Callable[[Scores, list[bytes], int], Any]  # (an Entry, to be made once)
+        self._find, self._insert = (how.find, how.insert) if how else (find, insert)
+        self._take, self._pop = (how.take, how.pop) if how else (take, pop)
         self._length = len(members)
         starts = range(0, len(members), CHUNK // 2)
         self._scores: list[Scores] = [scores[start : start + CHUNK // 2] for start in starts]
         self._members = [members[start : start + CHUNK // 2] for start in starts]
         self._no_scores: Scores = scores[:0]  # of their kind
-        self._last_scores: list[Score] = [chunk[-1] for chunk in self._scores]
+        self._last_scores: Scores = scores[:0]
+        self._last_scores.extend([chunk[-1] for chunk in self._scores])
         self._last_members = [chunk[-1] for chunk in self._members]
         self._sums: list[int] = []
 
@@ -63,7 +86,7 @@ class Ranking:
 
     def add(self, score: Score, member: bytes) -> None:
         """One that is not there."""
-        at = self._chunk_of(score, member)
+        at = self._find(self._last_scores, self._last_members, score, member)
         self._length += 1
         if at == len(self._scores):
             at -= 1
@@ -78,49 +101,45 @@ class Ranking:
             members.append(member)
         else:
             scores, members = self._scores[at], self._members[at]
-            place = _find(scores, members, score, member)
-            scores.insert(place, score)
-            members[place:place] = (member,)  # a quarter of the time of `insert`
+            self._insert(scores, members, score, member)
         if self._sums:
             self._change_length(at, 1)
-        if len(scores) > CHUNK:
-            half = CHUNK // 2
-            self._insert_chunk(at + 1, scores[half:], members[half:])
-            self._set_chunk(at, scores[:half], members[:half])
+        if len(members) > CHUNK:
+            self._split(at, CHUNK // 2)
 
     def remove(self, score: Score, member: bytes) -> bytes:
         """One that is there. Returns the member, the object that was kept."""
-        at = self._chunk_of(score, member)
+        at = self._find(self._last_scores, self._last_members, score, member)
         scores, members = self._scores[at], self._members[at]
-        place: int = _left(scores, score)
-        if place + 1 < len(scores) and scores[place + 1] == score:  # else it is this one
-            place = _left(members, member, place, _right(scores, score, place + 2))
-        kept = members[place]
-        self._remove(at, place, place + 1)
+        kept = self._take(scores, members, score, member)
+        self._shrunk(at, 1, kept is self._last_members[at])
         return kept
 
-    def pop(self, highest: bool) -> Entry:
-        """The last or the first; there must be one."""
+    def pop(self, highest: bool) -> Any:
+        """The last Entry or the first; there must be one."""
         at = len(self._scores) - 1 if highest else 0
         scores, members = self._scores[at], self._members[at]
-        if highest or len(scores) == 1:
-            place = len(scores) - 1 if highest else 0
-            entry = (scores[place], members[place])
-            self._remove(at, place, place + 1)
-            return entry
-        # What `_remove` does, but for looking whether the chunk can be joined with the next: it
-        # will soon be gone.
-        self._length -= 1
-        if self._sums:
-            self._change_length(0, -1)
-        return scores.pop(0), members.pop(0)
+        if not highest and len(members) > 2 * FRONT:
+            self._split(0, FRONT)
+            scores, members = self._scores[0], self._members[0]
+        entry: Any = self._pop(scores, members, len(members) - 1 if highest else 0)
+        if highest or not members:
+            self._shrunk(at, 1, True)
+        else:
+            # Not looking whether the chunk can be joined with the next: it will soon be gone.
+            self._length -= 1
+            if self._sums:
+                self._change_length(0, -1)
+        return entry
 
     def remove_slice(self, start: int, stop: int) -> None:
         while start < stop:
             at, place = self._locate(start)
             end = min(place + stop - start, len(self._scores[at]))
             stop -= end - place
-            self._remove(at, place, end)
+            is_end = end == len(self._scores[at])
+            del self._scores[at][place:end], self._members[at][place:end]
+            self._shrunk(at, end - place, is_end)
 
     # -- by place -----------------------------------------------------------------------------
 
@@ -169,26 +188,21 @@ class Ranking:
 
     # -- by score -----------------------------------------------------------------------------
 
-    def count_before(self, score: Score, member: bytes) -> int:
-        """How many come before this entry, whether or not it is there."""
-        at = self._chunk_of(score, member)
+    def count_before(self, score: Score, member: bytes | None) -> int:
+        """How many come before this entry, whether or not it is there. None comes after all that
+        have this score."""
+        at = self._find(self._last_scores, self._last_members, score, member)
         if at == len(self._scores):
             return self._length
-        return self._count_to(at, _find(self._scores[at], self._members[at], score, member))
+        return self._count_to(at, self._find(self._scores[at], self._members[at], score, member))
 
     def count_below(self, score: Score) -> int:
         """How many have a lower score."""
-        at = _left(self._last_scores, score)
-        if at == len(self._scores):
-            return self._length
-        return self._count_to(at, _left(self._scores[at], score))
+        return self.count_before(score, b"")
 
     def count_up_to(self, score: Score) -> int:
         """How many have this score or a lower one."""
-        at = _right(self._last_scores, score)
-        if at == len(self._scores):
-            return self._length
-        return self._count_to(at, _right(self._scores[at], score))
+        return self.count_before(score, None)
 
     def _count_to(self, at: int, place: int) -> int:
         sums = self._built_sums()
@@ -215,43 +229,16 @@ class Ranking:
 
     # -- chunks -------------------------------------------------------------------------------
 
-    def _chunk_of(self, score: Score, member: bytes) -> int:
-        """The first that has an entry that is not before this one."""
-        lasts = self._last_scores
-        if not isinstance(score, float):
-            return _find(lasts, self._last_members, score, member)
-        number: float = score  # (compiled, one that is no object)
-        low, high = 0, len(lasts)
-        while low < high:  # as `bisect`, but without a call at each step
-            middle = (low + high) >> 1
-            last: float = lasts[middle]
-            if last < number:
-                low = middle + 1
-            else:
-                high = middle
-        if low < len(lasts):
-            last = lasts[low]
-            if last == number:
-                return _find(lasts, self._last_members, score, member)
-        return low
-
-    def _remove(self, at: int, start: int, stop: int) -> None:
-        """Entries of one chunk."""
-        scores, members = self._scores[at], self._members[at]
-        is_end = stop == len(scores)
-        if stop - start == 1:  # without slices, each of which is an object
-            del scores[start]
-            del members[start]
-        else:
-            del scores[start:stop]
-            del members[start:stop]
-        self._length -= stop - start
+    def _shrunk(self, at: int, count: int, at_its_end: bool) -> None:
+        """A chunk has lost so many entries, the last of them or others."""
+        self._length -= count
         if self._sums:
-            self._change_length(at, start - stop)
-        if len(scores) < FEW:
+            self._change_length(at, -count)
+        members = self._members[at]
+        if len(members) < FEW:
             self._join(at)
-        elif is_end:
-            self._last_scores[at], self._last_members[at] = scores[-1], members[-1]
+        elif at_its_end:
+            self._last_scores[at], self._last_members[at] = self._scores[at][-1], members[-1]
 
     def _join(self, at: int) -> None:
         """A chunk that has become small with a neighbour, if they fit together well."""
@@ -269,6 +256,11 @@ class Ranking:
                     self._drop_chunk(after)
                     self._set_chunk(first, scores, members)
                     return
+
+    def _split(self, at: int, place: int) -> None:
+        scores, members = self._scores[at], self._members[at]
+        self._insert_chunk(at + 1, scores[place:], members[place:])
+        self._set_chunk(at, scores[:place], members[:place])
 
     def _insert_chunk(self, at: int, scores: Scores, members: list[bytes]) -> None:
         self._scores.insert(at, scores)
@@ -296,11 +288,34 @@ class Ranking:
             assert self._count_to(at, 0) == sum(map(len, self._scores[:at]))
 
 
-def _find(scores: Scores, members: list[bytes], score: Score, member: bytes) -> int:
-    """The first place whose entry is not before this one."""
+# -- entries of one chunk, whatever their scores are ----------------------------------------------
+
+
+def find(scores: Scores, members: list[bytes], score: Score, member: bytes | None) -> int:
+    """The first place whose entry is not before this one; None comes after all of the score."""
+    if member is None:
+        after: int = _right(scores, score)
+        return after
     at: int = _left(scores, score)
     if at == len(scores) or scores[at] != score:
         return at
     if at + 1 == len(scores) or scores[at + 1] != score:
         return at + 1 if members[at] < member else at
     return _left(members, member, at, _right(scores, score, at))
+
+
+def insert(scores: Scores, members: list[bytes], score: Score, member: bytes) -> None:
+    """One that is not there."""
+    place = find(scores, members, score, member)
+    scores.insert(place, score)
+    members[place:place] = (member,)  # a quarter of the time of `insert`
+
+
+def take(scores: Scores, members: list[bytes], score: Score, member: bytes) -> bytes:
+    """Remove one that is there. The member, the object that was kept."""
+    return pop(scores, members, find(scores, members, score, member))[1]
+
+
+def pop(scores: Scores, members: list[bytes], place: int) -> Entry:
+    """Remove the one at a place that is there."""
+    return scores.pop(place), members.pop(place)

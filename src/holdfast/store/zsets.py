@@ -156,9 +156,9 @@ class ZSet:
         order = self._ordered()
         popped: list[Entry] = []
         for _ in range(min(count, len(self._scores))):
-            score, member = order.pop(highest)
-            self._gone(score, member, log)
-            popped.append((score, member))
+            entry: Any = order.pop(highest)  # (known to be a tuple, it would be made anew)
+            self._gone(entry[0], entry[1], log)
+            popped.append(entry)
         return popped
 
     def remove_slice(self, start: int, stop: int, log: ChangeLog) -> int:
