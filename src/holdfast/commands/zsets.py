@@ -62,7 +62,7 @@ def zadd(c: Context, argv: list[bytes]) -> Reply:
     ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]
     """
     # Without flags, which begin with letters, and for one member: what is sent most.
-    if len(argv) == 4 and argv[2][:1] < b"A":
+    if len(argv) == 4 and argv[2] < b"A":
         return put_entry(c, argv[1], parse_score(argv[2]), argv[3])
     return _add(c, argv, increment=False)
 
