@@ -58,6 +58,45 @@ def test_the_next_addition() -> None:
     assert not advance(key, second), "a second time"
 
 
+def test_a_write_in_place_of_what_its_author_wrote() -> None:
+    """It names nothing, and replaces nothing that somebody else wrote, nor what came later."""
+    own, other = write(Key(), b"a", 1), write(Key(), b"b", 2)
+    later = (WRITE, None, 3 << 16 | 1, 10, b"c", None, ())
+    assert key_with(own, later).view() == b"c"
+    assert key_with(own, later).part(STRING).cell.dots == (3 << 16 | 1,)
+    both = key_with(own, other, later)
+    assert sorted(both.part(STRING).cell.dots) == [1 << 16 | 2, 3 << 16 | 1]
+    key = key_with(own, later)
+    cell = key.part(STRING).cell
+    for refused in (both, key_with(own, add(key, 1, 1)), key_with(other), Key()):
+        held = refused.part(STRING).cell
+        before = held.writes
+        assert not held.overwrite_own(4 << 16 | 1, 10, b"d")
+        assert held.writes == before
+    assert not cell.overwrite_own(2 << 16 | 1, 10, b"d"), "before it"
+    assert not cell.overwrite_own(3 << 16 | 1, 10, b"c"), "a second time"
+    one_way, other_way = key_with(own), key_with(own, later)
+    assert one_way.part(STRING).cell.overwrite_own(3 << 16 | 1, 10, b"c")
+    assert list(one_way.rows()) == list(other_way.rows())
+    key.integrate(STRING, (WRITE, None, 2 << 16 | 1, 10, b"between", None, ()))
+    assert sorted(cell.dots) == [2 << 16 | 1, 3 << 16 | 1], "until the later one is told again"
+    key.integrate(STRING, later)
+    assert cell.dots == (3 << 16 | 1,)
+
+
+def test_an_addition_to_what_its_author_has_added() -> None:
+    first = add(Key(), 5, 1)
+    key = key_with(first)
+    cell = key.part(STRING).cell
+    assert cell.add_more(3 << 16 | 1, 7)
+    assert key.view() == b"7"
+    assert not cell.add_more(3 << 16 | 1, 7), "a second time"
+    assert not cell.add_more(2 << 16 | 1, 6), "before it"
+    assert not cell.add_more(4 << 16 | 2, 1), "somebody else's"
+    assert not Key().part(STRING).cell.add_more(4 << 16 | 1, 1), "there is none"
+    assert key.view() == b"7"
+
+
 def test_a_write_that_saw_one_of_two() -> None:
     one, two = write(Key(), b"a", 1), write(Key(), b"b", 2)
     key = key_with(one, two)

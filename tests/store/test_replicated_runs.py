@@ -1,11 +1,12 @@
 """Many usual changes are one, and mean the same as they would one by one."""
 
+import random
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from holdfast.crdt.effects import ADD, ADDS, REMOVE, WRITE, WRITES, frozen
+from holdfast.crdt.effects import ADD, ADDS, ADDS_MORE, OVERWRITES, REMOVE, WRITE, WRITES, frozen
 from holdfast.crdt.log import decode
 from holdfast.store.ops import STRINGS
 from holdfast.store.replicated_runs import NEXT_DOT, Change, Told, one_by_one
@@ -70,6 +71,44 @@ def test_what_happens_again_is_told_once() -> None:
         made.add(change[0], change[1], change[2], change[3])
     assert made.again(ADDS, DOT + NEXT_DOT, 13)
     assert [change[3][5] for change in one_by_one(made.changes[-1:])] == [3, 13]
+
+
+def test_what_its_author_wrote_or_added_before_is_not_named() -> None:
+    made, dot = Told(), DOT
+    made.overwrite(0, b"a", DOT, 5, b"x", 3 * NEXT_DOT + 1)
+    made.overwrite(0, b"b", DOT + NEXT_DOT, 5, b"y", 4 * NEXT_DOT + 1)
+    assert made.again(WRITES, DOT, b"z")
+    assert not made.again(ADDS, DOT, 1)
+    made.add_more(0, b"c", DOT + 2 * NEXT_DOT, 5, 10, 11)
+    made.add_more(0, b"d", DOT + 3 * NEXT_DOT, 6, 20, 22)
+    assert made.again(ADDS, DOT + 3 * NEXT_DOT, 23)
+    assert not made.again(WRITES, DOT + 3 * NEXT_DOT, b"x")
+    assert [change[3] for change in made.changes] == [
+        (OVERWRITES, DOT, 5, [b"a", b"z", b"b", b"y"]),
+        (ADDS_MORE, DOT + 2 * NEXT_DOT, [b"c", 10, 11, b"d", 20, 23]),
+    ]
+    expected: list[Change] = []
+    for name, value in ((b"a", b"z"), (b"b", b"y")):
+        expected.append((0, name, "string", (WRITE, None, dot, 5, value, None, ())))
+        dot += NEXT_DOT
+    for name, until_now, now in ((b"c", 10, 11), (b"d", 20, 23)):
+        expected.append((0, name, "string", (ADD, None, dot, (dot >> 16) - 1, until_now, now)))
+        dot += NEXT_DOT
+    assert list(one_by_one(made.changes)) == expected
+
+
+def test_a_run_that_names_it_goes_on() -> None:
+    """Where several write to the same strings, there are as few runs as before."""
+    made = Told()
+    made.overwrite(0, b"a", DOT, 5, b"x", 3 * NEXT_DOT + 1)
+    made.write(0, b"b", DOT + NEXT_DOT, 5, b"y", 4 * NEXT_DOT + 2)
+    made.overwrite(0, b"c", DOT + 2 * NEXT_DOT, 5, b"z", 5 * NEXT_DOT + 1)
+    made.count(0, b"d", DOT + 3 * NEXT_DOT, 0, 0, 1)
+    made.add_more(0, b"e", DOT + 4 * NEXT_DOT, 6, 10, 11)
+    assert [change[3][0] for change in made.changes] == [OVERWRITES, WRITES, ADDS]
+    effects = [change[3] for change in one_by_one(made.changes)]
+    assert effects[2] == (WRITE, None, DOT + 2 * NEXT_DOT, 5, b"z", (5 * NEXT_DOT + 1,), ())
+    assert effects[4] == (ADD, None, DOT + 4 * NEXT_DOT, 6, 10, 11)
 
 
 def test_what_one_turn_does_to_many_strings_is_one_change() -> None:
@@ -207,3 +246,29 @@ def test_whoever_watches_a_string_hears_of_what_others_did_to_it() -> None:
         one(*command)
         two.pull(one)
         assert two("EXEC") == b"*-1\r\n"
+
+
+def test_several_who_write_to_the_same_strings_agree(tmp_path: Path) -> None:
+    """Each over what it wrote itself, what others wrote, and what others wrote meanwhile."""
+    rng = random.Random(20)
+    nodes = [Node(1), Node(2, tmp_path / "two.db"), Node(3)]
+    names = [f"k{i}" for i in range(4)]
+    for _ in range(60):
+        node = rng.choice(nodes)
+        commands: list[list[Argument]] = []
+        for name in rng.choices(names, k=rng.randrange(1, 9)):
+            number = rng.randrange(100)
+            commands.append(
+                rng.choice([["SET", name, number], ["INCR", f"{name}:n"], ["INCR", name]])
+            )
+        if rng.random() < 0.1:
+            commands.append(["DEL", rng.choice(names), f"{rng.choice(names)}:n"])
+        node.client.pipeline(*commands)
+        node.client.replies()
+        node.clock.advance(rng.random())
+        if rng.random() < 0.4:
+            node.pull(rng.choice([each for each in nodes if each is not node]))
+        if rng.random() < 0.1:
+            nodes[1].restart(fold=rng.random() < 0.5)
+    sync(*nodes)
+    nodes[1].close()

@@ -1,6 +1,6 @@
 """One cell: what was written to it, and what every replica has added."""
 
-from typing import Any
+from typing import Any, final
 
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Dot
 from holdfast.crdt.numbers import Number, negative
@@ -14,6 +14,7 @@ Reset = tuple[int, int, Number]  # replica, and the number and total it had come
 Total = tuple[Any, ...]
 
 
+@final
 class Counter:
     """A Total that goes on: one object, because a counter that is counted on touches nothing else.
     `next` is that of another replica, in no order."""
@@ -41,6 +42,7 @@ class Counter:
         return self.seq > self.reset_seq
 
 
+@final
 class Cell:
     """The write that is shown (dot 0: there is none), those that it has not seen, lowest first,
     and each replica's total. There may be millions, so all is here that most of them have."""
@@ -69,6 +71,10 @@ class Cell:
         if not self.others:  # nearly always
             return (self.dot,) if self.dot else ()
         return tuple([dot for dot, _, _ in self.writes])
+
+    def dots_of(self, replica: int, before: Dot) -> list[Dot]:
+        """Of that replica's writes until then."""
+        return [dot for dot in self.dots if dot & MAX_REPLICA == replica and dot < before]
 
     # -- totals -------------------------------------------------------------------------------
 
@@ -150,7 +156,21 @@ class Cell:
         changed, where anything else is the case."""
         if self.dot != seen or not seen or self.others or self.counter is not None:
             return False
-        self.dot, self.hlc, self.value = dot, hlc, value
+        self.dot = dot
+        self.hlc = hlc
+        self.value = value
+        return True
+
+    def overwrite_own(self, dot: Dot, hlc: int, value: Any) -> bool:
+        """Likewise, of a write in place of an earlier one by the same replica."""
+        seen = self.dot
+        if not seen or seen >= dot or (seen ^ dot) & MAX_REPLICA:
+            return False
+        if self.others or self.counter is not None:
+            return False
+        self.dot = dot
+        self.hlc = hlc
+        self.value = value
         return True
 
     def count(self, dot: Dot, last: int, now: Any) -> bool:
@@ -159,6 +179,17 @@ class Cell:
         if counter is None or counter.seq != last:
             return False
         counter.seq = dot >> REPLICA_BITS
+        counter.amount = now
+        return True
+
+    def add_more(self, dot: Dot, now: Any) -> bool:
+        """Likewise, by one who says that there was a total of his before: the only one here, if he
+        has not told us more than this yet."""
+        counter = self.only_counter(dot & MAX_REPLICA)
+        seq = dot >> REPLICA_BITS
+        if counter is None or counter.seq >= seq:
+            return False
+        counter.seq = seq
         counter.amount = now
         return True
 

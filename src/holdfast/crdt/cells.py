@@ -136,10 +136,13 @@ class Cells(Replicated):
     def integrate(self, effect: Effect) -> list[Change]:
         kind: int = effect[0]
         if kind == WRITE:
-            name, dot, value, resets = effect[1], effect[2], effect[4], effect[6]
+            name, dot, value, seen, resets = effect[1], effect[2], effect[4], effect[5], effect[6]
             if type(value) is list:
                 value = frozen(value)  # it stays
-            changes = self._replace(name, effect[5], dot, effect[3], value)
+            if seen is None:
+                cell = self._find(name)
+                seen = [] if cell is None else cell.dots_of(dot & MAX_REPLICA, dot)
+            changes = self._replace(name, seen, dot, effect[3], value)
             return changes + self._reset(name, resets, dot) if resets else changes
         if kind == REMOVE:
             _, name, seen, resets, by = effect

@@ -7,12 +7,16 @@ from typing import Any, Final
 # counters, see cells.py.
 CLEAR: Final = 0
 # Cells: strings, members of sets and sorted sets, fields of hashes, expiries, parts of streams.
-WRITE: Final = 1  # name, dot, hlc, value, dots that it replaces, counters that it resets
+# name, dot, hlc, value, dots that it replaces (None: of what its author wrote before), counters
+# that it resets
+WRITE: Final = 1
 REMOVE: Final = 2  # name, dots that go, counters that are reset, dot of the removal (0: needs none)
 ADD: Final = 3  # name, dot, number of the author's last ADD, its total until then, its total now
 MANY: Final = 4  # (effect, …), on cells of one value
-WRITES: Final = 5  # and ADDS, of many strings: see store/replicated_runs.py
+WRITES: Final = 5  # and the next three, of many strings: see store/replicated_runs.py
 ADDS: Final = 6
+OVERWRITES: Final = 7
+ADDS_MORE: Final = 8
 # Lists.
 INSERT: Final = 10  # ((position, value), …)
 DELETE: Final = 11  # (position, …)

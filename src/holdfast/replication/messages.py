@@ -12,7 +12,9 @@ import msgspec
 from holdfast.crdt.dots import Vector
 from holdfast.crdt.effects import frozen
 
-VERSION = 3  # of messages and the records in them; 1 knew no runs of changes, 2 none of pops
+# Of messages and the records in them; 1 knew no runs of changes, 2 none of pops, 3 none that leave
+# out what their author did before.
+VERSION = 4
 FORGOTTEN = b"FORGOTTEN"  # the error's code, for one that was removed
 PUSH = b"active"
 RECORDS = b"records"  # records of the log

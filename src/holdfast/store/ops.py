@@ -63,8 +63,8 @@ ADDED: Final = 7
 WRITTEN_AGAIN: Final = 8
 PERSISTED: Final = 9
 
-# Likewise: a string of a replicated database, until it is known whether its row has to be written.
-# Its Key instead of the id, and as `sub` what was added to it, None if it was written.
+# Likewise: strings of a replicated database, until it is known whether rows have to be written. The
+# value is a list of Keys, each before what was written to it, or before what was added and the sum.
 CHANGED: Final = 98
 
 # Ids below this are database numbers (SPACES rows); ids of keys and spaces start here.

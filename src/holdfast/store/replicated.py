@@ -7,20 +7,28 @@ as the rows that clients see. Nothing here knows links or members' addresses.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import msgspec
 
 from holdfast.crdt.dots import Author, Vector, join
-from holdfast.crdt.effects import ADD, WRITES, Effect
+from holdfast.crdt.effects import ADDS_MORE, OVERWRITES, WRITES, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.log import Log, Record, decode, encode, is_news
 from holdfast.crdt.types import text_in
 from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, Op
 from holdfast.store.replicated_changes import Changes
-from holdfast.store.replicated_rows import PIECES, Address, Slot, Slots, fetch
-from holdfast.store.replicated_runs import NEXT_DOT, TEXT, one_by_one, written
+from holdfast.store.replicated_rows import (
+    NO_CHANGES,
+    PIECES,
+    TEXT_ROW,
+    Address,
+    Slot,
+    Slots,
+    look_at,
+)
+from holdfast.store.replicated_runs import NEXT_DOT, TEXT, WIDTHS, one_by_one, part_of_run
 from holdfast.store.replicated_shown import Shown
 
 if TYPE_CHECKING:
@@ -43,6 +51,7 @@ class Stored(NamedTuple):
     data: bytes
 
 
+@final
 class Replication:
     """Made anew whenever the keyspace forgets what it knows. `load` takes what the tables have,
     `replay` what the journal has; `begin` makes it usable."""
@@ -244,41 +253,56 @@ class Replication:
 
     def _apply_run(self, database: int, run: Effect) -> None:
         """Of strings that are here nearly always, and not changed by anybody else."""
-        slots, shown = self.slots, self._shown
+        slots, shown, keyspace = self.slots, self._shown, self.keyspace
         names = slots.names(database)
+        what: int = run[0]
         is_heard = shown.is_heard(database)
-        is_writing: bool = run[0] == WRITES
         dot: int = run[1]
-        hlc: int = run[2] if is_writing else 0
-        parts: list[Any] = run[3] if is_writing else run[2]
-        found = [names.get(name) for name in parts[:: 3 if is_writing else 4]]
-        fetch(found)
-        i = 0
+        parts: list[Any] = run[-1]
+        hlc: int = 0 if len(run) < 4 else run[2]
+        width = WIDTHS[what]
+        found = [names.get(name) for name in parts[::width]]
+        look_at(found)
+        next_fold = keyspace.next_fold
+        count = grown = i = 0
         for each in found:
-            slot = slots.at((database, parts[i])) if each is None else each
+            slot: Slot = slots.at((database, parts[i])) if each is None else each
             cell = slot.text
+            key = shown.key_of(slot) if slot.shown is None else slot.shown
             text: bytes | None = None
-            if is_writing:
-                if cell is not None and cell.overwrite(parts[i + 2], dot, hlc, parts[i + 1]):
-                    text = parts[i + 1]
-                else:
-                    self._integrate(slot, TEXT, written(dot, hlc, parts[i + 1], parts[i + 2]))
-                i += 3
-            else:
-                if cell is not None and cell.count(dot, parts[i + 1], parts[i + 3]):
+            if cell is not None and key is not None:
+                if what == OVERWRITES:
+                    if cell.overwrite_own(dot, hlc, parts[i + 1]):
+                        text = parts[i + 1]
+                elif what == WRITES:
+                    if cell.overwrite(parts[i + 2], dot, hlc, parts[i + 1]):
+                        text = parts[i + 1]
+                elif what == ADDS_MORE:
+                    if cell.add_more(dot, parts[i + 2]):
+                        text = text_in(cell)
+                elif cell.count(dot, parts[i + 1], parts[i + 3]):
                     text = text_in(cell)
-                else:
-                    effect = (ADD, None, dot, parts[i + 1], parts[i + 2], parts[i + 3])
-                    self._integrate(slot, TEXT, effect)
-                i += 4
-            if text is not None:
-                slots.text_changed(slot)
-                key = shown.update_string(slot, text)
+            if text is None or key is None:
+                self._integrate(slot, TEXT, part_of_run(what, dot, hlc, parts, i))
+            else:
+                # A record tells it, and recovery gets it from there.
+                old = key.value
+                assert isinstance(old, bytes)
+                grown += len(text) - len(old)
+                key.value = text
+                if key.changed_in != next_fold:
+                    keyspace.string_changed(key)
+                if slot.unwritten is not TEXT_ROW:
+                    slots.changed(slot, TEXT, NO_CHANGES)
                 if is_heard:
                     self._touched[slot] = key
-                else:
-                    self.keyspace.dirty += 1
+                count += 1
             dot += NEXT_DOT
+            i += width
+        keyspace.used_bytes += grown
+        keyspace.recorded += count
+        if not is_heard:
+            keyspace.dirty += count
 
     # -- whole states -------------------------------------------------------------------------
 

@@ -8,10 +8,9 @@ have none of this.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, final
 
-from holdfast.crdt.cell import Cell
-from holdfast.crdt.dots import REPLICA_BITS, Author
+from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author
 from holdfast.crdt.effects import ADDS, WRITES, Effect
 from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.types import String
@@ -40,14 +39,16 @@ from holdfast.store.ops import (
     Op,
 )
 from holdfast.store.replicated_anew import written_anew
-from holdfast.store.replicated_rows import Slot, Slots, fetch
+from holdfast.store.replicated_rows import NO_CHANGES, TEXT_ROW, Slot, Slots, look_at_changed
 from holdfast.store.replicated_runs import ListEnd, Told
 from holdfast.store.replicated_streams import STREAM_ROWS
 
 _MAGIC: Final = hll.MAGIC
+_FIRST: Final = hll.MAGIC[0]
 _SMALL: Final = 1 << 60  # compared without an object, when compiled
 
 
+@final
 class Changes:
     """Turns the operations of one batch into effects, each of which is applied before the next is
     made; `told` are those that changed something. `database_of` has the number of the database that
@@ -79,14 +80,13 @@ class Changes:
         self._ends: dict[int, ListEnd] = {}  # by key id
 
     def take(self, ops: list[Op]) -> None:
-        fetch(_slots_of(ops))
         for op in ops:
             table: int = op[0]
-            if table == CHANGED:
-                self._changed(op[1], op[2], op[3])
-                continue
             key_id: int = op[1]
             sub, value = op[2], op[3]
+            if table == CHANGED:
+                self._strings(value)
+                continue
             if table == INTENT:
                 if len(op) > 4:
                     self._at_end(key_id, sub, value, op[4])
@@ -109,13 +109,28 @@ class Changes:
                     self._change(slot, "stream", effect)
         self._tell_all()
 
-    def _changed(self, key: FollowedKey, added: Any, value: bytes) -> None:
-        """A string. If it is told in few words, recovery gets it from the record."""
-        slot: Slot | None = key.slot
-        if slot is None and (slot := self._slot_of(key.id)) is not None:
-            slot.show_by(key)
-        if slot is None or not self.tell_string(slot, value, added):
+    def _strings(self, run: list[Any]) -> None:
+        """See CHANGED. What is told in few words recovery gets from the record."""
+        look_at_changed(run)
+        self.recorded += 1  # the run
+        for at in range(0, len(run), 2):
+            key: FollowedKey = run[at]
+            change = run[at + 1]
+            slot: Slot | None = key.slot
+            if slot is None and (slot := self._slot_of(key.id)) is not None:
+                slot.show_by(key)
+            if type(change) is bytes:
+                if slot is not None and self._write_again(slot, change):
+                    continue
+                added, value = None, change
+            else:
+                added, value = change
+                if slot is not None and self._add_more(slot, added):
+                    continue
+            if slot is not None:
+                self.tell_string(slot, value, added)
             self.kept.append((STRINGS, key.id, None, value))
+            self.recorded -= 1
 
     def _do(self, slot: Slot, kind: str, effect: Effect) -> None:
         if not (kind == "list" and self._slots.at_end(slot, effect)):
@@ -123,8 +138,7 @@ class Changes:
             if not changes:
                 return
             self._slots.changed(slot, kind, changes)
-        address = slot.address
-        self.told.add(address[0], address[1], kind, effect)
+        self.told.add(slot.database, slot.name, kind, effect)
 
     def _slot_of(self, key_id: Any) -> Slot | None:
         """The replicated key of which clients see this one; None when that has gone."""
@@ -267,14 +281,10 @@ class Changes:
 
     # -- strings ------------------------------------------------------------------------------
 
-    def tell_string(self, slot: Slot, value: bytes, added: Any) -> bool:
-        """Whether it was one of the usual changes."""
+    def tell_string(self, slot: Slot, value: bytes, added: Any) -> None:
         if value.startswith(_MAGIC) and (held := registers(value)) is not None:
             self._sketch(slot, held)
-            return False
-        cell = slot.text
-        if cell is not None and self._tell_usual(slot, cell, value, added):
-            return True
+            return
         part: String = slot.part("string")
         author = self._author
         effect = (
@@ -283,40 +293,49 @@ class Changes:
             else part.increment(None, added, value, author)
         )
         self._change(slot, "string", effect)
-        return False
 
-    def _tell_usual(self, slot: Slot, cell: Cell, value: bytes, added: Any) -> bool:
-        """As above, in short: most strings hold one write, or what one replica has added."""
-        author = self._author
-        address: tuple[Any, ...] = slot.address
-        if added is None:
-            seen = cell.only_dot
-            if not seen:
-                return False
-            if self.told.again(WRITES, seen, value):
-                cell.value = value
+    def _write_again(self, slot: Slot, value: bytes) -> bool:
+        """As above, in short: most strings hold one write. False if this one is not so."""
+        cell = slot.text
+        if cell is None or cell.counter is not None or cell.others:
+            return False
+        seen = cell.dot
+        if not seen or (value and value[0] == _FIRST):
+            return False
+        author, told = self._author, self.told
+        if seen < told.first_dot or not told.again(WRITES, seen, value):
+            dot, hlc = author.dot(), author.hlc
+            cell.dot = dot
+            cell.hlc = hlc
+            if (seen ^ dot) & MAX_REPLICA:
+                told.write(slot.database, slot.name, dot, hlc, value, seen)
             else:
-                dot = author.dot()
-                cell.overwrite(seen, dot, author.hlc, value)
-                self.told.write(address[0], address[1], dot, author.hlc, value, seen)
-        else:
-            counter = cell.only_counter(author.replica)
-            if counter is None or type(added) is not int or type(counter.amount) is not int:
-                return False
-            until_now: int = counter.amount
-            amount: int = added
-            total = until_now + amount
-            if not -_SMALL < total < _SMALL:
-                return False
-            now: Any = total
-            last = counter.seq
-            if not self.told.again(ADDS, last << REPLICA_BITS | author.replica, now):
-                dot = author.dot()
-                counter.seq = author.seq
-                self.told.count(address[0], address[1], dot, last, counter.amount, now)
-            counter.amount = now
-        self._slots.text_changed(slot)
-        self.recorded += 1
+                told.overwrite(slot.database, slot.name, dot, hlc, value, seen)
+        cell.value = value
+        if slot.unwritten is not TEXT_ROW:
+            self._slots.changed(slot, "string", NO_CHANGES)
+        return True
+
+    def _add_more(self, slot: Slot, added: Any) -> bool:
+        """Likewise, where one replica has added all that there is."""
+        cell, author = slot.text, self._author
+        counter = None if cell is None else cell.only_counter(author.replica)
+        if counter is None or type(added) is not int or type(counter.amount) is not int:
+            return False
+        until_now: int = counter.amount
+        amount: int = added
+        total = until_now + amount
+        if not -_SMALL < total < _SMALL:
+            return False
+        now: Any = total
+        last = counter.seq
+        if not self.told.again(ADDS, last << REPLICA_BITS | author.replica, now):
+            dot = author.dot()
+            counter.seq = author.seq
+            self.told.add_more(slot.database, slot.name, dot, last, counter.amount, now)
+        counter.amount = now
+        if slot.unwritten is not TEXT_ROW:
+            self._slots.changed(slot, "string", NO_CHANGES)
         return True
 
     def _sketch(self, slot: Slot, held: bytes) -> None:
@@ -390,17 +409,6 @@ _LIST_INTENTS: Final[dict[int, Callable[[Any, Any, Author], Effect]]] = {
     SET_AT: lambda value, data, author: value.set(*data, author),
     REMOVE_AT: lambda value, data, author: value.delete(data),
 }
-
-
-def _slots_of(ops: list[Op]) -> list[Any]:
-    """Of strings that have changed, as far as they are known."""
-    slots: list[Any] = []
-    for op in ops:
-        table: int = op[0]
-        if table == CHANGED:
-            key: FollowedKey = op[1]
-            slots.append(key.slot)
-    return slots
 
 
 def registers(value: bytes) -> bytes | None:

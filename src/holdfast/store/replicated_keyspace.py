@@ -4,7 +4,7 @@ ones of keyspace.py and database.py, and pay nothing for what is here."""
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast, final
 
 from holdfast.errors import CommandError
 from holdfast.store.database import Database
@@ -46,7 +46,7 @@ class ReplicatedDatabase(Database):
             super().replace(key, value, old)
             return
         keyspace.put_string(key, value, old)
-        keyspace.ops.append((CHANGED, key, added, value))
+        cast("ReplicatedKeyspace", keyspace).changed(key, added, value)
 
     def create(
         self,
@@ -58,8 +58,10 @@ class ReplicatedDatabase(Database):
         added: object = None,
     ) -> Key:
         key = super().create(name, value, expires_at_ms, is_new=is_new)
-        if self.keyspace.is_replicated:
-            self.keyspace.ops[-1] = (CHANGED, key, added, value)
+        keyspace = cast("ReplicatedKeyspace", self.keyspace)
+        if keyspace.is_replicated:
+            keyspace.ops.pop()  # its row
+            keyspace.changed(key, added, value)
         return key
 
     def copy(self, key: Key, name: bytes) -> Key:
@@ -96,6 +98,7 @@ class ReplicatedDatabase(Database):
             self.remove(key)
 
 
+@final
 class ReplicatedKeyspace(Keyspace):
     is_replicated = True
 
@@ -167,6 +170,24 @@ class ReplicatedKeyspace(Keyspace):
         replication.seal()
         replication.note_position()
         replication.sealed = 0  # the next batch begins empty
+
+    def end_run(self) -> None:
+        super().end_run()
+        self._changed: list[Any] = []
+        self._changed_op: Op | None = None
+
+    def changed(self, key: Key, added: object, value: bytes) -> None:
+        """A string; see CHANGED."""
+        ops, run = self.ops, self._changed
+        if ops and ops[-1] is self._changed_op:
+            self.recorded += 1
+        else:
+            run = self._changed = []
+            op: Op = (CHANGED, 0, None, run)
+            self._changed_op = op
+            ops.append(op)
+        run.append(key)
+        run.append(value if added is None else (added, value))
 
     @contextmanager
     def stating_no_intents(self) -> Iterator[None]:

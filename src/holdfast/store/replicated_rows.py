@@ -7,7 +7,7 @@ is newer changes nothing in the end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
@@ -37,13 +37,13 @@ _unpack = msgspec.msgpack.Decoder().decode
 
 
 _NOTHING: Final[Places] = {}  # shared by many, as is the next one: not to be changed
-_TEXT: Final[Places] = {"string": {None}}
+TEXT_ROW: Final[Places] = {"string": {None}}
 NO_CHANGES: Final[list[Change]] = []  # that need to be told: strings have one row
 
 
 def _joined(places: Places, more: Places) -> Places:
     """What belongs to one of them alone is changed, because there may be much of it."""
-    if places is _TEXT:
+    if places is TEXT_ROW:
         places = {"string": {None}}
     for kind, of_kind in more.items():
         if kind in places:
@@ -53,20 +53,26 @@ def _joined(places: Places, more: Places) -> Places:
     return places
 
 
+@final
 class Slot(Key):
     """A replicated key in memory. `id` is 0 while it has no rows; `unwritten` are pieces that the
     tables do not have as they are. There may be many, so what most have in common they share.
     `shown` is what clients see of it, by which this slot is found as well; None: whoever wants to
     know has to look."""
 
-    __slots__ = ("address", "id", "shown", "unwritten")
+    __slots__ = ("database", "id", "name", "shown", "unwritten")
 
-    def __init__(self, key_id: int, address: Any) -> None:
+    def __init__(self, key_id: int, database: int, name: bytes) -> None:
         super().__init__()
-        self.id = key_id
-        self.address: Any = address  # an Address, the same one everywhere
         self.shown: FollowedKey | None = None
         self.unwritten = _NOTHING
+        self.database = database
+        self.name = name
+        self.id = key_id
+
+    @property
+    def address(self) -> Address:
+        return self.database, self.name
 
     def show_by(self, key: ShownKey) -> None:
         """That is the key which clients see, and they know each other."""
@@ -85,7 +91,7 @@ class Slot(Key):
     def places(self, kind: str, changes: Iterable[Change]) -> Places:
         """Of the pieces that have changed."""
         if kind == "string":
-            return _TEXT
+            return TEXT_ROW
         piece_of = self.part(kind).piece_of
         return {kind: {piece_of(sub) for sub, _, _ in changes}}
 
@@ -119,8 +125,8 @@ class Slot(Key):
         return True
 
 
-def fetch(slots: list[Any]) -> int:
-    """Look at what is needed of many strings before the first of them is changed. They are all over
+def look_at(slots: list[Any]) -> int:
+    """At what is needed of many strings before the first of them is changed. They are all over
     memory, and in a loop that does nothing else a processor waits for several at a time."""
     seen = 0
     for each in slots:
@@ -128,15 +134,27 @@ def fetch(slots: list[Any]) -> int:
             continue
         slot: Slot = each
         cell, key = slot.text, slot.shown
-        if cell is not None and cell.counter is not None and type(cell.counter.amount) is int:
+        if cell is not None and cell.counter is not None and cell.counter.seq:
             seen += 1
         if key is not None and type(key.value) is bytes:
-            seen += 1
-        if type(slot.address) is tuple:
             seen += 1
     return seen  # of no interest, but what is looked at for nothing may not be looked at
 
 
+def look_at_changed(run: list[Any]) -> int:
+    """Likewise, of those that clients have changed, whose keys are in the caches: see CHANGED."""
+    seen = 0
+    for at in range(0, len(run), 2):
+        key: FollowedKey = run[at]
+        slot: Slot | None = key.slot
+        if slot is not None:
+            cell = slot.text
+            if cell is not None and cell.counter is not None and cell.counter.seq:
+                seen += 1
+    return seen
+
+
+@final
 class Slots:
     """All replicated keys. Those that are not in memory are loaded when they are asked for."""
 
@@ -160,7 +178,7 @@ class Slots:
         names = self.names(address[0])
         slot = names.get(address[1])
         if slot is None:
-            slot = names[address[1]] = Slot(self.ids.get(address, 0), address)
+            slot = names[address[1]] = Slot(self.ids.get(address, 0), address[0], address[1])
             tables = self._keyspace.tables
             if slot.id and tables is not None:
                 for place, row in tables.crdt_rows(slot.id):
@@ -214,11 +232,6 @@ class Slots:
             self._unwritten[slot] = None
         return True
 
-    def text_changed(self, slot: Slot) -> None:
-        """Likewise, of a string; most are known to have changed already."""
-        if slot.unwritten is not _TEXT:
-            self.changed(slot, "string", NO_CHANGES)
-
     def _note(self, slot: Slot, kind: str, changes: list[Change]) -> None:
         if self._keyspace.tables is not None:
             slot.note(slot.places(kind, changes))
@@ -235,9 +248,10 @@ class Slots:
 
     def _name(self, slot: Slot) -> None:
         keyspace = self._keyspace
-        slot.id = self.ids[slot.address] = keyspace.next_id
+        address = slot.address
+        slot.id = self.ids[address] = keyspace.next_id
         keyspace.next_id += 1
-        keyspace.ops.append((CRDT_KEYS, slot.id, None, slot.address))
+        keyspace.ops.append((CRDT_KEYS, slot.id, None, address))
 
     def drop_empty(self, addresses: Iterable[Address]) -> None:
         ops = self._keyspace.ops

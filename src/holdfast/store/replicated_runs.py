@@ -6,36 +6,46 @@ and free these took more than all the rest. So neighbours among them become one 
 no name (None) and an effect with all of them side by side; their dots follow each other:
 
     (WRITES, first dot, hlc, (name, value, dot that it replaces or 0, …))
+    (OVERWRITES, first dot, hlc, (name, value, …))
     (ADDS, first dot, (name, number of the author's last ADD, its total until then, now, …))
+    (ADDS_MORE, first dot, (name, the author's total until then, now, …))
+
+The second of each is of strings that hold nothing but what its author wrote, or added, before. Who
+has all that an author did before (all have, as records come in order) knows what that was.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, final
 
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS
-from holdfast.crdt.effects import ADD, ADDS, WRITE, WRITES, Effect
+from holdfast.crdt.effects import ADD, ADDS, ADDS_MORE, OVERWRITES, WRITE, WRITES, Effect
 from holdfast.crdt.numbers import Number
 from holdfast.store.ops import LIST_RUNS, POP_LEFT, Op
 
 TEXT: Final = "string"  # the only kind that has runs
 NEXT_DOT: Final = 1 << REPLICA_BITS
+# Of what a run has of each string. (What may change again is at 1 if written, the last if added.)
+WIDTHS: Final = {WRITES: 3, OVERWRITES: 2, ADDS: 4, ADDS_MORE: 3}
 
 # Number of the database, name of the key, kind of value, effect; of a run without name. A tuple,
 # but a list where it comes from elsewhere.
 Change = Sequence[Any]
 
 
+@final
 class Told:
-    """The changes of a record, in order."""
+    """The changes of a record, in order. `first_dot` is that of the run that goes on, 0 if there is
+    none."""
 
-    __slots__ = ("_database", "_first_dot", "_kind", "_next_dot", "_run", "changes")
+    __slots__ = ("_database", "_kind", "_next_dot", "_run", "_width", "changes", "first_dot")
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self._run: list[Any] = []  # the end of the last change, if that is a run: then these
         self._kind = 0
+        self._width = 0
         self._database = 0
-        self._first_dot = self._next_dot = 0
+        self.first_dot = self._next_dot = 0
 
     def add(self, database: int, name: bytes, kind: str, effect: Effect) -> None:
         what: int = effect[0]
@@ -45,7 +55,7 @@ class Told:
             seen = effect[5][0] if effect[5] else 0
             self.write(database, name, effect[2], effect[3], effect[4], seen)
         else:
-            self._kind = 0
+            self._kind = self.first_dot = self._next_dot = 0
             self.changes.append((database, name, kind, effect))
 
     def write(
@@ -59,6 +69,21 @@ class Told:
         run.append(value)
         run.append(seen)
 
+    def overwrite(
+        self, database: int, name: bytes, dot: int, hlc: int, value: bytes, seen: int
+    ) -> None:
+        """`write`, of a string that its author wrote last. Not in the middle of a run that says
+        more: few long ones are better than many that say nothing needless."""
+        if dot != self._next_dot or database != self._database or self._kind != OVERWRITES:
+            if self._kind == WRITES:
+                self.write(database, name, dot, hlc, value, seen)
+                return
+            self._begin(database, OVERWRITES, dot, (dot, hlc))
+        self._next_dot = dot + NEXT_DOT
+        run = self._run
+        run.append(name)
+        run.append(value)
+
     def count(
         self, database: int, name: bytes, dot: int, last: int, until_now: Number, now: Number
     ) -> None:
@@ -71,23 +96,40 @@ class Told:
         run.append(until_now)
         run.append(now)
 
+    def add_more(
+        self, database: int, name: bytes, dot: int, last: int, until_now: Number, now: Number
+    ) -> None:
+        """Likewise `count`, if its author alone has added before."""
+        if dot != self._next_dot or database != self._database or self._kind != ADDS_MORE:
+            if self._kind == ADDS:
+                self.count(database, name, dot, last, until_now, now)
+                return
+            self._begin(database, ADDS_MORE, dot, (dot,))
+        self._next_dot = dot + NEXT_DOT
+        run = self._run
+        run.append(name)
+        run.append(until_now)
+        run.append(now)
+
     def _begin(self, database: int, kind: int, dot: int, first: tuple[int, ...]) -> None:
         self._kind, self._database, self._run = kind, database, []
-        self._first_dot = dot
+        self._width = WIDTHS[kind]
+        self.first_dot = dot
         self.changes.append((database, None, TEXT, (kind, *first, self._run)))
 
     def again(self, kind: int, dot: int, now: Any) -> bool:
-        """Something else was written, or more was added, by that event, if it is in the run that
-        goes on: what happens to a string again and again is told once."""
-        if kind != self._kind or not self._first_dot <= dot < self._next_dot:
+        """Something else was written (WRITES), or more was added (ADDS), by that event, if it is in
+        the run that goes on: what happens to a string again and again is told once."""
+        if not self.first_dot <= dot < self._next_dot:
             return False
-        offset = dot - self._first_dot
+        offset = dot - self.first_dot
+        what, width = self._kind, self._width
         if offset & MAX_REPLICA:
             return False  # somebody else's
-        if kind == WRITES:
-            self._run[(offset >> REPLICA_BITS) * 3 + 1] = now
-        else:
-            self._run[(offset >> REPLICA_BITS) * 4 + 3] = now
+        is_sum = what in (ADDS, ADDS_MORE)
+        if is_sum != (kind == ADDS):
+            return False
+        self._run[(offset >> REPLICA_BITS) * width + (width - 1 if is_sum else 1)] = now
         return True
 
 
@@ -98,22 +140,23 @@ def one_by_one(changes: Iterable[Change]) -> Iterator[Change]:
             yield change
             continue
         database, _, kind, run = change
-        dot = run[1]
-        parts = run[-1]
-        if run[0] == WRITES:
-            for i in range(0, len(parts), 3):
-                effect = written(dot, run[2], parts[i + 1], parts[i + 2])
-                yield database, parts[i], kind, effect
-                dot += NEXT_DOT
-        else:
-            for i in range(0, len(parts), 4):
-                effect = (ADD, None, dot, parts[i + 1], parts[i + 2], parts[i + 3])
-                yield database, parts[i], kind, effect
-                dot += NEXT_DOT
+        what, dot, parts = run[0], run[1], run[-1]
+        for i in range(0, len(parts), WIDTHS[what]):
+            yield database, parts[i], kind, part_of_run(what, dot, run[2], parts, i)
+            dot += NEXT_DOT
 
 
-def written(dot: int, hlc: int, value: bytes, seen: int) -> Effect:
-    return (WRITE, None, dot, hlc, value, (seen,) if seen else (), ())
+def part_of_run(what: int, dot: int, hlc: Any, parts: list[Any], i: int) -> Effect:
+    """What a run says of the string there; the stamp is of no interest if that was added to."""
+    if what == ADDS:
+        return (ADD, None, dot, parts[i + 1], parts[i + 2], parts[i + 3])
+    if what == ADDS_MORE:
+        # Where the total until now was forgotten, all of it is, up to the event before this one.
+        return (ADD, None, dot, (dot >> REPLICA_BITS) - 1, parts[i + 1], parts[i + 2])
+    if what == OVERWRITES:
+        return (WRITE, None, dot, hlc, parts[i + 1], None, ())
+    seen = parts[i + 2]
+    return (WRITE, None, dot, hlc, parts[i + 1], (seen,) if seen else (), ())
 
 
 @final

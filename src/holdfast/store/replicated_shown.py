@@ -17,7 +17,7 @@ from holdfast.crdt.streams import Stream as ReplicatedStream
 from holdfast.store import hll
 from holdfast.store.events import GENERIC, HASH, LIST, SET, STREAM, STRING, ZSET
 from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key
+from holdfast.store.keys import FollowedKey, Key
 from holdfast.store.lists import List
 from holdfast.store.ops import STREAM_CONSUMERS, STREAM_ENTRIES, STREAM_GROUPS, STREAM_PENDING
 from holdfast.store.replicated_rows import Address, Slot
@@ -53,7 +53,7 @@ class Shown:
     ) -> Key | None:
         """Rows of one kind have changed. `before` is the type that was seen until then; returns
         the key that is seen now."""
-        database = self._database(slot.address)
+        database = self._database(slot.database)
         if database is None:
             return None
         if slot.type != before or kind not in (before, EXPIRY):
@@ -68,26 +68,18 @@ class Shown:
         self._follow_expiry(database, key, slot)
         return key
 
-    def update_string(self, slot: Slot, text: bytes) -> Key | None:
-        """It was a string and still is one, and nothing else has changed. A record says so, and
-        recovery gets it from there."""
-        key: Key | None = slot.shown
-        if key is None:
-            database = self._database(slot.address)
-            key = None if database is None else self._key(database, slot)
-        if key is not None:
-            old = key.value
-            assert isinstance(old, bytes)
-            keyspace = self._keyspace
-            keyspace.put_string(key, text, old)
-            keyspace.recorded += 1
-        return key
+    def key_of(self, slot: Slot) -> FollowedKey | None:
+        """The key which clients see."""
+        database = self._database(slot.database)
+        if database is not None:
+            self._key(database, slot)
+        return slot.shown
 
     def recover_string(self, slot: Slot) -> None:
-        """As `update_string` left it, if it is one."""
-        database = self._database(slot.address)
+        """As a run of changes left it, if it is one: the journal has no row of it."""
+        database = self._database(slot.database)
         if slot.type == "string" and database is not None:
-            key = database.glance(slot.address[1])
+            key = database.glance(slot.name)
             text = _text("string", slot.part("string"))
             if key is not None and type(key.value) is bytes and key.value != text:
                 self._keyspace.put_string(key, text, key.value)
@@ -101,7 +93,7 @@ class Shown:
 
     def list_at_end(self, slot: Slot, effect: Effect) -> Key | None:
         """It was a list and still is one, and this was done at one of its ends."""
-        database = self._database(slot.address)
+        database = self._database(slot.database)
         key = None if database is None else self._key(database, slot)
         if key is not None:
             value, log = key.value, self._keyspace
@@ -117,17 +109,17 @@ class Shown:
     def _key(self, database: "ReplicatedDatabase", slot: Slot) -> Key | None:
         if slot.shown is not None:
             return slot.shown
-        key = database.glance(slot.address[1])
+        key = database.glance(slot.name)
         if key is not None:
             slot.show_by(key)
         return key
 
     def rebuild(self, slot: Slot, before: str | None) -> Key | None:
         """Whatever was seen, this is to be seen now."""
-        database = self._database(slot.address)
+        database = self._database(slot.database)
         if database is None:
             return None
-        name, kind = slot.address[1], slot.type
+        name, kind = slot.name, slot.type
         addresses = self._keyspace.replication.addresses
         key = self._key(database, slot)
         if key is not None and (kind is None or kind != before or kind in _FILLS):
@@ -153,7 +145,7 @@ class Shown:
 
     def announce(self, address: Address, key: Key | None) -> None:
         """Once all is in place: watchers, notifications, and those who wait for a stream."""
-        database = self._database(address)
+        database = self._database(address[0])
         if database is None:
             return
         kind = GENERIC if key is None else EVENT_KINDS[key.type_name]
@@ -161,10 +153,10 @@ class Shown:
         if key is not None and isinstance(key.value, Stream):
             database.wake_waiters(key)
 
-    def _database(self, address: Address) -> "ReplicatedDatabase | None":
+    def _database(self, index: int) -> "ReplicatedDatabase | None":
         """None when others have more databases than this server."""
         databases = self._keyspace.replicated_databases
-        return databases[address[0]] if address[0] < len(databases) else None
+        return databases[index] if index < len(databases) else None
 
     def _follow_expiry(
         self, database: "ReplicatedDatabase", key: Key, replicated: ReplicatedKey
