@@ -139,11 +139,6 @@ class Cell:
 
     # -- the usual cases, in short ------------------------------------------------------------
 
-    @property
-    def only_dot(self) -> Dot:
-        """Of the one write; 0 where there is more, or none."""
-        return 0 if self.others or self.counter is not None else self.dot
-
     def only_counter(self, replica: int) -> Counter | None:
         """Of that replica, if it counts and nobody else has one."""
         counter = self.counter
