@@ -252,8 +252,9 @@ class Simulation:
 
 async def simulate(rng: random.Random, limit: int, runs: int) -> None:
     async with holdfast.connect("memory://") as client:
-        grants = believed = heard = 0
-        for _ in range(runs):
+        grants = believed = heard = done = 0
+        while done < runs or not (believed and heard):  # else it shows nothing
+            assert done < 10 * runs
             await client.flushdb()
             simulation = Simulation(commands_of(client), rng, limit)
             for n in range(150):
@@ -263,9 +264,8 @@ async def simulate(rng: random.Random, limit: int, runs: int) -> None:
             grants += len(simulation.tokens)
             believed += simulation.believed
             heard += simulation.heard
-        assert grants > runs  # else it shows nothing
-        assert believed > 0
-        assert heard > 0
+            done += 1
+        assert grants > done
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
