@@ -23,7 +23,7 @@ _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
 def digits(text: bytes) -> int:
     """The number that up to eighteen digits are, which is what most numbers are; -1 for all else.
-    Compiled, it costs a tenth of what `int` does, and no object."""
+    Compiled, that is 30 instructions for each, and no object."""
     length: i64 = len(text)
     if not 0 < length <= 18:
         return -1
