@@ -34,8 +34,9 @@ FRONT: Final = CHUNK // 16  # of the first chunk, from which entries are popped:
 
 
 class Ranking:
-    """`_sums` tells how many entries are before a chunk, without counting all of those before it:
-    a Fenwick tree over their lengths. It is empty until somebody asks, and again when chunks come
+    """`_sums` tells how many entries come from a chunk on, without counting all of them: a Fenwick
+    tree over the lengths of chunks, the last of which is its first, because most chunks come and go
+    in front, where entries are popped. It is empty until somebody asks, and again when others come
     or go, which takes hundreds of changes."""
 
     __slots__ = (
@@ -177,14 +178,16 @@ class Ranking:
         if from_last >= 0:
             return last, from_last
         sums = self._built_sums()
-        at, step = 0, 1 << len(sums).bit_length() - 1
+        from_end = self._length - index
+        chunks, step = 0, 1 << len(sums).bit_length() - 1  # from the last one on, that lie behind
         while step:
-            after = at + step
-            if after <= len(sums) and sums[after - 1] <= index:
-                index -= sums[after - 1]
-                at = after
+            more = chunks + step
+            if more <= len(sums) and sums[more - 1] < from_end:
+                from_end -= sums[more - 1]
+                chunks = more
             step >>= 1
-        return at, index
+        at = last - chunks
+        return at, len(self._scores[at]) - from_end
 
     # -- by score -----------------------------------------------------------------------------
 
@@ -206,15 +209,12 @@ class Ranking:
 
     def _count_to(self, at: int, place: int) -> int:
         sums = self._built_sums()
-        while at:
-            place += sums[at - 1]
-            at &= at - 1
-        return place
+        return self._length - sum_of(sums, len(sums) - at) + place
 
     def _built_sums(self) -> list[int]:
         sums = self._sums
         if not sums:
-            sums = self._sums = [len(scores) for scores in self._scores]
+            sums = self._sums = [len(scores) for scores in reversed(self._scores)]
             for at in range(len(sums)):
                 parent = at | at + 1
                 if parent < len(sums):
@@ -223,6 +223,7 @@ class Ranking:
 
     def _change_length(self, at: int, change: int) -> None:
         sums = self._sums
+        at = len(sums) - 1 - at
         while at < len(sums):
             sums[at] += change
             at |= at + 1
@@ -258,9 +259,14 @@ class Ranking:
                     return
 
     def _split(self, at: int, place: int) -> None:
-        scores, members = self._scores[at], self._members[at]
+        scores, members, sums = self._scores[at], self._members[at], self._sums
         self._insert_chunk(at + 1, scores[place:], members[place:])
         self._set_chunk(at, scores[:place], members[:place])
+        if at == 0 and sums:
+            self._sums = sums
+            self._change_length(0, -place)
+            count = len(sums)
+            sums.append(place + sum_of(sums, count) - sum_of(sums, count & count + 1))
 
     def _insert_chunk(self, at: int, scores: Scores, members: list[bytes]) -> None:
         self._scores.insert(at, scores)
@@ -275,7 +281,7 @@ class Ranking:
 
     def _drop_chunk(self, at: int) -> None:
         del self._scores[at], self._members[at], self._last_scores[at], self._last_members[at]
-        self._sums = []
+        self._sums = self._sums[:-1] if at == 0 else []
 
     def check(self) -> None:
         """Raise AssertionError if the parts contradict each other."""
@@ -286,6 +292,15 @@ class Ranking:
         assert self._last_members == [members[-1] for members in self._members]
         for at in range(len(self._sums)):
             assert self._count_to(at, 0) == sum(map(len, self._scores[:at]))
+
+
+def sum_of(sums: list[int], count: int) -> int:
+    """Of a Fenwick tree: of so many numbers from the first on."""
+    total = 0
+    while count:
+        total += sums[count - 1]
+        count &= count - 1
+    return total
 
 
 # -- entries of one chunk, whatever their scores are ----------------------------------------------
