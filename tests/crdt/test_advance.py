@@ -84,19 +84,6 @@ def test_a_write_in_place_of_what_its_author_wrote() -> None:
     assert cell.dots == (3 << 16 | 1,)
 
 
-def test_an_addition_to_what_its_author_has_added() -> None:
-    first = add(Key(), 5, 1)
-    key = key_with(first)
-    cell = key.part(STRING).cell
-    assert cell.add_more(3 << 16 | 1, 7)
-    assert key.view() == b"7"
-    assert not cell.add_more(3 << 16 | 1, 7), "a second time"
-    assert not cell.add_more(2 << 16 | 1, 6), "before it"
-    assert not cell.add_more(4 << 16 | 2, 1), "somebody else's"
-    assert not Key().part(STRING).cell.add_more(4 << 16 | 1, 1), "there is none"
-    assert key.view() == b"7"
-
-
 def test_a_write_that_saw_one_of_two() -> None:
     one, two = write(Key(), b"a", 1), write(Key(), b"b", 2)
     key = key_with(one, two)

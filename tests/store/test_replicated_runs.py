@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.crdt.effects import ADD, ADDS, ADDS_MORE, OVERWRITES, REMOVE, WRITE, WRITES, frozen
+from holdfast.crdt.effects import ADD, ADDS, OVERWRITES, REMOVE, WRITE, WRITES, frozen
 from holdfast.crdt.log import decode
 from holdfast.store.ops import STRINGS
 from holdfast.store.replicated_runs import NEXT_DOT, Change, Told, one_by_one
@@ -79,20 +79,20 @@ def test_what_its_author_wrote_or_added_before_is_not_named() -> None:
     made.overwrite(0, b"b", DOT + NEXT_DOT, 5, b"y", 4 * NEXT_DOT + 1)
     assert made.again(WRITES, DOT, b"z")
     assert not made.again(ADDS, DOT, 1)
-    made.add_more(0, b"c", DOT + 2 * NEXT_DOT, 5, 10, 11)
-    made.add_more(0, b"d", DOT + 3 * NEXT_DOT, 6, 20, 22)
+    made.count(0, b"c", DOT + 2 * NEXT_DOT, 5, 10, 11)
+    made.count(0, b"d", DOT + 3 * NEXT_DOT, 6, 20, 22)
     assert made.again(ADDS, DOT + 3 * NEXT_DOT, 23)
     assert not made.again(WRITES, DOT + 3 * NEXT_DOT, b"x")
     assert [change[3] for change in made.changes] == [
         (OVERWRITES, DOT, 5, [b"a", b"z", b"b", b"y"]),
-        (ADDS_MORE, DOT + 2 * NEXT_DOT, [b"c", 10, 11, b"d", 20, 23]),
+        (ADDS, DOT + 2 * NEXT_DOT, [b"c", 5, 10, 11, b"d", 6, 20, 23]),
     ]
     expected: list[Change] = []
     for name, value in ((b"a", b"z"), (b"b", b"y")):
         expected.append((0, name, "string", (WRITE, None, dot, 5, value, None, ())))
         dot += NEXT_DOT
-    for name, until_now, now in ((b"c", 10, 11), (b"d", 20, 23)):
-        expected.append((0, name, "string", (ADD, None, dot, (dot >> 16) - 1, until_now, now)))
+    for name, last, until_now, now in ((b"c", 5, 10, 11), (b"d", 6, 20, 23)):
+        expected.append((0, name, "string", (ADD, None, dot, last, until_now, now)))
         dot += NEXT_DOT
     assert list(one_by_one(made.changes)) == expected
 
@@ -104,7 +104,7 @@ def test_a_run_that_names_it_goes_on() -> None:
     made.write(0, b"b", DOT + NEXT_DOT, 5, b"y", 4 * NEXT_DOT + 2)
     made.overwrite(0, b"c", DOT + 2 * NEXT_DOT, 5, b"z", 5 * NEXT_DOT + 1)
     made.count(0, b"d", DOT + 3 * NEXT_DOT, 0, 0, 1)
-    made.add_more(0, b"e", DOT + 4 * NEXT_DOT, 6, 10, 11)
+    made.count(0, b"e", DOT + 4 * NEXT_DOT, 6, 10, 11)
     assert [change[3][0] for change in made.changes] == [OVERWRITES, WRITES, ADDS]
     effects = [change[3] for change in one_by_one(made.changes)]
     assert effects[2] == (WRITE, None, DOT + 2 * NEXT_DOT, 5, b"z", (5 * NEXT_DOT + 1,), ())

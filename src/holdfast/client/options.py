@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from holdfast.client import pipeline
 from holdfast.client.hooks import Hooks
@@ -137,19 +137,21 @@ def parse_url(url: str, **options: Any) -> Target:
     scheme, colon, _ = url.partition("://")
     if scheme not in _SCHEMES or not colon:
         raise ValueError(f"a URL begins with one of {', '.join(f'{s}://' for s in _SCHEMES)}")
-    parts = urlsplit(url)
-    login, at, hosts = parts.netloc.rpartition("@")
+    # By hand: urlsplit knows one host only, and of late takes no bracket behind another.
+    rest, _, query = url[len(scheme) + 3 :].partition("?")
+    place, slash, path = rest.partition("/")
+    login, at, hosts = place.rpartition("@")
     if "#" in url or (not at and "@" in url):
         raise ValueError("/, ?, # and @ in a URL's password are written %2F, %3F, %23 and %40")
     user, colon, password = login.partition(":")
     values: dict[str, Any] = {
-        name: _option(name, text) for name, text in parse_qsl(parts.query, keep_blank_values=True)
+        name: _option(name, text) for name, text in parse_qsl(query, keep_blank_values=True)
     }
     if user:
         values["username"] = unquote(user)
     if colon:
         values["password"] = unquote(password)
-    path, service = unquote(parts.path), ""
+    path, service = unquote(slash + path), ""
     seeds: tuple[tuple[str, int], ...] = ()
     if scheme in ("unix", *LOCAL_SCHEMES):
         values["path"] = path = _file(scheme, hosts, path)

@@ -177,17 +177,6 @@ class Cell:
         counter.amount = now
         return True
 
-    def add_more(self, dot: Dot, now: Any) -> bool:
-        """Likewise, by one who says that there was a total of his before: the only one here, if he
-        has not told us more than this yet."""
-        counter = self.only_counter(dot & MAX_REPLICA)
-        seq = dot >> REPLICA_BITS
-        if counter is None or counter.seq >= seq:
-            return False
-        counter.seq = seq
-        counter.amount = now
-        return True
-
 
 def is_live(entry: Total) -> bool:
     seq: int = entry[0]

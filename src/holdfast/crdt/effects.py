@@ -16,7 +16,6 @@ MANY: Final = 4  # (effect, …), on cells of one value
 WRITES: Final = 5  # and the next three, of many strings: see store/replicated_runs.py
 ADDS: Final = 6
 OVERWRITES: Final = 7
-ADDS_MORE: Final = 8
 # Lists.
 INSERT: Final = 10  # ((position, value), …)
 DELETE: Final = 11  # (position, …)

@@ -326,6 +326,7 @@ class Puller:
             self._become(Event.BEHIND)
             self._snapshot = set()
             self._snapshot_seen = read_vector(data)
+            self._replicator.fell_behind(self._snapshot_seen)
         elif kind == KEYS and self._snapshot is not None:
             database, name, rows = read_key(data)
             self._snapshot.add((database, name))

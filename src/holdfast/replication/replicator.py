@@ -5,6 +5,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
+from holdfast.crdt.dots import Vector, includes
 from holdfast.errors import CommandError, ConfigError
 from holdfast.replication.followers import Followers
 from holdfast.replication.messages import FORGOTTEN, VERSION, Ack, Hello, pack
@@ -276,11 +277,36 @@ class Replicator:
     def is_joining(self) -> bool:
         return self.state in (NEW, CATCHING_UP)
 
+    def fell_behind(self, seen: Vector) -> None:
+        """A snapshot begins, of what that vector has. Until this server has all of it, some keys
+        tell of events that its own vector does not: what a client did to them would be told to
+        others as done to what they were before. So no client may, whether it is a joiner or was
+        restored from a backup, and also if the link is lost half way."""
+        owed: dict[int, int] = dict(self._owed)
+        for replica, seq in seen.items():
+            owed[replica] = max(seq, owed.get(replica, 0))
+        self.replication.seal()
+        self.replication.note(b"owed", list(owed.items()))
+        if self.state == MEMBER:
+            log.warning("behind its peers: taking no writes until it has caught up")
+            self._turn_into(CATCHING_UP)
+
+    @property
+    def _owed(self) -> list[tuple[int, int]]:
+        """What snapshots that began have, but for nodes that were removed, who cannot give it."""
+        removed = self.replication.members.removed
+        owed = self.replication.facts.get(b"owed", ())
+        return [(each, seq) for each, seq in owed if each % REPLICAS_PER_NODE not in removed]
+
     def check_joined(self) -> None:
         """A joiner has caught up with one who is none; or, when all begin together, with all."""
-        if self.is_joining and (
-            any(each.has_caught_up and not each.is_peer_joining for each in self.pullers)
-            or all(each.has_caught_up for each in self.pullers)
+        if (
+            self.is_joining
+            and includes(self.replication.vector, dict(self._owed))
+            and (
+                any(each.has_caught_up and not each.is_peer_joining for each in self.pullers)
+                or all(each.has_caught_up for each in self.pullers)
+            )
         ):
             log.info("caught up: taking writes")
             self._turn_into(MEMBER)

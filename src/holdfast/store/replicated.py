@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import msgspec
 
 from holdfast.crdt.dots import Author, Vector, join
-from holdfast.crdt.effects import ADDS_MORE, OVERWRITES, WRITES, Effect
+from holdfast.crdt.effects import OVERWRITES, WRITES, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.log import Log, Record, decode, encode, is_news
 from holdfast.crdt.types import text_in
@@ -277,9 +277,6 @@ class Replication:
                 elif what == WRITES:
                     if cell.overwrite(parts[i + 2], dot, hlc, parts[i + 1]):
                         text = parts[i + 1]
-                elif what == ADDS_MORE:
-                    if cell.add_more(dot, parts[i + 2]):
-                        text = text_in(cell)
                 elif cell.count(dot, parts[i + 1], parts[i + 3]):
                     text = text_in(cell)
             if text is None or key is None:

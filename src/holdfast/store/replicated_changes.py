@@ -332,7 +332,7 @@ class Changes:
         if not self.told.again(ADDS, last << REPLICA_BITS | author.replica, now):
             dot = author.dot()
             counter.seq = author.seq
-            self.told.add_more(slot.database, slot.name, dot, last, counter.amount, now)
+            self.told.count(slot.database, slot.name, dot, last, counter.amount, now)
         counter.amount = now
         if slot.unwritten is not TEXT_ROW:
             self._slots.changed(slot, "string", NO_CHANGES)

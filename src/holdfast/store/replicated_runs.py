@@ -8,24 +8,25 @@ no name (None) and an effect with all of them side by side; their dots follow ea
     (WRITES, first dot, hlc, (name, value, dot that it replaces or 0, …))
     (OVERWRITES, first dot, hlc, (name, value, …))
     (ADDS, first dot, (name, number of the author's last ADD, its total until then, now, …))
-    (ADDS_MORE, first dot, (name, the author's total until then, now, …))
 
-The second of each is of strings that hold nothing but what its author wrote, or added, before. Who
-has all that an author did before (all have, as records come in order) knows what that was.
+The second is of strings that hold nothing but what its author wrote before. Who has all that an
+author did before (all have, as records come in order) knows what that was. Of an addition the one
+before is told, because it is told where the author's total was forgotten: whoever was deleted for
+by somebody remembers up to which addition, and all have to remember the same.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, final
 
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS
-from holdfast.crdt.effects import ADD, ADDS, ADDS_MORE, OVERWRITES, WRITE, WRITES, Effect
+from holdfast.crdt.effects import ADD, ADDS, OVERWRITES, WRITE, WRITES, Effect
 from holdfast.crdt.numbers import Number
 from holdfast.store.ops import LIST_RUNS, POP_LEFT, Op
 
 TEXT: Final = "string"  # the only kind that has runs
 NEXT_DOT: Final = 1 << REPLICA_BITS
 # Of what a run has of each string. (What may change again is at 1 if written, the last if added.)
-WIDTHS: Final = {WRITES: 3, OVERWRITES: 2, ADDS: 4, ADDS_MORE: 3}
+WIDTHS: Final = {WRITES: 3, OVERWRITES: 2, ADDS: 4}
 
 # Number of the database, name of the key, kind of value, effect; of a run without name. A tuple,
 # but a list where it comes from elsewhere.
@@ -96,21 +97,6 @@ class Told:
         run.append(until_now)
         run.append(now)
 
-    def add_more(
-        self, database: int, name: bytes, dot: int, last: int, until_now: Number, now: Number
-    ) -> None:
-        """Likewise `count`, if its author alone has added before."""
-        if dot != self._next_dot or database != self._database or self._kind != ADDS_MORE:
-            if self._kind == ADDS:
-                self.count(database, name, dot, last, until_now, now)
-                return
-            self._begin(database, ADDS_MORE, dot, (dot,))
-        self._next_dot = dot + NEXT_DOT
-        run = self._run
-        run.append(name)
-        run.append(until_now)
-        run.append(now)
-
     def _begin(self, database: int, kind: int, dot: int, first: tuple[int, ...]) -> None:
         self._kind, self._database, self._run = kind, database, []
         self._width = WIDTHS[kind]
@@ -126,7 +112,7 @@ class Told:
         what, width = self._kind, self._width
         if offset & MAX_REPLICA:
             return False  # somebody else's
-        is_sum = what in (ADDS, ADDS_MORE)
+        is_sum = what == ADDS
         if is_sum != (kind == ADDS):
             return False
         self._run[(offset >> REPLICA_BITS) * width + (width - 1 if is_sum else 1)] = now
@@ -150,9 +136,6 @@ def part_of_run(what: int, dot: int, hlc: Any, parts: list[Any], i: int) -> Effe
     """What a run says of the string there; the stamp is of no interest if that was added to."""
     if what == ADDS:
         return (ADD, None, dot, parts[i + 1], parts[i + 2], parts[i + 3])
-    if what == ADDS_MORE:
-        # Where the total until now was forgotten, all of it is, up to the event before this one.
-        return (ADD, None, dot, (dot >> REPLICA_BITS) - 1, parts[i + 1], parts[i + 2])
     if what == OVERWRITES:
         return (WRITE, None, dot, hlc, parts[i + 1], None, ())
     seen = parts[i + 2]

@@ -39,6 +39,7 @@ class Savepoint:
         "_keyspace",
         "_later",
         "_notify",
+        "_open_runs",
         "_ops",
         "_ops_before",
         "_ready",
@@ -52,6 +53,7 @@ class Savepoint:
         self._ops = ops = keyspace.ops
         self._ops_before = len(ops)
         self._recorded = keyspace.recorded
+        self._open_runs = len(keyspace.open_runs)
         keyspace.end_run()
         steps: list[Undo] = []
         later: list[Callable[[], object]] = []
@@ -73,7 +75,7 @@ class Savepoint:
         del self._ops[self._ops_before :]
         commit()
         self._ops = self._keyspace.ops = own
-        self._ops_before = self._recorded = 0
+        self._ops_before = self._recorded = self._open_runs = 0
 
     def keep(self) -> None:
         """It happened: now everybody may know."""
@@ -89,6 +91,7 @@ class Savepoint:
             return  # the keyspace was read again from the file meanwhile
         undo(self._undo, keyspace)
         del self._ops[self._ops_before :]
+        del keyspace.open_runs[self._open_runs :]
         keyspace.recorded = self._recorded
         del keyspace.ready[self._ready :]
         keyspace.dirty = self._dirty
