@@ -118,10 +118,14 @@ class World:
         self.host = Host()
         self.sandbox = Sandbox(self.host, b"7.0.0", 0x070000, max_bytes)
 
-    def run(self, script: str, *args: bytes, keys: int = 0) -> Reply | Failure:
+    def prepared(self, script: str, *args: bytes, keys: int = 0) -> Callable[[], Reply | Failure]:
+        """Compiled before the host may want to end it."""
         function = self.sandbox.compile(script.encode(), b"@user_script")
         argv = [b"EVAL", b"", b"%d" % keys, *args]
-        return self.sandbox.run(function, argv, keys, False, self.host, 1)
+        return partial(self.sandbox.run, function, argv, keys, False, self.host, 1)
+
+    def run(self, script: str, *args: bytes, keys: int = 0) -> Reply | Failure:
+        return self.prepared(script, *args, keys=keys)()
 
 
 @pytest.fixture(scope="module", params=["asking", "open"])
@@ -359,9 +363,10 @@ def test_the_gate_counts_as_the_engine_does() -> None:
 
 def test_a_script_that_is_ended_leaves_the_gate_open(gated: World) -> None:
     host = gated.host
+    run = gated.prepared("while true do redis.pcall('get', 'k') end")
     host.reply, host.reason = OK, b"enough"
     with pytest.raises(Killed):
-        gated.run("while true do redis.pcall('get', 'k') end")
+        run()
     host.reason, host.reply = None, KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         gated.run("return redis.pcall('get', 'k')")
@@ -372,8 +377,7 @@ def test_a_script_that_is_ended_leaves_the_gate_open(gated: World) -> None:
 def test_a_script_can_be_ended_at_any_moment(gated: World, plain: World) -> None:
     """Also before its first line, and behind its last."""
     for world in (gated, plain):
-        function = world.sandbox.compile(b"return 7", b"@user_script")
-        run = partial(world.sandbox.run, function, [b"EVAL", b"", b"0"], 0, False)
+        run = world.prepared("return 7")
         world.host.reason = b"enough"
         reasons: set[bytes] = set()
         for _ in range(30_000):

@@ -106,6 +106,14 @@ typedef struct {
     int opens;         /* from which level on the script need not be asked */
 } Door;
 
+/* Lua keeps a text once, and for ever those by which doors are known: so it is known by its place. */
+#define SEEN 64
+
+typedef struct {
+    const char *name;
+    int door;
+} Seen;
+
 typedef struct {
     PyObject_HEAD
     lua_State *L;
@@ -114,6 +122,7 @@ typedef struct {
     PyObject *reply; /* the last one, or what was raised instead of it */
     Door *doors;
     int count;
+    Seen seen[SEEN]; /* names of doors, by their place */
     PyObject *session; /* whom the script that runs does so for, or NULL */
     int open_to;       /* the level to which doors are open for it */
     int limit_kb;      /* of Lua's memory, above which no call begins */
@@ -370,16 +379,30 @@ static int run(Gate *gate, lua_State *L, int count, const Door *door)
     return size >= 0 && size < LARGE_REPLY ? PLAIN : TO_BE_FETCHED;
 }
 
+/* The number of the door of that name, which is the first argument; -1 if there is none. */
+static int door_of(Gate *gate, lua_State *L)
+{
+    const char *name = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, NULL) : NULL;
+    Seen *seen = &gate->seen[(uintptr_t)name / 16 % SEEN];
+    if (name != NULL && seen->name == name)
+        return seen->door;
+    lua_pushvalue(L, 1);
+    lua_rawget(L, UPVALUE(DOORS));
+    int door = (int)lua_tonumber(L, -1) - 1; /* nil and false are 0 */
+    lua_settop(L, -2);
+    if (door < 0 || door >= gate->count)
+        return -1;
+    *seen = (Seen){name, door};
+    return door;
+}
+
 static int call(lua_State *L)
 {
     Gate *gate = lua_touserdata(L, UPVALUE(GATE));
     int count = lua_gettop(L), done = NOT_CALLED;
     if (count >= 1 && count <= MOST_VALUES && lua_gc(L, LUA_GCCOUNT, 0) <= gate->limit_kb) {
-        lua_pushvalue(L, 1);
-        lua_rawget(L, UPVALUE(DOORS));
-        int door = (int)lua_tonumber(L, -1) - 1; /* nil and false are 0 */
-        lua_settop(L, count);
-        if (door >= 0 && door < gate->count) {
+        int door = door_of(gate, L);
+        if (door >= 0) {
             PyGILState_STATE gil = PyGILState_Ensure();
             done = run(gate, L, count, &gate->doors[door]);
             PyGILState_Release(gil);
