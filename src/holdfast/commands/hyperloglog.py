@@ -45,7 +45,7 @@ def pfadd(c: Context, argv: list[bytes]) -> Reply:
 @hyperloglog(
     "pfcount",
     -2,
-    "readonly",
+    "readonly may_replicate",
     Keys(
         "RW access",
         last=-1,

@@ -47,7 +47,7 @@ class Found:
         self._handler: Handler = command.handler
         self._least = command.min_args
         self._most = command.max_args
-        self._opens = ALL if command.is_write else READS
+        self._opens = ALL if command.is_write or "may_replicate" in command.flags else READS
         self._stats = stats
         # (Compiled code is at an attribute sooner than at a global, and a float takes no memory.)
         self._now_s: Callable[[], float] = perf_counter

@@ -352,9 +352,9 @@ class Scripts:
         caller = running.caller
         if not caller.user.is_unrestricted:
             engine.check_permission(caller, command, argv)
+        if not running.may_write and (command.is_write or "may_replicate" in command.flags):
+            raise READ_ONLY  # PUBLISH, too
         if command.is_write:
-            if not running.may_write:
-                raise READ_ONLY
             if engine.refusal is not None:
                 raise engine.refusal
             if engine.is_out_of_memory and running.lacks_memory_for(command):
