@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from holdfast.clock import ManualClock
 from holdfast.crdt.log import Confirmations
+from holdfast.store.stream_ids import from_row
 from tests.crdt.network import Replica, sync
 
 FAMILIES = "list lset text set zset stream sketch any"
@@ -159,7 +160,7 @@ class Load:
         elif roll < 0.8:
             replica.xreadgroup(name, group, consumer)
         elif roll < 0.9:
-            replica.xack(name, group, *list(replica.groups(name)[group].pending)[:2])
+            replica.xack(name, group, *map(from_row, list(replica.groups(name)[group].pending)[:2]))
         elif roll < 0.95:
             replica.xgroup_delconsumer(name, group, consumer)
         else:

@@ -18,6 +18,7 @@ from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY, Key
 from holdfast.crdt.log import Confirmations, Log, Record, decode, encode, is_news
 from holdfast.crdt.streams import Group
+from holdfast.store.stream_ids import to_row
 
 WRONG_TYPE = "WRONGTYPE"
 
@@ -234,7 +235,7 @@ class Replica:
             self.emit(name, "stream", value.see_consumer(dot, consumer, now_ms, author))
             for entry_id in ids:
                 row = (consumer, now_ms, 1)
-                self.emit(name, "stream", value.assign(dot, entry_id, row, author))
+                self.emit(name, "stream", value.assign(dot, to_row(entry_id), row, author))
             if ids:
                 self.emit(name, "stream", value.pass_to(dot, ids[-1], None, author))
         return ids
@@ -242,13 +243,15 @@ class Replica:
     def xack(self, name: bytes, group: bytes, *ids: int) -> None:
         with self._changing(name, "stream") as (value, author):
             dots = self.groups(name)[group].dots
-            self.emit(name, "stream", value.release(dots, ids, author))
+            self.emit(
+                name, "stream", value.release(dots, [to_row(entry_id) for entry_id in ids], author)
+            )
 
     def xgroup_delconsumer(self, name: bytes, group: bytes, consumer: bytes) -> None:
         with self._changing(name, "stream") as (value, author):
             found = self.groups(name)[group]
-            ids = [entry_id for entry_id, row in found.pending.items() if row[0] == consumer]
-            effect = value.delete_consumer(found.dots, consumer, ids, author)
+            id_rows = [id_row for id_row, row in found.pending.items() if row[0] == consumer]
+            effect = value.delete_consumer(found.dots, consumer, id_rows, author)
             self.emit(name, "stream", effect)
 
     # -- replication --------------------------------------------------------------------------

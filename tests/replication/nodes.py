@@ -33,6 +33,7 @@ from holdfast.store.replicated_changes import registers
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore, MemoryStore, Store
+from holdfast.store.stream_ids import to_row
 from holdfast.store.streams import Stream
 from holdfast.store.zsets import ZSet
 from tests.harness.in_process import Peer
@@ -181,7 +182,7 @@ def _seen(key: Key) -> Any:
     groups = {
         name: (
             group.last_id,
-            {entry_id: pending.row for entry_id, pending in group.pending.range(0, 1 << 128)},
+            {to_row(entry_id): pending.row for entry_id, pending in group.pending.range()},
         )
         for name, group in value.groups.items()
     }

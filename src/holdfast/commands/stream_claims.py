@@ -19,7 +19,7 @@ from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
 from holdfast.store.events import STREAM
 from holdfast.store.stream_groups import Group, Pending
-from holdfast.store.stream_ids import MAX_ID, signed, text_of
+from holdfast.store.stream_ids import MAX_ID, signed, text_of, to_row
 from holdfast.store.streams import Stream
 
 COUNT_NOT_POSITIVE = CommandError("ERR COUNT must be > 0")
@@ -41,7 +41,7 @@ def xack(c: Context, argv: list[bytes]) -> Reply:
     if stream is None or group is None:
         return 0
     ids = [parse_id(text) for text in argv[3:]]
-    acknowledged = sum(stream.release(group, entry_id, c.keyspace) for entry_id in ids)
+    acknowledged = sum(stream.release(group, to_row(entry_id), c.keyspace) for entry_id in ids)
     c.keyspace.dirty += acknowledged
     return acknowledged
 
@@ -143,7 +143,7 @@ class Claim:
 
     def drop(self, entry_id: int) -> None:
         """The entry is no more."""
-        self._stream.release(self._group, entry_id, self._c.keyspace)
+        self._stream.release(self._group, to_row(entry_id), self._c.keyspace)
         self._c.keyspace.dirty += 1
 
     def _see(self) -> None:
@@ -204,7 +204,7 @@ def xclaim(c: Context, argv: list[bytes]) -> Reply:
         c.keyspace.dirty += 1
     claim = Claim(c, argv[1], found, argv[3], ids_only)
     for entry_id in ids:
-        pending = group.pending.get(entry_id)
+        pending = group.pending.get(to_row(entry_id))
         if stream.entries.get(entry_id) is None:
             if pending is not None:
                 claim.drop(entry_id)

@@ -10,7 +10,7 @@ from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import NO_SUCH_KEY, CommandError
 from holdfast.resp import Reply
 from holdfast.store.stream_groups import Consumer, Group
-from holdfast.store.stream_ids import MAX_ID, text_of, to_row
+from holdfast.store.stream_ids import text_of, to_row
 from holdfast.store.streams import Stream
 
 DEFAULT_COUNT = 10  # of FULL
@@ -86,7 +86,7 @@ def _tree_nodes(keys: list[bytes], depth: int = 0) -> int:
 
 
 def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
-    pending = islice(group.pending.range(0, MAX_ID), limit)
+    pending = islice(group.pending.range(), limit)
     consumers: list[Reply] = [_full_consumer(consumer, limit) for consumer in group.by_name()]
     return {
         b"name": group.name,
@@ -103,7 +103,7 @@ def _full_group(stream: Stream, group: Group, limit: int | None) -> Reply:
 
 
 def _full_consumer(consumer: Consumer, limit: int | None) -> Reply:
-    pending = islice(consumer.pending.range(0, MAX_ID), limit)
+    pending = islice(consumer.pending.range(), limit)
     return {
         b"name": consumer.name,
         b"seen-time": consumer.seen_at_ms,

@@ -39,7 +39,7 @@ class Group(NamedTuple):
     last_id: int
     entries_read: int | None
     consumers: dict[bytes, int]
-    pending: dict[int, tuple[bytes, int, int]]
+    pending: dict[bytes, tuple[bytes, int, int]]  # by the bytes of ids
 
 
 class Stream(Cells):
@@ -91,7 +91,7 @@ class Stream(Cells):
             tag = _tag(dot)
             *_, last_id, read = self.written(POSITION + tag) or (b"", -1)
             consumers = {cell[9:]: self.written(cell) for cell in self._named(CONSUMER + tag)}
-            pending = {_number(cell[9:]): self.written(cell) for cell in self._named(PENDING + tag)}
+            pending = {cell[9:]: self.written(cell) for cell in self._named(PENDING + tag)}
             group = Group((dot,), _number(last_id), None if read < 0 else read, consumers, pending)
             found[name] = _joined(found[name], group) if name in found else group
         return found
@@ -163,22 +163,22 @@ class Stream(Cells):
         return self.write(CONSUMER + _tag(group) + name, now_ms, author)
 
     def delete_consumer(
-        self, dots: Sequence[Dot], name: bytes, pending: Sequence[int], author: Author
+        self, dots: Sequence[Dot], name: bytes, pending: Sequence[bytes], author: Author
     ) -> Effect:
         """It goes, and the entries that it has."""
         gone = [CONSUMER + _tag(dot) + name for dot in dots]
-        gone += [PENDING + _tag(dot) + _bytes(entry_id) for dot in dots for entry_id in pending]
+        gone += [PENDING + _tag(dot) + id_row for dot in dots for id_row in pending]
         return (MANY, tuple(self.remove(cell, author) for cell in gone if cell in self))
 
     def assign(
-        self, group: Dot, entry_id: int, row: tuple[bytes, int, int], author: Author
+        self, group: Dot, id_row: bytes, row: tuple[bytes, int, int], author: Author
     ) -> Effect:
         """Consumer, delivered_at_ms and deliveries of an entry: XREADGROUP, XCLAIM."""
-        return self.write(PENDING + _tag(group) + _bytes(entry_id), row, author)
+        return self.write(PENDING + _tag(group) + id_row, row, author)
 
-    def release(self, dots: Sequence[Dot], ids: Iterable[int], author: Author) -> Effect:
+    def release(self, dots: Sequence[Dot], id_rows: Iterable[bytes], author: Author) -> Effect:
         """XACK."""
-        names = [PENDING + _tag(dot) + _bytes(entry_id) for entry_id in ids for dot in dots]
+        names = [PENDING + _tag(dot) + id_row for id_row in id_rows for dot in dots]
         return (MANY, tuple(self.remove(name, author) for name in names if name in self))
 
     # -- applying -----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from holdfast.store.packed import listpack, packed_listpack
 from holdfast.store.rdb_primitives import Reader, length, string
 from holdfast.store.stream_groups import Group
-from holdfast.store.stream_ids import MAX_ID, MAX_SEQUENCE, from_row, id_of, parts_of, to_row
+from holdfast.store.stream_ids import MAX_SEQUENCE, from_row, id_of, parts_of, to_row
 from holdfast.store.streams import Stream
 
 NODE_ENTRIES = 100  # in one listpack, as Redis does it by default
@@ -79,14 +79,14 @@ def _group(group: Group) -> bytes:
     entries_read = UNKNOWN if group.entries_read is None else group.entries_read & MAX_SEQUENCE
     parts = [string(group.name), _id(group.last_id), length(entries_read)]
     parts.append(length(len(group.pending)))
-    for entry_id, pending in group.pending.range(0, MAX_ID):
+    for entry_id, pending in group.pending.range():
         delivered = pending.delivered_at_ms.to_bytes(8, "little")
         parts += [to_row(entry_id), delivered, length(pending.deliveries)]
     parts.append(length(len(group.consumers)))
     for consumer in group.by_name():
         parts += [string(consumer.name), consumer.seen_at_ms.to_bytes(8, "little")]
-        ids = consumer.pending.ids()
-        parts += [length(len(ids)), *map(to_row, ids)]
+        ids = consumer.pending.rows()
+        parts += [length(len(ids)), *ids]
     return b"".join(parts)
 
 
@@ -153,7 +153,7 @@ def _next(rest: Iterator[bytes]) -> bytes:
 def _read_group(r: Reader, version: int) -> GroupData:
     name, last_id = r.string(), _read_id(r)
     entries_read = r.length() if version > 1 else UNKNOWN
-    given = {from_row(r.take(16)): (r.number(8), r.length()) for _ in range(r.length())}
+    given = {r.take(16): (r.number(8), r.length()) for _ in range(r.length())}
     consumers, pending = [], []
     for _ in range(r.length()):
         consumer, seen_at_ms = r.string(), r.number(8)
@@ -161,8 +161,8 @@ def _read_group(r: Reader, version: int) -> GroupData:
             r.number(8)  # when it was last given something
         consumers.append((consumer, seen_at_ms))
         for _ in range(r.length()):
-            entry_id = from_row(r.take(16))
-            pending.append((entry_id, consumer, *given.pop(entry_id)))
+            id_row = r.take(16)
+            pending.append((from_row(id_row), consumer, *given.pop(id_row)))
     if given:
         raise ValueError("an entry that nobody was given")
     known = None if entries_read == UNKNOWN else _signed(entries_read)

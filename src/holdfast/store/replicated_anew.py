@@ -41,5 +41,5 @@ def _stream_anew(old: Stream, new: Stream, author: Author) -> Iterator[Effect]:
         dot = new.dots_of(name)[0]
         for consumer, seen_at_ms in group.consumers.items():
             yield new.see_consumer(dot, consumer, seen_at_ms, author)
-        for entry_id, row in group.pending.items():
-            yield new.assign(dot, entry_id, row, author)
+        for id_row, row in group.pending.items():
+            yield new.assign(dot, id_row, row, author)

@@ -22,7 +22,7 @@ from holdfast.store.lists import List
 from holdfast.store.ops import STREAM_CONSUMERS, STREAM_ENTRIES, STREAM_GROUPS, STREAM_PENDING
 from holdfast.store.replicated_rows import Address, Slot
 from holdfast.store.sets import Set
-from holdfast.store.stream_ids import MAX_ID, to_row
+from holdfast.store.stream_ids import to_row
 from holdfast.store.streams import Stream
 from holdfast.store.types import COLLECTIONS
 from holdfast.store.zsets import ZSet
@@ -279,11 +279,10 @@ class Shown:
                 stream.write_row(STREAM_CONSUMERS, (name, consumer), None, log)
             for consumer, seen_at_ms in consumers.items():
                 stream.write_row(STREAM_CONSUMERS, (name, consumer), seen_at_ms, log)
-            old = {entry_id for entry_id, _ in seen.pending.range(0, MAX_ID)}
-            for entry_id in old - set(group.pending):
-                stream.write_row(STREAM_PENDING, (name, to_row(entry_id)), None, log)
-            for entry_id, row in group.pending.items():
-                stream.write_row(STREAM_PENDING, (name, to_row(entry_id)), tuple(row), log)
+            for id_row in set(seen.pending.rows()) - set(group.pending):
+                stream.write_row(STREAM_PENDING, (name, id_row), None, log)
+            for id_row, row in group.pending.items():
+                stream.write_row(STREAM_PENDING, (name, id_row), tuple(row), log)
 
     # -- each type, when it is new ------------------------------------------------------------
 

@@ -75,11 +75,10 @@ def _pending(
     stream: Stream, sub: tuple[bytes, bytes], row: Any, author: Author
 ) -> Iterator[Effect]:
     dots = stream.dots_of(sub[0])
-    entry_id = from_row(sub[1])
     if row is None:
-        yield stream.release(dots, [entry_id], author)
+        yield stream.release(dots, [sub[1]], author)
     else:
-        yield stream.assign(dots[0], entry_id, tuple(row), author)
+        yield stream.assign(dots[0], sub[1], tuple(row), author)
 
 
 # By table: the stream, `sub` and `value` of the operation, the author.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from holdfast.store.ops import Rewritten
 from holdfast.store.ranking import Ranking
-from holdfast.store.stream_ids import to_row
+from holdfast.store.stream_ids import MAX_ID, from_row, to_row
 
 RANGE_STEP = 100  # entries looked up at a time
 
@@ -35,58 +35,62 @@ class Pending:
 
 
 class PendingEntries:
-    """By id. The order of the ids is made when it is first asked for, and kept from then on: who
-    only reads and acknowledges does not pay for it."""
+    """By the row form of their ids, of which bytes compare as ids do. (Not by the numbers: Python's
+    hash of one is `8 * milliseconds + sequence`, or nearly, so that of many entries that came in a
+    few milliseconds dozens would have the same, and of ids that somebody chose all of them.)
 
-    __slots__ = ("_by_id", "_order")
+    The order of the ids is made when it is first asked for, and kept from then on: who only reads
+    and acknowledges does not pay for it."""
+
+    __slots__ = ("_by_row", "_order")
 
     def __init__(self) -> None:
-        self._by_id: dict[int, Pending] = {}
+        self._by_row: dict[bytes, Pending] = {}
         self._order: Ranking | None = None  # the ids are the scores
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self._by_row)
 
     def parts(self) -> list[Any]:
         """See Collection."""
-        return [self._by_id] if self._order is None else [self._by_id, *self._order.parts()]
+        return [self._by_row] if self._order is None else [self._by_row, *self._order.parts()]
 
-    def get(self, entry_id: int) -> Pending | None:
-        return self._by_id.get(entry_id)
+    def get(self, id_row: bytes) -> Pending | None:
+        return self._by_row.get(id_row)
 
-    def put(self, entry_id: int, pending: Pending) -> None:
+    def put(self, id_row: bytes, pending: Pending) -> None:
         """One that is not there."""
-        self._by_id[entry_id] = pending
+        self._by_row[id_row] = pending
         if self._order is not None:
-            self._order.add(entry_id, b"")
+            self._order.add(id_row, b"")
 
-    def pop(self, entry_id: int) -> Pending | None:
-        pending = self._by_id.pop(entry_id, None)
+    def pop(self, id_row: bytes) -> Pending | None:
+        pending = self._by_row.pop(id_row, None)
         if pending is not None and self._order is not None:
-            self._order.remove(entry_id, b"")
+            self._order.remove(id_row, b"")
         return pending
 
-    def range(self, low: int, high: int) -> Iterator[tuple[int, Pending]]:
-        """Both included. Nothing may be added or removed meanwhile."""
+    def range(self, low: int = 0, high: int = MAX_ID) -> Iterator[tuple[int, Pending]]:
+        """Ids and entries, both ends included. Nothing may be added or removed meanwhile."""
         order = self._ordered()
-        start, stop = order.count_below(low), order.count_up_to(high)
+        start, stop = order.count_below(to_row(low)), order.count_up_to(to_row(high))
         for at in range(start, stop, RANGE_STEP):
-            for entry_id, _ in order.entries(at, min(at + RANGE_STEP, stop)):
-                yield entry_id, self._by_id[entry_id]
+            for id_row, _ in order.entries(at, min(at + RANGE_STEP, stop)):
+                yield from_row(id_row), self._by_row[id_row]
 
-    def ids(self) -> list[int]:
-        """In order."""
-        return sorted(self._by_id)
+    def rows(self) -> list[bytes]:
+        """Of the ids, in order."""
+        return sorted(self._by_row)
 
     def ends(self) -> tuple[int, int]:
         """The lowest and the highest id; there must be one."""
         order = self._ordered()
         [(first, _)], [(last, _)] = order.entries(0, 1), order.entries(len(order) - 1, len(order))
-        return first, last
+        return from_row(first), from_row(last)
 
     def _ordered(self) -> Ranking:
         if self._order is None:
-            self._order = Ranking(sorted(self._by_id), [b""] * len(self._by_id))
+            self._order = Ranking(sorted(self._by_row), [b""] * len(self._by_row))
         return self._order
 
 
@@ -127,30 +131,30 @@ class Group:
 
     # -- changing -----------------------------------------------------------------------------
 
-    def put_pending(self, entry_id: int, row: PendingRow | None) -> int:
+    def put_pending(self, id_row: bytes, row: PendingRow | None) -> int:
         """The change in bytes. What says that it belongs to somebody unknown is not believed:
         a fold was interrupted, and the journal will tell."""
-        old = self.pending.get(entry_id)
+        old = self.pending.get(id_row)
         if old is not None and row is not None and row[0] == old.consumer.name:
             old.delivered_at_ms, old.deliveries = row[1:]
             return 0
         if old is not None:
-            self.pending.pop(entry_id)
-            old.consumer.pending.pop(entry_id)
+            self.pending.pop(id_row)
+            old.consumer.pending.pop(id_row)
         change = 0 if old is None else -PENDING_OVERHEAD
         consumer = None if row is None else self.consumers.get(row[0])
         if row is not None and consumer is not None:
-            self.add_pending(entry_id, consumer, row[1], row[2])
+            self.add_pending(id_row, consumer, row[1], row[2])
             change += PENDING_OVERHEAD
         return change
 
     def add_pending(
-        self, entry_id: int, consumer: Consumer, delivered_at_ms: int, deliveries: int = 1
+        self, id_row: bytes, consumer: Consumer, delivered_at_ms: int, deliveries: int = 1
     ) -> None:
         """Of an entry that nobody has."""
         pending = Pending(consumer, delivered_at_ms, deliveries)
-        self.pending.put(entry_id, pending)
-        consumer.pending.put(entry_id, pending)
+        self.pending.put(id_row, pending)
+        consumer.pending.put(id_row, pending)
 
     def put_consumer(self, name: bytes, seen_at_ms: int | None) -> int:
         """The change in bytes."""
@@ -158,7 +162,7 @@ class Group:
         if seen_at_ms is None:
             if consumer is None:
                 return 0
-            freed = sum(self.put_pending(entry_id, None) for entry_id in consumer.pending.ids())
+            freed = sum(self.put_pending(id_row, None) for id_row in consumer.pending.rows())
             del self.consumers[name]
             return freed - len(name) - CONSUMER_OVERHEAD
         if consumer is not None:

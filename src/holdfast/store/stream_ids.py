@@ -82,6 +82,9 @@ NO_ROW: Final = bytes(16)
 
 
 def to_row(entry_id: int) -> bytes:
+    sequence = entry_id - _lately.first_id
+    if 0 <= sequence < _FEW:
+        return _lately.row + _ROWS[sequence]
     return entry_id.to_bytes(16, "big") if entry_id else NO_ROW
 
 

@@ -281,8 +281,8 @@ class Stream:
         return group.consumers[name]
 
     def delete_consumer(self, group: Group, consumer: Consumer, log: ChangeLog) -> None:
-        for entry_id in consumer.pending.ids():
-            self.release(group, entry_id, log)
+        for id_row in consumer.pending.rows():
+            self.release(group, id_row, log)
         self.write_row(STREAM_CONSUMERS, (group.name, consumer.name), None, log)
 
     def pass_to(self, group: Group, ids: list[int], log: ChangeLog) -> None:
@@ -309,19 +309,20 @@ class Stream:
         """`assign`, for entries that mostly nobody has yet."""
         row: Any = (consumer.name, now_ms, 1)  # one object for all
         for entry_id in ids:
-            if log.undo is not None or group.pending.get(entry_id) is not None:
-                self.assign(group, entry_id, row, log)
+            id_row = to_row(entry_id)
+            if log.undo is not None or group.pending.get(id_row) is not None:
+                self.write_row(STREAM_PENDING, (group.name, id_row), row, log)
                 continue
-            group.add_pending(entry_id, consumer, now_ms)
+            group.add_pending(id_row, consumer, now_ms)
             self.nbytes += PENDING_OVERHEAD
             log.used_bytes += PENDING_OVERHEAD
-            log.ops.append((STREAM_PENDING, self.id, (group.name, to_row(entry_id)), row))
+            log.ops.append((STREAM_PENDING, self.id, (group.name, id_row), row))
 
-    def release(self, group: Group, entry_id: int, log: ChangeLog) -> bool:
+    def release(self, group: Group, id_row: bytes, log: ChangeLog) -> bool:
         """Nobody has the entry any more; False when nobody had."""
-        if group.pending.get(entry_id) is None:
+        if group.pending.get(id_row) is None:
             return False
-        self.write_row(STREAM_PENDING, (group.name, to_row(entry_id)), None, log)
+        self.write_row(STREAM_PENDING, (group.name, id_row), None, log)
         return True
 
     # -- whole --------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ class Stream:
             yield STREAM_GROUPS, name, group.row
             for consumer in group.consumers.values():
                 yield STREAM_CONSUMERS, (name, consumer.name), consumer.seen_at_ms
-            for entry_id, pending in group.pending.range(0, MAX_ID):
+            for entry_id, pending in group.pending.range():
                 yield STREAM_PENDING, (name, to_row(entry_id)), pending.row
 
     # -- rows ---------------------------------------------------------------------------------
@@ -384,7 +385,7 @@ class Stream:
     def apply_pending(self, sub: tuple[bytes, bytes], row: PendingRow | None) -> None:
         group = self.groups.get(sub[0])
         if group is not None:
-            self.nbytes += group.put_pending(from_row(sub[1]), row)
+            self.nbytes += group.put_pending(sub[1], row)
 
     # -- parts --------------------------------------------------------------------------------
 
@@ -429,7 +430,7 @@ class Stream:
         if table == STREAM_CONSUMERS:
             consumer = group.consumers.get(sub[1])
             return None if consumer is None else consumer.seen_at_ms
-        pending = group.pending.get(from_row(sub[1]))
+        pending = group.pending.get(sub[1])
         return None if pending is None else pending.row
 
 
