@@ -1,33 +1,39 @@
 """`make bench-active-active`: what it costs to share a database with other servers.
 
-In one run: a standalone server, then the same work on one of three active-active servers, whose
-peers follow it; how far they lag behind meanwhile; how quickly one catches up that was away; and
-the pure list beside Loro and pycrdt (crdt.py). The load is redis-benchmark's, with fsync as
---policy says.
+In one run: how far servers lag behind each other, how quickly one catches up that was away; then,
+round by round, a standalone server, and the same work on one of three active-active servers, whose
+peers follow it; and the pure list beside Loro and pycrdt (crdt.py). The load is redis-benchmark's,
+with fsync as --policy says.
 
-On a machine with few cores all three servers share them, so the share of the standalone server's
-rate that is left depends on what an operation costs all of them: see CPU µs.
+Peers are on other machines. Here they are not, so while writes are counted they run with the lowest
+priority: what they do is not to be taken from the server that is written to and its clients, as far
+as two cores can do both. How long they take to catch up after the last write is shown (`behind`).
+`--equal` gives all the same priority, as they have while the lag is measured.
 """
 
 import argparse
 import json
-import statistics
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from bench import crdt
+from bench.common import Sample as Figures
 from bench.common import cpu_s, machine, run_benchmark, say, workplace
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.replication.crew import are_linked, ask, await_the_same, cluster
 
 CLIENTS = 50
+LOWEST_PRIORITY = 19
 PIPELINES = (1, 16)
-PIPELINED = 5
+PIPELINED = 10
 KEYS = 10_000  # those of which "any" is one
 PATIENCE_S = 600.0
 AIM = 0.5  # of the standalone server's rate, with two peers
@@ -44,32 +50,74 @@ WORKLOADS = {
 
 
 class Sizes(NamedTuple):
-    writes: int = 200_000  # and PIPELINED times as many if pipelined: the fold is part of it
+    rounds: int = 3
+    writes: int = 100_000  # and PIPELINED times as many if pipelined: the fold is part of it
     probes: int = 200  # of the lag
     missed: int = 1_000_000  # while away
     pure: tuple[int, int, int] = (crdt.COUNT, crdt.EDITS, crdt.ROUNDS)
 
 
-Row = dict[str, float]
+class Sample(NamedTuple):
+    """One workload in one round, on the standalone server and on the one that is followed."""
+
+    alone: Figures
+    together: Figures
+    peer_cpu_us: float
+    behind_s: float  # the peers, when all was written
+
+    @property
+    def share(self) -> float:
+        return self.together.rps / self.alone.rps
 
 
-def work(servers: list[HoldfastServer], writes: int) -> dict[str, Row]:
-    """On the first one: writes a second; and µs of CPU of it and of one that follows."""
-    rows: dict[str, Row] = {}
-    for pipeline in PIPELINES:
-        requests = writes if pipeline == 1 else writes * PIPELINED
-        for name, words in WORKLOADS.items():
-            row = rows[f"{name} x{pipeline}"] = {}
-            say(f"{name} x{pipeline} on one of {len(servers)}")
-            before_s = cpu_s(servers[-1].pid)
-            sample = run_benchmark(
-                servers[0], words, requests=requests, clients=CLIENTS, pipeline=pipeline, keys=KEYS
-            )
-            row["per_s"], row["cpu_us"] = sample.rps, sample.cpu_us_per_op
-            if len(servers) > 1:
-                await_all(servers)
-                row["peer_cpu_us"] = 1e6 * (cpu_s(servers[-1].pid) - before_s) / requests
-    return rows
+def work(
+    alone: HoldfastServer, servers: list[HoldfastServer], sizes: Sizes
+) -> dict[str, list[Sample]]:
+    """On the first of the servers, and on the one that is alone, by turns."""
+    samples: dict[str, list[Sample]] = {}
+    for round_number in range(sizes.rounds):
+        for pipeline in PIPELINES:
+            requests = sizes.writes if pipeline == 1 else sizes.writes * PIPELINED
+            for name, words in WORKLOADS.items():
+                say(f"{round_number + 1}/{sizes.rounds} {name} x{pipeline}")
+                load = partial(
+                    run_benchmark,
+                    argv=words,
+                    requests=requests,
+                    clients=CLIENTS,
+                    pipeline=pipeline,
+                    keys=KEYS,
+                )
+                with stopped(servers):
+                    by_itself = load(alone)
+                with stopped([alone]):
+                    before_s = cpu_s(servers[-1].pid)
+                    followed = load(servers[0])
+                    ended_s = time.perf_counter()
+                    await_all(servers)
+                    behind_s = time.perf_counter() - ended_s
+                    peer_cpu_us = 1e6 * (cpu_s(servers[-1].pid) - before_s) / requests
+                sample = Sample(by_itself, followed, peer_cpu_us, behind_s)
+                samples.setdefault(f"{name} x{pipeline}", []).append(sample)
+    return samples
+
+
+@contextmanager
+def stopped(servers: list[HoldfastServer]) -> Iterator[None]:
+    """Whatever they still have to do, they do not do it now."""
+    for server in servers:
+        os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for server in servers:
+            os.kill(server.pid, signal.SIGCONT)
+
+
+def lower_priority(server: HoldfastServer) -> None:
+    """Of all its threads."""
+    for thread in Path(f"/proc/{server.pid}/task").iterdir():
+        os.setpriority(os.PRIO_PROCESS, int(thread.name), LOWEST_PRIORITY)
 
 
 def await_all(servers: list[HoldfastServer]) -> None:
@@ -97,7 +145,7 @@ def lags_ms(servers: list[HoldfastServer], probes: int) -> dict[str, float]:
             found.append((time.perf_counter() - started_s) * 1000)
     found.sort()
     p99 = found[int(len(found) * 0.99)]
-    return {"p50": round(statistics.median(found), 2), "p99": round(p99, 2)}
+    return {"p50": round(median(found), 2), "p99": round(p99, 2)}
 
 
 @contextmanager
@@ -128,12 +176,10 @@ def catch_up_per_s(servers: list[HoldfastServer], missed: int) -> float:
     return missed / (time.perf_counter() - started_s)
 
 
-def measure(folder: Path, policy: str, sizes: Sizes) -> dict[str, Any]:
-    with HoldfastServer(folder / "standalone", "--appendfsync", policy) as server:
-        alone = work([server], sizes.writes)
-    with cluster(folder, 3, "--appendfsync", policy) as servers:
+def measure(folder: Path, policy: str, sizes: Sizes, *, equal: bool) -> dict[str, Any]:
+    options = ("--appendfsync", policy)
+    with cluster(folder, 3, *options) as servers:
         wait_until(lambda: are_linked(servers), "all follow all", PATIENCE_S)
-        together = work(servers, sizes.writes)
         say("lag")
         idle = lags_ms(servers, sizes.probes)
         with full_load(servers[0]):
@@ -142,33 +188,51 @@ def measure(folder: Path, policy: str, sizes: Sizes) -> dict[str, Any]:
         say("catching up")
         caught_up = catch_up_per_s(servers, sizes.missed)
         await_the_same(servers)
+        ask(servers[0], "DEL", "list")
+        if not equal:
+            for server in servers[1:]:
+                lower_priority(server)
+        with HoldfastServer(folder / "standalone", *options) as alone:
+            samples = work(alone, servers, sizes)
+        await_the_same(servers)
     return {
-        "writes": {name: _beside(alone[name], row) for name, row in together.items()},
+        "writes": {name: _summary(rounds) for name, rounds in samples.items()},
         "lag_ms": {"idle": idle, "at_full_rate": loaded},
         "catch_up_per_s": round(caught_up),
         "pure_list_cpu_us": crdt.measure(*sizes.pure),
     }
 
 
-def _beside(alone: Row, together: Row) -> Row:
+def _summary(rounds: list[Sample]) -> dict[str, float]:
+    """Medians, but for what says `least` or `most`."""
+    shares = [sample.share for sample in rounds]
     return {
-        "standalone_per_s": round(alone["per_s"]),
-        "with_two_peers_per_s": round(together["per_s"]),
-        "share": round(together["per_s"] / alone["per_s"], 2),
-        "standalone_cpu_us": round(alone["cpu_us"], 1),
-        "with_two_peers_cpu_us": round(together["cpu_us"], 1),
-        "peer_cpu_us": round(together["peer_cpu_us"], 1),
+        "standalone_per_s": round(median(sample.alone.rps for sample in rounds)),
+        "with_two_peers_per_s": round(median(sample.together.rps for sample in rounds)),
+        "share": round(median(shares), 2),
+        "least_share": round(min(shares), 2),
+        "most_share": round(max(shares), 2),
+        "most_behind_s": round(max(sample.behind_s for sample in rounds), 2),
+        "standalone_cpu_us": round(median(sample.alone.cpu_us_per_op for sample in rounds), 1),
+        "with_two_peers_cpu_us": round(
+            median(sample.together.cpu_us_per_op for sample in rounds), 1
+        ),
+        "peer_cpu_us": round(median(sample.peer_cpu_us for sample in rounds), 1),
     }
 
 
 def show(result: dict[str, Any]) -> None:
-    print(f"{'':16}   alone/s   with two peers/s   share   CPU µs: alone   writer   peer")
+    words = ("alone/s", "followed/s", "share ", "min–max ", "behind s", "CPU µs: alone", "followed")
+    widths = (9, 11, 8, 9, 10, 15, 9)
+    head = " ".join(f"{word:>{width}}" for word, width in zip(words, widths, strict=True))
+    print(f"{'':16} {head}  peer")
     for name, row in result["writes"].items():
         print(
-            f"{name:16} {row['standalone_per_s']:9} {row['with_two_peers_per_s']:18}"
+            f"{name:16} {row['standalone_per_s']:9} {row['with_two_peers_per_s']:11}"
             f" {row['share']:7.2f}{'!' if row['share'] < AIM else ' '}"
-            f" {row['standalone_cpu_us']:14.1f}"
-            f" {row['with_two_peers_cpu_us']:8.1f} {row['peer_cpu_us']:6.1f}"
+            f" {row['least_share']:.2f}–{row['most_share']:.2f} {row['most_behind_s']:10.2f}"
+            f" {row['standalone_cpu_us']:15.1f}"
+            f" {row['with_two_peers_cpu_us']:9.1f} {row['peer_cpu_us']:5.1f}"
         )
     print(f"(share: aim {AIM}, ! is below)")
     for name, lag in result["lag_ms"].items():
@@ -180,12 +244,13 @@ def show(result: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--policy", default="everysec", choices=("always", "everysec", "no"))
+    parser.add_argument("--equal", action="store_true", help="do not lower the peers' priority")
     parser.add_argument("--quick", action="store_true", help="a hundredth of the work")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    sizes = Sizes(2_000, 20, 10_000, (2_000, 500, 1)) if options.quick else Sizes()
+    sizes = Sizes(1, 2_000, 20, 10_000, (2_000, 500, 1)) if options.quick else Sizes()
     with workplace() as folder:
-        result = measure(folder, options.policy, sizes)
+        result = measure(folder, options.policy, sizes, equal=options.equal)
     if options.json:
         print(json.dumps({"machine": machine(), "policy": options.policy} | result, indent=2))
     else:

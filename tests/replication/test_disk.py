@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.replication.followers import PUMP_EVERY_S, PUMP_SHORT_EVERY_S, SHORT_BYTES
+from holdfast.replication.followers import LONGEST_PAUSE_S, PAUSES_S
 from holdfast.replication.messages import RECORDS, Ack, pack
 from holdfast.replication.replicator import Replicator
 from holdfast.server import turn
@@ -31,7 +31,7 @@ class Server(InProcess):
         self.client, self.follower = self.peer(), Peer(self.engine, 3)
         other = Node(2)
         self.follower.command("ACTIVE", "LINK", pack(other.hello()))
-        self.clock.advance(PUMP_EVERY_S)  # it would not be told again before
+        self.clock.advance(LONGEST_PAUSE_S)  # it would not be told again before
 
     def heard(self) -> bytes:
         """By the follower, so far."""
@@ -75,7 +75,7 @@ def test_under_load_a_peer_is_told_of_many_turns_at_once(tmp_path: Path) -> None
         server.client.command("SET", f"k{number}", "v")
     assert server.heard().count(RECORDS) == 1
     assert b"k1" not in server.heard()
-    server.clock.advance(PUMP_EVERY_S)
+    server.clock.advance(LONGEST_PAUSE_S)
     server.client.command("PING")
     assert server.heard().count(RECORDS) == 2
     assert b"k9" in server.heard()
@@ -83,7 +83,8 @@ def test_under_load_a_peer_is_told_of_many_turns_at_once(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("length", "pause_s"), [(1, PUMP_SHORT_EVERY_S), (SHORT_BYTES, PUMP_EVERY_S)]
+    ("length", "pause_s"),
+    [(1, PAUSES_S[0][1]), (PAUSES_S[0][0], PAUSES_S[1][1]), (PAUSES_S[1][0], LONGEST_PAUSE_S)],
 )
 def test_after_little_a_peer_is_told_again_sooner(
     tmp_path: Path, length: int, pause_s: float
@@ -120,7 +121,7 @@ def test_two_who_follow_are_sent_the_same(tmp_path: Path) -> None:
     second = Peer(server.engine, 3)
     second.command("ACTIVE", "LINK", pack(Node(3).hello()))
     for value in ("a", "b"):
-        server.clock.advance(PUMP_EVERY_S)
+        server.clock.advance(LONGEST_PAUSE_S)
         server.client.command("SET", "k", value)
         heard = b"".join(second._delivered)
         assert server.heard()[-20:] == heard[-20:]

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
 # Peers are told at once, but not again before so long: under load what many turns wrote is one
 # message, and one turn and one commit there. After a short message that is worth less than time.
-PUMP_EVERY_S = 0.005
-PUMP_SHORT_EVERY_S = 0.001
-SHORT_BYTES = 2048
+PAUSES_S = ((2 << 10, 0.001), (16 << 10, 0.005))  # after a message below so many bytes
+LONGEST_PAUSE_S = 0.02
 # Who has not said after so long that it has what others wrote is sent it.
 RELAY_AFTER_S = 0.1
+
+
+def pause_s(nbytes: float) -> float:
+    """How long nothing more is said after a message of so many bytes."""
+    return next((seconds for below, seconds in PAUSES_S if nbytes < below), LONGEST_PAUSE_S)
 
 
 class Followers:
@@ -85,8 +89,7 @@ class Followers:
             return
         self._pumped_bytes = 0
         self._pump(replication)
-        is_short = self._pumped_bytes < SHORT_BYTES * len(self._feeds)
-        self._next_pump_s = now_s + (PUMP_SHORT_EVERY_S if is_short else PUMP_EVERY_S)
+        self._next_pump_s = now_s + pause_s(self._pumped_bytes / len(self._feeds))
 
     def _has_news(self, replication: Replication) -> bool:
         """Whether somebody is to be told something. A server that follows takes in much and mostly

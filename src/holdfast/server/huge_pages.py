@@ -2,15 +2,17 @@
 
 Of keys chosen at random the processor has to look up, too, where their pages are, again in memory,
 and in a virtual machine twice over. With large pages it knows: a tenth less time for whatever
-touches many keys. Python takes its memory in pieces of 1 MB, of which the kernel makes none by
-itself, so it is asked to: only for what is filled already, so that no memory is lost, and one at a
-time on a thread of its own, because whoever needs the page meanwhile waits some milliseconds.
+touches many keys. Objects are in such pages from the beginning, where _arenas.c is compiled. For
+the rest, and for all where it is not, the kernel is asked to join small pages: only those that are
+filled already, so that no memory is lost, and one at a time on a thread of its own, because whoever
+needs the page meanwhile waits some milliseconds.
 """
 
 import errno
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,7 +29,8 @@ LAST_BYTE = slice(7, None, 8)
 HIGHEST_BIT = bytes(byte >> 7 for byte in range(256))
 
 LOOK_EVERY_S = 1.0
-BREAK_S = 0.05  # after each page
+BREAK_S = 0.05  # after each page, at least,
+BREAK = 50  # and so many times as long as that took: to copy 2 MB may be milliseconds of work
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 
@@ -111,16 +114,34 @@ class Maker(threading.Thread):
         super().__init__(name="holdfast-pages", daemon=True)
         self._pages = pages
         self._stopping = threading.Event()
+        self._began_s = 0.0
 
     def run(self) -> None:
         try:
             while self._pages.is_possible and not self._stopping.wait(LOOK_EVERY_S):
-                self._pages.run(lambda: not self._stopping.wait(BREAK_S))
+                self._began_s = time.monotonic()
+                self._pages.run(self._take_a_break)
         except OSError as error:
             log.debug("no huge pages: %s", error)
 
+    def _take_a_break(self) -> bool:
+        """Whether to go on after it."""
+        took_s = time.monotonic() - self._began_s
+        is_stopping = self._stopping.wait(max(BREAK_S, BREAK * took_s))
+        self._began_s = time.monotonic()
+        return not is_stopping
+
     def stop(self) -> None:
         self._stopping.set()
+
+
+def use_large_arenas() -> bool:
+    """For all objects from now on. Whether that is possible: if not, there is the Maker."""
+    try:
+        from holdfast.server import _arenas
+    except ImportError:  # it is compiled where that is possible
+        return False
+    return _arenas.install()
 
 
 def start() -> Maker | None:

@@ -1,0 +1,3 @@
+"""What _arenas.c has for Python."""
+
+def install() -> bool: ...
