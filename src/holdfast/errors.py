@@ -10,7 +10,12 @@ class CommandError(HoldfastError):
 
     Many are constants, raised again and again. Python adds each raise to the traceback that an
     error has already, and the frames in it keep their arguments: who catches one drops that.
+
+    `is_counted`: INFO errorstats has it already, because it is that of a command that a script
+    has called.
     """
+
+    is_counted = False
 
     def __init__(self, message: str | bytes) -> None:
         self.message = message.encode() if isinstance(message, str) else message

@@ -338,6 +338,7 @@ def test_what_a_monitor_sees(stage: Stage) -> None:
         " UNWATCH / INCRBYFLOAT f 1 / GETEX k EX 10 / SETEX k 10 v / LPUSH l a b / LPOP l 1 /"
         " EVAL return(redis.call('INCR',KEYS[1])) 1 n a / EVAL return 1 / EVAL return 2 /"
         f" EVALSHA x 0 / EVAL_RO return(redis.pcall('SET','x',1)) 0 / EVALSHA {'0' * 40} 0 /"
+        " EVAL return(redis.pcall('LPUSH','k',1)) 0 / EVAL return(redis.pcall('LPUSH','k')) 0 /"
         " FCALL f 0 / FCALL_RO f 0 / MULTI / EVAL return(redis.call('GET','n')) 0 / EXEC /"
         " SCRIPT LOAD return / RESET / ECHO last"
     )

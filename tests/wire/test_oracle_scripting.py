@@ -1,5 +1,7 @@
 """Scripts against redis-server, byte for byte: conversions, errors, what a script can see."""
 
+import re
+
 import pytest
 
 from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pair
@@ -408,3 +410,50 @@ def test_keys_that_a_script_reads_are_tracked(
                 told.append(client.read_reply())
             heard.append(told)
     assert heard[0] == heard[1]
+
+
+WRONG = "redis.pcall('LPUSH', 's', 'a')"
+FAILING: list[tuple[str | int, ...]] = [
+    ("EVAL", "redis.call('LPUSH', 's', 'a')", 0),
+    ("EVAL", f"return {WRONG}", 0),
+    ("EVAL", f"{WRONG} return 1", 0),
+    ("EVAL", f"error({WRONG})", 0),
+    ("EVAL", f"local t = {WRONG} t.err = 'NEW z' return t", 0),
+    ("EVAL", f"return redis.error_reply({WRONG}.err)", 0),
+    ("EVAL", f"return {WRONG}.err", 0),
+    ("EVAL", "return redis.error_reply('MY x')", 0),
+    ("EVAL", "return {err = 'MINE x'}", 0),
+    ("EVAL", "return {err = 'TOLD x', ignore_error_stats_update = true}", 0),
+    ("EVAL", "error({err = 'OWN y'})", 0),
+    ("EVAL", "error('z')", 0),
+    ("EVAL", "return redis.call('GET')", 0),
+    ("EVAL", "redis.pcall('GET') return 1", 0),
+    ("EVAL", "redis.pcall('NOSUCH')", 0),
+    ("EVAL", "redis.pcall('SUBSCRIBE', 'x')", 0),
+    ("EVAL_RO", "return redis.call('SET', 's', '1')", 0),
+    ("EVAL_RO", "return redis.pcall('SET', 's', '1')", 0),
+    ("EVAL", "return redis.call('GET', 's')", 0),
+    ("EVALSHA", "0" * 40, 0),
+]
+
+
+@pytest.mark.parametrize("script", FAILING)
+@pytest.mark.parametrize("watched", [False, True])
+def test_what_fails_in_scripts_is_counted_alike(
+    server: HoldfastServer, oracle: RedisServer, script: tuple[str | int, ...], watched: bool
+) -> None:
+    """Also by who asks about each command, because somebody monitors."""
+    found = []
+    for each in (server, oracle):
+        with RawClient.connect(each.port) as client, RawClient.connect(each.port) as monitor:
+            client.command("SET", "s", "x")
+            if watched:
+                monitor.command("MONITOR")
+            client.command("CONFIG", "RESETSTAT")
+            client.command(*script)
+            client.command("MULTI")
+            client.command(*script)
+            client.command("EXEC")
+            counted = client.command("INFO", "errorstats", "commandstats").split(b"\r\n")
+            found.append({re.sub(rb"usec\w*=[0-9.]+,", b"", line) for line in counted[1:]})
+    assert found[0] == found[1]

@@ -160,6 +160,7 @@ _NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 
 # As results.lua flattens what a script returns.
 _ARRAY_OF, _NIL, _BOOLEAN, _ERROR, _STATUS, _DOUBLE, _MAP, _SET, _BIG, _VERBATIM = range(1, 11)
+_COUNTED_ERROR = 11
 
 
 def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
@@ -177,8 +178,10 @@ def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
     if code == _BOOLEAN:
         truth = next(values) == 1
         return truth if resp3 else 1 if truth else None
-    if code == _ERROR:
-        return CommandError(c_string(next(values)).rstrip(b"\r\n").translate(_NEWLINES))
+    if code in (_ERROR, _COUNTED_ERROR):
+        error = CommandError(c_string(next(values)).rstrip(b"\r\n").translate(_NEWLINES))
+        error.is_counted = code == _COUNTED_ERROR
+        return error
     if code == _STATUS:
         return as_status(next(values))
     if code == _DOUBLE:

@@ -24,6 +24,7 @@ end
 
 -- Flat: a string or number is itself; `true` announces a code.
 local ARRAY_OF, NIL, BOOLEAN, AN_ERROR, A_STATUS, DOUBLE, MAP, SET, BIG, VERBATIM = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local COUNTED_ERROR = 11 -- of a command, so that INFO has it already
 local DEEPEST = 200 -- Redis: as far as its stack goes, 7,995
 
 local function coded(into, size, code, value)
@@ -45,7 +46,10 @@ local function flatten(value, into, size, depth)
   end
   value = behind[value] or value
   local special = rawget(value, "err")
-  if type(special) == "string" then return coded(into, size, AN_ERROR, special) end
+  if type(special) == "string" then
+    local is_counted = rawget(value, "ignore_error_stats_update") == true
+    return coded(into, size, is_counted and COUNTED_ERROR or AN_ERROR, special)
+  end
   special = rawget(value, "ok")
   if type(special) == "string" then return coded(into, size, A_STATUS, special) end
   special = rawget(value, "double")

@@ -269,7 +269,7 @@ local function failed(problem)
     return killed()
   end
   if type(problem) ~= "table" then return FAILED, "ERR " .. tostring(presentable(problem)), nil, nil end
-  return FAILED, problem.err, problem.source, problem.line
+  return FAILED, problem.err, problem.source, problem.line, problem.ignore_error_stats_update == true
 end
 
 -- Also what is done after a failure may be interrupted, or lack memory.

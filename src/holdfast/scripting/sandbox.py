@@ -59,6 +59,7 @@ class Failure(NamedTuple):
     message: bytes
     source: bytes | None
     line: int | None
+    is_counted: bool = False  # see CommandError
 
 
 NO_MEMORY = Failure(b"ERR not enough memory", None, None)
@@ -283,7 +284,12 @@ class Sandbox:
         return NO_MEMORY if lacks_memory else Failure(b"ERR " + str(error).encode(), None, None)
 
     def _failure(
-        self, ending: int, message: bytes, source: bytes | None, line: int | None
+        self,
+        ending: int,
+        message: bytes,
+        source: bytes | None,
+        line: int | None,
+        is_counted: bool = False,
     ) -> Failure:
         if ending == _KILLED:
             raised, self._calls.raised = self._calls.raised, None
@@ -291,7 +297,7 @@ class Sandbox:
                 raise raised
             assert self._verdict is not None
             raise Killed(Failure(self._verdict, source, line))
-        return Failure(message, source, line)
+        return Failure(message, source, line, is_counted)
 
     def _has_room(self, nbytes: int) -> bool:
         """Whether so much can be handed to Lua. From outside of it, a failure would be the end.

@@ -65,15 +65,22 @@ class Found:
 
     def run(self, argv: list[bytes]) -> Reply:
         scripts = self._scripts
-        if not self._least <= len(argv) <= self._most:
-            raise WRONG_ARITY
-        if scripts.open_to < self._opens:
-            scripts.admit(self._command, argv)
+        try:
+            if not self._least <= len(argv) <= self._most:
+                raise WRONG_ARITY
+            if scripts.open_to < self._opens:
+                scripts.admit(self._command, argv)
+        except CommandError as error:
+            self._stats.rejected += 1
+            scripts.failed(error)
+            raise
         started_s = self._now_s()
         try:
             result = self._handler(scripts.session, argv)
         except CommandError as error:
             self.ended(error, int((self._now_s() - started_s) * 1e9))
+            if scripts.open_to == NOTHING:
+                scripts.ran(self._command, argv)
             raise
         self.ended(None, int((self._now_s() - started_s) * 1e9))
         if scripts.open_to == NOTHING:

@@ -198,7 +198,8 @@ class Engine:
         except CommandError as error:
             result = error.with_traceback(None)  # see CommandError
             stats.failed += 1
-            self.error_stats[error.code] += 1
+            if not error.is_counted:
+                self.error_stats[error.code] += 1
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             result = self._broke(command, error, changes_before)
             stats.failed += 1
@@ -257,7 +258,8 @@ class Engine:
         try:
             return command.handler(session, argv)
         except CommandError as error:
-            self.error_stats[error.code] += 1
+            if not error.is_counted:
+                self.error_stats[error.code] += 1
             stats.failed += 1
             return error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down

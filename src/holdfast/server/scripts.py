@@ -280,6 +280,8 @@ class Scripts:
             savepoint.roll_back()
             raise _as_error(result, script)
         savepoint.keep()
+        if type(result) is CommandError:
+            raise result  # it has happened all the same, but counts as a call that failed
         return result
 
     def _may_write(self, script: Script, read_only: bool) -> bool:
@@ -339,8 +341,11 @@ class Scripts:
             try:
                 command, stats = self._engine.commands.find(argv)
             except CommandError:
+                self.failed(UNKNOWN)
                 raise UNKNOWN from None
             if "noscript" in command.flags and command.min_args <= len(argv) <= command.max_args:
+                stats.rejected += 1
+                self.failed(NOT_ALLOWED)
                 raise NOT_ALLOWED
             found = Found(self, argv[0], command, stats)
         return found.run(argv)
@@ -413,12 +418,14 @@ def _nowhere() -> None:
 
 
 def _as_error(failure: Failure, script: Script) -> CommandError:
-    message, source, line = failure
+    message, source, line, is_counted = failure
     if source is None or line is None:
         source = b"@user_function" if script.is_function else b"@user_script"
         line = script.last_return
     text = (c_string(message), script.name, source, line)
-    return CommandError(b"%s script: %s, on %s:%d." % text)
+    error = CommandError(b"%s script: %s, on %s:%d." % text)
+    error.is_counted = is_counted
+    return error
 
 
 def _shebang(text: bytes) -> tuple[frozenset[bytes] | None, bytes]:
