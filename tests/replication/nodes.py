@@ -33,7 +33,6 @@ from holdfast.store.replicated_changes import registers
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore, MemoryStore, Store
-from holdfast.store.stream_ids import to_row
 from holdfast.store.streams import Stream
 from holdfast.store.zsets import ZSet
 from tests.harness.in_process import Peer
@@ -182,7 +181,7 @@ def _seen(key: Key) -> Any:
     groups = {
         name: (
             group.last_id,
-            {to_row(entry_id): pending.row for entry_id, pending in group.pending.range()},
+            {id_row: pending.row for id_row, pending in group.pending.items()},
         )
         for name, group in value.groups.items()
     }

@@ -101,6 +101,14 @@ def test_after_little_a_peer_is_told_again_sooner(
     server.store.abandon()
 
 
+def test_the_last_one_who_follows_may_leave_while_there_is_news(tmp_path: Path) -> None:
+    server = Server(tmp_path / "a.db")
+    server.follower.session.closing = True
+    assert server.client.command("SET", "k", "v") == b"+OK\r\n"
+    assert server.client.command("SET", "k", "w") == b"+OK\r\n"
+    server.store.abandon()
+
+
 def test_who_has_nothing_to_tell_does_not_look_again(tmp_path: Path) -> None:
     """What it took in from somebody else it holds back for a while, and only for that it waits."""
     server, other = Server(tmp_path / "a.db"), Node(3)

@@ -1,15 +1,18 @@
 """The one who pulls, and lines that break at awkward moments."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
 
 from holdfast.client.link import Link
 from holdfast.client.replies import Push
+from holdfast.replication import puller as puller_module
 from holdfast.replication.messages import PUSH, RECORDS
-from holdfast.replication.puller import SLICE_BYTES, Puller
+from holdfast.replication.puller import SLICE_BYTES, LinkError, Puller
 from holdfast.replication.replicator import Replicator
+from holdfast.replication.states import State
 from tests.replication.nodes import Node
 
 
@@ -105,5 +108,38 @@ def test_what_is_left_of_an_earlier_line_is_not_heard() -> None:
         puller._link = Link(puller, None)
         puller.on_lost(Link(puller, None), OSError("cut"))
         assert puller._lost is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_link_may_be_paused_while_it_is_dialled(
+    monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    """That attempt is over, whatever comes of it."""
+
+    async def main() -> None:
+        dialled, answered = asyncio.Event(), asyncio.Event()
+
+        def slow_dialer(*_: object) -> Callable[[object], Awaitable[None]]:
+            async def dial(_: object) -> None:
+                dialled.set()
+                await answered.wait()
+
+            return dial
+
+        monkeypatch.setattr(puller_module, "dialer", slow_dialer)
+        node = Node(1)
+        puller = Puller(Replicator(node.engine, "test", []), "redis://127.0.0.1:1")
+        puller.resume()
+        attempt = asyncio.ensure_future(puller._follow())
+        await dialled.wait()
+        puller.pause()
+        if resumed:
+            puller.resume()
+        answered.set()
+        with pytest.raises(LinkError, match="paused"):
+            await attempt
+        assert puller.state is (State.WAITING if resumed else State.PAUSED)
 
     asyncio.run(main())

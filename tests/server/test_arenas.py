@@ -21,14 +21,25 @@ def megabytes(what):
 
 before = [bytes(400) for _ in range(20_000)]
 assert use_large_arenas()
-objects = [b"%0400d" % number for number in range(200_000)]
-print(megabytes("AnonHugePages:"), megabytes("Rss:"))
-assert all(text == b"%0400d" % number for number, text in enumerate(objects))
+def filled(count):
+    objects = [b"%0400d" % number for number in range(count)]
+    assert all(text == b"%0400d" % number for number, text in enumerate(objects))
+    return objects
+
+def show():
+    with open("/proc/self/maps") as lines:
+        print(megabytes("AnonHugePages:"), megabytes("Rss:"), len(list(lines)))
+
+objects = filled(200_000)
+show()
+objects = [text for text in objects if id(text) >> 20 & 1]  # every second arena
+more = filled(200_000 - len(objects))
+show()
 del before
 objects.clear()
-print(megabytes("AnonHugePages:"), megabytes("Rss:"))
-more = [b"%0400d" % number for number in range(200_000)]
-assert all(text == b"%0400d" % number for number, text in enumerate(more))
+more.clear()
+show()
+filled(200_000)
 """
 
 
@@ -43,9 +54,12 @@ def run() -> list[int]:
 def test_objects_are_in_large_pages_and_memory_comes_back() -> None:
     if not Path("/proc/self/smaps").exists() or not SETTINGS.exists():
         pytest.skip("this system does not tell")
-    huge, resident, huge_left, resident_left = run()
+    huge, resident, mappings, huge_again, resident_again, _, huge_left, resident_left, _ = run()
     assert resident > 80
+    assert resident_again < resident + 10, "what was free is used first"
     assert resident_left < resident / 2, "also that of arenas from before"
+    assert mappings < 200
     if "[never]" not in (SETTINGS / "enabled").read_text():
         assert huge > 60
+        assert huge_again > 60
         assert huge_left < huge / 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.store import stream_entries
+from holdfast.store import stream_entries, stream_ids
 from holdfast.store.journal import one_by_one
 from holdfast.store.ops import ChangeLog, Op
 from holdfast.store.stream_entries import Entries
@@ -290,3 +290,23 @@ def test_ids_whose_numbers_hash_alike_are_told_apart() -> None:
     for pending in (group.pending, consumer.pending):
         [by_id] = pending.parts()
         assert len(by_id) == len(set(map(hash, by_id))) == 2000
+
+
+def test_ids_are_right_whatever_another_thread_does_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the milliseconds and all that follows from them, as Python may change threads there.
+    (Where it is compiled it does not.)"""
+    made = stream_ids.id_of
+
+    def interrupted(ms: int, sequence: int) -> int:
+        monkeypatch.setattr(stream_ids, "id_of", made)
+        assert stream_ids.join(9, 1) == made(9, 1)
+        assert stream_ids.row_at(7, 3) == to_row(made(7, 3))
+        return made(ms, sequence)
+
+    for ms in (5, 7, 9):
+        monkeypatch.setattr(stream_ids, "id_of", interrupted)
+        assert stream_ids.join(ms, 4) == made(ms, 4)
+        assert stream_ids.row_at(ms, 4) == made(ms, 4).to_bytes(16, "big")
+        assert stream_ids.text_at(ms, 4) == b"%d-4" % ms

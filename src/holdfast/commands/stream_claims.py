@@ -19,7 +19,7 @@ from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
 from holdfast.store.events import STREAM
 from holdfast.store.stream_groups import Group, Pending
-from holdfast.store.stream_ids import MAX_ID, signed, text_of, to_row
+from holdfast.store.stream_ids import signed, text_of, to_row
 from holdfast.store.streams import Stream
 
 COUNT_NOT_POSITIVE = CommandError("ERR COUNT must be > 0")
@@ -256,7 +256,7 @@ def xautoclaim(c: Context, argv: list[bytes]) -> Reply:
     claim = Claim(c, argv[1], found, argv[3], ids_only)
     deleted: list[Reply] = []
     # All that may be looked at, and one more: where to go on.
-    candidates = list(islice(group.pending.range(low, MAX_ID), min(count * ATTEMPTS, 1 << 31) + 1))
+    candidates = list(islice(group.pending.range(low), min(count * ATTEMPTS, 1 << 31) + 1))
     looked_at = 0
     for entry_id, pending in candidates[: count * ATTEMPTS]:
         if len(claim.replies) + len(deleted) == count:

@@ -88,8 +88,9 @@ class Followers:
             self._pump_timer = clock.call_later(wait_s, self._pump_again)
             return
         self._pumped_bytes = 0
+        peers = len(self._feeds)  # some may leave now
         self._pump(replication)
-        self._next_pump_s = now_s + pause_s(self._pumped_bytes / len(self._feeds))
+        self._next_pump_s = now_s + pause_s(self._pumped_bytes / peers)
 
     def _has_news(self, replication: Replication) -> bool:
         """Whether somebody is to be told something. A server that follows takes in much and mostly

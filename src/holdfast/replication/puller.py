@@ -114,7 +114,8 @@ class Puller:
 
     def pause(self) -> None:
         self._become(Event.PAUSE)
-        self._hang_up(LinkError("paused"))
+        self._lost = LinkError("paused")  # also if it is just being dialled
+        self._hang_up(self._lost)
 
     def resume(self) -> None:
         self._become(Event.RESUME)
@@ -186,8 +187,10 @@ class Puller:
             options = replace(options, tls=tls_to_peers(engine.config))
         async with deadline(engine.clock, PATIENCE_S, f"{self.where} does not answer"):
             await dialer(options, engine.clock)(lambda: link)
+            self._check_lost()
             self._become(Event.CONNECTED)
             await self._greet(link)
+        self._check_lost()
         self._become(Event.WELCOME)
         log.info("link to %s: following node %s", self.where, self.node)
         self.attempts = 0
@@ -199,9 +202,13 @@ class Puller:
         self._go_on()
         self.acknowledge()
         self._replicator.check_joined()
+        self._check_lost()
+        await self._over
+
+    def _check_lost(self) -> None:
+        """Whether it was, or was paused, while nobody waited for anything."""
         if self._lost is not None:
             raise self._lost
-        await self._over
 
     async def _greet(self, link: Link) -> None:
         words = handshake(self._options, holdfast.__version__)
@@ -221,8 +228,7 @@ class Puller:
         self._meet(read_hello(reply))
 
     async def _ask(self, link: Link, data: bytes, count: int) -> list[Any]:
-        if self._lost is not None:
-            raise self._lost
+        self._check_lost()
         self._expected = asyncio.get_running_loop().create_future()
         self._early = []
         self._awaited = count

@@ -15,6 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+try:
+    from holdfast.server import _arenas
+except ImportError:  # it is compiled where that is possible
+    ARENAS: Any = None
+else:
+    ARENAS = _arenas
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +38,7 @@ HIGHEST_BIT = bytes(byte >> 7 for byte in range(256))
 
 LOOK_EVERY_S = 1.0
 BREAK_S = 0.05  # after each page, at least,
-BREAK = 50  # and so many times as long as that took: to copy 2 MB may be milliseconds of work
+BREAK = 50  # and so many times as long as it took to find and make: copying may be milliseconds
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 
@@ -63,6 +71,10 @@ class Kernel:
     def maps(self) -> str:
         return Path("/proc/self/maps").read_text(errors="replace")
 
+    def large_already(self) -> list[tuple[int, int]]:
+        """First and last address of memory that is in large pages, or will be."""
+        return [] if ARENAS is None else ARENAS.spans()
+
     def pages_in_use(self, address: int) -> int:
         """How many of the small pages there are."""
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
@@ -91,6 +103,8 @@ class HugePages:
             for start, end in regions(self._kernel.maps())
             for number in range(-(-start // HUGE_BYTES), end // HUGE_BYTES)
         }
+        for start, end in self._kernel.large_already():
+            places.difference_update(range(start, end, HUGE_BYTES))
         self._done &= places  # what was given back may come again
         for address in sorted(places - self._done):
             if self._kernel.pages_in_use(address) < ENOUGH_PAGES:
@@ -137,11 +151,7 @@ class Maker(threading.Thread):
 
 def use_large_arenas() -> bool:
     """For all objects from now on. Whether that is possible: if not, there is the Maker."""
-    try:
-        from holdfast.server import _arenas
-    except ImportError:  # it is compiled where that is possible
-        return False
-    return _arenas.install()
+    return ARENAS is not None and bool(ARENAS.install())
 
 
 def start() -> Maker | None:

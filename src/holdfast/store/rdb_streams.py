@@ -79,9 +79,9 @@ def _group(group: Group) -> bytes:
     entries_read = UNKNOWN if group.entries_read is None else group.entries_read & MAX_SEQUENCE
     parts = [string(group.name), _id(group.last_id), length(entries_read)]
     parts.append(length(len(group.pending)))
-    for entry_id, pending in group.pending.range():
+    for id_row, pending in group.pending.items():
         delivered = pending.delivered_at_ms.to_bytes(8, "little")
-        parts += [to_row(entry_id), delivered, length(pending.deliveries)]
+        parts += [id_row, delivered, length(pending.deliveries)]
     parts.append(length(len(group.consumers)))
     for consumer in group.by_name():
         parts += [string(consumer.name), consumer.seen_at_ms.to_bytes(8, "little")]

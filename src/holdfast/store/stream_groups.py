@@ -82,6 +82,11 @@ class PendingEntries:
         """Of the ids, in order."""
         return sorted(self._by_row)
 
+    def items(self) -> Iterator[tuple[bytes, Pending]]:
+        """Of the ids, and entries, in order. Nothing may be added or removed meanwhile."""
+        for id_row in self.rows():
+            yield id_row, self._by_row[id_row]
+
     def ends(self) -> tuple[int, int]:
         """The lowest and the highest id; there must be one."""
         order = self._ordered()

@@ -20,21 +20,34 @@ def parts_of(entry_id: int) -> tuple[int, int]:
 
 
 class _Millisecond:
-    """One that an id had lately: its first id, and how the ids in it begin as text and in rows."""
+    """Its first id, and how the ids in it begin as text and in rows. Never changed: several threads
+    may have databases of their own."""
 
     __slots__ = ("first_id", "ms", "row", "text")
 
-    def __init__(self) -> None:
-        self.move_to(0)
-
-    def move_to(self, ms: int) -> None:
+    def __init__(self, ms: int) -> None:
         self.ms = ms
         self.first_id = id_of(ms, 0)
         self.text = b"%d-" % ms
         self.row = ms.to_bytes(8, "big")
 
 
-_lately: Final = _Millisecond()
+class _Latest:
+    """The one that an id had lately."""
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms = _Millisecond(0)
+
+    def at(self, ms: int) -> _Millisecond:
+        latest = self.ms
+        if ms != latest.ms:
+            latest = self.ms = _Millisecond(ms)
+        return latest
+
+
+_latest: Final = _Latest()
 _FEW: Final = 1000
 _DIGITS: Final = [b"%d" % number for number in range(_FEW)]
 _ROWS: Final = [number.to_bytes(8, "big") for number in range(_FEW)]
@@ -46,34 +59,27 @@ _ROWS: Final = [number.to_bytes(8, "big") for number in range(_FEW)]
 
 def join(ms: int, sequence: int) -> int:
     """`id_of`."""
-    if ms != _lately.ms:
-        _lately.move_to(ms)
-    return _lately.first_id + sequence
+    return _latest.at(ms).first_id + sequence
 
 
 def text_at(ms: int, sequence: int) -> bytes:
     """`text_of` the id with these parts."""
-    if ms != _lately.ms:
-        _lately.move_to(ms)
-    if sequence < _FEW:
-        return _lately.text + _DIGITS[sequence]
-    return _lately.text + str(sequence).encode()
+    text = _latest.at(ms).text
+    return text + _DIGITS[sequence] if sequence < _FEW else text + str(sequence).encode()
 
 
 def row_at(ms: int, sequence: int) -> bytes:
     """`to_row` of it."""
-    if ms != _lately.ms:
-        _lately.move_to(ms)
-    if sequence < _FEW:
-        return _lately.row + _ROWS[sequence]
-    return _lately.row + sequence.to_bytes(8, "big")
+    row = _latest.at(ms).row
+    return row + _ROWS[sequence] if sequence < _FEW else row + sequence.to_bytes(8, "big")
 
 
 def text_of(entry_id: int) -> bytes:
     """As clients read it."""
-    sequence = entry_id - _lately.first_id
+    latest = _latest.ms
+    sequence = entry_id - latest.first_id
     if 0 <= sequence < SMALL:
-        return text_at(_lately.ms, sequence)
+        return text_at(latest.ms, sequence)
     ms, sequence = parts_of(entry_id)
     return text_at(ms, sequence)
 
@@ -82,9 +88,10 @@ NO_ROW: Final = bytes(16)
 
 
 def to_row(entry_id: int) -> bytes:
-    sequence = entry_id - _lately.first_id
+    latest = _latest.ms
+    sequence = entry_id - latest.first_id
     if 0 <= sequence < _FEW:
-        return _lately.row + _ROWS[sequence]
+        return latest.row + _ROWS[sequence]
     return entry_id.to_bytes(16, "big") if entry_id else NO_ROW
 
 

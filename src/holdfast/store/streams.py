@@ -344,8 +344,8 @@ class Stream:
             yield STREAM_GROUPS, name, group.row
             for consumer in group.consumers.values():
                 yield STREAM_CONSUMERS, (name, consumer.name), consumer.seen_at_ms
-            for entry_id, pending in group.pending.range():
-                yield STREAM_PENDING, (name, to_row(entry_id)), pending.row
+            for id_row, pending in group.pending.items():
+                yield STREAM_PENDING, (name, id_row), pending.row
 
     # -- rows ---------------------------------------------------------------------------------
 
