@@ -84,7 +84,7 @@ def extensions() -> list[Extension]:
     paths = [path for paths, _ in groups for path in paths]
     in_c = [
         Extension(f"holdfast.{name}", [f"src/holdfast/{name.replace('.', '/')}.c"], optional=True)
-        for name in ("scripting._gate", "server._arenas", "store._ranking")
+        for name in ("scripting._gate", "store._ranking")
     ]
     try:
         return [*mypycify(paths, separate=groups, opt_level="1", debug_level="0"), *in_c]

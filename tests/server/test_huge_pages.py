@@ -35,16 +35,12 @@ class FakeKernel(Kernel):
         self.in_use: dict[int, int] = {}
         self.errors: dict[int, int] = {}
         self.asked: list[int] = []
-        self.large: list[tuple[int, int]] = []
 
     def maps(self) -> str:
         return "".join(
             f"{start:x}-{start + size:x} rw-p 00000000 00:00 0 \n"
             for start, size in zip(self.starts, self.sizes, strict=True)
         )
-
-    def large_already(self) -> list[tuple[int, int]]:
-        return self.large
 
     def pages_in_use(self, address: int) -> int:
         return self.in_use.get(address, PAGES)
@@ -76,14 +72,6 @@ def test_whole_pages_that_are_full_are_made_large_once() -> None:
     pages.run(on)
     assert kernel.asked[2:] == [first]
     assert pages.count == 3
-
-
-def test_what_is_large_from_the_beginning_is_left_alone() -> None:
-    kernel = FakeKernel(4 * HUGE_BYTES)
-    first = kernel.starts[0]
-    kernel.large = [(first + HUGE_BYTES, first + 3 * HUGE_BYTES)]
-    HugePages(kernel).run(on)
-    assert kernel.asked == [first, first + 3 * HUGE_BYTES]
 
 
 def test_a_region_that_begins_between_two_pages_is_used_from_the_next() -> None:

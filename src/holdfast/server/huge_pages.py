@@ -2,10 +2,10 @@
 
 Of keys chosen at random the processor has to look up, too, where their pages are, again in memory,
 and in a virtual machine twice over. With large pages it knows: a tenth less time for whatever
-touches many keys. Objects are in such pages from the beginning, where _arenas.c is compiled. For
-the rest, and for all where it is not, the kernel is asked to join small pages: only those that are
-filled already, so that no memory is lost, and one at a time on a thread of its own, because whoever
-needs the page meanwhile waits some milliseconds.
+touches many keys. Python takes its memory in pieces of 1 MB, of which the kernel makes none by
+itself, so it is asked to: only for what is filled already, so that no memory is lost, and one at a
+time on a thread of its own, because whoever needs the page meanwhile waits some milliseconds. And
+not in haste: making one is to copy 2 MB, and while memory grew that took an eighth of a core.
 """
 
 import errno
@@ -15,14 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-try:
-    from holdfast.server import _arenas
-except ImportError:  # it is compiled where that is possible
-    ARENAS: Any = None
-else:
-    ARENAS = _arenas
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +30,7 @@ HIGHEST_BIT = bytes(byte >> 7 for byte in range(256))
 
 LOOK_EVERY_S = 1.0
 BREAK_S = 0.05  # after each page, at least,
-BREAK = 50  # and so many times as long as it took to find and make: copying may be milliseconds
+BREAK = 50  # and so many times as long as it took to find and make
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 
@@ -71,10 +63,6 @@ class Kernel:
     def maps(self) -> str:
         return Path("/proc/self/maps").read_text(errors="replace")
 
-    def large_already(self) -> list[tuple[int, int]]:
-        """First and last address of memory that is in large pages, or will be."""
-        return [] if ARENAS is None else ARENAS.spans()
-
     def pages_in_use(self, address: int) -> int:
         """How many of the small pages there are."""
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
@@ -103,8 +91,6 @@ class HugePages:
             for start, end in regions(self._kernel.maps())
             for number in range(-(-start // HUGE_BYTES), end // HUGE_BYTES)
         }
-        for start, end in self._kernel.large_already():
-            places.difference_update(range(start, end, HUGE_BYTES))
         self._done &= places  # what was given back may come again
         for address in sorted(places - self._done):
             if self._kernel.pages_in_use(address) < ENOUGH_PAGES:
@@ -147,11 +133,6 @@ class Maker(threading.Thread):
 
     def stop(self) -> None:
         self._stopping.set()
-
-
-def use_large_arenas() -> bool:
-    """For all objects from now on. Whether that is possible: if not, there is the Maker."""
-    return ARENAS is not None and bool(ARENAS.install())
 
 
 def start() -> Maker | None:

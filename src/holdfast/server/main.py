@@ -46,8 +46,6 @@ def run(config: Config) -> int:
     except ImportError:
         factory = asyncio.new_event_loop
     _collect_rarely()
-    if config.huge_pages:
-        huge_pages.use_large_arenas()
     with _logging(config), asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(Server(config).serve())
 
