@@ -13,7 +13,7 @@ WRITE: Final = 1
 REMOVE: Final = 2  # name, dots that go, counters that are reset, dot of the removal (0: needs none)
 ADD: Final = 3  # name, dot, number of the author's last ADD, its total until then, its total now
 MANY: Final = 4  # (effect, …), on cells of one value
-WRITES: Final = 5  # and the next three, of many strings: see store/replicated_runs.py
+WRITES: Final = 5  # and the next two, of many strings: see store/replicated_runs.py
 ADDS: Final = 6
 OVERWRITES: Final = 7
 # Lists.

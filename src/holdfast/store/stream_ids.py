@@ -35,15 +35,15 @@ class _Millisecond:
 class _Latest:
     """The one that an id had lately."""
 
-    __slots__ = ("ms",)
+    __slots__ = ("millisecond",)
 
     def __init__(self) -> None:
-        self.ms = _Millisecond(0)
+        self.millisecond = _Millisecond(0)
 
     def at(self, ms: int) -> _Millisecond:
-        latest = self.ms
+        latest = self.millisecond
         if ms != latest.ms:
-            latest = self.ms = _Millisecond(ms)
+            latest = self.millisecond = _Millisecond(ms)
         return latest
 
 
@@ -76,7 +76,7 @@ def row_at(ms: int, sequence: int) -> bytes:
 
 def text_of(entry_id: int) -> bytes:
     """As clients read it."""
-    latest = _latest.ms
+    latest = _latest.millisecond
     sequence = entry_id - latest.first_id
     if 0 <= sequence < SMALL:
         return text_at(latest.ms, sequence)
@@ -88,7 +88,7 @@ NO_ROW: Final = bytes(16)
 
 
 def to_row(entry_id: int) -> bytes:
-    latest = _latest.ms
+    latest = _latest.millisecond
     sequence = entry_id - latest.first_id
     if 0 <= sequence < _FEW:
         return latest.row + _ROWS[sequence]
