@@ -1,5 +1,7 @@
 """Every exception Holdfast raises on purpose. Imports nothing."""
 
+LONGEST_CODE = 30
+
 
 class HoldfastError(Exception):
     """The root: `except HoldfastError` catches whatever Holdfast means to say."""
@@ -23,8 +25,10 @@ class CommandError(HoldfastError):
 
     @property
     def code(self) -> bytes:
-        """The first word (`ERR`, `WRONGTYPE`, …), by which INFO errorstats counts."""
-        return self.message.split(b" ", 1)[0]
+        """The first word (`ERR`, `WRONGTYPE`, …), by which INFO errorstats counts. What scripts say
+        without a space near its beginning has none, and is counted as ERR, as in Redis."""
+        end = self.message.find(b" ", 0, LONGEST_CODE + 1)
+        return self.message[:end] if end >= 0 else b"ERR"
 
 
 class ProtocolError(HoldfastError):

@@ -107,6 +107,8 @@ class Host:
     def set_protocol(self, version: int) -> None:
         self.protocol = version
 
+    def returned(self, errors: list[CommandError]) -> None: ...
+
     def tick(self) -> bytes | None:
         return self.reason
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.calls import Callee
 from holdfast.scripting.sandbox import Killed, Sandbox
@@ -23,6 +24,8 @@ class Host:
         return True
 
     def set_protocol(self, version: int) -> None: ...
+
+    def returned(self, errors: list[CommandError]) -> None: ...
 
     def tick(self) -> bytes | None:
         return self.reason

@@ -62,6 +62,10 @@ class Host(Protocol):
 
     def set_protocol(self, version: int) -> None: ...
 
+    def returned(self, errors: list[CommandError]) -> None:
+        """These are inside of what a script returned, which is no error itself."""
+        ...
+
     def tick(self) -> bytes | None:
         """Called now and then. Why the script has to end, or None."""
         ...

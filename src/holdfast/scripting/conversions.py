@@ -163,8 +163,9 @@ _ARRAY_OF, _NIL, _BOOLEAN, _ERROR, _STATUS, _DOUBLE, _MAP, _SET, _BIG, _VERBATIM
 _COUNTED_ERROR = 11
 
 
-def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
-    """What a script returned. `resp3`: it has called `redis.setresp(3)`."""
+def from_lua(values: Iterator[Any], resp3: bool, errors: list[CommandError]) -> Reply:
+    """What a script returned. `resp3`: it has called `redis.setresp(3)`. Errors, of which there may
+    be some inside of it, are also added to the list."""
     value = next(values)
     if type(value) is bytes:
         return value
@@ -172,7 +173,7 @@ def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
         return integer(value)
     code = next(values)
     if code == _ARRAY_OF:
-        return [from_lua(values, resp3) for _ in range(next(values))]
+        return [from_lua(values, resp3, errors) for _ in range(next(values))]
     if code == _NIL:
         return None
     if code == _BOOLEAN:
@@ -181,16 +182,20 @@ def from_lua(values: Iterator[Any], resp3: bool) -> Reply:
     if code in (_ERROR, _COUNTED_ERROR):
         error = CommandError(c_string(next(values)).rstrip(b"\r\n").translate(_NEWLINES))
         error.is_counted = code == _COUNTED_ERROR
+        errors.append(error)
         return error
     if code == _STATUS:
         return as_status(next(values))
     if code == _DOUBLE:
         return float(next(values))
     if code == _MAP:
-        pairs = [(from_lua(values, resp3), from_lua(values, resp3)) for _ in range(next(values))]
+        pairs = [
+            (from_lua(values, resp3, errors), from_lua(values, resp3, errors))
+            for _ in range(next(values))
+        ]
         return dict(pairs)  # type: ignore[arg-type]  # keys are whatever the script had
     if code == _SET:
-        return SetReply([from_lua(values, resp3) for _ in range(next(values))])
+        return SetReply([from_lua(values, resp3, errors) for _ in range(next(values))])
     if code == _BIG:
         return _big_number(next(values).translate(_NEWLINES))
     return _verbatim(values)

@@ -8,6 +8,7 @@ import hashlib
 import logging
 import struct
 import time
+from collections.abc import Sequence
 from importlib.resources import files
 from math import copysign
 from typing import Any, Final, NamedTuple, final
@@ -240,14 +241,21 @@ class Sandbox:
             if ending == _STATUS:
                 return OK if result[1] == b"OK" else as_status(result[1])
             if ending == _FLAT:
-                return from_lua(iter(result[1:]), calls.resp3)
+                return self._reply(result[1:])
             if ending == _TABLE:
                 values = result[1]
                 flat = values if type(values) is list else list(values.values())
-                return from_lua(iter(flat), calls.resp3)
+                return self._reply(flat)
         except (LuaError, RuntimeError, MemoryError) as error:
             return self._broke(error)
         return self._failure(*result)
+
+    def _reply(self, flat: Sequence[Any]) -> Reply:
+        errors: list[CommandError] = []
+        reply = from_lua(iter(flat), self._calls.resp3, errors)
+        if errors and reply is not errors[0]:
+            self._host.returned(errors)
+        return reply
 
     def load(self, text: bytes) -> list[Registered] | Failure:
         """Run the code of a library; the functions that it registers. Raises CommandError with

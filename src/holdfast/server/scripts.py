@@ -368,6 +368,15 @@ class Scripts:
     def failed(self, error: CommandError) -> None:
         self._engine.error_stats[error.code] += 1
 
+    def returned(self, errors: list[CommandError]) -> None:
+        """Redis counts them so: what is new makes one call that failed, each of the others one."""
+        assert self.running is not None
+        _, stats = self._engine.commands.find(self.running.argv)
+        new = [error for error in errors if not error.is_counted]
+        for error in new:
+            self.failed(error)
+        stats.failed += len(errors) - len(new) + bool(new)
+
     def ran(self, command: Command, argv: list[bytes]) -> None:
         """For those who want to know."""
         engine, running, session = self._engine, self.running, self.session
