@@ -4,7 +4,7 @@ from functools import partial
 
 from holdfast.commands.args import Options
 from holdfast.commands.context import Context
-from holdfast.commands.stream_ids import c_string, parse_bound, parse_id
+from holdfast.commands.stream_ids import c_string, is_mark, parse_bound, parse_id
 from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import OK, Reply
@@ -80,7 +80,7 @@ def create(c: Context, argv: list[bytes]) -> Reply:
         raise NEEDS_KEY
     if len(argv) > 8:
         raise _wrong_syntax(argv)
-    if argv[4] == b"$":
+    if is_mark(argv[4], b"$"):
         last_id = found[1].last_id if found else 0
     else:
         last_id = parse_id(argv[4])
@@ -105,7 +105,7 @@ def setid(c: Context, argv: list[bytes]) -> Reply:
     stream, group = _find_group(c, argv)
     if len(argv) > 7:
         raise _wrong_syntax(argv)
-    last_id = stream.last_id if argv[4] == b"$" else parse_bound(argv[4])
+    last_id = stream.last_id if is_mark(argv[4], b"$") else parse_bound(argv[4])
     stream.set_group(group.name, last_id, entries_read, c.keyspace)
     c.keyspace.dirty += 1
     c.db.notify(argv[2], b"xgroup-setid", STREAM)

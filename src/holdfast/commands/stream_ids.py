@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from holdfast.commands.args import is_int
 from holdfast.commands.context import Context
 from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import Reply
@@ -29,8 +30,8 @@ def parse_id(text: bytes, missing_sequence: int = 0) -> int:
 
 def parse_bound(text: bytes, missing_sequence: int = 0) -> int:
     """An id, or `-` and `+` for the lowest and the highest there can be."""
-    if text in (b"-", b"+"):
-        return 0 if text == b"-" else MAX_ID
+    if len(text) <= LONGEST_ID and c_string(text) in (b"-", b"+"):
+        return 0 if text.startswith(b"-") else MAX_ID
     return parse_id(text, missing_sequence)
 
 
@@ -61,6 +62,11 @@ def parse_high(text: bytes) -> int:
     return high - 1
 
 
+def is_mark(text: bytes, mark: bytes) -> bool:
+    """Whether it is `*`, `$` or `>`, which stand for ids, too: Redis stops reading at a NUL."""
+    return text == mark or c_string(text) == mark
+
+
 def is_id(text: bytes) -> bool:
     try:
         parse_id(text)
@@ -72,14 +78,14 @@ def is_id(text: bytes) -> bool:
 def _parts(text: bytes) -> tuple[bytes, bytes | None]:
     if len(text) > LONGEST_ID:
         raise INVALID_ID
-    ms, dash, sequence = text.partition(b"\0")[0].partition(b"-")
+    ms, dash, sequence = c_string(text).partition(b"-")
     return ms, sequence if dash else None
 
 
 def _unsigned(text: bytes) -> int:
     """As Redis reads it, which is an integer the strict way, or else whatever strtoull makes."""
     match = _number(text)
-    if match is None or re.fullmatch(rb"-[1-9][0-9]*", text):
+    if match is None or (match[1] == b"-" and is_int(text)):
         raise INVALID_ID
     number = int(match[2])
     if number > MAX_SEQUENCE:
@@ -109,7 +115,7 @@ def no_such_group(name: bytes, group: bytes, where: bytes = b"") -> CommandError
 
 
 def c_string(text: bytes) -> bytes:
-    """As much of it as Redis shows in an error."""
+    """As much of it as Redis sees."""
     return text.partition(b"\0")[0]
 
 

@@ -12,6 +12,7 @@ from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.stream_ids import (
     as_stream,
     entries_reply,
+    is_mark,
     no_such_group,
     parse_id,
 )
@@ -171,9 +172,9 @@ def _stream(c: Context, name: bytes) -> Stream | None:
 
 
 def _xread_id(stream: Stream | None, text: bytes) -> int:
-    if text == b"$":
+    if is_mark(text, b"$"):
         return 0 if stream is None else stream.last_id
-    if text == b">":
+    if is_mark(text, b">"):
         raise NEWER_IN_XREAD
     return parse_id(text)
 
@@ -200,9 +201,13 @@ def xreadgroup(c: Context, argv: list[bytes]) -> Result:
     wanted = []
     for name, text in reading.streams(c):
         stream, group = _group(c, name, reading.group)
-        if text == b"$":
+        if is_mark(text, b">"):
+            after_id = None
+        elif is_mark(text, b"$"):
             raise DOLLAR_IN_XREADGROUP
-        wanted.append((name, stream, group, None if text == b">" else parse_id(text)))
+        else:
+            after_id = parse_id(text)
+        wanted.append((name, stream, group, after_id))
     found = Pairs()
     for name, stream, group, after_id in wanted:
         # The highest id is how Redis writes `>` down for itself.

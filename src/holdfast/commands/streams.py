@@ -11,6 +11,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.stream_ids import (
     as_stream,
     entries_reply,
+    is_mark,
     parse_high,
     parse_id,
     parse_low,
@@ -92,7 +93,7 @@ def _parse_trim(c: Context, argv: list[bytes], *, is_xadd: bool) -> tuple[Trim |
     while at < len(argv):
         word = argv[at].upper()
         more = len(argv) - 1 - at
-        if is_xadd and word == b"*":
+        if is_xadd and is_mark(word, b"*"):
             break
         if word in (b"MAXLEN", b"MINID") and more:
             if trim is not None:
@@ -159,7 +160,7 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
     fields = tuple(argv[id_at + 1 :])
     if len(fields) < 2 or len(fields) % 2:
         raise CommandError("ERR wrong number of arguments for 'xadd' command")
-    given = None if argv[id_at] == b"*" else parse_new_id(argv[id_at])
+    given = None if is_mark(argv[id_at], b"*") else parse_new_id(argv[id_at])
     if given is not None:
         if given == (0, True):
             raise ID_ZERO
