@@ -1,11 +1,8 @@
 """Elements of lists in the file: in blocks or by themselves, and counted right at every moment."""
 
 import random
-import re
-from importlib.resources import files
 from pathlib import Path
 
-import apsw
 import pytest
 
 from holdfast.errors import StorageError
@@ -18,34 +15,19 @@ from holdfast.store.store import FileStore
 from tests.store.consistency import check_rows, check_settled
 from tests.store.list_rows import elements_in
 from tests.store.refusal import refusing_writes
+from tests.store.tables import CutOffError, Tables
 
 KEY = 1024
 TABLES = ["redis_list_blocks", "redis_list_items", "redis_list_meta"]
 
 
-class CutOffError(Exception):
-    """The pass ended here."""
-
-
-class File:
-    """The tables, what is executed on them, and what has to be in them."""
+class ListTables(Tables):
+    """And what has to be in them."""
 
     def __init__(self) -> None:
-        self.connection = apsw.Connection(":memory:")
-        self.connection.execute(files("holdfast.store").joinpath("schema.sql").read_text())
+        super().__init__()
         self.rows = ListRows(self.connection)
-        self.statements: list[str] = []
-        self.allowed = -1  # statements until it is cut off; negative: for ever
-        self.connection.exec_trace = self._trace
         self.model: dict[tuple[int, int], bytes] = {}
-
-    def _trace(self, _: object, sql: str, __: object) -> bool:
-        if self.allowed == 0:
-            raise CutOffError
-        self.allowed -= 1
-        verb, table = sql.split()[0], re.search(r"redis_list_(\w+)", sql)
-        self.statements.append(f"{verb} {table[1] if table else ''}")
-        return True
 
     def write(self, ops: list[Op]) -> None:
         with self.connection:
@@ -114,7 +96,7 @@ def some_ops(rng: random.Random) -> list[Op]:
 @pytest.mark.parametrize("seed", range(30))
 def test_counts_are_right_whatever_was_there(seed: int) -> None:
     rng = random.Random(seed)
-    file = File()
+    file = ListTables()
     for _ in range(40):
         ops = some_ops(rng)
         if rng.random() < 0.5:  # a pass that was cut off between two slices, and is done again
@@ -127,7 +109,7 @@ def test_counts_are_right_whatever_was_there(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_a_slice_that_is_cut_off_at_any_statement_leaves_nothing_behind(seed: int) -> None:
     rng = random.Random(seed)
-    file = File()
+    file = ListTables()
     for _ in range(4):
         file.write(some_ops(rng))
         file.write_with_accidents(some_ops(rng))
@@ -135,20 +117,20 @@ def test_a_slice_that_is_cut_off_at_any_statement_leaves_nothing_behind(seed: in
 
 
 def test_a_run_takes_few_statements() -> None:
-    file = File()
+    file = ListTables()
     blocks = 500 // PLACES
     file.write(run(-300, 500, b"x"))
-    made = file.statements.count("INSERT blocks")
+    made = file.statements.count("INSERT list_blocks")
     assert blocks <= made <= blocks + 2
-    assert file.statements.count("SELECT blocks") <= 2
-    assert file.statements.count("REPLACE meta") == 1
+    assert file.statements.count("SELECT list_blocks") <= 2
+    assert file.statements.count("REPLACE list_meta") == 1
     file.statements.clear()
     file.write(run(-300, 500, None))
-    assert file.statements.count("DELETE blocks") == made
+    assert file.statements.count("DELETE list_blocks") == made
     assert not any("items" in statement for statement in file.statements)
     file.statements.clear()
     file.write(run(-300, 500, None))  # pushed and popped meanwhile: nothing to count
-    assert file.statements.count("REPLACE meta") == 0
+    assert file.statements.count("REPLACE list_meta") == 0
     file.check()
 
 
@@ -161,18 +143,18 @@ def test_slices_end_where_blocks_do() -> None:
 
 
 def test_long_elements_are_written_and_removed_many_at_once() -> None:
-    file = File()
+    file = ListTables()
     file.write(run(0, 320, b"long" * 99))
-    assert file.statements.count("INSERT items") == 10
+    assert file.statements.count("INSERT list_items") == 10
     assert not any("blocks" in statement for statement in file.statements)
     file.statements.clear()
     file.write(run(0, 320, None))
-    assert file.statements.count("DELETE items") == 10
+    assert file.statements.count("DELETE list_items") == 10
     file.check()
 
 
 def test_a_change_at_an_end_of_a_long_list_touches_one_block() -> None:
-    file = File()
+    file = ListTables()
     file.write(run(-3000, 6000, b"x"))
     for ops in (run(-3001, 1, b"new"), run(2999, 1, None), run(7, 1, b"changed")):
         file.statements.clear()
@@ -182,7 +164,7 @@ def test_a_change_at_an_end_of_a_long_list_touches_one_block() -> None:
 
 
 def test_what_was_inserted_between_stays_when_its_neighbours_go() -> None:
-    file = File()
+    file = ListTables()
     file.write(
         sorted(run(0, 9, b"x") + run(3, 1, b"y", beside=STEP // 2) + run(5, 1, b"z", beside=1))
     )
@@ -192,7 +174,7 @@ def test_what_was_inserted_between_stays_when_its_neighbours_go() -> None:
 
 
 def test_an_element_that_changes_is_no_new_one() -> None:
-    file = File()
+    file = ListTables()
     file.write(run(0, 60, b"old"))
     for value in (b"new", b"new and long" * 99, b"short"):
         file.write(run(10, 60, value))
@@ -201,7 +183,7 @@ def test_an_element_that_changes_is_no_new_one() -> None:
 
 
 def test_people_can_read_lists() -> None:
-    file = File()
+    file = ListTables()
     file.connection.execute("INSERT INTO redis_keys VALUES (?, 0, x'6c', 'list', NULL)", (KEY,))
     values = [b"", b"a", b"", b"long" * 99, "\u00e4".encode(), b"z"]
     ops = [(LIST_ITEMS, KEY, (n + 30) * STEP, value) for n, value in enumerate(values)]

@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-from importlib.resources import files
 from pathlib import Path
 
 import apsw
@@ -17,37 +16,23 @@ from holdfast.store.stream_blocks import BYTES, ENTRIES, unpack
 from holdfast.store.stream_ids import to_row
 from holdfast.store.streams import Stream
 from tests.store.consistency import check_settled
+from tests.store.tables import CutOffError, Tables
 
 Fields = tuple[bytes, ...]
 Change = tuple[int, int, Fields | None]  # whose, which, and what it is now
 
 
-class CutOffError(Exception):
-    """The pass ended here."""
-
-
-class File:
-    """The table, what is executed on it, and what has to be in it."""
+class StreamTables(Tables):
+    """And what has to be in them."""
 
     def __init__(self) -> None:
-        self.connection = apsw.Connection(":memory:")
-        self.connection.execute(files("holdfast.store").joinpath("schema.sql").read_text())
+        super().__init__()
         self.rows = StreamRows(self.connection)
-        self.verbs: list[str] = []
-        self.allowed = -1  # statements until it is cut off; negative: for ever
-        self.connection.exec_trace = self._trace
         self.model: dict[tuple[int, bytes], Fields] = {}
-
-    def _trace(self, _: object, sql: str, __: object) -> bool:
-        if self.allowed == 0:
-            raise CutOffError
-        self.allowed -= 1
-        self.verbs.append(sql.split()[0])
-        return True
 
     def write(self, changes: list[Change]) -> list[str]:
         """Returns what was executed to write."""
-        self.verbs.clear()
+        self.statements.clear()
         subs = [to_row(number) for _, number, _ in changes]
         values = [None if it is None else msgspec.msgpack.encode(it) for _, _, it in changes]
         with self.connection:
@@ -57,7 +42,8 @@ class File:
                 self.model.pop((key_id, to_row(number)), None)
             else:
                 self.model[key_id, to_row(number)] = fields
-        return [verb for verb in self.verbs if verb in ("INSERT", "UPDATE", "DELETE")]
+        verbs = [statement.split()[0] for statement in self.statements]
+        return [verb for verb in verbs if verb in ("INSERT", "UPDATE", "DELETE")]
 
     def write_with_accidents(self, changes: list[Change]) -> None:
         """Slices of a pass that is cut off somewhere, then all of them once more."""
@@ -98,13 +84,13 @@ def added(numbers: range) -> list[Change]:
 
 
 def test_entries_share_rows() -> None:
-    file = File()
+    file = StreamTables()
     assert file.write(added(range(10 * ENTRIES))) == ["INSERT"] * 10
     file.check()
 
 
 def test_new_entries_fill_the_last_row() -> None:
-    file = File()
+    file = StreamTables()
     for number in range(2 * ENTRIES):
         written = file.write(added(range(number, number + 1)))
         assert written == ["INSERT" if number % ENTRIES == 0 else "UPDATE"]
@@ -114,14 +100,14 @@ def test_new_entries_fill_the_last_row() -> None:
 
 
 def test_what_is_written_again_is_not_written() -> None:
-    file = File()
+    file = StreamTables()
     file.write(added(range(20)))
     assert file.write(added(range(20))) == []
     file.check()
 
 
 def test_trimming_removes_rows_and_shortens_one() -> None:
-    file = File()
+    file = StreamTables()
     file.write(added(range(10 * ENTRIES)))
     gone: list[Change] = [(1024, number, None) for number in range(3 * ENTRIES + 5)]
     assert file.write(gone) == ["DELETE"] * 3 + ["UPDATE"]
@@ -130,7 +116,7 @@ def test_trimming_removes_rows_and_shortens_one() -> None:
 
 
 def test_a_long_entry_has_a_row_of_its_own() -> None:
-    file = File()
+    file = StreamTables()
     long = (b"field", b"x" * BYTES)
     file.write([(1024, 1, short(1)), (1024, 2, long), (1024, 3, short(3)), (1024, 4, short(4))])
     assert file.row_count == 3
@@ -138,7 +124,7 @@ def test_a_long_entry_has_a_row_of_its_own() -> None:
 
 
 def test_a_row_has_one_stream() -> None:
-    file = File()
+    file = StreamTables()
     file.write([(1024, 5, short(5)), (1025, 6, short(6)), (1025, 7, short(7))])
     assert file.row_count == 2
     file.check()
@@ -169,7 +155,7 @@ def random_changes(rng: random.Random, last: list[int]) -> list[Change]:
 @pytest.mark.parametrize("seed", range(20))
 def test_rows_have_what_was_written(seed: int) -> None:
     rng = random.Random(seed)
-    file = File()
+    file = StreamTables()
     last = [0, 0]
     for _ in range(30):
         changes = random_changes(rng, last)

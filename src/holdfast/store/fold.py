@@ -23,12 +23,11 @@ from holdfast.store.fold_streams import StreamRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STREAM_ENTRIES, STRINGS, Op
-from holdfast.store.tables import ROWS, RowTable, put_sql, spaces_sql
+from holdfast.store.tables import ROWS, STATEMENT_ROWS, RowTable, put_sql, spaces_sql
 from holdfast.store.types import COLLECTIONS
 
 SLICE_ROWS = 500
 KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
-STATEMENT_ROWS = 50
 SLICE_BYTES = 256 * 1024
 COLLECTED_ROWS = 500  # asked for in about the time of a slice
 PASS_ROWS = 200_000  # a pass starts when so many rows have changed …

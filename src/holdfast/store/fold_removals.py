@@ -8,9 +8,8 @@ from typing import Any
 import apsw
 
 from holdfast.store.fold_rows import Rows
-from holdfast.store.tables import NUL, ROWS, delete_sql, names_sql, range_sql
+from holdfast.store.tables import NUL, ROWS, STATEMENT_ROWS, delete_sql, names_sql, range_sql
 
-STATEMENT_ROWS = 50
 FEWEST_IN_RANGE = 8  # of rows that are removed as one
 NAMES_AT_ONCE = 128  # looked at, once fewer were all that there was
 LONGEST_NAME = 256  # of those that are looked at together

@@ -36,6 +36,7 @@ from holdfast.store.streams import Stream
 from holdfast.store.types import COLLECTIONS, Value
 
 NUL: Final = b"\0"
+STATEMENT_ROWS: Final = 50  # of many that are written, removed or asked for
 
 
 class RowTable(NamedTuple):
