@@ -76,10 +76,10 @@ def test_a_string_that_changes_while_it_is_folded_is_folded_again(store: FileSto
     store.fold_step()
     database.set_string(b"k", b"second")
     store.commit()
-    assert store.keyspace.has_unwritten_string(database.space.keys[b"k"])
+    assert store.keyspace.has_unwritten_value(database.space.keys[b"k"])
     store.fold()
     assert strings(store) == [b"second"]
-    assert not store.keyspace.has_unwritten_string(database.space.keys[b"k"])
+    assert not store.keyspace.has_unwritten_value(database.space.keys[b"k"])
 
 
 def test_a_fold_that_fails_loses_no_string(store: FileStore) -> None:
@@ -89,7 +89,7 @@ def test_a_fold_that_fails_loses_no_string(store: FileStore) -> None:
     store.commit()
     with refusing_writes(store, "redis_strings"), pytest.raises(StorageError, match="authorized"):
         store.fold()
-    assert store.keyspace.has_unwritten_string(database.space.keys[b"a"])
+    assert store.keyspace.has_unwritten_value(database.space.keys[b"a"])
     database.set_string(b"b", b"2")
     store.commit()
     store.fold()
@@ -104,7 +104,7 @@ def test_recovery_knows_what_the_tables_lack(store: FileStore, tmp_path: Path) -
     database.set_string(b"k", b"new")
     store.commit()
     store.reload()
-    assert store.keyspace.has_unwritten_string(database.space.keys[b"k"])
+    assert store.keyspace.has_unwritten_value(database.space.keys[b"k"])
     store.fold()
     assert strings(store) == [b"new"]
 

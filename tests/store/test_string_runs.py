@@ -13,7 +13,7 @@ from holdfast.store.check import check_file
 from holdfast.store.database import LARGE_STRING
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.lists import List
-from holdfast.store.ops import FIRST_ID, KEYS, STREAM_RUNS, STRING_RUNS, STRINGS, Op
+from holdfast.store.ops import FIRST_ID, KEYS, MEMBER_RUNS, STRING_RUNS, STRINGS, Op
 from holdfast.store.savepoint import Savepoint
 from holdfast.store.store import FileStore, open_store
 
@@ -164,7 +164,7 @@ def test_a_journal_with_operations_of_a_later_version_is_refused(
     store: FileStore, node: int
 ) -> None:
     store.abandon()
-    write_journal(store.path, [(STREAM_RUNS + 1, 0, None, [A, b"v"])])
+    write_journal(store.path, [(MEMBER_RUNS + 1, 0, None, [A, b"v"])])
     with pytest.raises(StorageError, match="newer"):
         open_store(str(store.path), node=node)
 

@@ -115,7 +115,7 @@ class Eviction:
             self._fold.is_clean(key.id)
             and key.is_attached
             and not keyspace.is_ahead_of_file(key.id)
-            and not keyspace.has_unwritten_string(key)
+            and not keyspace.has_unwritten_value(key)
             and keyspace.shows(key.space)  # else a key from before FLUSHDB
         )
 

@@ -18,7 +18,7 @@ from holdfast.errors import StorageError
 from holdfast.store.blocks import PLACES
 from holdfast.store.fold_lists import EMPTY_BLOCKS, ListRows, end_of_block
 from holdfast.store.fold_removals import RemovedRows
-from holdfast.store.fold_rows import ChangedRows, Rows
+from holdfast.store.fold_rows import ChangedRows, Rows, in_order
 from holdfast.store.fold_streams import StreamRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
@@ -105,7 +105,9 @@ class Fold:
     @property
     def _share_of_next_pass(self) -> float:
         """From 1 on it is due."""
-        rows = (self._rows.count + len(self.keyspace.changed_strings)) / PASS_ROWS
+        keyspace = self.keyspace
+        in_memory = len(keyspace.changed_strings) + keyspace.changed_element_count
+        rows = (self._rows.count + in_memory) / PASS_ROWS
         ops, nbytes = self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES
         share = max(rows, ops)
         return max(share, nbytes)  # (of three, compiled, it would make objects)
@@ -165,6 +167,7 @@ class Fold:
             # What the journal still has, we must have too: the next pass does it all again.
             keyspace.abort_fold()
             self._batches = batches + self._batches
+            rows.forget_taken()
             rows.overlay(self._rows)
             self._rows, self._rows_in_pass = rows, ChangedRows()
             self.pending_ops += self._pass_ops
@@ -184,6 +187,15 @@ class Fold:
             while some := list(islice(unwritten, COLLECTED_ROWS)):
                 rows.add(some)
                 yield
+            count = 0
+            for value, noted in self.keyspace.elements_in_fold:
+                for names in in_order(noted):
+                    names = list(dict.fromkeys(names))  # what came anew was noted anew
+                    rows.take(value.table, value.id, names, value.rows(names))
+                    count += len(names)
+                    if not names or count >= COLLECTED_ROWS:
+                        yield
+                        count = 0
         finally:
             self._is_collecting = False
 
@@ -215,7 +227,11 @@ class Fold:
                     if table == LIST_ITEMS:
                         end = end_of_block(some.subs, end)
                     part = some.part(start, end)
-                    if parts and parts[-1][0] == table:
+                    if (
+                        parts
+                        and parts[-1][0] == table
+                        and parts[-1][1].from_memory is part.from_memory  # of these, the last wins
+                    ):
                         parts[-1][1].extend(part)
                     else:
                         parts.append((table, part))

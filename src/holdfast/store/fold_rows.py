@@ -14,9 +14,11 @@ from typing import Any, Final, final
 
 from holdfast.store.chunks import STEP
 from holdfast.store.ops import (
+    FIELD_RUNS,
     KEYS,
     LIST_ITEMS,
     LIST_RUNS,
+    MEMBER_RUNS,
     STREAM_ENTRIES,
     STREAM_META,
     STREAM_RUNS,
@@ -33,17 +35,21 @@ SAMPLES = 16  # of so many sorted rows, from which one learns how all are distri
 @final
 class Rows:
     """Some rows of a table, in columns: whose, which (unless its key says it) and what it is,
-    None if it is gone."""
+    None if it is gone. Those from memory are newer than what operations said of the same row."""
 
-    __slots__ = ("ids", "subs", "values")
+    __slots__ = ("from_memory", "ids", "subs", "values")
 
-    def __init__(self, ids: list[int], subs: list[Any], values: list[Any]) -> None:
+    def __init__(
+        self, ids: list[int], subs: list[Any], values: list[Any], from_memory: bool = False
+    ) -> None:
         self.ids = ids
         self.subs = subs
         self.values = values
+        self.from_memory = from_memory
 
     def part(self, start: int, end: int) -> "Rows":
-        return Rows(self.ids[start:end], self.subs[start:end], self.values[start:end])
+        ids, subs, values = self.ids[start:end], self.subs[start:end], self.values[start:end]
+        return Rows(ids, subs, values, self.from_memory)
 
     def extend(self, more: "Rows") -> None:
         self.ids += more.ids
@@ -236,23 +242,25 @@ class EntriesOfKey(RowsOfKey):
 
 
 class ChangedRows:
-    """For each table what became of its rows, by key id, or by key id and sub key."""
+    """For each table what became of its rows, by key id, or by key id and sub key. What was taken
+    from memory is apart, sorted, and by the elements of a key (`take`)."""
 
-    __slots__ = ("count", "tables")
+    __slots__ = ("_taken", "count", "tables")
 
     def __init__(self) -> None:
         self.tables: list[dict[int, Any]] = [{} for _ in ROWS]
+        self._taken: dict[int, dict[int, list[Rows]]] = {}  # by table and key id
         self.count = 0  # rows
 
     def add(self, ops: list[Op], without: int = -1) -> None:
-        """All but those of one table, and runs of strings: memory has these."""
+        """All but those of one table, and runs of strings, fields and members: memory has these."""
         tables = self.tables
         count = 0
         last_table = last_id = -1
         rows = RowsOfKey()
         for op in ops:
             table: int = op[0]
-            if table in (without, STRING_RUNS):
+            if table in (without, STRING_RUNS, FIELD_RUNS, MEMBER_RUNS):
                 continue
             key_id: int = op[1]
             sub = op[2]
@@ -280,6 +288,19 @@ class ChangedRows:
                 last_table, last_id = table, key_id
             count += rows.add(sub, op[3])
         self.count += count
+
+    def take(self, table: int, key_id: int, subs: list[Any], values: list[Any]) -> None:
+        """Rows as memory has them. They lie behind those that were taken before of this key."""
+        if subs:
+            rows = Rows([key_id] * len(subs), subs, values, from_memory=True)
+            self._taken.setdefault(table, {}).setdefault(key_id, []).append(rows)
+            self.count += len(subs)
+
+    def forget_taken(self) -> None:
+        """Memory will be asked again."""
+        for of_table in self._taken.values():
+            self.count -= sum([len(rows.ids) for parts in of_table.values() for rows in parts])
+        self._taken = {}
 
     def _of_key(self, table: int, key_id: int) -> RowsOfKey:
         of_table = self.tables[table]
@@ -324,7 +345,9 @@ class ChangedRows:
     def in_order(self, table: int, without: AbstractSet[int]) -> Iterator[Rows]:
         """What became of a table's rows, by place, but for those of some keys; nothing between."""
         of_table = self.tables[table]
-        for ids in in_order(of_table) if of_table else ():
+        taken = self._taken.get(table, {})
+        places = of_table.keys() | taken.keys() if taken else of_table
+        for ids in in_order(places) if places else ():
             if without:
                 ids = [key_id for key_id in ids if key_id not in without]
             if not ROWS[table].sub:
@@ -333,11 +356,23 @@ class ChangedRows:
             if not ids:
                 yield NO_ROWS
             for key_id in ids:
-                rows: RowsOfKey = of_table[key_id]
-                yield from rows.in_order(key_id)
+                if key_id in of_table:
+                    rows: RowsOfKey = of_table[key_id]
+                    yield from rows.in_order(key_id)
+                if key_id in taken:
+                    yield from taken[key_id]
 
     def free(self) -> Generator[None]:
         """To free 100k rows at once takes 10 ms."""
+        count = 0
+        for taken in self._taken.values():
+            while taken:
+                parts = taken.popitem()[1]
+                while parts:
+                    count += len(parts.pop().ids)
+                    if count > SORTED_ROWS:
+                        yield
+                        count = 0
         for table, of_table in enumerate(self.tables):
             if not ROWS[table].sub:
                 yield from _free(of_table)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from holdfast.store.ops import HASH_FIELDS, ChangeLog
+from holdfast.store.ops import FIELD_RUNS, HASH_FIELDS, ChangeLog
 from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
 
-# Value, ordinal, expires_at_ms: as its row has them. (If its type told how many there are, compiled
-# code would take it apart and make another one for the operation.)
+# Value, ordinal, expires_at_ms, as its row has them, and before which fold it was noted that it
+# changed, if it was. (If its type told how many there are, compiled code would take it apart.)
 Field = tuple[Any, ...]
 
 FEWEST_TO_SWEEP = 64  # deadlines
@@ -25,6 +25,8 @@ class Hash(Ordered[Field]):
     `_deadlines` is a heap with stale entries: a field whose expiry changed is pushed again.
     `scheduled_ms` is the keyspace's note of when it will look for expired fields.
     """
+
+    table = HASH_FIELDS
 
     __slots__ = ("_deadlines", "longest", "most_fields", "scheduled_ms")
 
@@ -72,20 +74,31 @@ class Hash(Ordered[Field]):
     def set(self, name: bytes, value: bytes, log: ChangeLog, *, keep_expiry: bool = False) -> bool:
         """Whether the field is new."""
         old = self._elements.get(name)
-        if old is None:
-            new: Field = (value, self._next, None)
-        else:
-            new = (value, old[1], old[2] if keep_expiry else None)
-        self._place(name, new, old, log)
-        self._record(name, new, old, log)
+        ordinal: Any = self._next
+        expires_at_ms: Any = None
+        if old is not None:
+            ordinal = old[1]
+            if keep_expiry:
+                expires_at_ms = old[2]
+        if not log.joins_elements or expires_at_ms is not None:
+            self._change(name, (value, ordinal, expires_at_ms, 0), old, log)
+            return old is None
+        fold: Any = log.next_fold
+        self._place(name, (value, ordinal, None, fold), old, log)
+        run = self._run(FIELD_RUNS, log)
+        run.append(name)
+        run.append(value)
+        run.append(ordinal)
+        if old is None or old[3] != fold:
+            self._note(name, log)
+        if log.undo is not None:
+            log.undo.append((HASH_FIELDS, self, name, old))
         return old is None
 
     def set_expiry(self, name: bytes, expires_at_ms: int | None, log: ChangeLog) -> None:
         """The field must be there."""
-        value, ordinal, _ = old = self._elements[name]
-        new: Field = (value, ordinal, expires_at_ms)
-        self._place(name, new, old, log)
-        self._record(name, new, old, log)
+        old = self._elements[name]
+        self._change(name, (old[0], old[1], expires_at_ms, 0), old, log)
 
     def remove(self, name: bytes, log: ChangeLog) -> bool:
         """False when it was not there."""
@@ -100,8 +113,12 @@ class Hash(Ordered[Field]):
         new = Hash(new_id)
         for name, field in self._in_order().items():
             new.apply(name, field)
-            log.ops.append((HASH_FIELDS, new_id, name, field))
+            log.ops.append((HASH_FIELDS, new_id, name, field[:3]))
         return new
+
+    def rows(self, names: list[bytes]) -> list[Any]:
+        fields = [self._elements.get(name) for name in names]
+        return [None if field is None else field[:3] for field in fields]
 
     def parts(self) -> list[Any]:
         return [*super().parts(), self._deadlines]
@@ -112,7 +129,7 @@ class Hash(Ordered[Field]):
         lengths: list[int] = []
         highest = 0
         for name, value, ordinal, at_ms in rows:
-            fields[name] = (value, ordinal, at_ms)
+            fields[name] = (value, ordinal, at_ms, 0)
             lengths.append(len(value))
             highest = max(highest, ordinal)
         nbytes = sum(map(len, fields)) + sum(lengths) + ELEMENT_OVERHEAD * len(fields)
@@ -131,7 +148,7 @@ class Hash(Ordered[Field]):
             self._delete(name, None)
             old = None
         if new is not None:
-            self._place(name, new, old, None)
+            self._place(name, (*new[:3], 0), old, None)
 
     # -- expiry -------------------------------------------------------------------------------
 
@@ -170,8 +187,13 @@ class Hash(Ordered[Field]):
 
     # -- parts --------------------------------------------------------------------------------
 
+    def _change(self, name: bytes, new: Field, old: Field | None, log: ChangeLog) -> None:
+        """By an operation of its own."""
+        self._place(name, new, old, log)
+        self._record(name, new, old, log)
+
     def _record(self, name: bytes, new: Field | None, old: Field | None, log: ChangeLog) -> None:
-        log.ops.append((HASH_FIELDS, self.id, name, new))
+        log.ops.append((HASH_FIELDS, self.id, name, None if new is None else new[:3]))
         if log.undo is not None:
             log.undo.append((HASH_FIELDS, self, name, old))
 

@@ -14,8 +14,12 @@ import msgspec
 from holdfast.errors import StorageError
 from holdfast.store.chunks import STEP
 from holdfast.store.ops import (
+    FIELD_RUNS,
+    HASH_FIELDS,
     LIST_ITEMS,
     LIST_RUNS,
+    MEMBER_RUNS,
+    SET_MEMBERS,
     STREAM_ENTRIES,
     STREAM_META,
     STREAM_RUNS,
@@ -144,6 +148,13 @@ def one_by_one(op: Op) -> list[Op]:
             ),
             (STREAM_META, key_id, None, meta),
         ]
+    if table == FIELD_RUNS:
+        return [
+            (HASH_FIELDS, key_id, run[at], (run[at + 1], run[at + 2], None))
+            for at in range(0, len(run), 3)
+        ]
+    if table == MEMBER_RUNS:
+        return [(SET_MEMBERS, key_id, run[at], run[at + 1]) for at in range(0, len(run), 2)]
     if table != LIST_RUNS:
         return [op]
     values = run if isinstance(run, list) else [None] * run

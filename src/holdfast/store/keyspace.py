@@ -29,6 +29,7 @@ from holdfast.store.ops import (
     Rewritten,
     Undo,
 )
+from holdfast.store.ordered import Ordered
 from holdfast.store.renamed import Renamed
 from holdfast.store.stream_entries import NODE_BYTES, NODE_ENTRIES
 from holdfast.store.types import Value
@@ -55,7 +56,8 @@ class Keyspace(ChangeLog):
     While a fold runs, `folding` is the generation it writes and `cut` the boundary it will set.
 
     Strings are folded from memory: `changed_strings` are the keys whose string changed before the
-    fold with the number `next_fold`, the next to begin. All before `_first_fold_due` are complete.
+    fold with the number `next_fold`, the next to begin. So are elements of hashes and sets, unless
+    they are replicated. All folds before `_first_fold_due` are complete.
     """
 
     replica = 0  # which one this is, where there are several
@@ -63,6 +65,7 @@ class Keyspace(ChangeLog):
     def __init__(self, tables: "Tables | None" = None, databases: int = 16) -> None:
         super().__init__()
         self.tables = tables
+        self.joins_elements = tables is not None and not self.is_replicated
         self.now_ms = 0
         self.now_s = 0
         self.dirty = 0  # changes since the last save
@@ -104,6 +107,9 @@ class Keyspace(ChangeLog):
         self.folding: dict[int, Key] = {}
         self.changed_strings: list[Key] = []
         self._strings_in_fold: list[Key] = []
+        self.changed_elements: list[tuple[Ordered[Any], list[bytes]]] = []
+        self.elements_in_fold: list[tuple[Ordered[Any], list[bytes]]] = []
+        self.changed_element_count = 0
         self.next_fold = self._first_fold_due = 1
         self.ready: list[tuple[Database, bytes]] = []  # names that waiters may now be served from
         self.expiring = ExpiryHeap()
@@ -308,11 +314,15 @@ class Keyspace(ChangeLog):
         """Whether memory knows more of a key's row than the tables do."""
         return key_id >= self.boundary or key_id in self.unfolded or key_id in self.folding
 
-    def has_unwritten_string(self, key: Key) -> bool:
-        return key.changed_in >= self._first_fold_due
+    def has_unwritten_value(self, key: Key) -> bool:
+        """Of which the fold has to ask memory."""
+        value = key.value
+        changed_in = value.changed_in if isinstance(value, Ordered) else key.changed_in
+        return changed_in >= self._first_fold_due
 
     def unwritten_rows(self) -> Iterator[Op]:
         """What the tables lack, from memory: the last of many changes is the only one to write.
+        (Of what else they lack `elements_in_fold` has the names.)
 
         While this goes on nothing may be in memory that the journal does not have.
         """
@@ -323,12 +333,15 @@ class Keyspace(ChangeLog):
     def begin_fold(self) -> None:
         self.folding, self.unfolded = self.unfolded, {}
         self._strings_in_fold, self.changed_strings = self.changed_strings, []
+        self.elements_in_fold, self.changed_elements = self.changed_elements, []
+        self.changed_element_count = 0
         self.next_fold += 1
         self.cut = self.next_id
 
     def end_fold(self) -> None:
         self.folding = {}
         self._strings_in_fold = []
+        self.elements_in_fold = []
         self._first_fold_due = self.next_fold
         self.boundary = self.cut
         del self.created[: bisect_left(self.created, self.boundary, key=_id_of)]
@@ -338,6 +351,9 @@ class Keyspace(ChangeLog):
         self.folding = {}
         self.changed_strings = self._strings_in_fold + self.changed_strings
         self._strings_in_fold = []
+        self.changed_elements = self.elements_in_fold + self.changed_elements
+        self.elements_in_fold = []
+        self.changed_element_count = sum([len(names) for _, names in self.changed_elements])
         self.cut = self.boundary
 
     # -- walking all keys ---------------------------------------------------------------------

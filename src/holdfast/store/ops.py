@@ -30,6 +30,8 @@ CRDT_FACTS: Final = 16
 LIST_RUNS: Final = 17  # no table: many LIST_ITEMS, a step of the grid apart; see below
 STRING_RUNS: Final = 18  # no table: STRINGS that were written one after the other; likewise
 STREAM_RUNS: Final = 19  # no table: STREAM_ENTRIES that were added, and STREAM_META; likewise
+FIELD_RUNS: Final = 20  # no table: HASH_FIELDS that were set, without expiry; likewise
+MEMBER_RUNS: Final = 21  # no table: SET_MEMBERS that were added; likewise
 
 # The key ids of SCRIPTS rows: what a row is, its name being the sub key.
 SCRIPT, LIBRARY = range(2)
@@ -44,6 +46,8 @@ Op = tuple[Any, ...]
 # `(STREAM_RUNS, key_id, None, [max_deleted_id, entries_added, last_id, count, piece, ...])`: new
 # entries of a stream, so many to a piece (stream_blocks.py), and what its counters are now. Until
 # it is closed there is `id, fields, id, fields, ...` instead of what follows the counters.
+# `(FIELD_RUNS, key_id, None, [name, value, ordinal, name, value, ordinal, ...])`: fields of a hash.
+# `(MEMBER_RUNS, key_id, None, [member, ordinal, member, ordinal, ...])`: members of a set.
 # (A version that knows no runs takes them for operations of active-active servers that it does not
 # understand either, and opens no file whose journal has one.)
 
@@ -91,13 +95,19 @@ class ChangeLog:
         self.replaced = 0  # operations that took the place of another
         self.recorded = 0  # changes that `ops` has in records or runs only
         self.open_runs: list[list[Any]] = []  # of streams
+        # Whether elements of hashes and sets are told as runs. Then they are folded from memory:
+        # what changed before the fold with the number `next_fold`, the next to begin, is noted.
+        self.joins_elements = False
+        self.next_fold = 1
+        self.changed_elements: list[tuple[Any, list[bytes]]] = []  # whose, and names
+        self.changed_element_count = 0
         self.end_run()
 
     def end_run(self) -> None:
         """What is in `ops` stays as it is: it is taken away now, or what follows may have to be."""
         self.run: list[Any] = []
         self.run_op: Op | None = None  # to which one may add, as long as it is the last of `ops`
-        self.run_of: object = None  # the stream, or None of strings
+        self.run_of: object = None  # the stream, hash or set, or None of strings
 
     def begin_run(self, table: int, key_id: Any, whose: object, run: list[Any]) -> None:
         op: Op = (table, key_id, None, run)

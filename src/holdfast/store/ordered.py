@@ -136,9 +136,21 @@ class Places:
 
 
 class Ordered(Generic[E]):
-    """Elements by name. The dict is in order of ordinals, but for `_is_shuffled`."""
+    """Elements by name. The dict is in order of ordinals, but for `_is_shuffled`. `changed_in` says
+    before which fold some were noted last, in `_changed` (see ChangeLog)."""
 
-    __slots__ = ("_elements", "_is_shuffled", "_next", "_places", "id", "nbytes")
+    table = -1  # that its rows are in
+
+    __slots__ = (
+        "_changed",
+        "_elements",
+        "_is_shuffled",
+        "_next",
+        "_places",
+        "changed_in",
+        "id",
+        "nbytes",
+    )
 
     def __init__(self, key_id: int) -> None:
         self.id: Any = key_id  # as in Elements
@@ -147,6 +159,8 @@ class Ordered(Generic[E]):
         self._next = FIRST_ORDINAL
         self._is_shuffled = False
         self._places: Places | None = None  # made when asked for, or when there are many
+        self.changed_in = 0
+        self._changed: list[bytes] = []
 
     def __len__(self) -> int:
         return len(self._elements)
@@ -193,6 +207,30 @@ class Ordered(Generic[E]):
         exactly one of them, whatever else comes (at the end) or goes meanwhile.
         """
         return self._by_place().after(cursor, limit)
+
+    # -- for journal and fold -----------------------------------------------------------------
+
+    def rows(self, names: list[bytes]) -> list[Any]:
+        """What the rows of these elements have; None of those that are gone."""
+        raise NotImplementedError
+
+    def _run(self, table: int, log: ChangeLog) -> list[Any]:
+        """To which an element is added: see FIELD_RUNS and MEMBER_RUNS."""
+        ops = log.ops
+        if ops and ops[-1] is log.run_op and log.run_of is self:
+            log.recorded += 1
+        else:
+            log.begin_run(table, self.id, self, [])
+        return log.run
+
+    def _note(self, name: bytes, log: ChangeLog) -> None:
+        """It changed, and was not noted since the last fold began; or it was, and has come anew."""
+        if self.changed_in != log.next_fold:
+            self.changed_in = log.next_fold
+            self._changed = []
+            log.changed_elements.append((self, self._changed))
+        self._changed.append(name)
+        log.changed_element_count += 1
 
     # -- for the types ------------------------------------------------------------------------
 

@@ -6,13 +6,15 @@ Nothing here knows key names, replies or SQL. Order, random choice and scans are
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.store.ops import INTENT, SET_MEMBERS, WRITTEN_AGAIN, ChangeLog
+from holdfast.store.ops import INTENT, MEMBER_RUNS, SET_MEMBERS, WRITTEN_AGAIN, ChangeLog
 from holdfast.store.ordered import ELEMENT_OVERHEAD, Ordered
 
 
 class Set(Ordered[int]):
     """Members and their ordinals. `has_only_integers` and `most_members` are about all that it
     was since it came to memory: Redis too keeps a large set's form when it has become small."""
+
+    table = SET_MEMBERS
 
     __slots__ = ("has_only_integers", "most_members")
 
@@ -29,7 +31,15 @@ class Set(Ordered[int]):
             return False
         ordinal: Any = self._next  # one object for the dict and the operation
         self._come(member, ordinal, log)
-        self._record(member, ordinal, None, log)
+        if not log.joins_elements:
+            self._record(member, ordinal, None, log)
+            return True
+        run = self._run(MEMBER_RUNS, log)
+        run.append(member)
+        run.append(ordinal)
+        self._note(member, log)
+        if log.undo is not None:
+            log.undo.append((SET_MEMBERS, self, member, None))
         return True
 
     def remove(self, member: bytes, log: ChangeLog) -> bool:
@@ -47,6 +57,9 @@ class Set(Ordered[int]):
             new._come(member, ordinal, None)
             log.ops.append((SET_MEMBERS, new_id, member, ordinal))
         return new
+
+    def rows(self, names: list[bytes]) -> list[Any]:
+        return [self._elements.get(name) for name in names]
 
     def fill(self, rows: Iterable[tuple[bytes, int]]) -> None:
         """All rows of the file at once."""
