@@ -240,6 +240,10 @@ SEQUENCES: dict[str, list[Line]] = {
             "SCAN x NOPE",
         ),
         *(
+            ("SCAN", cursor, "COUNT", 1000, "MATCH", "nobody")
+            for cursor in ("\0", "0\0x", "\x001", "-0\0", " \0", "x\0", "")
+        ),
+        *(
             "SCAN 99999999999999999999999999",
             "SCAN 0 COUNT 9223372036854775808",
             "SCAN 0 COUNT 1 COUNT 0",

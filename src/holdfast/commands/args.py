@@ -151,7 +151,8 @@ _CURSOR = re.compile(rb"[+-]?[0-9]+|").fullmatch
 
 
 def parse_cursor(text: bytes) -> int:
-    """As strtoul reads it: with a sign, and nothing is 0."""
+    """As strtoul reads it: with a sign, up to a NUL, and nothing is 0."""
+    text = text.partition(b"\0")[0]
     if _CURSOR(text) is None or len(text.lstrip(b"+-0")) > 20 or abs(int(text or b"0")) >= 1 << 64:
         raise INVALID_CURSOR
     return int(text or b"0") % (1 << 64)
