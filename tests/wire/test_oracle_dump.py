@@ -313,6 +313,11 @@ def test_options_and_errors(pair: Pair) -> None:
         ("RESTORE", "a", FAR_MS, VALUE, "ABSTTL"),
         "PEXPIRETIME a",
         ("RESTORE", "b", 1_000_000, VALUE),
+        ("RESTORE", "late", 2**63 - 1, VALUE, "ABSTTL"),
+        "PEXPIRETIME late",
+        ("RESTORE", "late", 2**63 - 1, VALUE, "REPLACE"),  # too late to be a time
+        ("RESTORE", "later", 2**63 - 1, VALUE),
+        "EXISTS late later",
         ("RESTORE", "past", 1, VALUE, "ABSTTL"),
         "EXISTS past",
         ("RESTORE", "a", 1, VALUE, "ABSTTL", "REPLACE"),

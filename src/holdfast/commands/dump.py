@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from holdfast.commands.args import Options, parse_int
+from holdfast.commands.args import INT64_MAX, INT64_MIN, Options, parse_int
 from holdfast.commands.context import Context
 from holdfast.commands.scores import keep_signs
 from holdfast.commands.table import command, one
@@ -81,6 +81,8 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
     except rdb.RdbError:
         raise BAD_DATA from None
     expires_at_ms = ttl_ms + (0 if b"ABSTTL" in words else c.keyspace.now_ms) if ttl_ms else None
+    if expires_at_ms is not None and expires_at_ms > INT64_MAX:
+        expires_at_ms = INT64_MIN  # where Redis has an overflow, and so a key that has expired
     if old is not None:
         c.db.remove(old)
     if expires_at_ms is not None and expires_at_ms <= c.keyspace.now_ms:
