@@ -8,7 +8,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from holdfast.store import rdb
 from holdfast.store.crc64 import crc64
+from holdfast.store.ops import ChangeLog
+from holdfast.store.packed import packed_listpack
+from holdfast.store.streams import Stream
 from tests.harness import Pair
 from tests.wire.same import Line, assert_same
 
@@ -287,6 +291,31 @@ def test_damaged_ones_do_no_harm(pair: Pair, rng: random.Random) -> None:
             reply = pair.ours.command("RESTORE", "k", 0, payload(bytes(body)), "REPLACE")
             assert reply in (b"+OK\r\n", b"-ERR Bad data format\r\n"), (kind, bytes(body))
     assert pair.ours.command("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize("number", [-2, -(2**63), 2**63 - 1, -5])
+def test_numbers_of_64_bits_in_a_stream(pair: Pair, number: int) -> None:
+    """Redis has some without a sign, and shows all with one. The file has only such with one."""
+    stream, log = Stream(1), ChangeLog()
+    stream.add(5, (b"f", b"v"), log)
+    stream.set_meta(5, 0, number, log)
+    stream.set_group(b"g", 5, number, log)
+    stream.see_consumer(stream.groups[b"g"], b"c", number, log)
+    stream.assign(stream.groups[b"g"], 5, (b"c", number, number), log)
+    dumped = rdb.dump_stream(stream)
+    assert_same(pair, [("RESTORE", "k", 0, dumped), "XINFO STREAM k FULL", "XINFO GROUPS k"])
+    assert pair.ours.command("SAVE") == b"+OK\r\n"
+    assert bulk(pair.ours.command("DUMP", "k")) == dumped
+
+
+def test_no_field_expires_at_the_end_of_time(pair: Pair) -> None:
+    """Redis 7.4 has 48 bits for it."""
+    for expires_at_ms, reply in (2**48 - 1, b"+OK\r\n"), (2**48, b"-ERR Bad data format\r\n"):
+        dumped = rdb.dump_hash([(b"f", b"v", expires_at_ms)])
+        assert pair.ours.command("RESTORE", "k", 0, dumped, "REPLACE") == reply
+    flat = packed_listpack([b"f", b"v", 2**48])
+    body = b"\x19" + bytes(8) + bytes([len(flat)]) + flat
+    assert pair.ours.command("RESTORE", "k2", 0, payload(body)) == b"-ERR Bad data format\r\n"
 
 
 # -- options and errors ----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from holdfast.store.streams import Stream
 
 # What our own DUMP is: the version of Redis 7.0, except where only a later one can say it.
 VERSION, VERSION_OF_FIELD_EXPIRY = 10, 12
+LATEST_FIELD_MS = (1 << 48) - 1
 
 STRING, LIST, SET, ZSET_AS_TEXT, HASH, ZSET = range(6)
 HASH_ZIPMAP, LIST_ZIPLIST, SET_INTSET, ZSET_ZIPLIST, HASH_ZIPLIST = range(9, 14)
@@ -154,6 +155,8 @@ def _hash(flat: Sequence[bytes]) -> Plain:
 
 def _expiring_hash(fields: list[Field]) -> Plain:
     _check_distinct([name for name, _, _ in fields])
+    if any((expires_at_ms or 0) > LATEST_FIELD_MS for _, _, expires_at_ms in fields):
+        raise ValueError("a field expires too late")
     return Plain("hash", _not_empty(fields))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from holdfast.store.packed import listpack, packed_listpack
 from holdfast.store.rdb_primitives import Reader, length, string
 from holdfast.store.stream_groups import Group
-from holdfast.store.stream_ids import MAX_SEQUENCE, from_row, id_of, parts_of, to_row
+from holdfast.store.stream_ids import MAX_SEQUENCE, from_row, id_of, parts_of, signed, to_row
 from holdfast.store.streams import Stream
 
 NODE_ENTRIES = 100  # in one listpack, as Redis does it by default
@@ -61,7 +61,7 @@ def _packed_node(node: list[Entry]) -> bytes:
     elements: list[int | bytes] = [len(node), 0, len(names), *names, 0]
     for entry_id, fields in node:
         offsets = [
-            _signed(part - first)
+            signed(part - first)
             for part, first in zip(parts_of(entry_id), parts_of(first_id), strict=True)
         ]
         if fields[::2] == names:
@@ -71,23 +71,23 @@ def _packed_node(node: list[Entry]) -> bytes:
     return packed_listpack(elements)
 
 
-def _signed(number: int) -> int:
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
 def _group(group: Group) -> bytes:
     entries_read = UNKNOWN if group.entries_read is None else group.entries_read & MAX_SEQUENCE
     parts = [string(group.name), _id(group.last_id), length(entries_read)]
     parts.append(length(len(group.pending)))
     for id_row, pending in group.pending.items():
-        delivered = pending.delivered_at_ms.to_bytes(8, "little")
-        parts += [id_row, delivered, length(pending.deliveries)]
+        parts += [id_row, _time(pending.delivered_at_ms)]
+        parts.append(length(pending.deliveries & MAX_SEQUENCE))
     parts.append(length(len(group.consumers)))
     for consumer in group.by_name():
-        parts += [string(consumer.name), consumer.seen_at_ms.to_bytes(8, "little")]
+        parts += [string(consumer.name), _time(consumer.seen_at_ms)]
         ids = consumer.pending.rows()
         parts += [length(len(ids)), *ids]
     return b"".join(parts)
+
+
+def _time(ms: int) -> bytes:
+    return ms.to_bytes(8, "little", signed=True)
 
 
 # -- reading ----------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def load(r: Reader, version: int) -> StreamData:
     last_id, max_deleted_id, entries_added = _read_id(r), 0, len(entries)
     if version > 1:
         _read_id(r)  # the first one's, which we see
-        max_deleted_id, entries_added = _read_id(r), _signed(r.length())
+        max_deleted_id, entries_added = _read_id(r), signed(r.length())
     groups = [_read_group(r, version) for _ in range(r.length())]
     return StreamData(entries, last_id, max_deleted_id, entries_added, groups)
 
@@ -114,6 +114,10 @@ def load(r: Reader, version: int) -> StreamData:
 def _read_id(r: Reader) -> int:
     ms = r.length()
     return id_of(ms, r.length())
+
+
+def _read_time(r: Reader) -> int:
+    return signed(r.number(8))
 
 
 def _node(first_id: int, elements: list[bytes]) -> Iterator[Entry]:
@@ -153,10 +157,10 @@ def _next(rest: Iterator[bytes]) -> bytes:
 def _read_group(r: Reader, version: int) -> GroupData:
     name, last_id = r.string(), _read_id(r)
     entries_read = r.length() if version > 1 else UNKNOWN
-    given = {r.take(16): (r.number(8), r.length()) for _ in range(r.length())}
+    given = {r.take(16): (_read_time(r), signed(r.length())) for _ in range(r.length())}
     consumers, pending = [], []
     for _ in range(r.length()):
-        consumer, seen_at_ms = r.string(), r.number(8)
+        consumer, seen_at_ms = r.string(), _read_time(r)
         if version > 2:
             r.number(8)  # when it was last given something
         consumers.append((consumer, seen_at_ms))
@@ -165,5 +169,5 @@ def _read_group(r: Reader, version: int) -> GroupData:
             pending.append((from_row(id_row), consumer, *given.pop(id_row)))
     if given:
         raise ValueError("an entry that nobody was given")
-    known = None if entries_read == UNKNOWN else _signed(entries_read)
+    known = None if entries_read == UNKNOWN else signed(entries_read)
     return GroupData(name, last_id, known, consumers, pending)
