@@ -8,7 +8,8 @@ class HoldfastError(Exception):
 
 
 class CommandError(HoldfastError):
-    """An error reply. `message` is the whole line, code first, without `-` and CRLF.
+    """An error reply. `message` is the whole line, code first, without `-` and CRLF. It is one line
+    whatever it was made of: as in Redis, line ends are blanks inside of it, and nothing at its end.
 
     Many are constants, raised again and again. Python adds each raise to the traceback that an
     error has already, and the frames in it keep their arguments: who catches one drops that.
@@ -20,7 +21,8 @@ class CommandError(HoldfastError):
     is_counted = False
 
     def __init__(self, message: str | bytes) -> None:
-        self.message = message.encode() if isinstance(message, str) else message
+        text = message.encode() if isinstance(message, str) else message
+        self.message = text.rstrip(b"\r\n").replace(b"\r", b" ").replace(b"\n", b" ")
         super().__init__(self.message.decode("utf-8", "replace"))
 
     @property

@@ -104,6 +104,7 @@ SEQUENCES: dict[str, list[Line]] = {
             "EXPIRE s 1 XX XX XX",
         ),
         *("EXPIRE s x NX XX", "EXPIRE s 1 ''", ("EXPIRE", "s", 1, b"no\x00pe"), "TTL s"),
+        *(("EXPIRE", "s", 1, option) for option in ("no\n", "no\r\npe\n\r", "\n", "\n ")),
     ],
     "expire out of range": [
         f"{command} {key} {time}"

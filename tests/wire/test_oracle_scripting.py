@@ -255,6 +255,9 @@ SCRIPTS = [
     "return redis.replicate_commands()",
     "return redis.breakpoint()",
     "return redis.debug()",
+    "return redis.pcall('EXPIRE', 'k', '1', 'a\\nb\\r\\n').err",
+    "return redis.call('EXPIRE', 'k', '1', 'a\\nb\\r\\n')",
+    "return redis.error_reply('MY a\\nb\\r\\n')",
     "return {redis.LOG_DEBUG, redis.LOG_VERBOSE, redis.LOG_NOTICE, redis.LOG_WARNING}",
     "return {redis.REPL_ALL, redis.REPL_AOF, redis.REPL_SLAVE, redis.REPL_NONE}",
     # Numbers and texts.

@@ -75,7 +75,7 @@ def _bulks(texts: tuple[bytes, ...]) -> bytes:
 
 
 def _error(error: CommandError) -> bytes:
-    return b"-%b\r\n" % error.message.replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"-%b\r\n" % error.message
 
 
 _OK: Final = _simple(OK)

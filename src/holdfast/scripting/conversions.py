@@ -180,7 +180,7 @@ def from_lua(values: Iterator[Any], resp3: bool, errors: list[CommandError]) -> 
         truth = next(values) == 1
         return truth if resp3 else 1 if truth else None
     if code in (_ERROR, _COUNTED_ERROR):
-        error = CommandError(c_string(next(values)).rstrip(b"\r\n").translate(_NEWLINES))
+        error = CommandError(c_string(next(values)))
         error.is_counted = code == _COUNTED_ERROR
         errors.append(error)
         return error

@@ -201,7 +201,7 @@ class Sandbox:
             raise CommandError("not enough memory")
         result = self._compile(text, name)
         if isinstance(result, tuple):
-            raise CommandError(result[1].replace(b"\r", b" ").replace(b"\n", b" "))
+            raise CommandError(result[1])
         kept = keep_frames(text)
         return result if kept is text else self._compile(kept, name)
 
