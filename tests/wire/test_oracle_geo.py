@@ -57,6 +57,9 @@ SCENARIOS = {
     """,
     "ask": SICILY
     + """
+        GEOADD far 2.584753822443048 32.78604208347872 a 135.33169584132793 15.653320178221364 b
+        GEODIST far a b ft
+        GEOSEARCH far FROMMEMBER a BYRADIUS 1e9 ft ASC WITHDIST
         GEODIST k Palermo Catania
         GEODIST k Palermo Catania m
         GEODIST k Palermo Catania KM

@@ -51,6 +51,11 @@ def _place_reply(score: float) -> list[Reply]:
     return [HumanFloat(lon), HumanFloat(lat)]
 
 
+def _distance_text(distance: float) -> bytes:
+    """Four digits, which Redis rounds as an integer: half of the last one may differ from %.4f."""
+    return b"%d.%04d" % divmod(round(distance * 10_000), 10_000)
+
+
 # -- adding and asking ------------------------------------------------------------------------
 
 
@@ -90,7 +95,7 @@ def geodist(c: Context, argv: list[bytes]) -> Reply:
     if first is None or second is None:
         return None
     distance_m = geohash.distance_m(*geohash.decode(first), *geohash.decode(second))
-    return b"%.4f" % (distance_m / metres)
+    return _distance_text(distance_m / metres)
 
 
 @geo_command("geohash", -2, "readonly", one("RO access"), since="3.2.0")
@@ -215,7 +220,7 @@ class Search:
     def _row(self, it: Found) -> list[Reply]:
         row: list[Reply] = [it.member]
         if self.with_distance:
-            row.append(b"%.4f" % (it.distance_m / self.metres))
+            row.append(_distance_text(it.distance_m / self.metres))
         if self.with_hash:
             row.append(int(it.score))
         if self.with_place:
