@@ -1,10 +1,11 @@
 """Connections: who is let in, who is hung up on, and what leaves first."""
 
 import socket
+from collections.abc import Callable
 
 import pytest
 
-from tests.harness import encode_command
+from tests.harness import HoldfastServer, encode_command
 from tests.server.wire import WireServer
 
 KB = b"x" * 1000
@@ -78,6 +79,13 @@ def test_dead_peers_are_probed_as_configured() -> None:
     assert (options[tcp, socket.TCP_KEEPINTVL], options[tcp, socket.TCP_KEEPCNT]) == (10, 3)
     options = WireServer(tcp_keepalive="0").connect().transport.socket.options
     assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE) not in options
+
+
+def test_who_is_to_be_kept_alive_for_longer_than_the_kernel_can_is_let_in(
+    start_server: Callable[..., HoldfastServer],
+) -> None:
+    server = start_server("--tcp-keepalive", "2147483647")
+    assert server.client().command("PING") == b"+PONG\r\n"
 
 
 # -- idle clients ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.errors import CommandError
@@ -85,7 +86,8 @@ class Connection:
         if sock.family == socket.AF_UNIX:
             session.flags.add("U")
         else:
-            _set_tcp_options(sock, engine.config.tcp_keepalive)
+            with suppress(OSError):  # as Redis: they are no reason to refuse anybody
+                _set_tcp_options(sock, engine.config.tcp_keepalive)
         refusal = self._refusal()
         if refusal is not None:
             engine.meter.rejected_connections += 1
