@@ -165,6 +165,7 @@ SAME = [
     "DEBUG SET-ACTIVE-EXPIRE 1",
     "DEBUG POPULATE x",
     "DEBUG RELOAD x",
+    "CLIENT LIST TYPE no\0pe",
     *(
         f"DEBUG PROTOCOL {kind}"
         for kind in (

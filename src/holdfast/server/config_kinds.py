@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from holdfast.commands.scores import parse_score
+from holdfast.errors import CommandError
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 ULONG_MAX = 2**64 - 1
@@ -40,7 +43,7 @@ def integer(text: bytes) -> int | None:
 def memory(text: bytes) -> int | None:
     """A size such as 100mb. Too large a number saturates and too large a product wraps,
     as in Redis; no digits at all are zero."""
-    found = re.fullmatch(rb"([0-9]{0,127})([a-z]{0,2})", text.lower())
+    found = re.fullmatch(rb"([0-9]{0,127})([a-z]{0,2})", text.lower().partition(b"\0")[0])
     if found is None or found[2] not in _UNITS:
         return None
     return min(int(found[1] or b"0"), ULONG_MAX) * _UNITS[found[2]] & ULONG_MAX
@@ -373,11 +376,11 @@ class Percentiles(Kind):
         if list(args) == [b""]:
             return ()
         values = []
-        number = rb"[-+]?(inf|([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?)"
         for arg in args:
-            if not re.fullmatch(number, arg.lower()):
-                raise ValueError("Invalid latency-tracking-info-percentiles parameters")
-            values.append(float(arg))
+            try:
+                values.append(parse_score(arg))
+            except CommandError:
+                raise ValueError("Invalid latency-tracking-info-percentiles parameters") from None
             if not 0 <= values[-1] <= 100:
                 raise ValueError(
                     "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"

@@ -7,6 +7,7 @@ from holdfast.commands.args import INT64_MAX, parse_int, parse_int_between
 from holdfast.commands.table import command, container, help_reply
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import OK, Reply, Verbatim
+from holdfast.scripting.conversions import c_string
 from holdfast.server.session import (
     REPLIES_OFF,
     REPLIES_ON,
@@ -45,7 +46,7 @@ container("client", -2, "", "Look after connections.", group="connection", since
 def _type_named(name: bytes) -> str:
     kind = CLIENT_TYPES.get(name.lower())
     if kind is None:
-        raise CommandError(b"ERR Unknown client type '%s'" % name)
+        raise CommandError(b"ERR Unknown client type '%s'" % c_string(name))
     return kind
 
 

@@ -7,6 +7,7 @@ from holdfast.commands.table import command, container, help_reply
 from holdfast.errors import CommandError
 from holdfast.glob import compile_glob
 from holdfast.resp import OK, Reply, SetReply, Simple
+from holdfast.scripting.conversions import as_status, c_string
 from holdfast.server.functions import Function, Library
 from holdfast.server.session import Session
 
@@ -44,7 +45,7 @@ def load(session: Session, argv: list[bytes]) -> Reply:
     """
     for option in argv[2:-1]:
         if option.upper() != b"REPLACE":
-            raise CommandError(b"ERR Unknown option given: " + option)
+            raise CommandError(b"ERR Unknown option given: " + c_string(option))
     return session.engine.scripts.functions.load(argv[-1], replace=len(argv) > 3)
 
 
@@ -90,7 +91,8 @@ def list_(session: Session, argv: list[bytes]) -> Reply:
                 raise NO_PATTERN
             pattern = options.value()
         else:
-            raise CommandError(b"ERR Unknown argument " + word)
+            # Redis forgets to take line ends away from this one.
+            raise CommandError(b"ERR Unknown argument " + as_status(word))
     is_wanted = compile_glob(b"*" if pattern is None else pattern, nocase=True)
     libraries = session.engine.scripts.functions.libraries.values()
     return [_described(library, with_code) for library in libraries if is_wanted(library.name)]
