@@ -103,6 +103,13 @@ SAME = [
     "COMMAND GETKEYSANDFLAGS set a b get",
     "COMMAND GETKEYSANDFLAGS set a b ex 5 GET",
     "COMMAND GETKEYSANDFLAGS lmove a b left right",
+    *(
+        f"COMMAND GETKEYSANDFLAGS bitfield k {words}"
+        for words in (
+            *("", "get u8 0", "GET u8 0 get u8 1", "OVERFLOW sat GET u8 0", "overflow sat"),
+            *("set u8 0 1", "GET u8 0 INCRBY u8 0 1", "get u8", "set u8 0", "nope", "overflow"),
+        )
+    ),
     "COMMAND GETKEYSANDFLAGS del a b",
     "COMMAND GETKEYSANDFLAGS ping x",
     "CONFIG",

@@ -32,7 +32,7 @@ def keys_in(command: Command, argv: Sequence[bytes]) -> Iterator[tuple[int, int]
             continue
         needs = _needs(spec.access)
         if "variable_flags" in spec.access:
-            needs = _needs_now(command.name, args)
+            needs = _needs(access_now(command.name, args))
         for at in _positions(spec, args):
             if at >= len(args):
                 break
@@ -47,9 +47,22 @@ def _positions(spec: Keys, argv: list[bytes]) -> Sequence[int]:
     return spec.positions(len(argv), argv)
 
 
-def _needs_now(name: str, argv: list[bytes]) -> int:
-    if name == "set":
-        return READ | WRITE if any(arg.upper() == b"GET" for arg in argv[3:]) else WRITE
-    if name == "bitfield" and {arg.upper() for arg in argv[2:]}.isdisjoint((b"SET", b"INCRBY")):
-        return READ
-    return READ | WRITE
+def access_now(name: str, argv: list[bytes]) -> str:
+    """What SET or BITFIELD does to its key, which depends on how it is called."""
+    if name == "set" and not any(arg.upper() == b"GET" for arg in argv[3:]):
+        return "OW update"
+    if name == "bitfield" and _only_gets(argv):
+        return "RO access"
+    return "RW access update"
+
+
+def _only_gets(argv: list[bytes]) -> bool:
+    """Of BITFIELD's argv. What is no syntax of it might do anything, says Redis."""
+    sizes = {b"GET": 3, b"OVERFLOW": 2}
+    at = 2
+    while at < len(argv):
+        size = sizes.get(argv[at].upper())
+        if size is None or at + size > len(argv):
+            return False
+        at += size
+    return True

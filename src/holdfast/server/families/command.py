@@ -7,6 +7,7 @@ from holdfast.commands.table import CATEGORIES, FLAGS, Command, Keys, command, h
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.glob import compile_glob
 from holdfast.resp import Reply, SetReply, Simple
+from holdfast.server.acl_touches import access_now
 from holdfast.server.session import Session
 
 Commands = dict[str, Command]
@@ -167,11 +168,8 @@ def _keys_in(session: Session, argv: list[bytes]) -> list[tuple[bytes, str]]:
 
 
 def _access(entry: Command, spec: Keys, argv: list[bytes]) -> str:
-    """What the command does to the key, which for SET depends on how it is called."""
-    if entry.name == "set":
-        returns_old = any(arg.upper() == b"GET" for arg in argv[3:])
-        return "RW access update" if returns_old else "OW update"
-    return spec.access.removesuffix(" variable_flags")
+    is_variable = "variable_flags" in spec.access
+    return access_now(entry.name, argv) if is_variable else spec.access
 
 
 # -- showing --------------------------------------------------------------------------------------
