@@ -191,6 +191,26 @@ def test_minus_zero_stays_what_it_is(
     assert found == [(minus_zero, minus_zero), (minus_zero, zero)]
 
 
+@shows("nul-in-words")
+def test_a_nul_does_not_end_a_word(pair: Pair) -> None:
+    ours, theirs = both(pair, "SET", "k", "v", "NX\0x")
+    assert (ours, theirs) == (b"-ERR syntax error\r\n", b"+OK\r\n")
+
+
+@shows("keys-of-mistakes")
+def test_keys_are_protected_also_from_commands_that_would_fail(pair: Pair) -> None:
+    pair.same("ACL", "SETUSER", "stranger", "+@all")
+    for words in ("PFMERGE k", "ZUNIONSTORE k x other", "ZUNIONSTORE k 5 other"):
+        ours, theirs = both(pair, "ACL", "DRYRUN", "stranger", *words.split())
+        assert b"no permissions to access the 'k' key" in ours
+        assert theirs == b"+OK\r\n"
+    for words in ("PFMERGE k", "ZUNIONSTORE k x other"):
+        ours, theirs = both(pair, "COMMAND", "GETKEYS", *words.split())
+        assert ours == b"*1\r\n$1\r\nk\r\n"
+        assert theirs == b"-ERR Invalid arguments specified for command\r\n"
+    pair.same("ACL", "DELUSER", "stranger")
+
+
 @shows("geo-ties")
 def test_equally_far_away(pair: Pair) -> None:
     for number in range(30):
