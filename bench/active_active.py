@@ -1,24 +1,24 @@
 """`make bench-active-active`: what it costs to share a database with other servers.
 
-In one run: how far servers lag behind each other, how quickly one catches up that was away; then,
-round by round, a standalone server, and the same work on one of three active-active servers, whose
-peers follow it; and the pure list beside Loro and pycrdt (crdt.py). The load is redis-benchmark's,
-with fsync as --policy says.
+In one run: how far idle servers lag behind each other, how quickly one catches up that was away;
+then, round by round, a standalone server, and the same work on one of three active-active servers,
+whose peers follow it, with the lag that they have meanwhile; and the pure list beside Loro and
+pycrdt (crdt.py). The load is redis-benchmark's, with fsync as --policy says.
 
 Peers are on other machines. Here they are not, so while writes are counted they run with the lowest
 priority: what they do is not to be taken from the server that is written to and its clients, as far
-as two cores can do both. How long they take to catch up after the last write is shown (`behind`).
-`--equal` gives all the same priority, as they have while the lag is measured.
+as two cores can do both; what they cannot do at once is seen in their lag. How much of a core one
+of them would need at that rate is shown (`busy`). `--equal` gives all the same priority.
 """
 
 import argparse
 import json
 import os
 import signal
-import subprocess
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -36,6 +36,7 @@ PIPELINES = (1, 16)
 PIPELINED = 10
 KEYS = 10_000  # those of which "any" is one
 PATIENCE_S = 600.0
+PROBE_EVERY_S = 0.01
 AIM = 0.5  # of the standalone server's rate, with two peers
 
 VALUE = "0123456789abcdef"
@@ -50,9 +51,9 @@ WORKLOADS = {
 
 
 class Sizes(NamedTuple):
-    rounds: int = 3
+    rounds: int = 5
     writes: int = 100_000  # and PIPELINED times as many if pipelined: the fold is part of it
-    probes: int = 200  # of the lag
+    probes: int = 200  # of the lag when idle
     missed: int = 1_000_000  # while away
     pure: tuple[int, int, int] = (crdt.COUNT, crdt.EDITS, crdt.ROUNDS)
 
@@ -63,7 +64,7 @@ class Sample(NamedTuple):
     alone: Figures
     together: Figures
     peer_cpu_us: float
-    behind_s: float  # the peers, when all was written
+    lags_ms: list[float]  # of one peer, meanwhile
 
     @property
     def share(self) -> float:
@@ -92,12 +93,11 @@ def work(
                     by_itself = load(alone)
                 with stopped([alone]):
                     before_s = cpu_s(servers[-1].pid)
-                    followed = load(servers[0])
-                    ended_s = time.perf_counter()
+                    with probing(servers) as lags_ms:
+                        followed = load(servers[0])
                     await_all(servers)
-                    behind_s = time.perf_counter() - ended_s
                     peer_cpu_us = 1e6 * (cpu_s(servers[-1].pid) - before_s) / requests
-                sample = Sample(by_itself, followed, peer_cpu_us, behind_s)
+                sample = Sample(by_itself, followed, peer_cpu_us, lags_ms)
                 samples.setdefault(f"{name} x{pipeline}", []).append(sample)
     return samples
 
@@ -133,32 +133,53 @@ def _shows(server: HoldfastServer, mark: bytes) -> bool:
     return ask(server, "GET", "mark") == mark
 
 
-def lags_ms(servers: list[HoldfastServer], probes: int) -> dict[str, float]:
-    """How long after a push on the first a pop on the second has it."""
-    found = []
-    with RawClient.connect(servers[0].port) as one, RawClient.connect(servers[1].port, 60) as two:
-        for _ in range(probes):
-            two.send_command("BLPOP", "probe", 0)
-            started_s = time.perf_counter()
-            one.command("RPUSH", "probe", "x")
-            two.read_reply()
-            found.append((time.perf_counter() - started_s) * 1000)
-    found.sort()
-    p99 = found[int(len(found) * 0.99)]
-    return {"p50": round(median(found), 2), "p99": round(p99, 2)}
+class Probe:
+    """How long after a push on the first server a pop on the second has it."""
+
+    def __init__(self, servers: list[HoldfastServer]) -> None:
+        self._one = RawClient.connect(servers[0].port, timeout_s=PATIENCE_S)
+        self._two = RawClient.connect(servers[1].port, timeout_s=PATIENCE_S)
+
+    def lag_ms(self) -> float:
+        self._two.send_command("BLPOP", "probe", 0)
+        started_s = time.perf_counter()
+        self._one.command("RPUSH", "probe", "x")
+        self._two.read_reply()
+        return (time.perf_counter() - started_s) * 1000
+
+    def close(self) -> None:
+        self._one.close()
+        self._two.close()
 
 
 @contextmanager
-def full_load(server: HoldfastServer) -> Iterator[None]:
-    """Until the block ends: pushes, as many as it takes."""
-    options = ("-p", str(server.port), "-c", str(CLIENTS), "-P", "16", "-l", "-q")
-    words = ("redis-benchmark", *options, *WORKLOADS["RPUSH"])
-    load = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def probing(servers: list[HoldfastServer]) -> Iterator[list[float]]:
+    """What is seen until the block ends, and of what was pushed by then."""
+    lags_ms: list[float] = []
+    ends = threading.Event()
+
+    def work() -> None:
+        with closing(Probe(servers)) as probe:
+            while not ends.wait(PROBE_EVERY_S):
+                lags_ms.append(probe.lag_ms())
+
+    thread = threading.Thread(target=work)
+    thread.start()
     try:
-        yield
+        yield lags_ms
     finally:
-        load.kill()
-        load.wait()
+        ends.set()
+        thread.join()
+
+
+def idle_lags_ms(servers: list[HoldfastServer], probes: int) -> list[float]:
+    with closing(Probe(servers)) as probe:
+        return [probe.lag_ms() for _ in range(probes)]
+
+
+def p50_and_p99(lags_ms: list[float]) -> dict[str, float]:
+    found = sorted(lags_ms)
+    return {"p50": round(median(found), 1), "p99": round(found[int(len(found) * 0.99)], 1)}
 
 
 def catch_up_per_s(servers: list[HoldfastServer], missed: int) -> float:
@@ -181,10 +202,7 @@ def measure(folder: Path, policy: str, sizes: Sizes, *, equal: bool) -> dict[str
     with cluster(folder, 3, *options) as servers:
         wait_until(lambda: are_linked(servers), "all follow all", PATIENCE_S)
         say("lag")
-        idle = lags_ms(servers, sizes.probes)
-        with full_load(servers[0]):
-            loaded = lags_ms(servers, sizes.probes)
-        await_all(servers)
+        idle = idle_lags_ms(servers, sizes.probes)
         say("catching up")
         caught_up = catch_up_per_s(servers, sizes.missed)
         await_the_same(servers)
@@ -197,14 +215,14 @@ def measure(folder: Path, policy: str, sizes: Sizes, *, equal: bool) -> dict[str
         await_the_same(servers)
     return {
         "writes": {name: _summary(rounds) for name, rounds in samples.items()},
-        "lag_ms": {"idle": idle, "at_full_rate": loaded},
+        "idle_lag_ms": p50_and_p99(idle),
         "catch_up_per_s": round(caught_up),
         "pure_list_cpu_us": crdt.measure(*sizes.pure),
     }
 
 
-def _summary(rounds: list[Sample]) -> dict[str, float]:
-    """Medians, but for what says `least` or `most`."""
+def _summary(rounds: list[Sample]) -> dict[str, Any]:
+    """Medians, but for what says `least` or `most`; lags of all rounds together."""
     shares = [sample.share for sample in rounds]
     return {
         "standalone_per_s": round(median(sample.alone.rps for sample in rounds)),
@@ -212,31 +230,42 @@ def _summary(rounds: list[Sample]) -> dict[str, float]:
         "share": round(median(shares), 2),
         "least_share": round(min(shares), 2),
         "most_share": round(max(shares), 2),
-        "most_behind_s": round(max(sample.behind_s for sample in rounds), 2),
+        "lag_ms": p50_and_p99([lag_ms for sample in rounds for lag_ms in sample.lags_ms]),
         "standalone_cpu_us": round(median(sample.alone.cpu_us_per_op for sample in rounds), 1),
         "with_two_peers_cpu_us": round(
             median(sample.together.cpu_us_per_op for sample in rounds), 1
         ),
         "peer_cpu_us": round(median(sample.peer_cpu_us for sample in rounds), 1),
+        "peer_busy": round(median(s.peer_cpu_us * s.together.rps / 1e6 for s in rounds), 2),
     }
 
 
 def show(result: dict[str, Any]) -> None:
-    words = ("alone/s", "followed/s", "share ", "min–max ", "behind s", "CPU µs: alone", "followed")
-    widths = (9, 11, 8, 9, 10, 15, 9)
+    words = (
+        "alone/s",
+        "followed/s",
+        "share ",
+        "min–max ",
+        "lag p50",
+        "p99 ms",
+        "busy",
+        "CPU µs: alone",
+    )
+    widths = (9, 11, 8, 9, 8, 8, 5, 14)
     head = " ".join(f"{word:>{width}}" for word, width in zip(words, widths, strict=True))
-    print(f"{'':16} {head}  peer")
+    print(f"{'':16} {head}  followed  peer")
     for name, row in result["writes"].items():
         print(
             f"{name:16} {row['standalone_per_s']:9} {row['with_two_peers_per_s']:11}"
             f" {row['share']:7.2f}{'!' if row['share'] < AIM else ' '}"
-            f" {row['least_share']:.2f}–{row['most_share']:.2f} {row['most_behind_s']:10.2f}"
-            f" {row['standalone_cpu_us']:15.1f}"
+            f" {row['least_share']:.2f}–{row['most_share']:.2f}"
+            f" {row['lag_ms']['p50']:8.1f} {row['lag_ms']['p99']:8.1f} {row['peer_busy']:5.0%}"
+            f" {row['standalone_cpu_us']:14.1f}"
             f" {row['with_two_peers_cpu_us']:9.1f} {row['peer_cpu_us']:5.1f}"
         )
     print(f"(share: aim {AIM}, ! is below)")
-    for name, lag in result["lag_ms"].items():
-        print(f"lag {name}: p50 {lag['p50']} ms, p99 {lag['p99']} ms")
+    idle = result["idle_lag_ms"]
+    print(f"lag when idle: p50 {idle['p50']} ms, p99 {idle['p99']} ms")
     print(f"catching up: {result['catch_up_per_s']} operations/s")
     crdt.show(result["pure_list_cpu_us"])
 

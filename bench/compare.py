@@ -1,7 +1,9 @@
 """`make bench`: us and redis-server, in one run, at the same durability.
 
 Both servers live through the whole run of a policy, each stopped (SIGSTOP) while the other is
-measured, and take turns measurement by measurement, so that a noisy machine is noisy for both.
+measured, and take turns measurement by measurement, so that a noisy machine is noisy for both. All
+rounds of a workload follow each other, behind one that does not count: so what a server puts off
+is in its figures, and in no others.
 How to read the table: docs/performance.md.
 """
 
@@ -45,6 +47,7 @@ class Side:
 
     name: str
     server: ServerProcess
+    rps: float = 0.0  # when it was measured last
     samples: dict[tuple[str, int], list[Sample]] = field(default_factory=dict)
 
 
@@ -94,16 +97,18 @@ def run_policy(folder: Path, policy: str, args: argparse.Namespace) -> list[Side
         for side in sides:
             with running_alone(side, sides) as client:
                 fill(client, workloads)
-        for round_number in range(args.rounds):
-            # Who goes first changes from round to round: the disk remembers who was before.
-            order = sides[::-1] if round_number % 2 else sides
+        for workload in workloads:
             for pipeline in args.pipeline:
-                for workload in workloads:
-                    for side in order:
+                for side in sides:
+                    with running_alone(side, sides) as client:
+                        warm_up(side, client, workload, pipeline, args.requests)
+                for round_number in range(args.rounds):
+                    # Who goes first changes from round to round: the disk remembers who was before.
+                    for side in sides[::-1] if round_number % 2 else sides:
                         with running_alone(side, sides) as client:
                             sample = next_sample(side, client, workload, pipeline, args.requests)
                         say(
-                            f"{policy} {round_number + 1}/{args.rounds} {workload.name} ×{pipeline}"
+                            f"{policy} {workload.name} ×{pipeline} {round_number + 1}/{args.rounds}"
                             f" {side.name}: {sample.rps:,.0f}/s, p99 {sample.p99_ms:.2f} ms,"
                             f" {sample.cpu_us_per_op:.1f} µs of CPU"
                         )
@@ -113,19 +118,26 @@ def run_policy(folder: Path, policy: str, args: argparse.Namespace) -> list[Side
     return sides
 
 
+def warm_up(
+    side: Side, client: RawClient, workload: Workload, pipeline: int, requests: int | None
+) -> None:
+    """As much as will be measured, once it is known how much that is. What this leaves to the fold
+    is what the first round has to do, and each leaves the next one as much: all pay their own."""
+    first = requests or WARM_UP_ROUNDS * CLIENTS * pipeline
+    sample = workload.measure(side.name, side.server, client, pipeline, first)
+    if requests is None:
+        requests = whole_rounds(sample.rps, pipeline)
+        sample = workload.measure(side.name, side.server, client, pipeline, requests)
+    side.rps = sample.rps
+
+
 def next_sample(
     side: Side, client: RawClient, workload: Workload, pipeline: int, requests: int | None
 ) -> Sample:
-    samples = side.samples.setdefault((workload.name, pipeline), [])
-    if requests is None:
-        if samples:
-            rps = samples[-1].rps
-        else:
-            warm_up = WARM_UP_ROUNDS * CLIENTS * pipeline
-            rps = workload.measure(side.name, side.server, client, pipeline, warm_up).rps
-        requests = whole_rounds(rps, pipeline)
+    requests = requests or whole_rounds(side.rps, pipeline)
     sample = workload.measure(side.name, side.server, client, pipeline, requests)
-    samples.append(sample)
+    side.samples.setdefault((workload.name, pipeline), []).append(sample)
+    side.rps = sample.rps
     return sample
 
 

@@ -179,7 +179,7 @@ class Engine:
             if session.gate == IN_MULTI and not self._gated and command.is_allowed_in_multi:
                 if command.is_queued:
                     queue(session, command, argv)
-                    return 0
+                    return started_ns  # that took no time of its own
                 self.running = session  # nothing else to admit
             else:
                 try:
