@@ -22,6 +22,7 @@ from holdfast.server.engine import Engine
 from holdfast.server.scripts import NoSink
 from holdfast.server.session import Session
 from holdfast.store.file import open_database
+from holdfast.store.journal import one_by_one
 from holdfast.store.ops import HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS
 from holdfast.store.store import FileStore
 from holdfast.store.tables import ROWS
@@ -148,8 +149,8 @@ class Place:
     def rows_written(self) -> int:
         """By committing and folding."""
         ops = self.store.keyspace.ops
-        # Only bytes themselves can be journalled, not Counted ones.
-        ops[:] = [(table, key_id, bytes(sub), row) for table, key_id, sub, row in ops]
+        # Only bytes themselves can be journalled, not Counted ones (which runs do not have).
+        ops[:] = [op if op[2] is None else (op[0], op[1], bytes(op[2]), op[3]) for op in ops]
         before = self.store._connection.total_changes()
         self.store.commit()
         self.store.fold()
@@ -167,7 +168,8 @@ class Place:
                 filled_in = filled_in.replace("HALF", str(count // 2))
                 with Work() as work[key_id]:
                     self.run(filled_in, key_id)
-                assert len(self.store.keyspace.ops) == changes, text
+                told_rows = [row for op in self.store.keyspace.ops for row in one_by_one(op)]
+                assert len(told_rows) == changes, text
                 # Beside those of the tables: the batch comes into the journal and leaves it.
                 assert self.rows_written() <= changes + 2, text
             few, many = work[FEW], work[MANY]
