@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store import chunks, eviction, fold, fold_removals, fold_rows, journal, lists
+from holdfast.store import chunks, eviction, fold, fold_removals, fold_rows, journal, lists, walking
 from holdfast.store.database import Database
 from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
@@ -350,8 +350,8 @@ class Work:
             self.scan = Scan(index, self.model[index])
         scan = self.scan
         database = self.store.keyspace.databases[scan.index]
-        scan.cursor, found = self.store.keyspace.scan(
-            database.space, scan.cursor, self.rng.randint(1, 8)
+        scan.cursor, found = walking.scan(
+            self.store.keyspace, database.space, scan.cursor, self.rng.randint(1, 8)
         )
         entries = self.model[scan.index]
         for name, type_name in found:
@@ -482,7 +482,7 @@ class Work:
     def compare(self, store: FileStore, model: Model) -> None:
         keyspace = store.keyspace
         for database, entries in zip(keyspace.databases, model, strict=True):
-            assert sorted(keyspace.names(database.space)) == sorted(entries)
+            assert sorted(walking.names(keyspace, database.space)) == sorted(entries)
             for name, entry in entries.items():
                 key = database.find(name)
                 assert key is not None, name
@@ -496,7 +496,7 @@ class Work:
         living = sum(map(len, self.model))
         assert living <= sum(map(len, self.store.keyspace.databases)) <= living + self.overdue
         for database, entries in zip(self.store.keyspace.databases, self.model, strict=True):
-            names = list(self.store.keyspace.names(database.space))
+            names = list(walking.names(self.store.keyspace, database.space))
             assert sorted(names) == sorted(entries)
 
     CHANGES: tuple[Callable[["Work"], None], ...] = (

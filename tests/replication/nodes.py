@@ -24,6 +24,7 @@ from holdfast.replication.messages import (
 from holdfast.server import families as families
 from holdfast.server.config import Config
 from holdfast.server.engine import Engine
+from holdfast.store import walking
 from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import FollowedKey, Key
@@ -143,7 +144,7 @@ class Node:
         """Clients see what the replicated values say, no more and no less."""
         shown: set[tuple[int, bytes]] = set()
         for database in self.keyspace.replicated_databases:
-            for name in list(self.keyspace.names(database.space)):
+            for name in list(walking.names(self.keyspace, database.space)):
                 shown.add((database.index, name))
         for address in self.replication.slots.addresses:
             replicated = self.replication.slots.at(address)

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.store import backup as backup_module
+from holdfast.store import walking
 from holdfast.store.backup import backup
 from holdfast.store.check import check_file
 from holdfast.store.store import FileStore
@@ -15,7 +16,7 @@ from holdfast.store.store import FileStore
 def strings(path: Path) -> dict[bytes, bytes]:
     store = FileStore(path)
     database = store.keyspace.databases[0]
-    names = list(store.keyspace.names(database.space))
+    names = list(walking.names(store.keyspace, database.space))
     found = {name: database.read_string(name) or b"" for name in names}
     store.abandon()
     return found

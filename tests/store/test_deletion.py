@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.server.cron import Cron
+from holdfast.store import walking
 from holdfast.store.store import FileStore, MemoryStore, Store
 from tests.harness.in_process import InProcess, Peer
 
@@ -287,7 +288,7 @@ def test_what_was_deleted_stays_deleted_after_a_restart(tmp_path: Path) -> None:
     store.abandon()
     store = FileStore(path)
     database = store.keyspace.databases[0]
-    assert {name.decode() for name in store.keyspace.names(database.space)} == left
+    assert {name.decode() for name in walking.names(store.keyspace, database.space)} == left
     store.close()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError
+from holdfast.store import walking
 from holdfast.store.blocks import PLACES
 from holdfast.store.chunks import STEP
 from holdfast.store.fold_lists import ListRows, end_of_block
@@ -196,7 +197,7 @@ def test_people_can_read_lists() -> None:
 def lists_of(store: FileStore) -> dict[bytes, list[bytes]]:
     database = store.keyspace.databases[0]
     found: dict[bytes, list[bytes]] = {}
-    for name in sorted(store.keyspace.names(database.space)):
+    for name in sorted(walking.names(store.keyspace, database.space)):
         value = database.read_as(name, List)
         assert value is not None
         found[name] = list(value)

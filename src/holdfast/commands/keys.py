@@ -8,6 +8,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import OK, Reply, Simple
+from holdfast.store import walking
 from holdfast.store.database import Database
 from holdfast.store.events import GENERIC
 
@@ -89,7 +90,7 @@ def keys(c: Context, argv: list[bytes]) -> Reply:
     KEYS pattern
     """
     matches = parse_pattern(argv[1])
-    names = c.keyspace.names(c.db.space)
+    names = walking.names(c.keyspace, c.db.space)
     return tuple(names if matches is None else filter(matches, names))
 
 
@@ -107,7 +108,7 @@ def scan(c: Context, argv: list[bytes]) -> Reply:
     """
     cursor = parse_cursor(argv[1])
     count, matches, type_name, _ = ScanOptions.parse(argv, 2, takes_type=True)
-    cursor, found = c.keyspace.scan(c.db.space, cursor, count)
+    cursor, found = walking.scan(c.keyspace, c.db.space, cursor, count)
     return [
         b"%d" % cursor,
         tuple(
@@ -130,7 +131,7 @@ def randomkey(c: Context, argv: list[bytes]) -> Reply:
 
     RANDOMKEY
     """
-    return c.keyspace.random_name(c.db.space, c.rng)
+    return walking.random_name(c.keyspace, c.db.space, c.rng)
 
 
 # -- other names, other databases ---------------------------------------------------------------

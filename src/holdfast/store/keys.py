@@ -41,6 +41,10 @@ class Key:
         return KEY_OVERHEAD + len(self.name) + size
 
 
+def id_of(key: Key) -> int:
+    return key.id
+
+
 class FollowedKey(Key):
     """A key of a replicated database. `slot` is the replicated one of which it shows what clients
     see, once that was looked for (see Slot)."""

@@ -3,8 +3,7 @@
 What is only in the file comes through `Tables`; what changes leaves as row operations.
 """
 
-import random
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from holdfast.store.expiry import FROM_THE_START, ExpiryHeap, fields_scheduled_m
 from holdfast.store.freeing import Freeing
 from holdfast.store.frequencies import Frequencies
 from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key, Space
+from holdfast.store.keys import Key, Space, id_of
 from holdfast.store.ops import (
     FIRST_ID,
     INTENT,
@@ -36,8 +35,6 @@ from holdfast.store.types import Value
 
 if TYPE_CHECKING:
     from holdfast.store.tables import Tables
-
-MOST_IDS_PASSED = 1000  # by one call of SCAN that finds nothing; about a millisecond
 
 
 def no_notification(database: Database, name: bytes, event: bytes, kind: int) -> None:
@@ -344,7 +341,7 @@ class Keyspace(ChangeLog):
         self.elements_in_fold = []
         self._first_fold_due = self.next_fold
         self.boundary = self.cut
-        del self.created[: bisect_left(self.created, self.boundary, key=_id_of)]
+        del self.created[: bisect_left(self.created, self.boundary, key=id_of)]
 
     def abort_fold(self) -> None:
         self.unfolded = self.folding | self.unfolded
@@ -356,85 +353,8 @@ class Keyspace(ChangeLog):
         self.changed_element_count = sum([len(names) for _, names in self.changed_elements])
         self.cut = self.boundary
 
-    # -- walking all keys ---------------------------------------------------------------------
-
-    def scan(self, space: Space, after_id: int, limit: int) -> tuple[int, list[tuple[bytes, str]]]:
-        """`walk` for walks during which keys change: a name that is there throughout is seen,
-        maybe more than once. Ids of other spaces and of the dead are passed over, some at a
-        time, so that it takes not many more calls than the space has keys for."""
-        if not space.cold and len(space.keys) <= limit:
-            found = [(key.name, key.type_name) for key in space.keys.values() if self._lives(key)]
-            return 0, found
-        last_id, found = self.walk(space, after_id, limit)
-        for _ in range(MOST_IDS_PASSED // limit):
-            if found or not last_id:
-                break
-            last_id, found = self.walk(space, last_id, limit)
-        for name in self.renamed.between(after_id, last_id or self.next_id, space):
-            key = space.keys.get(name) or (self.load(space, name) if space.cold else None)
-            if key is not None and key.id <= after_id:
-                self._add_if_living(key, space, found)
-        return last_id, found
-
-    def walk(self, space: Space, after_id: int, limit: int) -> tuple[int, list[tuple[bytes, str]]]:
-        """Names and types of living keys in order of id, from memory and file.
-
-        Looks at no more than `limit` ids. Returns the id to go on after, 0 at the end. A key
-        keeps its id for life, so one that is there throughout is seen; one that is created
-        meanwhile has a higher id and comes later.
-        """
-        found: list[tuple[bytes, str]] = []
-        if self.tables is not None and after_id < self.boundary:
-            rows = self.tables.rows_after(after_id, self.boundary, limit)
-            for key_id, space_id, name, type_name, expires_at_ms in rows:
-                after_id = key_id
-                key = self.unfolded.get(key_id) or self.folding.get(key_id)
-                if key is not None:
-                    self._add_if_living(key, space, found)
-                elif space_id == space.id and (
-                    expires_at_ms is None or expires_at_ms > self.now_ms
-                ):
-                    found.append((name, type_name))
-            limit -= len(rows)
-        if limit > 0:
-            start = bisect_right(self.created, after_id, key=_id_of)
-            for key in self.created[start : start + limit]:
-                after_id = key.id
-                self._add_if_living(key, space, found)
-            if start + limit >= len(self.created):
-                after_id = 0
-        return after_id, found
-
-    def _add_if_living(self, key: Key, space: Space, found: list[tuple[bytes, str]]) -> None:
-        if key.space is space and key.is_attached and self._lives(key):
-            found.append((key.name, key.type_name))
-
-    def _lives(self, key: Key) -> bool:
-        return key.expires_at_ms is None or key.expires_at_ms > self.now_ms
-
-    def names(self, space: Space) -> Iterator[bytes]:
-        cursor = 0
-        while len(space):
-            cursor, found = self.walk(space, cursor, 1000)
-            for name, _ in found:
-                yield name
-            if not cursor:
-                return
-
-    def random_name(self, space: Space, rng: random.Random) -> bytes | None:
-        """A living key from a random place, or None when there is none."""
-        for _ in range(32 if len(space) else 0):
-            _, found = self.walk(space, rng.randrange(FIRST_ID - 1, self.next_id), 16)
-            if found:
-                return rng.choice(found)[0]
-        return next(self.names(space), None)
-
     def forget_dead(self) -> None:
         """`created` keeps dead keys in their place; drop them once they are the most of it."""
         living = sum(len(database.space.keys) for database in self.databases)
         if len(self.created) > 2 * living + 10_000:
             self.created = [key for key in self.created if key.is_attached]
-
-
-def _id_of(key: Key) -> int:
-    return key.id

@@ -16,6 +16,7 @@ from holdfast.crdt.effects import OVERWRITES, WRITES, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.log import Log, Record, decode, encode, is_news
 from holdfast.crdt.types import text_in
+from holdfast.store import walking
 from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, Op
 from holdfast.store.replicated_changes import Changes
@@ -138,7 +139,7 @@ class Replication:
         shown = {
             (database.index, name)
             for database in self.keyspace.databases
-            for name in self.keyspace.names(database.space)
+            for name in walking.names(self.keyspace, database.space)
         }
         self._has_residue = self.slots.ids.keys() - shown
 

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, final
 
 from holdfast.errors import CommandError
+from holdfast.store import walking
 from holdfast.store.database import Database
 from holdfast.store.keys import FollowedKey, Key, Space
 from holdfast.store.keyspace import Keyspace
@@ -75,7 +76,7 @@ class ReplicatedDatabase(Database):
 
     def flush(self) -> int:
         """Key by key: others may be adding to this database at the same time."""
-        names = list(self.keyspace.names(self.space))
+        names = list(walking.names(self.keyspace, self.space))
         for name in names:
             key = self.glance(name)
             if key is not None:
@@ -145,7 +146,7 @@ class ReplicatedKeyspace(Keyspace):
         replication.sealed = len(self.ops)
 
     def _contents(self, database: Database) -> Iterator[Op]:
-        for name in list(self.names(database.space)):
+        for name in list(walking.names(self, database.space)):
             key = database.find(name)
             if key is None:
                 continue
