@@ -43,28 +43,31 @@ def reopened(store: FileStore) -> FileStore:
 
 
 def folded(store: FileStore) -> Contents:
-    """What the tables have, also of hashes that they do not have (None)."""
+    """What the tables have, in order, also of keys that they do not have (None)."""
     sql = (
-        "SELECT name, field, value, f.expires_at_ms FROM redis_hash_fields f"
+        "SELECT name, element, text, at_ms FROM (SELECT key_id, field element, value text,"
+        " expires_at_ms at_ms, ordinal FROM redis_hash_fields"
+        " UNION ALL SELECT key_id, member, X'', NULL, ordinal FROM redis_set_members)"
         " LEFT JOIN redis_keys ON id = key_id ORDER BY ordinal"
     )
     found: Contents = {}
     with closing(apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)) as connection:
-        for name, field, value, at_ms in connection.execute(sql):
-            found.setdefault(name, {})[field] = (value, at_ms)
+        for name, element, text, at_ms in connection.execute(sql):
+            found.setdefault(name, {})[element] = (text, at_ms)
     return found
 
 
 def contents(store: FileStore) -> Contents:
     found: Contents = {}
-    for name in (b"h", b"i"):
+    for name in (b"h", b"i", b"s", b"t"):
         key = store.keyspace.databases[0].find(name)
-        if key is not None:
-            value = key.value
-            assert isinstance(value, Hash)
+        value = None if key is None else key.value
+        if isinstance(value, Hash):
             found[name] = {
                 field: (text, value.expires_at_ms(field)) for field, text in value.items.items()
             }
+        elif isinstance(value, Set):
+            found[name] = dict.fromkeys(value, (b"", None))
     return found
 
 
@@ -284,80 +287,11 @@ def test_nobody_else_keeps_a_note(tmp_path: Path) -> None:
         store.close()
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_memory_journal_and_tables_say_the_same(
-    store: FileStore, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Any life of a few hashes, with scripts that fail, folds at any moment, and crashes."""
-    monkeypatch.setattr(fold, "COLLECTED_ROWS", 2)
-    monkeypatch.setattr(fold, "SLICE_ROWS", 2)
-    monkeypatch.setattr(fold_rows, "SORTED_ROWS", 2)
-    rng = random.Random(seed)
-    model: Contents = {b"h": {b"a": (b"at first", None)}}
-    for step in range(400):
-        keyspace = store.keyspace
-        database = keyspace.databases[0]
-        fails = rng.random() < 0.1
-        before = {name: dict(found) for name, found in model.items()}
-        savepoint = Savepoint(keyspace) if fails or rng.random() < 0.1 else None
-        for _ in range(rng.randrange(1, 4)):
-            name, field = rng.choice((b"h", b"i")), rng.choice((b"a", b"b", b"c", b"d"))
-            found = model.setdefault(name, {})
-            value = hash_of(store, name)
-            what = rng.randrange(6)
-            if what < 3:
-                keep = bool(rng.randrange(2))
-                new = b"%d" % step
-                value.set(field, new, keyspace, keep_expiry=keep)
-                found[field] = (new, found[field][1] if keep and field in found else None)
-            elif what == 3 and field in found:
-                at_ms = rng.choice((None, LATER_MS))
-                value.set_expiry(field, at_ms, keyspace)
-                found[field] = (found[field][0], at_ms)
-            elif what == 4:
-                value.remove(field, keyspace)
-                found.pop(field, None)
-            if not found or what == 5:
-                database.remove(database.space.keys[name])
-                del model[name]
-        if savepoint is not None and fails:
-            savepoint.roll_back()
-            model = before
-        elif savepoint is not None:
-            savepoint.keep()
-        if rng.randrange(2):
-            store.commit()
-            for _ in range(rng.randrange(4)):
-                store.fold_step()
-            if rng.random() < 0.2:
-                store.fold()
-                assert folded(store) == model, step
-            if rng.random() < 0.05:
-                store = reopened(store)
-        assert contents(store) == model, step
-    store.commit()
-    store.fold()
-    assert folded(store) == model
-    assert check_file(store.path) == []
-    store = reopened(store)
-    assert contents(store) == model
-
-
 # -- sets -------------------------------------------------------------------------------------
 
 
 def set_of(store: FileStore | MemoryStore, name: bytes = b"s") -> Set:
     return store.keyspace.databases[0].find_or_create_as(name, Set)
-
-
-def folded_members(store: FileStore) -> list[tuple[bytes | None, bytes]]:
-    """In order, with the name of the set that has them, if there is one."""
-    sql = (
-        "SELECT name, member FROM redis_set_members"
-        " LEFT JOIN redis_keys ON id = key_id ORDER BY name, ordinal"
-    )
-    with closing(apsw.Connection(str(store.path), apsw.SQLITE_OPEN_READONLY)) as connection:
-        return list(connection.execute(sql))
 
 
 def test_members_that_are_added_one_after_the_other_are_one_operation(store: FileStore) -> None:
@@ -374,54 +308,79 @@ def test_members_that_are_added_one_after_the_other_are_one_operation(store: Fil
     ]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_any_life_of_two_sets(store: FileStore, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of the hashes."""
-    monkeypatch.setattr(fold, "COLLECTED_ROWS", 2)
-    monkeypatch.setattr(fold, "SLICE_ROWS", 2)
-    monkeypatch.setattr(fold_rows, "SORTED_ROWS", 2)
-    rng = random.Random(seed)
-    model: dict[bytes, dict[bytes, None]] = {}
-    for step in range(400):
-        keyspace = store.keyspace
+# -- any life ---------------------------------------------------------------------------------
+
+
+def change(rng: random.Random, store: FileStore, model: Contents, text: bytes) -> None:
+    """One element of a hash or a set, or all of it."""
+    keyspace, name = store.keyspace, rng.choice((b"h", b"i", b"s", b"t"))
+    elements, element = model.setdefault(name, {}), rng.choice((b"a", b"b", b"c", b"d"))
+    what = rng.randrange(6)
+    value: Hash | Set
+    if name in (b"s", b"t"):
+        value = set_of(store, name)
+        if what < 4:
+            assert value.add(element, keyspace) == (element not in elements)
+            elements.setdefault(element, (b"", None))
+    else:
+        value = hash_of(store, name)
+        _, was_at_ms = elements.get(element, (b"", None))
+        if what < 3:
+            keep = bool(rng.randrange(2))
+            value.set(element, text, keyspace, keep_expiry=keep)
+            elements[element] = (text, was_at_ms if keep else None)
+        elif what == 3 and element in elements:
+            at_ms = rng.choice((None, LATER_MS))
+            value.set_expiry(element, at_ms, keyspace)
+            elements[element] = (elements[element][0], at_ms)
+    if what == 4:
+        value.remove(element, keyspace)
+        elements.pop(element, None)
+    if not elements or what == 5:
         database = keyspace.databases[0]
+        database.remove(database.space.keys[name])
+        del model[name]
+
+
+def in_order(contents: Contents) -> list[tuple[bytes | None, list[tuple[bytes, object]]]]:
+    return sorted((name, [*elements.items()]) for name, elements in contents.items())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_memory_journal_and_tables_say_the_same(
+    store: FileStore, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With scripts that fail, folds at any moment, and crashes; also in which order it came."""
+    for module, name in (
+        (fold, "COLLECTED_ROWS"),
+        (fold, "SLICE_ROWS"),
+        (fold_rows, "SORTED_ROWS"),
+    ):
+        monkeypatch.setattr(module, name, 2)
+    rng = random.Random(seed)
+    model: Contents = {b"h": {b"a": (b"at first", None)}}
+    for step in range(400):
         fails = rng.random() < 0.1
-        before = {name: dict(members) for name, members in model.items()}
-        savepoint = Savepoint(keyspace) if fails or rng.random() < 0.1 else None
+        before = {name: dict(elements) for name, elements in model.items()}
+        savepoint = Savepoint(store.keyspace) if fails or rng.random() < 0.1 else None
         for _ in range(rng.randrange(1, 4)):
-            name, member = rng.choice((b"s", b"t")), b"%d" % rng.randrange(8)
-            members = model.setdefault(name, {})
-            if rng.randrange(3):
-                assert set_of(store, name).add(member, keyspace) == (member not in members)
-                members.setdefault(member)
-            else:
-                set_of(store, name).remove(member, keyspace)
-                members.pop(member, None)
-            if not members or not rng.randrange(20):
-                database.remove(database.space.keys[name])
-                del model[name]
+            change(rng, store, model, b"%d" % step)
         if savepoint is not None and fails:
             savepoint.roll_back()
             model = before
         elif savepoint is not None:
             savepoint.keep()
-        in_order = [(name, member) for name in sorted(model) for member in model[name]]
         if rng.randrange(2):
             store.commit()
             for _ in range(rng.randrange(4)):
                 store.fold_step()
             if rng.random() < 0.2:
                 store.fold()
-                assert folded_members(store) == in_order, step
+                assert in_order(folded(store)) == in_order(model), step
             if rng.random() < 0.05:
                 store = reopened(store)
-        found = [name for name in (b"s", b"t") if store.keyspace.databases[0].find(name)]
-        assert found == sorted(model)
-        assert [(name, member) for name in found for member in set_of(store, name)] == in_order
+        assert in_order(contents(store)) == in_order(model), step
     store.commit()
     store.fold()
     assert check_file(store.path) == []
-    store = reopened(store)
-    assert {name: set(set_of(store, name)) for name in model} == {
-        name: set(members) for name, members in model.items()
-    }
+    assert in_order(contents(reopened(store))) == in_order(model)
