@@ -243,7 +243,10 @@ class Keyspace(ChangeLog):
 
     def restore(self, key: Key, was: tuple[Space, bytes, int | None] | None) -> None:
         self.detach(key)
-        if was is not None:
+        if was is None:  # there never was such a key, and the fold is not to find its elements
+            if isinstance(key.value, Ordered):
+                key.value.forget_notes()
+        else:
             key.space, key.name, key.expires_at_ms = was
             self.attach(key)
             if key.expires_at_ms is not None:

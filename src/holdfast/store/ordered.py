@@ -232,6 +232,10 @@ class Ordered(Generic[E]):
         self._changed.append(name)
         log.changed_element_count += 1
 
+    def forget_notes(self) -> None:
+        self.changed_in = 0
+        self._changed.clear()
+
     # -- for the types ------------------------------------------------------------------------
 
     def _ordinal(self, element: E) -> int:
