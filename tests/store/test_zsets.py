@@ -1,15 +1,13 @@
 """What the model does not show: what is reported, what is sorted when, how much work is done."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.store import zsets
 from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
-from holdfast.store.store import FileStore
-from holdfast.store.zsets import MINUS_ZERO, ZSet
+from holdfast.store.zsets import ZSet
 from tests.store.list_rows import KEY_ID
 
 
@@ -40,43 +38,6 @@ def test_minus_zero_is_zero() -> None:
     value = ZSet(KEY_ID)
     value.put(b"a", -0.0, ChangeLog())
     assert str(value.score(b"a")) == "0.0"
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-def test_the_sign_of_minus_zero_can_be_kept(ordered: bool) -> None:
-    value, log = filled(3), ChangeLog()
-    if ordered:
-        value.rank(b"member:1")
-    value.put(b"a", -0.0, log)
-    value.keep_sign(b"a", log)
-    assert str(value.score(b"a")) == "-0.0"
-    assert log.ops[1:] == [(ZSET_MEMBERS, KEY_ID, b"a", MINUS_ZERO)]
-    assert str(value.slice(0, 1)) == "[(-0.0, b'a')]"
-    value.check()
-    copied = value.copy(KEY_ID + 1, log)
-    assert (ZSET_MEMBERS, KEY_ID + 1, b"a", MINUS_ZERO) in log.ops
-    assert str(copied.score(b"a")) == "-0.0"
-    value.put(b"a", 1.0, log)
-    assert log.ops[-1:] == [(ZSET_MEMBERS, KEY_ID, b"a", 1.0)]
-    value.check()
-
-
-@pytest.mark.parametrize("is_folded", [False, True])
-def test_minus_zero_is_read_again(tmp_path: Path, is_folded: bool) -> None:
-    store = FileStore(tmp_path / "a.db")
-    _, value = store.keyspace.databases[0].create_as(b"k", ZSet)
-    for member in (b"a", b"b"):
-        value.put(member, -0.0, store.keyspace)
-    value.keep_sign(b"a", store.keyspace)
-    store.commit()
-    if is_folded:
-        store.fold()
-    store.close()
-    store = FileStore(tmp_path / "a.db")
-    found = store.keyspace.databases[0].read_as(b"k", ZSet)
-    assert found is not None
-    assert str(found.slice(0, 2)) == "[(-0.0, b'a'), (0.0, b'b')]"
-    store.close()
 
 
 @pytest.mark.source_only

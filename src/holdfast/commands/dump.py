@@ -6,7 +6,6 @@ from typing import Any
 
 from holdfast.commands.args import INT64_MAX, INT64_MIN, Options, parse_int
 from holdfast.commands.context import Context
-from holdfast.commands.scores import keep_signs
 from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import OK, Reply
@@ -95,8 +94,6 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
         kind, fill = COLLECTIONS[plain.type]
         key, value = c.db.create_as(name, kind)
         fill(value, plain.content, c.keyspace)
-        if isinstance(value, ZSet):
-            keep_signs(c, value, [(score, member) for member, score in plain.content])
         c.keyspace.watch_fields(key)
     if expires_at_ms is not None:
         c.db.set_expiry(key, expires_at_ms)

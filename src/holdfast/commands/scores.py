@@ -8,12 +8,11 @@ from typing import Final
 
 from holdfast.commands.args import digits
 from holdfast.commands.context import Context
-from holdfast.commands.encodings import is_small_zset
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply, double_text
 from holdfast.store.events import GENERIC, ZSET
 from holdfast.store.ops import WRITTEN_AGAIN, ZSET_MEMBERS
-from holdfast.store.zsets import Entry, LexCut, ScoreCut, ZSet, is_minus_zero
+from holdfast.store.zsets import Entry, LexCut, ScoreCut, ZSet
 
 NOT_A_SCORE_RANGE = CommandError("ERR min or max is not a float")
 NOT_A_LEX_RANGE = CommandError("ERR min or max not valid string range item")
@@ -128,8 +127,6 @@ def put_entry(c: Context, name: bytes, score: float, member: bytes) -> int:
     old = value.score(member)
     if old is None or score != old:
         value.change(member, old, score, log)
-        if score == 0.0:
-            keep_signs(c, value, [(score, member)])
         c.db.signal(name, b"zadd", ZSET)
     elif log.is_replicated:
         log.intend(WRITTEN_AGAIN, value.id, (ZSET_MEMBERS, member, score))
@@ -154,13 +151,9 @@ def put_entries(
         if old is None:
             if not flags & XX:
                 value.change(member, None, score, log)
-                if score == 0.0:
-                    keep_signs(c, value, [(score, member)])
                 added += 1
         elif score != old and (not flags or may_change(flags, old, score)):
             value.change(member, old, score, log)
-            if score == 0.0:
-                keep_signs(c, value, [(score, member)])
             updated += 1
         elif log.is_replicated and score == old and not flags:
             log.intend(WRITTEN_AGAIN, value.id, (ZSET_MEMBERS, member, score))
@@ -169,27 +162,13 @@ def put_entries(
     return added + updated if flags & CH else added
 
 
-def keep_signs(c: Context, value: ZSet, entries: Iterable[Entry]) -> None:
-    """After these were put: -0 is 0 in the small form of Redis, and -0 in the large one. (Peers sum
-    scores up, and know no such thing.)"""
-    if is_small_zset(value, c.limits) or c.keyspace.is_replicated:
-        return
-    for score, member in entries:
-        if is_minus_zero(score):
-            value.keep_sign(member, c.keyspace)
-
-
 def may_change(flags: int, old: float, new: float) -> bool:
     """Whether the conditions of ZADD let a member that is there have this score."""
     return not (flags & NX or (flags & GT and new <= old) or (flags & LT and new >= old))
 
 
-def store_entries(
-    c: Context, name: bytes, entries: Sequence[Entry], event: bytes, *, in_turn: bool = False
-) -> int:
-    """Whatever the name held before, it has these members now, or is gone if there are none.
-    `in_turn`: Redis adds them one by one, so that those which come while it is small are 0, not -0.
-    """
+def store_entries(c: Context, name: bytes, entries: Sequence[Entry], event: bytes) -> int:
+    """Whatever the name held before, it has these members now, or is gone if there are none."""
     key = c.db.find(name)
     if key is not None:
         c.db.remove(key)
@@ -197,10 +176,6 @@ def store_entries(
         _, value = c.db.create_as(name, ZSet, is_new=key is None)
         for score, member in entries:
             value.put(member, score, c.keyspace)
-            if in_turn and score == 0.0:
-                keep_signs(c, value, [(score, member)])
-        if not in_turn:
-            keep_signs(c, value, entries)
         c.db.signal(name, event, ZSET)
     elif key is not None:
         c.db.signal(name, b"del", GENERIC)

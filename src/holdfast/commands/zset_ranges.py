@@ -222,9 +222,7 @@ def zrangestore(c: Context, argv: list[bytes]) -> Reply:
     wanted = _parse(argv, 3, is_stored=True)
     value = c.db.read_as(argv[2], ZSet)
     entries = wanted.entries(value) if value else []
-    # Of a range by index Redis knows beforehand how many it has.
-    is_large = len(entries) > c.limits.zset_max_listpack_entries and isinstance(wanted, ByIndex)
-    return store_entries(c, argv[1], entries, b"zrangestore", in_turn=not is_large)
+    return store_entries(c, argv[1], entries, b"zrangestore")
 
 
 # -- counting, removing -----------------------------------------------------------------------

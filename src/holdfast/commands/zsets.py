@@ -24,7 +24,6 @@ from holdfast.commands.scores import (
     NX,
     XX,
     entries_reply,
-    keep_signs,
     may_change,
     parse_score,
     put_entries,
@@ -112,7 +111,6 @@ def _increment(
         if c.keyspace.is_replicated:
             c.keyspace.intend(ADDED, 0, increment)
         value.put(member, score, c.keyspace)
-        keep_signs(c, value, [(score, member)])
         c.db.signal(name, b"zincr", ZSET)
     return score
 

@@ -7,7 +7,6 @@ knows key names, replies or SQL, nor how bounds are written in commands.
 from array import array
 from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
-from math import copysign
 from typing import Any, Final
 
 from holdfast.store.ops import ZSET_MEMBERS, ChangeLog
@@ -23,9 +22,6 @@ LexCut = tuple[bytes, bool] | None  # None: after everything
 # What a short member costs beyond its bytes, measured: headers, a float, its slots in the dict
 # and the order.
 MEMBER_OVERHEAD: Final = 130
-
-# -0 as a row has it: SQLite keeps what is a whole number as an integer, which has no such sign.
-MINUS_ZERO: Final = b"-0"
 
 ALWAYS_ORDERED = 16_384  # with so many members the order is kept, so that nobody waits for it
 
@@ -74,8 +70,7 @@ class Shuffle:
 
 
 class ZSet:
-    """Scores are never nan, which would not survive in the file. Nor would -0: it is 0, unless
-    somebody says `keep_sign`.
+    """Scores are never nan, and -0 is 0: neither survives in the file.
 
     The order is made when it is first asked for, or when there are many members. So filling a small
     set and looking scores up cost no more than a dict does; but to sort a million members at once
@@ -146,16 +141,6 @@ class ZSet:
         if log.undo is not None:
             log.undo.append((ZSET_MEMBERS, self, member, old))
 
-    def keep_sign(self, member: bytes, log: ChangeLog) -> None:
-        """Of a member that was given -0, and so scores 0."""
-        self._scores[member] = -0.0
-        if self._order is not None:
-            member = self._order.remove(0.0, member)
-            self._order.add(-0.0, member)
-        log.ops.append((ZSET_MEMBERS, self.id, member, MINUS_ZERO))
-        if log.undo is not None:
-            log.undo.append((ZSET_MEMBERS, self, member, 0.0))
-
     def remove(self, member: bytes, log: ChangeLog) -> bool:
         """False when it was not there."""
         score = self._scores.get(member)
@@ -208,18 +193,14 @@ class ZSet:
         self.nbytes += nbytes
         return nbytes
 
-    def fill(self, rows: Iterable[tuple[bytes, Any]]) -> None:
+    def fill(self, rows: Iterable[tuple[bytes, float]]) -> None:
         """All rows of the file at once, by member. Not everybody will ask for their order."""
-        scores: dict[bytes, Any] = dict(rows)
-        self._scores = scores
-        if bytes in set(map(type, scores.values())):  # MINUS_ZERO: to compare would take longer
-            for member, score in scores.items():
-                scores[member] = _score_of(score)
+        scores = self._scores = dict(rows)
         self.nbytes = sum(map(len, scores)) + MEMBER_OVERHEAD * len(scores)
         self.longest = max(map(len, scores), default=0)
         self.most_members = len(scores)
 
-    def apply(self, member: bytes, score: Any) -> None:
+    def apply(self, member: bytes, score: float | None) -> None:
         """One row operation, already logged elsewhere. What is so already stays so."""
         old = self._scores.pop(member, None)
         order = self._order
@@ -229,7 +210,6 @@ class ZSet:
             if order is not None:
                 order.remove(old, member)
         if score is not None:
-            score = _score_of(score)
             self._scores[member] = score
             self._came(member)
             if order is not None:
@@ -243,8 +223,7 @@ class ZSet:
         new = ZSet(new_id)
         new._scores = self._scores.copy()
         new.nbytes, new.longest, new.most_members = self.nbytes, self.longest, self.most_members
-        rows = map(_row_of, new._scores.values())
-        log.ops.extend(zip(repeat(ZSET_MEMBERS), repeat(new_id), new._scores, rows))
+        log.ops.extend(zip(repeat(ZSET_MEMBERS), repeat(new_id), new._scores, new._scores.values()))
         return new
 
     # -- in order -----------------------------------------------------------------------------
@@ -337,18 +316,6 @@ class ZSet:
         if self._order is not None:
             self._order.check()
             assert list(self._order) == sorted((s, m) for m, s in self._scores.items())
-
-
-def _score_of(row: Any) -> Any:
-    return -0.0 if row == MINUS_ZERO else row
-
-
-def _row_of(score: Any) -> Any:
-    return MINUS_ZERO if is_minus_zero(score) else score
-
-
-def is_minus_zero(score: float) -> bool:
-    return score == 0.0 and copysign(1.0, score) < 0.0
 
 
 def _place(member: bytes) -> int:
