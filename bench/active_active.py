@@ -17,8 +17,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from bench import crdt
 from bench.common import Sample as Figures
-from bench.common import cpu_s, machine, run_benchmark, say, workplace
+from bench.common import cpu_s, fail, machine, run_benchmark, say, workplace
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.replication.crew import are_linked, ask, await_the_same, cluster
 
@@ -89,11 +89,11 @@ def work(
                     pipeline=pipeline,
                     keys=KEYS,
                 )
-                with stopped(servers):
+                with stopped(servers), probing(alone, alone):  # so that both have the same to do
                     by_itself = load(alone)
                 with stopped([alone]):
                     before_s = cpu_s(servers[-1].pid)
-                    with probing(servers) as lags_ms:
+                    with probing(servers[0], servers[1]) as lags_ms:
                         followed = load(servers[0])
                     await_all(servers)
                     peer_cpu_us = 1e6 * (cpu_s(servers[-1].pid) - before_s) / requests
@@ -133,48 +133,57 @@ def _shows(server: HoldfastServer, mark: bytes) -> bool:
     return ask(server, "GET", "mark") == mark
 
 
-class Probe:
-    """How long after a push on the first server a pop on the second has it."""
+class Probe(threading.Thread):
+    """How long after a push on one server a pop on another has it, again and again. Who pushes
+    does not wait for that: a long lag is seen as often as it would have been met."""
 
-    def __init__(self, servers: list[HoldfastServer]) -> None:
-        self._one = RawClient.connect(servers[0].port, timeout_s=PATIENCE_S)
-        self._two = RawClient.connect(servers[1].port, timeout_s=PATIENCE_S)
+    def __init__(self, pushed: HoldfastServer, popped: HoldfastServer) -> None:
+        super().__init__(daemon=True)
+        self.lags_ms: list[float] = []
+        self._pushed = RawClient.connect(pushed.port, timeout_s=PATIENCE_S)
+        self._popped = RawClient.connect(popped.port, timeout_s=PATIENCE_S)
 
-    def lag_ms(self) -> float:
-        self._two.send_command("BLPOP", "probe", 0)
-        started_s = time.perf_counter()
-        self._one.command("RPUSH", "probe", "x")
-        self._two.read_reply()
-        return (time.perf_counter() - started_s) * 1000
+    def push_until(self, ends: Callable[[], bool]) -> None:
+        """Returns when all that was pushed has come."""
+        self.start()
+        while True:
+            self._pushed.command("RPUSH", "probe", time.perf_counter_ns())
+            if ends():
+                break
+        self._pushed.command("RPUSH", "probe", "end")
+        self.join()
+        self._pushed.close()
+        self._popped.close()
 
-    def close(self) -> None:
-        self._one.close()
-        self._two.close()
+    def run(self) -> None:
+        while (word := self._pop()) != b"end":
+            self.lags_ms.append((time.perf_counter_ns() - int(word)) / 1e6)
+
+    def _pop(self) -> bytes:
+        return self._popped.command("BLPOP", "probe", 0).split(b"\r\n")[4]
 
 
 @contextmanager
-def probing(servers: list[HoldfastServer]) -> Iterator[list[float]]:
-    """What is seen until the block ends, and of what was pushed by then."""
-    lags_ms: list[float] = []
-    ends = threading.Event()
-
-    def work() -> None:
-        with closing(Probe(servers)) as probe:
-            while not ends.wait(PROBE_EVERY_S):
-                lags_ms.append(probe.lag_ms())
-
-    thread = threading.Thread(target=work)
-    thread.start()
+def probing(pushed: HoldfastServer, popped: HoldfastServer) -> Iterator[list[float]]:
+    """Until the block ends; the list is complete then."""
+    probe, ends = Probe(pushed, popped), threading.Event()
+    pusher = threading.Thread(
+        target=probe.push_until, args=(partial(ends.wait, PROBE_EVERY_S),), daemon=True
+    )
+    pusher.start()
     try:
-        yield lags_ms
+        yield probe.lags_ms
     finally:
         ends.set()
-        thread.join()
+        pusher.join(PATIENCE_S)
+    if pusher.is_alive() or not probe.lags_ms:
+        fail("what was pushed on one server has not come to another")
 
 
 def idle_lags_ms(servers: list[HoldfastServer], probes: int) -> list[float]:
-    with closing(Probe(servers)) as probe:
-        return [probe.lag_ms() for _ in range(probes)]
+    with probing(servers[0], servers[1]) as lags_ms:
+        wait_until(lambda: len(lags_ms) >= probes, "so many probes", PATIENCE_S)
+    return lags_ms
 
 
 def p50_and_p99(lags_ms: list[float]) -> dict[str, float]:

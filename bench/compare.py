@@ -122,7 +122,9 @@ def warm_up(
     side: Side, client: RawClient, workload: Workload, pipeline: int, requests: int | None
 ) -> None:
     """As much as will be measured, once it is known how much that is. What this leaves to the fold
-    is what the first round has to do, and each leaves the next one as much: all pay their own."""
+    is what the first round has to do, and each leaves the next one as much: all pay their own, and
+    nothing of other workloads, of which all is saved before."""
+    ask(client, "SAVE")
     first = requests or WARM_UP_ROUNDS * CLIENTS * pipeline
     sample = workload.measure(side.name, side.server, client, pipeline, first)
     if requests is None:

@@ -27,8 +27,13 @@ class CommandError(HoldfastError):
 
     @property
     def code(self) -> bytes:
-        """The first word (`ERR`, `WRONGTYPE`, …), by which INFO errorstats counts. What scripts say
-        without a space near its beginning has none, and is counted as ERR, as in Redis."""
+        """The first word: `ERR`, `WRONGTYPE`, …"""
+        return self.message.split(b" ", 1)[0]
+
+    @property
+    def counted_as(self) -> bytes:
+        """By INFO errorstats. What scripts say without a space near its beginning is an ERR there,
+        as in Redis."""
         end = self.message.find(b" ", 0, LONGEST_CODE + 1)
         return self.message[:end] if end >= 0 else b"ERR"
 

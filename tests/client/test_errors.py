@@ -69,3 +69,5 @@ def test_errors_are_caught_by_what_they_are() -> None:
     assert issubclass(BadReplyError, ProtocolError)
     assert issubclass(ServerError, CommandError)
     assert ServerError(b"NOSCRIPT No matching script").code == b"NOSCRIPT"
+    assert ServerError(b"LOADING").code == b"LOADING"  # a word alone is one, too
+    assert ServerError(b"LOADING").is_retryable

@@ -4,7 +4,7 @@ and after a failed sync nothing is claimed any more.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import hiredis
@@ -178,6 +178,26 @@ def test_writing_goes_on_when_it_works_again(simulation: Simulation, client: Cli
     assert simulation.call(client, b"SET", b"a", b"4") == b"OK"
     simulation.store.reload()
     assert simulation.call(client, b"GET", b"a") == b"4"
+
+
+class Broken:
+    """In place of what tells peers."""
+
+    def before_commit(self) -> None:
+        raise ValueError("of a bug")
+
+
+def test_what_cannot_be_told_to_peers_is_not_acknowledged(
+    simulation: Simulation, client: Client
+) -> None:
+    assert simulation.call(client, b"SET", b"a", b"1") == b"OK"
+    simulation.engine.replicator = cast("Any", Broken())
+    assert is_misconf(simulation.call(client, b"SET", b"a", b"2"))
+    simulation.engine.replicator = None
+    simulation.clock.advance(1.0)
+    simulation.run()
+    assert simulation.call(client, b"GET", b"a") == b"1"
+    assert simulation.call(client, b"SET", b"a", b"3") == b"OK"
 
 
 def test_a_transaction_queued_before_the_failure_does_not_slip_through(

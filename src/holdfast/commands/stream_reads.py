@@ -21,7 +21,7 @@ from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, Pairs, Reply
 from holdfast.store.events import STREAM
 from holdfast.store.stream_groups import Consumer, Group
-from holdfast.store.stream_ids import MAX_ID, text_of
+from holdfast.store.stream_ids import MAX_ID, signed, text_of
 from holdfast.store.streams import Stream
 
 GROUP_ONLY_IN_XREADGROUP = CommandError(
@@ -272,7 +272,7 @@ def _history(
     for entry_id, was in pending:
         fields = stream.entries.get(entry_id)
         if fields is not None:
-            row = (consumer.name, c.keyspace.now_ms, was.deliveries + 1)
+            row = (consumer.name, c.keyspace.now_ms, signed(was.deliveries + 1))
             stream.assign(group, entry_id, row, c.keyspace)
         replies.append([text_of(entry_id), NULL_ARRAY if fields is None else fields])
     return replies

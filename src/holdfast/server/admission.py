@@ -113,5 +113,5 @@ def reject(
         session.multi_failed = True
     if session.gate & TRACKING:
         engine.tracking.said(session, command)
-    engine.error_stats[error.code] += 1
+    engine.error_stats[error.counted_as] += 1
     session.reply(error)

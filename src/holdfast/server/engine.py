@@ -199,7 +199,7 @@ class Engine:
             result = error.with_traceback(None)  # see CommandError
             stats.failed += 1
             if not error.is_counted:
-                self.error_stats[error.code] += 1
+                self.error_stats[error.counted_as] += 1
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
             result = self._broke(command, error, changes_before)
             stats.failed += 1
@@ -238,7 +238,7 @@ class Engine:
             try:
                 self.users.check_in_exec(session, command, argv)
             except CommandError as error:
-                self.error_stats[error.code] += 1
+                self.error_stats[error.counted_as] += 1
                 return error.with_traceback(None)
         result = self.run(session, command, argv)
         if session.gate & TRACKING:
@@ -259,7 +259,7 @@ class Engine:
             return command.handler(session, argv)
         except CommandError as error:
             if not error.is_counted:
-                self.error_stats[error.code] += 1
+                self.error_stats[error.counted_as] += 1
             stats.failed += 1
             return error.with_traceback(None)
         except Exception as error:  # noqa: BLE001 - a bug must not take the server down
@@ -349,7 +349,11 @@ class Engine:
         if self.tracking.has_news:
             self.tracking.broadcast()
         if self.replicator is not None:
-            self.replicator.before_commit()
+            try:
+                self.replicator.before_commit()
+            except Exception as error:  # what peers are not told may not be answered either
+                log.error("what was done cannot be told to peers", exc_info=error)
+                self.turn.fail(StorageError(f"cannot tell peers: {error}"))
 
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""

@@ -366,7 +366,7 @@ class Scripts:
                 raise OUT_OF_MEMORY
 
     def failed(self, error: CommandError) -> None:
-        self._engine.error_stats[error.code] += 1
+        self._engine.error_stats[error.counted_as] += 1
 
     def returned(self, errors: list[CommandError]) -> None:
         """Redis counts them so: what is new makes one call that failed, each of the others one."""

@@ -135,7 +135,7 @@ class Fold:
             next(self._pass)
         except StopIteration:
             self._pass = None
-        except apsw.Error as error:
+        except Exception as error:  # also of a bug: the journal has it all, and nothing is lost
             self._pass = None
             raise StorageError(f"cannot write the tables: {error}") from error
         return True
@@ -163,7 +163,7 @@ class Fold:
             if rows.has(SPACES):
                 self._bury_spaces()
             yield from self._delete_batches(batches)
-        except apsw.Error:
+        except Exception:
             # What the journal still has, we must have too: the next pass does it all again.
             keyspace.abort_fold()
             self._batches = batches + self._batches

@@ -290,7 +290,8 @@ class ChangedRows:
         self.count += count
 
     def take(self, table: int, key_id: int, subs: list[Any], values: list[Any]) -> None:
-        """Rows as memory has them. They lie behind those that were taken before of this key."""
+        """Rows as memory has them. They lie behind those that were taken before of this key; or, if
+        a pass was begun again, they are the same: what has changed since is noted for the next."""
         if subs:
             rows = Rows([key_id] * len(subs), subs, values, from_memory=True)
             self._taken.setdefault(table, {}).setdefault(key_id, []).append(rows)

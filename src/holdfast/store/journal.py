@@ -79,14 +79,14 @@ class Journal:
 
     def append(self, ops: list[Op]) -> int:
         """Commit a batch; returns its size in bytes. It survives our death, not yet a power cut."""
-        batch = _encode(ops)
         lsn = self.lsn + 1
         try:
+            batch = _encode(ops)
             if len(batch) <= LARGEST_ROW:
                 self._insert("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
             else:
                 lsn += self._append_rows(lsn, ops) - 1
-        except apsw.Error as error:
+        except Exception as error:  # whatever it is, nobody may be told that it was written
             raise StorageError(f"cannot write the journal: {error}") from error
         self.lsn = lsn
         return len(batch)
