@@ -4,6 +4,7 @@ everybody has confirmed it."""
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import apsw
 import pytest
 
 from holdfast.store.file import KEPT_WAL_BYTES
+from holdfast.store.replicated_rows import Address, Slots
 from tests.harness import HoldfastServer, RawClient, encode_command, wait_until
 from tests.replication.crew import ask, await_the_same, cluster
 from tests.replication.nodes import Node, sync
@@ -32,6 +34,37 @@ def rows_of(path: Path) -> dict[str, int]:
     }
     connection.close()
     return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.source_only
+def test_a_queue_that_is_popped_from_is_no_reason_to_look_at_strings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them would be looked at whenever it is written, until the pop is confirmed."""
+    one, two = Node(1), Node(2)
+    sync(one, two)
+    for name in ("a", "b"):
+        one("INCR", name)
+    one("RPUSH", "queue", "x", "y")
+    sync(one, two)
+    two("LPOP", "queue")
+    one.pull(two)
+    for node in (one, two):
+        assert node.replication._has_residue
+    looked_at: list[Address] = []
+    drop_empty = Slots.drop_empty
+
+    def watched(slots: Slots, addresses: Iterable[Address]) -> None:
+        looked_at.extend(addresses)
+        drop_empty(slots, addresses)
+
+    monkeypatch.setattr(Slots, "drop_empty", watched)
+    for name in ("a", "b"):
+        one("INCR", name)
+    one("RPUSH", "other", "x")
+    two.pull(one)
+    assert set(looked_at) == {(0, b"other")}
+    assert two("GET", "a") == b"$1\r\n2\r\n"
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ class Replication:
         self._log_rows: dict[int, bytes] = {}  # while replaying
         self._replayed_texts: set[Address] = set()  # likewise: strings that records have changed
         self._touched: dict[Slot, StoreKey | None] = {}  # while applying
+        self._not_as_usual: set[Address] = set()  # likewise: strings of runs that were not
         self._has_moved = False  # the vector or the clock, since they were last noted
         self._has_residue: set[Address] = set()  # maybe
         self._tidied: Vector = {}  # what was stable when last looked at
@@ -203,7 +204,10 @@ class Replication:
         self.vector[record.origin] = record.seq
         self.keyspace.ops.append((CRDT_LOG, 0, lsn, data))
         if removals or self._has_residue:
-            touched = {(database, name) for database, name, _, _ in one_by_one(record.changes)}
+            # Strings of runs hold something, but for those. (To look at them took as long as all
+            # else, wherever a queue is popped from as well.)
+            touched = {(change[0], change[1]) for change in record.changes if change[1] is not None}
+            touched |= self._not_as_usual
             self.slots.drop_empty(touched)
             if removals:
                 self._has_residue |= touched & self.slots.ids.keys()
@@ -237,6 +241,7 @@ class Replication:
         finally:
             keyspace.is_replicated = True
         self._append(record, data)
+        self._not_as_usual = set()
         for slot, key in touched.items():
             self._shown.announce(slot.address, key)
         self.sealed = len(keyspace.ops)
@@ -282,6 +287,7 @@ class Replication:
                     text = text_in(cell)
             if text is None or key is None:
                 self._integrate(slot, TEXT, part_of_run(what, dot, hlc, parts, i))
+                self._not_as_usual.add(slot.address)
             else:
                 # A record tells it, and recovery gets it from there.
                 old = key.value
