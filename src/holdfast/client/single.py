@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakSet
 
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ClosedError, ServerError
+from holdfast.client.errors import ClientError, ClosedError, ServerError
 from holdfast.client.hooks import NO_HOOKS, Hooks
 from holdfast.client.link import Dial
 from holdfast.client.options import Options
@@ -106,10 +106,28 @@ def send_many(
 def submit(
     connection: Connection, sink: Sink, future: asyncio.Future[Any], timeout_s: float | None
 ) -> None:
-    connection.submit(sink)
+    try:
+        connection.submit(sink)
+    except ClientError as error:
+        reject(future, error)
+        return
     if timeout_s is not None:
         timer = connection.clock.call_later(timeout_s, partial(time_out, sink))
         future.add_done_callback(lambda _: timer.cancel())
+
+
+def reject(future: asyncio.Future[Any], error: ClientError) -> None:
+    """Fail a call that was not accepted, in the next turn of the loop.
+
+    Not at once: a caller that tries again and again would never give the loop a turn, and without
+    one nothing is read, no timer fires and no connection opens.
+    """
+
+    def fail() -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    asyncio.get_running_loop().call_soon(fail)
 
 
 class Single:
@@ -163,7 +181,10 @@ class Single:
         future: asyncio.Future[Any] = self._create_future()
         wait_s = self._timeout_s
         deadline_s = None if wait_s is None else self._now_s() + wait_s
-        self.connection.submit(PendingOne(data, future, deadline_s))
+        try:
+            self.connection.submit(PendingOne(data, future, deadline_s))
+        except ClientError as error:
+            reject(future, error)
         return future
 
     def call_many(
