@@ -139,6 +139,81 @@ def test_a_timed_out_pop_keeps_what_came_at_the_last_moment(play: Play, rng: ran
     play(scenario, "client|unblock")
 
 
+def test_a_pop_that_timed_out_and_is_then_cancelled_loses_nothing(
+    play: Play, rng: random.Random
+) -> None:
+    """600 times: the caller's time is over, an element comes, and the caller is cancelled."""
+
+    async def scenario(client: Client) -> None:
+        got: list[int] = []
+        cancelled = 0
+
+        async def read() -> None:
+            reply = await client.within(rng.random() * 0.002).blpop("q", timeout_s=0)
+            assert reply is not None
+            got.append(int(reply[1]))
+
+        async def one(n: int) -> None:
+            nonlocal cancelled
+            reader = asyncio.create_task(read())
+            await jitter(rng)
+            pusher = asyncio.create_task(client.rpush("q", n))
+            await jitter(rng)
+            reader.cancel()
+            (end,) = await asyncio.gather(reader, return_exceptions=True)
+            assert end is None or isinstance(end, RequestTimeoutError | asyncio.CancelledError)
+            cancelled += isinstance(end, asyncio.CancelledError)
+            await pusher
+
+        async def lane(first: int) -> None:
+            for n in range(first, first + 75):
+                await one(n)
+
+        await asyncio.gather(*(lane(first) for first in range(0, 600, 75)))
+        got += map(int, await client.lrange("q", 0, -1))
+        assert sorted(got) == list(range(600))
+        assert 0 < cancelled < 600, "the test did not cancel at interesting moments"
+
+    play(scenario, "client|unblock")
+
+
+@pytest.mark.parametrize("turns_later", range(6))
+def test_an_element_that_came_after_the_timeout_is_given_back_to_a_cancelled_caller(
+    turns_later: int,
+) -> None:
+    """Whenever it is cancelled: before the element arrives, or so many turns after that."""
+
+    async def scenario() -> None:
+        server, clock = FakeServer(), ManualClock()
+        server.hello = b"%1\r\n+id\r\n:7\r\n+OK\r\n+OK\r\n"
+        client = make_client(parse_url("redis://h"), dial=server.dial, clock=clock)
+        await client.connect()
+        reader = asyncio.create_task(client.within(1).blpop("q", timeout_s=0))
+        await turns(20)
+        shared, leased = server.links
+        clock.advance(1)
+        await turns()
+        assert shared.commands() == [[b"CLIENT", b"UNBLOCK", b"7"]]
+        if not turns_later:
+            reader.cancel()
+            await turns()
+        leased.say(b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n")
+        shared.say(b":0\r\n")  # it had popped before
+        await turns(turns_later)
+        if reader.done():
+            assert await reader == ("q", "x")
+        else:
+            reader.cancel()
+            await turns()
+            assert shared.commands() == [[b"LPUSH", b"q", b"x"]]
+            shared.say(b":1\r\n")
+            with pytest.raises(asyncio.CancelledError):
+                await reader
+        await client.close(0)
+
+    asyncio.run(scenario())
+
+
 def test_cancelled_callers_never_shift_replies(play: Play, rng: random.Random) -> None:
     async def scenario(client: Client) -> None:
         async def caller(n: int) -> None:

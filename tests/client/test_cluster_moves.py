@@ -195,7 +195,7 @@ def test_messages_of_a_cluster_survive_a_lost_connection(nodes: Nodes) -> None:
             await pubsub.ssubscribe("lost:shard")
             for server in nodes.servers:
                 await asyncio.to_thread(nodes.ask, server, "CLIENT", "KILL", "TYPE", "pubsub")
-            await until(lambda: pubsub.losses == 2)
+            await until(lambda: pubsub.losses >= 2)  # one that returns early is lost again
             await pubsub.subscribe("confirmed after the others")
             await pubsub.ssubscribe("lost:shard")
             await client.publish("news", "1")

@@ -162,6 +162,38 @@ def test_a_cancelled_pop_keeps_its_element() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("pushed_after", range(0, 24, 3))
+def test_a_cancelled_pop_keeps_its_element_also_after_its_time(pushed_after: int) -> None:
+    """The time is over at once; the element is pushed so many turns later, and then cancelled."""
+
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            got: list[str] = []
+
+            async def pop() -> None:
+                try:
+                    pair = await client.within(0).blpop("q", timeout_s=0)
+                except TimeoutError:
+                    return
+                assert pair is not None
+                got.append(pair[1])
+
+            async def push(count: int) -> None:
+                await turns(pushed_after)
+                await client.rpush("q", count)
+
+            for count in range(60):
+                pushing = asyncio.ensure_future(push(count))
+                await cancelled_after(count, pop())
+                await pushing
+                left = await client.lrange("q", 0, -1)
+                assert [*got, *left] == [str(count)], count
+                got.clear()
+                await client.delete("q")
+
+    run(scenario)
+
+
 def test_a_cancelled_connect_can_be_closed() -> None:
     async def scenario() -> None:
         for count in range(MAX_TURNS):

@@ -9,7 +9,7 @@ element instead of putting it back.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast.client.connection import Connection
@@ -99,7 +99,7 @@ class Blocking:
         try:
             await sink.woken
         except asyncio.CancelledError:
-            await self._in_background(self._give_back(connection, sink, args))
+            await self._leave(self._settle_behind(connection, sink), sink, args)
             raise
         finally:
             self._wakers.discard(sink.wake)
@@ -108,10 +108,15 @@ class Blocking:
         if sink.is_settled:
             self._caller.give(connection)
             return sink.future.result()
+        settling = self._settle_behind(connection, sink)
         if self._is_closing:
-            await self._in_background(self._give_back(connection, sink, args))
+            await self._leave(settling, sink, args)
             raise ClosedError("the client was closed while this waited")
-        reply = await self._in_background(self._settle(connection, sink))
+        try:
+            reply = await asyncio.shield(settling)
+        except asyncio.CancelledError:
+            await self._leave(settling, sink, args)  # what it brings has no taker any more
+            raise
         if reply is None:
             raise RequestTimeoutError("nothing came in time, and nothing was taken")
         return reply
@@ -120,12 +125,18 @@ class Blocking:
         if self._is_closing:
             raise ClosedError("the client is closed")
 
-    async def _in_background(self, work: Any) -> Any:
-        """Run to the end even if the caller is cancelled again."""
+    def _settle_behind(self, connection: Connection, sink: PendingWait) -> asyncio.Task[Any]:
+        return self._behind(self._settle(connection, sink))
+
+    async def _leave(self, settling: asyncio.Task[Any], sink: PendingWait, args: Command) -> None:
+        await asyncio.shield(self._behind(self._give_back(settling, sink, args)))
+
+    def _behind(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task that runs to the end even if the caller is cancelled, or cancelled again."""
         task = asyncio.get_running_loop().create_task(work)
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
-        return await asyncio.shield(task)
+        return task
 
     async def _settle(self, connection: Connection, sink: PendingOne) -> Any:
         """End the wait at the server; what it answered, None for nothing."""
@@ -167,8 +178,10 @@ class Blocking:
             return False
         return None if isinstance(reply, ServerError) else bool(reply == 1)
 
-    async def _give_back(self, connection: Connection, sink: PendingWait, args: Command) -> None:
-        reply = await self._settle(connection, sink)
+    async def _give_back(
+        self, settling: asyncio.Task[Any], sink: PendingWait, args: Command
+    ) -> None:
+        reply = await settling
         undo = GIVE_BACK.get(name_of(args[0]))
         if reply is None or undo is None or sink.is_heeded:
             return
