@@ -127,6 +127,9 @@ def test_a_cancelled_operation_leaves_the_client_as_it_was(operation: Operation)
                 assert await client.exec("ECHO", token, into=str) == token
                 assert caller.connection.pending == (0, 0)
                 assert not caller._leased
+                await client.set("n", count)  # which nothing watches any more
+                async with client.transaction("other") as tx:
+                    assert await tx.add("ECHO", token).commit(str) == [token]
                 await turns()
                 # Connections that wait for the next one who blocks have a task each.
                 assert len(asyncio.all_tasks()) <= running + len(caller._idle)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.errors import ClientError, QueueFullError
+from holdfast.client.errors import ClientError, ClosedError, QueueFullError
 from holdfast.client.options import Backoff
 from holdfast.client.single import send_many, send_one
 from holdfast.client.state import State
@@ -24,13 +24,17 @@ STEPS = 250
 class World:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
+        self.is_lent = rng.random() < 0.2  # a connection that ends when it is lost, but no client
+        self.is_closing = False
         self.rig = Rig(
+            reconnect=not self.is_lent,
             max_requests=40,
             max_bytes=4000,
             close_grace_s=1,
             connect_timeout_s=1,
             backoff=Backoff(immediate=2, first_s=0.5, cap_s=2, jitter=0),
         )
+        self.rig.connection.is_lent = self.is_lent
         self.server = self.rig.server
         self.calls: dict[asyncio.Future[Any], list[bytes]] = {}
         self.serial = 0
@@ -58,12 +62,16 @@ class World:
             else:
                 future = self.rig.submit("ECHO", tokens[0].decode(), timeout_s=2)
         except ClientError as error:
-            if error.may_have_executed:
+            if error.may_have_executed or self.is_untrue(error):
                 raise
             self.unsent.update(tokens)
             self.outcomes["full" if isinstance(error, QueueFullError) else "rejected"] += 1
         else:
             self.calls[future] = tokens
+
+    def is_untrue(self, error: ClientError) -> bool:
+        """Whether it says that the client is closed when only a connection is."""
+        return self.is_lent and not self.is_closing and isinstance(error, ClosedError)
 
     def cancel(self) -> None:
         if self.calls:
@@ -79,6 +87,7 @@ class World:
             error = future.exception()
             if error is not None:
                 assert isinstance(error, ClientError)
+                assert not self.is_untrue(error)
                 self.outcomes[type(error).__name__] += 1
                 if not error.may_have_executed:
                     self.unsent.update(tokens)
@@ -89,6 +98,7 @@ class World:
             for token, reply in zip(tokens, replies, strict=True):
                 if isinstance(reply, ClientError):
                     assert reply.may_have_executed
+                    assert not self.is_untrue(reply)
                     self.outcomes["slot failed"] += 1
                 else:
                     assert reply == token, "somebody else's reply"
@@ -158,6 +168,7 @@ class World:
         await self.end()
 
     async def end(self) -> None:
+        self.is_closing = True
         closing = asyncio.ensure_future(self.rig.connection.close())
         await turns()
         self.rig.clock.advance(1)

@@ -13,7 +13,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ClientError, ClosedError, RequestTimeoutError, ServerError
+from holdfast.client.errors import (
+    ClientError,
+    ClosedError,
+    NotConnectedError,
+    RequestTimeoutError,
+    ServerError,
+)
 from holdfast.client.pending import PendingOne, PendingWait
 from holdfast.client.request import encode
 from holdfast.client.single import Caller, Command, send_one
@@ -71,7 +77,7 @@ class Blocking:
         clock, key, data = self._caller.clock, first_key(args), encode(args)
         end_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
         moved: ServerError | None = None
-        for _ in range(_MAX_MOVES):
+        for left in reversed(range(_MAX_MOVES)):
             self._check_open()
             connection = await self._caller.lease(key, moved)
             if moved is not None and moved.code == b"ASK":
@@ -79,7 +85,12 @@ class Blocking:
                 asking.add_done_callback(lambda done: done.cancelled() or done.exception())
             left_s = None if end_s is None else max(0.0, end_s - clock.monotonic_s())
             sink = PendingWait(data, asyncio.get_running_loop(), heed)
-            reply = await self._wait(connection, args, sink, left_s)
+            try:
+                reply = await self._wait(connection, args, sink, left_s)
+            except NotConnectedError as error:
+                if not left or isinstance(error, ClosedError):
+                    raise
+                continue  # it was never sent, and only this connection is gone
             if not self._caller.has_moved(reply):
                 break
             moved = reply
@@ -145,7 +156,8 @@ class Blocking:
         end_s = None if patience_s is None else clock.monotonic_s() + patience_s
         try:
             if not sink.is_sent:
-                future.cancel()  # then it never will be
+                # It never will be. If the connection broke before, that is of no interest now.
+                _ = future.cancel() or future.exception()
                 return None
             while not future.done():
                 unblocked = await self._unblock(connection)

@@ -19,6 +19,7 @@ import asyncio
 import random
 from asyncio import get_running_loop
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from holdfast import __version__
@@ -262,7 +263,7 @@ class Connection:
         # A link tells its end once, and not at all if we closed it; so this is the present one.
         assert link is self._link
         self._link = None
-        self._receiver.fail_sent(lambda: _lost_error(error))
+        self._receiver.fail_sent(partial(_lost_error, error))
         if self.state is State.OPEN:
             self._fail(error)
         elif self.state is State.CLOSING:
@@ -323,8 +324,12 @@ class Connection:
                 timer.cancel()
         self.last_error = error or self.last_error
         self._move(State.CLOSED)
-        self._pipeline.fail_sent(lambda: ClosedError("closed", may_have_executed=True))
-        self._pipeline.fail_unsent(lambda: ClosedError("closed before it was sent"))
+        if error is not None and self.is_lent:  # the client is not closed, this connection is
+            self._pipeline.fail_sent(partial(_lost_error, error))
+            self._pipeline.fail_unsent(self._rejection)
+        else:
+            self._pipeline.fail_sent(lambda: ClosedError("closed", may_have_executed=True))
+            self._pipeline.fail_unsent(lambda: ClosedError("closed before it was sent"))
         self._stop_draining()
         if self._first is not None and not self._first.done():
             cause = error or ClosedError("closed while connecting")

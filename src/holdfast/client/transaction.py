@@ -5,7 +5,13 @@ from typing import Any, Protocol, Self, TypeVar, overload
 
 from holdfast.client.connection import Connection
 from holdfast.client.convert import Converter, Failure, Into, converter, slot_value
-from holdfast.client.errors import ClientError, ServerError, TransactionAbortedError
+from holdfast.client.errors import (
+    ClientError,
+    ClosedError,
+    NotConnectedError,
+    ServerError,
+    TransactionAbortedError,
+)
 from holdfast.client.into import Key
 from holdfast.client.request import Argument
 from holdfast.client.single import Caller, Command, send_one
@@ -46,7 +52,13 @@ class Transaction:
                     if not left or not self._caller.has_moved(error):
                         raise
                     moved = error
+                except NotConnectedError as error:
+                    self._give()
+                    if not left or isinstance(error, ClosedError):
+                        raise  # else it was never sent: another connection will do
                 except BaseException:
+                    # The server may have answered by now, and watch: not for the next one.
+                    self._connection.abandon()
                     self._give()
                     raise
         return self
@@ -56,7 +68,9 @@ class Transaction:
         try:
             if connection is not None and connection.is_connected:
                 timeout_s = self._caller.options.request_timeout_s
-                await send_one(connection, ("UNWATCH",), timeout_s)
+                answer = await send_one(connection, ("UNWATCH",), timeout_s)
+                if isinstance(answer, ServerError):
+                    connection.abandon()
         except ClientError:
             pass  # it is closed then, and that ends the watch, too
         finally:
