@@ -36,8 +36,8 @@ def cluster(
         yield servers
 
 
-def ask(server: HoldfastServer, *args: Argument) -> bytes:
-    with RawClient.connect(server.port) as client:
+def ask(server: HoldfastServer, *args: Argument, within_s: float = 20.0) -> bytes:
+    with RawClient.connect(server.port, within_s) as client:
         return client.command(*args)
 
 
@@ -88,6 +88,8 @@ class Worker(threading.Thread):
             if self._rng.random() < 0.5:
                 self._remove()
             self._command("LMOVE", "queue", f"done-{self.name}", "LEFT", "RIGHT")
+            if self._rng.random() < 0.01:
+                self._write_halves()
         if self._client is not None:
             self._client.close()
 
@@ -124,6 +126,11 @@ class Worker(threading.Thread):
         commands = (("MULTI",), ("SADD", "counted", name), ("INCRBY", "counter", amount))
         reply = self._talk(*commands, ("EXEC",))
         (self.in_doubt if reply is None else self.counted).add(name)
+
+    def _write_halves(self) -> None:
+        """Larger than several messages of a link, and never seen apart."""
+        half = self._next_name().ljust(300_000, ".")
+        self._talk(("MULTI",), ("SET", "half", half), ("SET", "other half", half), ("EXEC",))
 
     def _remove(self) -> None:
         """What is seen here, whoever added it."""

@@ -12,15 +12,8 @@ from holdfast.clock import ManualClock
 from holdfast.crdt.effects import frozen
 from holdfast.crdt.keys import Key as ReplicatedKey
 from holdfast.replication.feeds import Feed
-from holdfast.replication.messages import (
-    BEGIN,
-    COMPLETE,
-    KEYS,
-    RECORDS,
-    Hello,
-    read_key,
-    read_vector,
-)
+from holdfast.replication.intake import Intake
+from holdfast.replication.messages import MESSAGE_BYTES, Hello
 from holdfast.server import families as families
 from holdfast.server.config import Config
 from holdfast.server.engine import Engine
@@ -29,7 +22,7 @@ from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
 from holdfast.store.keys import FollowedKey, Key
 from holdfast.store.lists import List
-from holdfast.store.replicated import Replication
+from holdfast.store.replicated import PART_BYTES, Replication
 from holdfast.store.replicated_changes import registers
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.sets import Set
@@ -41,9 +34,20 @@ from tests.harness.rawclient import Argument
 
 
 class Node:
-    def __init__(self, number: int, path: Path | None = None) -> None:
+    """`message_bytes` is the size of the messages that it sends, `part_bytes` that of the rows of
+    its log: larger records and keys are in pieces."""
+
+    def __init__(
+        self,
+        number: int,
+        path: Path | None = None,
+        message_bytes: int = MESSAGE_BYTES,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
         self.number = number
         self._path = path
+        self.message_bytes = message_bytes
+        self._part_bytes = part_bytes
         self.clock = ManualClock()
         self._start()
 
@@ -57,6 +61,7 @@ class Node:
             self.store, Config({"appendfsync": "no"}), self.clock, random.Random(1)
         )
         self.client = Peer(self.engine)
+        self.replication.part_bytes = self._part_bytes
         self.engine.turn.end()
 
     @property
@@ -105,24 +110,19 @@ class Node:
         members.admit(other.number, other.replication.replica)
         others.learn(members.view)
         members.learn(others.view)
-        feed = Feed(other.replication, self.hello(), messages.append)
-        feed.pump()
-        names: set[tuple[int, bytes]] = set()
+        feed = Feed(other.replication, self.hello(), messages.append, other.message_bytes)
+        intake = Intake(self.replication)
         self.engine.refresh_clock()
-        for kind, *parts in messages[:most]:
-            if kind == RECORDS:
+        taken = 0
+        while True:
+            feed.pump()
+            if taken == len(messages) or taken == most:
+                break
+            for kind, *parts in messages[taken:most]:
                 for data in parts:
-                    self.replication.apply(data)
-            elif kind == BEGIN:
-                seen = read_vector(parts[0])
-            elif kind == KEYS:
-                for data in parts:
-                    key = read_key(data)
-                    names.add(key[:2])
-                    self.replication.merge(key, seen)
-            else:
-                assert kind == COMPLETE
-                self.replication.merged_all(names, seen)
+                    intake.take(kind, data)
+                taken += 1
+            feed.acknowledged(dict(self.replication.vector), taken)
         self.engine.waiting.serve_ready()
         self.engine.turn.end()
         other.replication.acknowledge(

@@ -23,7 +23,8 @@ class Cluster:
         self.joined = 2
 
     def _node(self, number: int) -> Node:
-        return Node(number, self._folder / f"{number}.db")
+        message_bytes = self._rng.choice((50, 128_000))  # of some, nearly all is in pieces
+        return Node(number, self._folder / f"{number}.db", message_bytes)
 
     def pick(self, *but: Node) -> Node:
         return self._rng.choice([node for node in self.nodes if node not in but])

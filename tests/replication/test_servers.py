@@ -94,6 +94,7 @@ def check(servers: list[HoldfastServer], workers: list[Worker]) -> None:
             assert all_of(workers, "counted") <= counted
             total = int(client.command("GET", "counter").split(b"\r\n")[1])
             assert total == sum(int(name.partition(":")[2]) for name in counted), "exact"
+            assert client.command("GET", "half") == client.command("GET", "other half")
     assert len(added) > 30, "there was something to lose"
 
 

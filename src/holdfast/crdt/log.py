@@ -96,17 +96,17 @@ class Log(Generic[R]):
             if not covers(seen, dot_of(record.origin, record.seq))
         )
 
-    def cut(self, stable: Vector) -> int:
-        """Forget what everybody has, from the front; how many records there were."""
-        count = 0
+    def cut(self, stable: Vector) -> list[R]:
+        """Forget what everybody has, from the front; returns those records."""
+        gone: list[R] = []
         records = self._records
         while records and covers(stable, dot_of(records[0].origin, records[0].seq)):
             record = records.popleft()
             self.base = join(self.base, {record.origin: record.seq})
             self.removals -= record.removals
-            count += 1
-        self.start += count
-        return count
+            gone.append(record)
+        self.start += len(gone)
+        return gone
 
 
 class Confirmations:

@@ -3,13 +3,33 @@ sent goes to `send`, and leaves when it is on disk."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from holdfast.crdt.dots import Vector
-from holdfast.replication.messages import BEGIN, COMPLETE, KEYS, RECORDS, Hello, pack
+from holdfast.replication.messages import (
+    BEGIN,
+    COMPLETE,
+    KEYS,
+    MESSAGE_BYTES,
+    PIECE,
+    RECORDS,
+    STARTS,
+    Hello,
+    pack,
+)
 from holdfast.store.replicated import Replication, SnapshotKey
 
-MESSAGE_BYTES = 128 * 1024
 WINDOW_BYTES = 1 << 20  # sent and not taken in yet: more would only wait in buffers
+
+
+class Large(NamedTuple):
+    """A part that is larger than a message, and how much of it was sent. A record is read from the
+    log piece by piece; it may be cut there, if the peer was removed meanwhile."""
+
+    nbytes: int
+    record: int | None  # its number in the log
+    key: bytes  # of a snapshot, if it is no record
+    sent_bytes: int = 0
 
 
 class Feed:
@@ -19,16 +39,22 @@ class Feed:
     that it has it, and sent when that takes too long (`relay`)."""
 
     def __init__(
-        self, replication: Replication, hello: Hello, send: Callable[[list[bytes]], None]
+        self,
+        replication: Replication,
+        hello: Hello,
+        send: Callable[[list[bytes]], None],
+        message_bytes: int = MESSAGE_BYTES,
     ) -> None:
         self.replication = replication
         self.node, self.replica = hello.node, hello.replica
         self._seen: Vector = hello.vector
         self._send = send
+        self._message_bytes = message_bytes
         self._sent: deque[int] = deque()  # bytes of messages that were not taken in yet
         self._sent_bytes = 0
         self._taken = 0
         self.total_bytes = 0
+        self._large: Large | None = None
         self._snapshot: Iterator[SnapshotKey] | None = None
         self._is_begun = True  # has the peer been told of the snapshot?
         self._vector: Vector = {}
@@ -50,7 +76,7 @@ class Feed:
     @property
     def has_news(self) -> bool:
         """Whether `pump` would send anything, if the peer keeps up."""
-        return self._snapshot is not None or self.cursor < self._end
+        return self._large is not None or self._snapshot is not None or self.cursor < self._end
 
     @property
     def _end(self) -> int:
@@ -78,7 +104,7 @@ class Feed:
     def pump(self) -> None:
         """Send what there is, as long as the peer keeps up."""
         while self._sent_bytes < WINDOW_BYTES:
-            parts = self._snapshot_part() if self._snapshot is not None else self._records()
+            parts = self._next()
             if parts is None:
                 return
             self._say(parts)
@@ -90,18 +116,49 @@ class Feed:
         self.total_bytes += nbytes
         self._send(parts)
 
+    def _next(self) -> list[bytes] | None:
+        """The next message."""
+        if self._large is not None and (piece := self._piece(self._large)):
+            return [PIECE, piece]
+        return self._snapshot_part() if self._snapshot is not None else self._records()
+
+    def _start(self, large: Large) -> list[bytes]:
+        self._large = large
+        return [STARTS, pack((KEYS if large.record is None else RECORDS, large.nbytes))]
+
+    def _piece(self, large: Large) -> bytes:
+        """The next one; none if the log has lost the record, of which the peer has a part then and
+        forgets it when the next one starts."""
+        start, size = large.sent_bytes, self._message_bytes
+        number = large.record
+        if number is None:
+            piece = large.key[start : start + size]
+        elif number < self.replication.log.start:
+            piece = b""
+        else:
+            piece = self.replication.read_record(number, start, size)
+        sent_bytes = start + len(piece)
+        is_over = not piece or sent_bytes == large.nbytes
+        self._large = None if is_over else large._replace(sent_bytes=sent_bytes)
+        return piece
+
     def _records(self) -> list[bytes] | None:
-        log, seen = self.replication.log, self._seen
+        log, seen, most = self.replication.log, self._seen, self._message_bytes
         cursor = max(self.cursor, log.start)
         end = self._end
         parts, nbytes = [RECORDS], 0
-        while cursor < end and nbytes < MESSAGE_BYTES:
-            origin, seq, _, _, data = log.at(cursor)
-            cursor += 1
+        while cursor < end and nbytes < most:
+            record = log.at(cursor)
             # Its own it has, though it may not have said so yet.
-            if origin != self.replica and seen.get(origin, 0) < seq:
-                parts.append(data)
-                nbytes += len(data)
+            if record.origin != self.replica and seen.get(record.origin, 0) < record.seq:
+                if record.nbytes > most:
+                    if not nbytes:
+                        self.cursor = cursor + 1
+                        return self._start(Large(record.nbytes, cursor, b""))
+                    break  # what is before it leaves first
+                parts.append(self.replication.read_record(cursor))
+                nbytes += record.nbytes
+            cursor += 1
         self.cursor = cursor
         return parts if nbytes else None
 
@@ -112,9 +169,14 @@ class Feed:
             return [BEGIN, pack(self._vector)]
         parts, nbytes = [KEYS], 0
         for key in self._snapshot:
-            parts.append(pack(key))
-            nbytes += len(parts[-1])
-            if nbytes >= MESSAGE_BYTES:
+            data = pack(key)
+            if len(data) > self._message_bytes:
+                if nbytes:
+                    self._say(parts)
+                return self._start(Large(len(data), None, data))
+            parts.append(data)
+            nbytes += len(data)
+            if nbytes >= self._message_bytes:
                 return parts
         if nbytes:
             return parts

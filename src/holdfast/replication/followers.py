@@ -1,17 +1,20 @@
 """Those who follow this server: what leaves for them, and when."""
 
+import logging
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
 from holdfast.replication.feeds import Feed
 from holdfast.replication.messages import PUSH, Hello
 from holdfast.resp import Push, encode3
-from holdfast.server.session import Session
+from holdfast.server.session import LINK, Session
 from holdfast.server.unasked import Published
 from holdfast.store.replicated import Replication
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
+
+log = logging.getLogger(__name__)
 
 # Peers are told at once, but not again before so long: under load what many turns wrote is one
 # message, and one turn and one commit there. After a short message that is worth less than time.
@@ -47,7 +50,7 @@ class Followers:
         """In place of any other session of that node."""
         for other, feed in list(self._feeds.items()):
             if feed.node == peer.node and other is not session:
-                self._drop(other)
+                self._drop(other, "it has linked again")
 
         def send(parts: list[bytes]) -> None:
             data = self._encoded(parts)
@@ -55,6 +58,8 @@ class Followers:
             session.push([data], len(data))
 
         self._feeds[session] = Feed(replication, peer, send)
+        session.kind = LINK  # it is no client: nothing that bounds clients cuts it off
+        session.limits_changed()
 
     def by_session(self, session: Session) -> Feed | None:
         return self._feeds.get(session)
@@ -66,11 +71,20 @@ class Followers:
         """Nothing more to that one, or to anybody."""
         for session, feed in list(self._feeds.items()):
             if node in (None, feed.node):
-                self._drop(session)
+                self._drop(session, "it was paused or removed here")
 
-    def _drop(self, session: Session) -> None:
-        del self._feeds[session]
+    def lost(self, session: Session, why: str) -> None:
+        """A connection has ended, of a peer or of a client."""
+        feed = self._feeds.pop(session, None)
+        if feed is not None:
+            self._report(feed, why)
+
+    def _drop(self, session: Session, why: str) -> None:
+        self._report(self._feeds.pop(session), why)
         session.abort()
+
+    def _report(self, feed: Feed, why: str) -> None:
+        log.warning("node %d follows no more: %s (%d records unsent)", feed.node, why, feed.lag_ops)
 
     # -- what they are told -------------------------------------------------------------------
 
@@ -108,7 +122,7 @@ class Followers:
             if session.closing:
                 del self._feeds[session]
             elif feed.replication is not replication:  # it may have told what is lost
-                self._drop(session)
+                self._drop(session, "our file was read again")
             else:
                 feed.pump()
         self._wait_for_relay()

@@ -19,27 +19,23 @@ from holdfast.client.waiting import deadline
 from holdfast.crdt.dots import Vector, includes
 from holdfast.crdt.log import GapError
 from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.replication.intake import Intake
 from holdfast.replication.messages import (
     BEGIN,
     COMPLETE,
     FORGOTTEN,
-    KEYS,
     PUSH,
-    RECORDS,
     Ack,
     BadMessage,
     Hello,
     pack,
     read_ack,
     read_hello,
-    read_key,
-    read_vector,
 )
 from holdfast.replication.states import Event, State, after
 from holdfast.server.session import Session
 from holdfast.server.tls import tls_to_peers
 from holdfast.server.unasked import Published
-from holdfast.store.replicated_rows import Address
 
 if TYPE_CHECKING:
     from holdfast.replication.replicator import Replicator
@@ -88,8 +84,8 @@ class Puller:
         self.attempts = 0
         self._taken = 0
         self._acknowledged_bytes = 0
-        self._snapshot: set[Address] | None = None  # names that it had so far
-        self._snapshot_seen: Vector = {}
+        self._intake = Intake(replicator.replication)
+        self._trouble = ""  # why the last link ended, until the peer is told
         self._heard_s = 0.0
         self.peer_vector: Vector = {}
         self._goal: Vector | None = None  # what the peer had when it let us in
@@ -155,7 +151,7 @@ class Puller:
         message = str(error) or type(error).__name__
         if message != self.last_error:
             log.warning("link to %s: %s", self.where, message)
-        self.last_error = message
+        self.last_error = self._trouble = message
 
     def _clean_up(self) -> None:
         if self._going_on is not None:
@@ -166,7 +162,7 @@ class Puller:
         if self._session is not None:
             self._session.closing = True
         self._link = self._session = self._expected = self._over = None
-        self._snapshot = self._goal = None
+        self._goal = None
         self._early = []
         self._inbox.clear()
         self._at = FIRST_PART
@@ -196,6 +192,7 @@ class Puller:
         self.attempts = 0
         self.last_error = ""
         self._taken = 0
+        self._intake = Intake(self._replicator.replication)
         self._heard_s = engine.clock.monotonic_s()
         self._session = Session(engine, self, self.where, "")
         self._over = asyncio.get_running_loop().create_future()
@@ -268,7 +265,7 @@ class Puller:
         try:
             if self._take_some():
                 self._acknowledge_soon()
-        except (GapError, LinkError, BadMessage, ServerError) as error:
+        except (GapError, LinkError, BadMessage, ProtocolError, ServerError) as error:
             self._hang_up(error)
         except Exception as error:
             log.error("link to %s failed", self.where, exc_info=error)
@@ -324,25 +321,16 @@ class Puller:
             self._replicator.check_joined()
 
     def _part(self, kind: bytes, data: bytes) -> None:
-        replication = self._replicator.replication
+        intake = self._intake
+        if intake.replication is not self._replicator.replication:
+            raise LinkError("the file was read again")  # which may have less than was taken in
         self.received_bytes += len(data)
-        if kind == RECORDS:
-            replication.apply(data)
-        elif kind == BEGIN:
+        intake.take(kind, data)
+        if kind == BEGIN:
             self._become(Event.BEHIND)
-            self._snapshot = set()
-            self._snapshot_seen = read_vector(data)
-            self._replicator.fell_behind(self._snapshot_seen)
-        elif kind == KEYS and self._snapshot is not None:
-            database, name, rows = read_key(data)
-            self._snapshot.add((database, name))
-            replication.merge((database, name, rows), self._snapshot_seen)
-        elif kind == COMPLETE and self._snapshot is not None:
-            replication.merged_all(self._snapshot, self._snapshot_seen)
-            self._snapshot = None
+            self._replicator.fell_behind(intake.snapshot_seen)
+        elif kind == COMPLETE:
             self._become(Event.COMPLETE)
-        else:
-            raise ProtocolError(f"unknown message {kind!r}")
 
     # -- what we say --------------------------------------------------------------------------
 
@@ -364,7 +352,9 @@ class Puller:
                 self._taken,
                 replication.members.view,
                 self._replicator.is_joining,
+                self._trouble,
             )
+            self._trouble = ""
             data = Published(encode(("ACTIVE", "ACK", pack(ack))))
             self._session.push([data], len(data))
 

@@ -182,6 +182,8 @@ class Replicator:
         if feed is None:
             raise NOT_LINKED
         feed.acknowledged(ack.vector, ack.taken)
+        if ack.trouble:
+            log.warning("node %d could not follow any more: %s", feed.node, ack.trouble)
         self.learn(ack.view)
         replication = self.replication
         replication.acknowledge(feed.replica, ack.vector, ack.now_ms, ack.view)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from holdfast.server.engine import Engine
 
 JOIN_BYTES: Final = 1 << 20  # more is not worth a second copy
+LINK_BULK_BYTES: Final = 512 << 20  # what links may say: the limits of clients, by default
+LINK_INPUT_BYTES: Final = 1 << 30
 
 TOO_MANY_CLIENTS = CommandError("ERR max number of clients reached")
 PROTECTED = CommandError(
@@ -158,14 +160,14 @@ class Connection:
         owes_replies = session.held_bytes > 0 and not session.is_waiting
         session.closing = True
         if not owes_replies:
-            self._engine.disconnected(session)
+            self._engine.disconnected(session, "it has closed the connection")
         return owes_replies  # False lets asyncio close; else `deliver` does
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._is_lost:
             return
         self._engine.read_inbox()
-        self._engine.disconnected(self.session)
+        self._engine.disconnected(self.session, str(exc or "it has closed the connection"))
         # Whoever still has something for the session finds the way here, but not back: the two
         # would keep each other in memory.
         self._is_lost = True
@@ -176,7 +178,10 @@ class Connection:
         """Of commands that wait behind another, as they would be sent, about."""
         return sum([4 + sum([6 + len(arg) for arg in argv]) for argv in self.session.backlog])
 
-    def limit_input(self) -> None:
+    def limit_input(self, *, is_link: bool) -> None:
+        if is_link:  # what it says is short, and not to be cut off
+            self._parser.max_bulk_len, self._parser.max_buffered = LINK_BULK_BYTES, LINK_INPUT_BYTES
+            return
         config = self._engine.config
         self._parser.max_bulk_len = config.proto_max_bulk_len
         self._parser.max_buffered = config.client_query_buffer_limit

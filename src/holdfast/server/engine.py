@@ -374,10 +374,12 @@ class Engine:
         self.sessions[session.id] = session
         self.users.welcome(session)
 
-    def disconnected(self, session: Session) -> None:
+    def disconnected(self, session: Session, why: str = "cut off here") -> None:
         """The client is gone: it waits for nothing and watches nothing any more."""
         if self.sessions.pop(session.id, None) is None:
             return
+        if self.replicator is not None:
+            self.replicator.followers.lost(session, why)
         self.monitors.remove(session)
         self.pubsub.forget(session)
         self.tracking.forget(session)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.resp import WRITERS2, WRITERS3, Reply, written
 from holdfast.server.config_kinds import BufferLimit
-from holdfast.server.session import Session
+from holdfast.server.session import LINK, PUBSUB, Session
 from holdfast.server.unasked import NOTHING, Output
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # limit: to ask for it each time cost as much as to look a key up.
 UNSEEN_BYTES: Final = 16 * 1024
 UNSEEN_PART: Final = 16
+# A link to another server bounds itself (replication/feeds.py). If it were cut off for what it is
+# sent, it would be sent the same again, for ever.
+OF_LINKS: Final = BufferLimit(0, 0, 0)
 
 
 def weight(reply: Reply) -> int:
@@ -144,21 +147,23 @@ class WireSession(Session):
     def look_after(self) -> None:
         idle_s = self.engine.config.timeout
         is_idle = self.engine.now_s - self.last_active_s > idle_s > 0
-        is_listening = self.monitoring or self.kind == "pubsub"
-        may_be_idle = not (self.is_waiting or self.backlog or is_listening)
+        is_listening = self.monitoring or self.kind == PUBSUB
+        may_be_idle = not (self.is_waiting or self.backlog or is_listening or self.kind == LINK)
         if (is_idle and may_be_idle) or self._is_slow(self.sink.output_bytes):
             self.abort()
 
     @property
     def _limit(self) -> BufferLimit:
+        if self.kind == LINK:
+            return OF_LINKS
         limits = self.engine.config.client_output_buffer_limit
-        return limits.pubsub if self.kind == "pubsub" else limits.normal
+        return limits.pubsub if self.kind == PUBSUB else limits.normal
 
     def limits_changed(self) -> None:
         self._hard_bytes = self._limit.hard_bytes or sys.maxsize
         self._most_unseen_bytes = min(UNSEEN_BYTES, self._hard_bytes // UNSEEN_PART)
         self.room = self._hard_bytes - self.sink.output_bytes
-        self._connection.limit_input()
+        self._connection.limit_input(is_link=self.kind == LINK)
 
     @property
     def input_bytes(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from holdfast.glob import Matcher, compile_glob
 from holdfast.resp import Push, Reply, Several
-from holdfast.server.session import SUBSCRIBED, Session
+from holdfast.server.session import NORMAL, PUBSUB, SUBSCRIBED, Session
 from holdfast.server.unasked import Published, Shared
 
 
@@ -110,7 +110,7 @@ class PubSub:
         listens = any(t.count_of(session) for t in (self.channels, self.patterns, self.shards))
         if listens != bool(session.gate & SUBSCRIBED):
             session.gate ^= SUBSCRIBED
-            session.kind = "pubsub" if listens else "normal"
+            session.kind = PUBSUB if listens else NORMAL
             session.limits_changed()
 
     # -- publishing ---------------------------------------------------------------------------

@@ -23,6 +23,9 @@ SUBSCRIBED: Final = 8
 TRACKING: Final = 16
 RESTRICTED: Final = 32
 
+# Kinds of sessions, as CLIENT LIST TYPE has them; the third is another server, which follows us.
+NORMAL, PUBSUB, LINK = "normal", "pubsub", "replica"
+
 OWN_BYTES = 2048  # what a session takes by itself, about
 
 REPLIES_ON: Final = 0
@@ -89,7 +92,7 @@ class Session(Context):
         self.name = b""
         self.lib_name = self.lib_ver = b""
         self.user = engine.users.default
-        self.kind = "normal"
+        self.kind = NORMAL
         self.flags: set[str] = set()  # those letters of CLIENT LIST that nothing else tells
         self.fd = -1  # for CLIENT LIST, where there is one
         self.gate = 0

@@ -82,29 +82,32 @@ class Journal:
         lsn = self.lsn + 1
         try:
             batch = _encode(ops)
-            if len(batch) <= LARGEST_ROW:
+            nbytes = len(batch)
+            if nbytes <= LARGEST_ROW:
                 self._insert("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
             else:
-                lsn += self._append_rows(lsn, ops) - 1
+                batch = b""  # its rows take as much again
+                lsn = self._append_rows(lsn, ops)
         except Exception as error:  # whatever it is, nobody may be told that it was written
             raise StorageError(f"cannot write the journal: {error}") from error
         self.lsn = lsn
-        return len(batch)
+        return nbytes
 
-    def _append_rows(self, first_lsn: int, ops: list[Op]) -> int:
-        """Several rows in one transaction, for a batch that is too large for one."""
+    def _append_rows(self, lsn: int, ops: list[Op]) -> int:
+        """Several rows in one transaction, for a batch that is too large for one. Returns the
+        number of the last."""
         ops = [single for op in ops for single in one_by_one(op)]
-        rows: list[bytes] = []
         start = size = 0
-        for end, op in enumerate(ops, 1):
-            size += len(_encode(op))
-            if size > LARGEST_ROW // 2 or end == len(ops):
-                rows.append(_encode(ops[start:end]))
-                start, size = end, 0
         with self._connection:
-            for lsn, row in enumerate(rows, first_lsn):
-                self._execute("INSERT INTO journal VALUES (?, ?)", (lsn, row))
-        return len(rows)
+            for end, op in enumerate(ops, 1):
+                size += len(_encode(op))
+                if size > LARGEST_ROW // 2 or end == len(ops):
+                    self._execute(
+                        "INSERT INTO journal VALUES (?, ?)", (lsn, _encode(ops[start:end]))
+                    )
+                    lsn += 1
+                    start, size = end, 0
+        return lsn - 1
 
     def sync(self) -> None:
         """Wait until everything committed is on disk. Thread-safe; raises OSError."""

@@ -6,8 +6,9 @@ value first and then what is shown of it (`apply`). Rows, record and vector are 
 as the rows that clients see. Nothing here knows links or members' addresses.
 """
 
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import msgspec
 
@@ -42,14 +43,24 @@ _unpack = msgspec.msgpack.Decoder().decode
 SnapshotKey = tuple[int, bytes, tuple[tuple[str, Any, Any], ...]]  # database, name, rows
 
 
+# A row of the file has room for less than 1 GB, and a record is as large as what one transaction
+# wrote. So it is in rows of this size; most are one row.
+PART_BYTES: Final = 32 << 20
+
+
 class Stored(NamedTuple):
-    """A record as the log keeps and sends it."""
+    """A record as the log keeps and sends it; `parts` is how many rows it is in the file."""
 
     origin: int
     seq: int
     hlc: int
     removals: int
     data: bytes
+    parts: int
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.data)
 
 
 @final
@@ -73,7 +84,8 @@ class Replication:
         self.facts: dict[bytes, Any] = {}
         self._shown = Shown(keyspace)
         self.slots = Slots(keyspace)
-        self._log_rows: dict[int, bytes] = {}  # while replaying
+        self.part_bytes = PART_BYTES
+        self._log_rows: dict[int, dict[int, bytes]] = {}  # while replaying: by lsn and part
         self._replayed_texts: set[Address] = set()  # likewise: strings that records have changed
         self._touched: dict[Slot, StoreKey | None] = {}  # while applying
         self._not_as_usual: set[Address] = set()  # likewise: strings of runs that were not
@@ -88,7 +100,8 @@ class Replication:
         if tables is None:
             return
         self.slots.load(tables.crdt_keys())
-        self._log_rows = dict(tables.crdt_log())
+        for part, lsn, data in tables.crdt_log():
+            self._log_rows.setdefault(lsn, {})[part] = data
         self.facts = {name: _unpack(value) for name, value in tables.crdt_facts().items()}
 
     def replay(self, op: Op) -> None:
@@ -99,18 +112,23 @@ class Replication:
             else:
                 self.facts[sub] = _unpack(value)
         elif table == CRDT_LOG:
-            if value is None:
-                self._log_rows.pop(sub, None)
-            else:
-                self._log_rows[sub] = value
-                for database, name, kind, effect in one_by_one(decode(value).changes):
-                    self.slots.replay_effect((database, name), kind, effect)
-                    if kind == TEXT:
-                        self._replayed_texts.add((database, name))
+            self._replay_record(sub, key_id, value)
         elif table == CRDT_KEYS:
             self.slots.replay_key(key_id, value)
         else:
             self.slots.replay_row(key_id, sub, value)
+
+    def _replay_record(self, lsn: int, part: int, data: bytes | None) -> None:
+        if data is None:
+            self._log_rows.pop(lsn, None)
+            return
+        parts = self._log_rows.setdefault(lsn, {})
+        parts[part] = data
+        if part == 0:  # the last to be written
+            for database, name, kind, effect in one_by_one(decode(_joined(parts)).changes):
+                self.slots.replay_effect((database, name), kind, effect)
+                if kind == TEXT:
+                    self._replayed_texts.add((database, name))
 
     def begin(self) -> None:
         facts = self.facts
@@ -200,9 +218,14 @@ class Replication:
         log = self.log
         lsn = log.start + len(log)
         removals = record.removals
-        log.append(Stored(record.origin, record.seq, record.hlc, removals, data))
+        last = (len(data) - 1) // self.part_bytes
+        log.append(Stored(record.origin, record.seq, record.hlc, removals, data, last + 1))
         self.vector[record.origin] = record.seq
-        self.keyspace.ops.append((CRDT_LOG, 0, lsn, data))
+        ops, size = self.keyspace.ops, self.part_bytes
+        # From the last to the first: recovery knows by the first that it has them all.
+        for part in range(last, 0, -1):
+            ops.append((CRDT_LOG, part, lsn, data[part * size : (part + 1) * size]))
+        ops.append((CRDT_LOG, 0, lsn, data[:size] if last else data))
         if removals or self._has_residue:
             # Strings of runs hold something, but for those. (To look at them took as long as all
             # else, wherever a queue is popped from as well.)
@@ -366,10 +389,16 @@ class Replication:
     def stable(self) -> Vector:
         return self.members.stable(self.vector)
 
+    def read_record(self, number: int, start: int = 0, most_bytes: int = sys.maxsize) -> bytes:
+        """So much of a record of the log. All who send records read them here and nowhere else, so
+        that the log may keep its records wherever it likes."""
+        data = self.log.at(number).data
+        return data if len(data) <= most_bytes else data[start : start + most_bytes]
+
     @property
     def log_bytes(self) -> int:
         """Counted: for people."""
-        return sum(len(record.data) for record in self.log.since(self.log.start))
+        return sum(record.nbytes for record in self.log.since(self.log.start))
 
     @property
     def unconfirmed_removals(self) -> int:
@@ -383,8 +412,12 @@ class Replication:
             return
         self._tidied = stable
         start = self.log.start
-        if self.log.cut(stable):
-            self.keyspace.ops += [(CRDT_LOG, 0, lsn, None) for lsn in range(start, self.log.start)]
+        if cut := self.log.cut(stable):
+            self.keyspace.ops += [
+                (CRDT_LOG, part, lsn, None)
+                for lsn, record in enumerate(cut, start)
+                for part in range(record.parts)
+            ]
             self.note(b"base", (self.log.base, self.log.start))
         for address in list(self._has_residue):
             slot = self.slots.at(address)
@@ -399,6 +432,11 @@ class Replication:
         self.sealed = len(self.keyspace.ops)
 
 
-def _stored(data: bytes) -> Stored:
+def _joined(parts: dict[int, bytes]) -> bytes:
+    return parts[0] if len(parts) == 1 else b"".join([parts[part] for part in range(len(parts))])
+
+
+def _stored(parts: dict[int, bytes]) -> Stored:
+    data = _joined(parts)
     record = decode(data)
-    return Stored(record.origin, record.seq, record.hlc, record.removals, data)
+    return Stored(record.origin, record.seq, record.hlc, record.removals, data, len(parts))

@@ -170,7 +170,8 @@ CREATE TABLE crdt_rows (
   row BLOB NOT NULL, -- msgpack: all that is to be known of it
   PRIMARY KEY (key_id, kind, sub)
 ) WITHOUT ROWID;
--- Changes that not every server has confirmed, in the order in which this one made them.
+-- Changes that not every server has confirmed, in the order in which this one made them. A record
+-- of more than 32 MB has parts 1, 2, … as well.
 CREATE TABLE crdt_log (
   part INTEGER NOT NULL, -- 0
   lsn INTEGER NOT NULL,

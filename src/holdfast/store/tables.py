@@ -278,9 +278,9 @@ class Tables:
         """Of one replicated key: `(kind, sub)` and row, in order."""
         return self._rows(CRDT_ROWS, key_id)
 
-    def crdt_log(self) -> Iterator[tuple[int, bytes]]:
-        """`lsn` and record, in order."""
-        return self._rows(CRDT_LOG, 0)
+    def crdt_log(self) -> Iterator[tuple[int, int, bytes]]:
+        """`part`, `lsn` and that part of the record."""
+        return self._execute("SELECT part, lsn, record FROM crdt_log ORDER BY part, lsn")
 
     def crdt_facts(self) -> dict[bytes, bytes]:
         return dict(self._rows(CRDT_FACTS, 0))
