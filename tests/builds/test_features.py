@@ -30,8 +30,9 @@ async def states(queue: BuildQueue) -> dict[int, State]:
 def test_a_delayed_build_asks_when_its_time_has_come(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         said = await b.queue.enqueue(Build(1, "a", delay_s=60))
-        assert (said.action, said.state) == ("DELAY", State.QUEUED)
-        assert (await known(b.queue, 1)).start_at_ms == NOON_MS + 60_000
+        assert (said.action, said.reason, said.state) == ("DELAY", "NOT_BEFORE", State.QUEUED)
+        record = await known(b.queue, 1)
+        assert (record.start_at_ms, record.reason) == (NOON_MS + 60_000, "NOT_BEFORE")
         assert (await b.queue.stats()).next_due_s == 60
         b.pass_s(59)
         assert await b.queue.check_timeouts() == []
@@ -43,11 +44,34 @@ def test_a_delayed_build_asks_when_its_time_has_come(play: Play) -> None:
     play(scenario)
 
 
-def test_a_delayed_build_can_be_started_and_aborted_before(play: Play) -> None:
+def test_a_delayed_build_does_not_start_before_its_time(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a", delay_s=60))
+        b.pass_s(59)
+        said = await b.queue.start(1)
+        assert (said.action, said.reason, said.state) == ("DELAY", "NOT_BEFORE", State.QUEUED)
+        b.pass_s(1)  # and nothing has looked at it
+        assert (await b.queue.start(1)).state is State.RUNNING
+        assert await b.queue.check_timeouts() == []
+
+    play(scenario)
+
+
+def test_the_delay_of_a_build_that_is_forced_counts_unless_its_start_is_forced(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        said = await b.queue.enqueue(Build(1, "a", delay_s=60, freeze=[NOON], force=True))
+        assert said.action == "DELAY"
+        assert (await b.queue.start(1)).action == "DELAY"
+        assert (await b.queue.start(1, force=True)).action == "START"
+
+    play(scenario)
+
+
+def test_a_delayed_build_can_be_forced_and_aborted_before(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(Build(1, "a", delay_s=60))
         await b.queue.enqueue(Build(2, "b", delay_s=60))
-        assert (await b.queue.start(1)).action == "START"
+        assert (await b.queue.start(1, force=True)).action == "START"
         assert (await b.queue.abort(2)).removed == ("delayed",)
         b.pass_s(60)
         assert await b.queue.check_timeouts() == []
@@ -330,6 +354,7 @@ def test_attempts_that_fail_come_again_later_each_time_until_none_is_left(play: 
 def test_a_build_that_has_ended_comes_again_as_a_new_one(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(Build(3, "a", annotations={"x": 1}, delay_s=5))
+        b.pass_s(5)
         await b.queue.start(3)
         await b.queue.complete(3, success=False)
         said = await b.queue.retry(3)

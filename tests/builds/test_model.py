@@ -1,10 +1,11 @@
 """Random lives of a queue, on a clock that the test moves; after every step all that must hold.
 
 What must hold is written here in Python, from the records alone: per job at most one build where
-self-blocking is on; nothing starts while something that it is blocked by runs; no older build
-after a newer one where builds collapse; nothing waits that could run, and a worker is woken for
-what is on offer; the record is what its events tell; the indexes are what the records say. In the
-end every build has ended.
+self-blocking is on; nothing is let go and nothing begins while something that it is blocked by
+runs; nothing begins in its freeze window or before its delay has passed; the most urgent build
+that may begin is claimed first; no older build after a newer one where builds collapse; nothing
+waits that could run, and a worker is woken for what is on offer; the record is what its events
+tell; the indexes are what the records say. In the end every build has ended.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.builds import Build, BuildRecord, State
+from holdfast.builds import Build, BuildRecord, Decision, State
 from holdfast.builds.events import pairs
 from tests.builds.conftest import Bench
 
@@ -23,7 +24,14 @@ STEPS = 120
 LEASE_S = 30.0
 ACTIVE = (State.READY, State.RUNNING)
 JOBS = "abcdef"
-WINDOW_MIN = 7  # a freeze window is the first seven minutes of every hour
+PARTS = 8
+# Freeze windows, and the minutes of every hour that they are open in.
+WINDOWS = {
+    "0-6 * * * *": set(range(7)),
+    "*/2 * * * ?": set(range(0, 60, 2)),
+    "20-39 * * 1-12 0-7": set(range(20, 40)),
+}
+FREEZES: tuple[list[str], ...] = ([], [], [], *([window] for window in WINDOWS), list(WINDOWS))
 
 
 class Life:
@@ -34,6 +42,8 @@ class Life:
         self.next_id = 1
         self.claims: dict[int, int] = {}  # builds of living workers, and their tokens
         self.records: dict[int, BuildRecord] = {}
+        self.freezes: dict[str, set[int]] = {}  # by what the record says, in which minutes
+        self.forced: set[int] = set()
         self.newest_started: dict[str, int] = {}
         self.jobs = {job: self.settings(job) for job in JOBS}
 
@@ -43,7 +53,6 @@ class Life:
             "blocked_by_self": rng.random() < 0.6,
             "blocked_by_same_job": rng.random() < 0.5,
             "virtual": rng.random() < 0.1,
-            "freeze": [f"0-{WINDOW_MIN - 1} * * * *"] if rng.random() < 0.2 else [],
             "retries": rng.choice([0, 1, 3]),
         }
 
@@ -55,19 +64,21 @@ class Life:
         if self.rng.random() < 0.1 and self.next_id > 3:
             build_id = self.rng.randrange(1, self.next_id)  # an older one, or one that is there
         self.next_id = max(self.next_id, build_id + 1)
-        await self.queue.enqueue(
-            Build(
-                build_id,
-                job,
-                **self.jobs[job],
-                blocked_by=self.rng.sample(JOBS, self.rng.choice([0, 0, 0, 1, 2])),
-                collapse=self.rng.random() < self.rng.choice([0, 0.7]),
-                delay_s=self.rng.choice([0, 0, 0, 40]),
-                priority=self.rng.choice([0, 0, 5]),
-                force=self.rng.random() < 0.1,
-                timeout_min=self.rng.choice([None, 3]),
-            )
+        build = Build(
+            build_id,
+            job,
+            **self.jobs[job],
+            blocked_by=self.rng.sample(JOBS, self.rng.choice([0, 0, 1, 1, 2])),
+            collapse=self.rng.random() < self.rng.choice([0, 0.7]),
+            delay_s=self.rng.choice([0, 0, 0, 40]),
+            priority=self.rng.choice([0, 0, 5, -5]),
+            freeze=self.rng.choice(FREEZES),
+            force=self.rng.random() < 0.1,
+            timeout_min=self.rng.choice([None, 3]),
         )
+        minutes = set[int]().union(*(WINDOWS[window] for window in build.freeze))
+        self.freezes[build.fields()["freeze"]] = minutes
+        await self.queue.enqueue(build)
 
     async def claim(self) -> None:
         said = await self.queue.claim("worker", LEASE_S)
@@ -75,6 +86,7 @@ class Life:
             assert said.token is not None
             assert said.token > max(self.claims.values(), default=0)
             self.claims[said.record.id] = said.token
+        self.check_claim(said)
 
     def some_claim(self) -> int | None:
         return self.rng.choice(list(self.claims)) if self.claims else None
@@ -97,7 +109,7 @@ class Life:
     async def die(self) -> None:
         build = self.some_claim()
         if build is not None:
-            del self.claims[build]  # and nobody is told
+            del self.claims[build]  # and the queue is not told
 
     async def abort(self) -> None:
         await self.queue.abort(self.rng.randrange(1, self.next_id + 2))
@@ -110,8 +122,10 @@ class Life:
             self.next_id = max(self.next_id, said.build_id + 1)
 
     async def start(self) -> None:
-        build = self.rng.randrange(1, self.next_id + 1)
-        said = await self.queue.start(build, worker="hand", lease_s=LEASE_S)
+        build, force = self.rng.randrange(1, self.next_id + 1), self.rng.random() < 0.2
+        if force:
+            self.forced.add(build)
+        said = await self.queue.start(build, worker="hand", lease_s=LEASE_S, force=force)
         if said.token is not None:
             self.claims[build] = said.token
 
@@ -133,63 +147,99 @@ class Life:
         steps, weights = zip(*self.STEPS, strict=True)
         for _ in range(STEPS):
             (step,) = self.rng.choices(steps, weights)
-            await step(self)
-            await self.check(step.__name__)
+            await self.do(step)
         await self.end()
+
+    async def do(self, step: Any) -> None:
+        self.forced.clear()
+        try:
+            await step(self)
+            await self.check()
+        except AssertionError as error:
+            error.add_note(f"after {step.__name__}: {self.unfinished()}")
+            raise
 
     async def end(self) -> None:
         """Workers that do nothing wrong any more finish all there is."""
         for _ in range(1000):
-            while (await self.queue.claim("last", LEASE_S)).record is not None:
-                pass
-            for build in await self.queue.list(state=State.RUNNING):
-                if build.worker:
-                    await self.queue.complete(build.id, token=build.token)
-            await self.check("end")
-            if all(record.state.is_final for record in self.records.values()):
-                return
-            self.bench.pass_s(20)
-            await self.queue.check_timeouts()
-        raise AssertionError(f"still not ended: {self.unfinished()}")
+            begun = -1
+            while begun != len(self.claims):
+                begun = len(self.claims)
+                await self.do(Life.claim)
+            for record in self.unfinished():
+                if record.state is State.RUNNING and record.worker:
+                    await self.queue.complete(record.id, token=record.token)
+                    self.claims.pop(record.id, None)
+                    await self.check()
+            if not self.unfinished():
+                break
+            stats = await self.queue.stats()
+            assert stats.on_offer or stats.next_due_s is not None, "nothing will ever happen"
+            if not stats.on_offer:
+                self.bench.pass_s(stats.next_due_s or 1)
+                await self.queue.check_timeouts()
+                await self.check()
+        else:
+            raise AssertionError(f"still not ended: {self.unfinished()}")
+        listed = {record.id: record for record in await self.queue.list(limit=1000)}
+        assert listed == self.records
+        names = {name async for name in self.bench.client.scan_iter("{builds}:build:[0-9]*")}
+        assert names == {f"{{builds}}:build:{build}" for build in listed}
 
     def unfinished(self) -> list[BuildRecord]:
         return [record for record in self.records.values() if not record.state.is_final]
 
     # -- what must hold -----------------------------------------------------------------------
 
-    async def check(self, step: str) -> None:
+    async def check(self) -> None:
         before = self.records
-        self.records = {record.id: record for record in await self.queue.list(limit=1000)}
-        new = [
-            record
-            for record in self.records.values()
-            if (record.state in ACTIVE or record.started_at_ms is not None)
-            and (record.id not in before or before[record.id].state not in ACTIVE)
-            and not (record.id in before and before[record.id].state.is_final)
-        ]
-        was_active = {build for build, record in before.items() if record.state in ACTIVE}
-        try:
-            self.check_starts(new, was_active)
-            self.check_waiting()
-            await self.check_indexes()
-            for build, record in self.records.items():
-                if record != before.get(build):
-                    assert await self.queue.replay(build) == record
-        except AssertionError as error:
-            error.add_note(f"after {step}: {self.unfinished()}")
-            raise
+        self.records = dict(before)
+        ids = await self.ids_by_state()
+        changing = {
+            build
+            for state in State
+            for build in ids[state]
+            if not state.is_final or build not in before or not before[build].state.is_final
+        }
+        for record in await asyncio.gather(*map(self.queue.get, changing)):
+            assert record is not None
+            self.records[record.id] = record
+        self.check_starts(before)
+        self.check_begins(before)
+        self.check_waiting()
+        await self.check_indexes(ids)
+        changed = [build for build in changing if self.records[build] != before.get(build)]
+        replayed = await asyncio.gather(*map(self.queue.replay, changed))
+        assert replayed == [self.records[build] for build in changed]
+
+    async def ids_by_state(self) -> dict[State, set[int]]:
+        found = await asyncio.gather(*(self.members(f"state:{state.name}") for state in State))
+        return dict(zip(State, found, strict=True))
 
     def active(self, job: str) -> list[BuildRecord]:
         return [r for r in self.records.values() if r.job_id == job and r.state in ACTIVE]
 
-    def check_starts(self, new: list[BuildRecord], was_active: set[int]) -> None:
+    def blockers(self, record: BuildRecord, states: tuple[State, ...] = ACTIVE) -> list[int]:
+        """Builds of other jobs that it is blocked by, in these states."""
+        others = [job for job in record.blocked_by if job != record.job_id]
+        return [r.id for job in others for r in self.active(job) if r.state in states]
+
+    def check_starts(self, before: dict[int, BuildRecord]) -> None:
+        """What was let go in this step, and may have begun in it, too."""
         for job, settings in self.jobs.items():
             if settings["blocked_by_self"]:
                 assert len(self.active(job)) <= 1, f"two of {job} at once"
+        was_active = {build for build, record in before.items() if record.state in ACTIVE}
+        new = [
+            record
+            for record in self.records.values()
+            if (record.state in ACTIVE or record.started_at_ms is not None)
+            and record.id not in was_active
+            and not (record.id in before and before[record.id].state.is_final)
+        ]
         for record in new:
-            for other in record.blocked_by:
-                for blocker in self.active(other) if other != record.job_id else []:
-                    assert blocker.id not in was_active, f"{record.id} beside {blocker.id}"
+            beside = was_active.intersection(self.blockers(record))
+            assert not beside, f"{record.id} is let go beside {beside}"
         for record in sorted(new, key=lambda record: record.id):
             newest = self.newest_started.get(record.job_id, 0)
             assert not record.collapse or record.id > newest, f"{record.id} after {newest}"
@@ -197,8 +247,33 @@ class Life:
             newest = self.newest_started.get(record.job_id, 0)
             self.newest_started[record.job_id] = max(newest, record.id)
 
+    def check_begins(self, before: dict[int, BuildRecord]) -> None:
+        """What began in this step, however long ago it was let go."""
+        was_running = {build for build, r in before.items() if r.state is State.RUNNING}
+        for record in self.records.values():
+            old = before.get(record.id)
+            if record.started_at_ms is None or (old and old.started_at_ms is not None):
+                continue
+            beside = was_running.intersection(self.blockers(record, (State.RUNNING,)))
+            assert not beside, f"{record.id} begins beside {beside}"
+            if record.id not in self.forced:
+                assert not self.is_frozen(record), f"{record.id} begins in its freeze window"
+                assert (record.start_at_ms or 0) <= self.bench.now_ms, f"{record.id} is delayed"
+
+    def check_claim(self, said: Decision) -> None:
+        """The most urgent of those that may begin was claimed, as it was before the claim."""
+        urgency = -1000 if said.record is None else said.record.priority
+        for record in self.records.values():
+            if record.state is State.READY and not self.is_hindered(record):
+                assert said.record is not None, f"{record.id} could be claimed"
+                assert record.priority <= urgency, f"{record.id} is more urgent"
+
+    def is_hindered(self, record: BuildRecord) -> bool:
+        """A READY build that may not begin."""
+        return self.is_frozen(record) or bool(self.blockers(record, (State.RUNNING,)))
+
     def check_waiting(self) -> None:
-        """Nobody waits who could run."""
+        """What could run does not wait."""
         for job in JOBS:
             waiting = [r for r in self.records.values() if r.job_id == job]
             waiting = sorted(
@@ -210,10 +285,7 @@ class Life:
                 assert self.must_wait(record), f"{record.id} could run"
 
     def must_wait(self, record: BuildRecord) -> bool:
-        others = [job for job in record.blocked_by if job != record.job_id]
-        if any(self.active(job) for job in others):
-            return True
-        if record.freeze and not record.force and self.minute() < WINDOW_MIN:
+        if self.blockers(record) or self.is_frozen(record):
             return True
         same = self.active(record.job_id)
         if any(other.state is State.READY for other in same):
@@ -226,27 +298,34 @@ class Life:
         last = max(at for at in started if at is not None)
         return self.bench.now_ms < last + record.same_job_wait_ms
 
-    def minute(self) -> int:
-        return self.bench.now_ms // 60_000 % 60
+    def is_frozen(self, record: BuildRecord) -> bool:
+        minute = self.bench.now_ms // 60_000 % 60
+        return not record.force and minute in self.freezes["\n".join(record.freeze)]
 
-    async def check_indexes(self) -> None:
+    async def check_indexes(self, found_ids: dict[State, set[int]]) -> None:
         ids = {state: {r.id for r in self.records.values() if r.state is state} for state in State}
-        keys = {key async for key in self.bench.client.scan_iter("{builds}:*", count=1000)}
+        assert found_ids == ids
+        of = {job: {r.id for r in self.records.values() if r.job_id == job} for job in JOBS}
+        held = await self.held()
+        expected = {}
         for job in JOBS:
-            of_job = {r.id for r in self.records.values() if r.job_id == job}
-            assert await self.members(f"waiting:{job}") == ids[State.BLOCKED] & of_job
-            assert await self.members(f"running:{job}") == {r.id for r in self.active(job)}
+            expected[f"waiting:{job}"] = ids[State.BLOCKED] & of[job]
+            expected[f"running:{job}"] = {record.id for record in self.active(job)}
+        found = await asyncio.gather(*map(self.members, expected))
+        assert dict(zip(expected, found, strict=True)) == expected
+        hashes = [self.bench.client.hgetall(f"{{builds}}:dependents:{job}") for job in JOBS]
+        for job, stored in zip(JOBS, await asyncio.gather(*hashes), strict=True):
             dependents: dict[str, int] = {}
-            for build in ids[State.BLOCKED]:
+            for build in ids[State.BLOCKED] | held:
                 if job in self.records[build].blocked_by:
                     name = self.records[build].job_id
                     dependents[name] = dependents.get(name, 0) + 1
-            stored = await self.bench.client.hgetall(f"{{builds}}:dependents:{job}")
             assert {name: int(count) for name, count in stored.items()} == dependents
-        for state in State:
-            assert await self.members(f"state:{state.name}") == ids[state]
-        ready = await self.members("ready")
-        due = await self.bench.client.exec("ZRANGE", "{builds}:due", 0, -1, into=list[str])
+        ready, due, is_woken = await asyncio.gather(
+            self.members("ready"),
+            self.bench.client.exec("ZRANGE", "{builds}:due", 0, -1, into=list[str]),
+            self.bench.client.exists("{builds}:wake"),
+        )
         later = {int(what[6:]) for what in due if what.startswith("offer:")}
         unowned = {
             r.id
@@ -255,8 +334,19 @@ class Life:
         }
         assert ready | later == unowned
         assert not ready & later
+        assert held <= later
         assert {int(what[4:]) for what in due if what.startswith("run:")} == ids[State.RUNNING]
-        assert not ready or "{builds}:wake" in keys, "nobody is woken for what is on offer"
+        assert not ready or is_woken, "no worker is woken for what is on offer"
+
+    async def held(self) -> set[int]:
+        """READY builds that wait for others to end, as the jobs tell."""
+        fields = [self.bench.client.hmget(f"{{builds}}:job:{job}", "held", "ready") for job in JOBS]
+        found = {int(ready or 0) for held, ready in await asyncio.gather(*fields) if held}
+        for build in found:
+            record = self.records[build]
+            assert record.state is State.READY
+            assert self.blockers(record, (State.RUNNING,)), f"{build} could begin"
+        return found
 
     async def members(self, index: str) -> set[int]:
         found = await self.bench.client.exec("ZRANGE", f"{{builds}}:{index}", 0, -1, into=list[int])
@@ -282,14 +372,17 @@ def seeds(count: int) -> list[int]:
 
 
 def test_random_lives(url: str) -> None:
-    for seed in seeds(2):
+    for seed in seeds(3):
         live(url, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_random_lives(url: str) -> None:
-    for seed in seeds(200):
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many_random_lives(url: str, part: int) -> None:
+    """HOLDFAST_HISTORIES=10000 make faults ARGS="-k random_lives": so many on each server."""
+    histories = int(os.environ.get("HOLDFAST_HISTORIES", "800"))
+    for seed in seeds(-(-histories // PARTS)):
         live(url, seed)
 
 

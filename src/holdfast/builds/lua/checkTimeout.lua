@@ -49,7 +49,7 @@ function handle.offer(id)
   Queue.unschedule(q, "offer:" .. id)
   local build = Record.load(q, id)
   if build and (build.state == "READY" or build.state == "RUNNING") then
-    Queue.offer(q, build)
+    Queue.offer_again(q, build, build.state == "READY" and Queue.job(q, build.job).held)
     note("offer", id, "OFFER", build.reason)
   end
 end

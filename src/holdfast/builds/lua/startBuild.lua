@@ -4,7 +4,7 @@
 -- ARGV[2] id            the build; empty: the first on offer
 -- ARGV[3] worker        who runs it
 -- ARGV[4] lease_ms      how long without a sign of life; empty: up to the time limit
--- ARGV[5] force         "1": freeze windows do not count
+-- ARGV[5] force         "1": neither its delay nor freeze windows count
 -- Returns id, action, reason, state, blocking builds, what was wrong, how long until something is
 --   due in ms (-1: nothing is), the time; its record, if it begins; and 1 on an active-active
 --   database.
@@ -29,25 +29,11 @@ local function begin(build, job)
   Runs.begin(q, build, job, worker, lease_ms)
 end
 
--- Not in a freeze window: then it is on offer again when that has passed.
-local function is_held(build)
-  local at = build.state == "READY" and Turns.thaw(q, build)
-  if at then
-    Queue.withdraw(q, build)
-    Queue.schedule(q, "offer:" .. build.id, at)
-  end
-  return at
-end
-
 if ARGV[2] == "" then
-  local build
-  repeat
-    local id = Queue.first_ready(q)
-    if not id then
-      return answer("", "NONE", "NOTHING_ON_OFFER")
-    end
-    build = Record.load(q, id)
-  until not is_held(build)
+  local build = Turns.next_on_offer(q)
+  if not build then
+    return answer("", "NONE", "NOTHING_ON_OFFER")
+  end
   local reason = build.state == "READY" and "READY" or "RETRY"
   begin(build)
   return answer(build.id, "START", reason, build)
@@ -63,13 +49,15 @@ local event, why = StateValidator.event(build.state, "RUNNING")
 if not event then
   return answer(build.id, "REFUSE", "ILLEGAL_CHANGE", build, {}, why)
 end
-build.force = build.force or ARGV[5] == "1"
+build.undelayed = ARGV[5] == "1"
+build.force = build.force or build.undelayed
 if build.state == "RUNNING" then
   begin(build)
   return answer(build.id, "START", "RETRY", build)
 elseif build.state == "READY" then
-  if is_held(build) then
-    return answer(build.id, "FREEZE", "FREEZE_WINDOW", build)
+  local action, reason, blockers = Turns.hold(q, build)
+  if action then
+    return answer(build.id, action, reason, build, blockers)
   end
   begin(build)
   return answer(build.id, "START", "READY", build)

@@ -53,8 +53,7 @@ local function circle(q, name, job, blocked_by)
   return text
 end
 
--- A record, and its first question: the build, action, reason, builds that it waits for. The
--- fields have been checked, and the id is free.
+-- A record, and its first question; the build. The fields have been checked, and the id is free.
 function Arrivals.enqueue(q, id, fields)
   local given = Record.by_name(fields)
   local job = Queue.job(q, given.job)
@@ -63,6 +62,7 @@ function Arrivals.enqueue(q, id, fields)
   local delay_ms = tonumber(given.delay_ms) or 0
   if delay_ms > 0 then
     fields[#fields + 1], fields[#fields + 2] = "start_at", q.now + delay_ms
+    fields[#fields + 1], fields[#fields + 2] = "reason", Turns.NOT_BEFORE
   end
   local build = Record.create(q, id, fields)
   if build.number > newest_id(q) then
@@ -70,12 +70,10 @@ function Arrivals.enqueue(q, id, fields)
   end
   if redis.call("DEL", q.root .. ":aborted:" .. id) == 1 then
     Runs.finish(q, build, "ABORTED", "BUILD_ABORTED")
-    return build, "ABORT", "BUILD_ABORTED", {}
-  elseif build.start_at and build.start_at > q.now then
-    Queue.schedule(q, "start:" .. id, build.start_at)
-    return build, "DELAY", "NOT_BEFORE", {}
+  else
+    Turns.ask(q, build, job)
   end
-  return build, Turns.ask(q, build, job)
+  return build
 end
 
 -- What a run has left in a record; a new one begins without.
@@ -136,5 +134,5 @@ function Arrivals.periodic(q, name)
     Queue.schedule(q, "cron:" .. name, at)
   end
   local id = Arrivals.new_id(q, "cron:" .. name .. ":" .. q.now)
-  return (Arrivals.enqueue(q, id, redis.call("HGETALL", plan_key(q, name))))
+  return Arrivals.enqueue(q, id, redis.call("HGETALL", plan_key(q, name)))
 end

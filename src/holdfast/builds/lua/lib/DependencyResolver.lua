@@ -15,6 +15,15 @@ function DependencyResolver.blockers(job, blocked_by, running_builds)
   return found
 end
 
+-- Why it may not start beside builds of other jobs, and those; nil if it may.
+function DependencyResolver.dependencies(build, running_builds)
+  local blockers = DependencyResolver.blockers(build.job, build.blocked_by, running_builds)
+  if #blockers > 0 then
+    return "BLOCKED_BY_DEPENDENCIES", blockers
+  end
+  return nil
+end
+
 -- When the next build may start beside one of its own job that runs: nil for now, false for not
 -- before that one has ended, else a time.
 function DependencyResolver.beside_same_job(build, now)
@@ -31,9 +40,9 @@ end
 -- that it waits for. `ready` is the build of its job that has been let go and not begun yet: a
 -- job lets one go at a time, so that they begin in that order.
 function DependencyResolver.reason(build, now, running_builds)
-  local blockers = DependencyResolver.blockers(build.job, build.blocked_by, running_builds)
-  if #blockers > 0 then
-    return "BLOCKED_BY_DEPENDENCIES", blockers
+  local why, blockers = DependencyResolver.dependencies(build, running_builds)
+  if why then
+    return why, blockers
   end
   local same = running_builds(build.job)
   if build.ready then

@@ -44,21 +44,13 @@ function Queue.newest_waiting(q, job)
   return redis.call("ZRANGE", waiting_key(q, job), -1, -1)[1]
 end
 
-function Queue.add_waiting(q, build)
-  redis.call("ZADD", waiting_key(q, build.job), build.id, build.id)
-  if build.collapse then
-    Queue.set_job(q, build.job, "collapsing", build.id)
-  end
+local function add_dependent(q, build)
   for _, other in ipairs(build.blocked_by) do
     redis.call("HINCRBY", dependents_key(q, other), build.job, 1)
   end
 end
 
-function Queue.remove_waiting(q, build)
-  redis.call("ZREM", waiting_key(q, build.job), build.id)
-  if build.collapse then
-    Queue.clear_job(q, build.job, "collapsing")
-  end
+local function remove_dependent(q, build)
   for _, other in ipairs(build.blocked_by) do
     if redis.call("HINCRBY", dependents_key(q, other), build.job, -1) <= 0 then
       redis.call("HDEL", dependents_key(q, other), build.job)
@@ -66,7 +58,24 @@ function Queue.remove_waiting(q, build)
   end
 end
 
--- -- running: builds of a job that run or are ready to, by when they must let go -----------------
+function Queue.add_waiting(q, build)
+  redis.call("ZADD", waiting_key(q, build.job), build.id, build.id)
+  if build.collapse then
+    Queue.set_job(q, build.job, "collapsing", build.id)
+  end
+  add_dependent(q, build)
+end
+
+function Queue.remove_waiting(q, build)
+  redis.call("ZREM", waiting_key(q, build.job), build.id)
+  if build.collapse then
+    Queue.clear_job(q, build.job, "collapsing")
+  end
+  remove_dependent(q, build)
+end
+
+-- -- running: builds of a job that run or are ready to, by when they must let go; +inf: it is
+-- ready and has not begun --------------------------------------------------------------------------
 
 local function running_key(q, job)
   return q.root .. ":running:" .. job
@@ -80,15 +89,19 @@ function Queue.remove_running(q, build)
   redis.call("ZREM", running_key(q, build.job), build.id)
 end
 
--- Their ids, and apart from them those that have kept the job for too long.
-function Queue.running(q, job)
-  local found = redis.call("ZRANGE", running_key(q, job), 0, -1, "WITHSCORES")
-  local running, overdue = {}, {}
+-- Their ids, and apart from them those that have kept the job for too long. With `has_begun` only
+-- those that have; then also when the first of them must let go.
+function Queue.running(q, job, has_begun)
+  local most = has_begun and "(+inf" or "+inf"
+  local found = redis.call("ZRANGEBYSCORE", running_key(q, job), "-inf", most, "WITHSCORES")
+  local running, overdue, until_ms = {}, {}, nil
   for n = 1, #found, 2 do
-    local into = tonumber(found[n + 1]) <= q.now and overdue or running
+    local at = tonumber(found[n + 1])
+    local into = at <= q.now and overdue or running
     into[#into + 1] = found[n]
+    until_ms = until_ms or into == running and at or nil
   end
-  return running, overdue
+  return running, overdue, until_ms
 end
 
 -- The build that has a job, if one has.
@@ -103,10 +116,13 @@ local function job_key(q, job)
 end
 
 -- `last_running` is the newest build that was let go, `last_started_at` when one began last,
--- `ready` the one that was let go and has not begun, `frozen` the one that waits for a thaw,
--- `collapsing` the one that waits and collapses: at most the newest does. `blocked_by` is what the
--- build that came last was blocked by, and `cycle` the circle that was found then.
-local JOB = { "last_running", "last_started_at", "ready", "frozen", "collapsing", "blocked_by", "cycle" }
+-- `ready` the one that was let go and has not begun, `held` its place among those on offer while it
+-- waits for others to end, `frozen` the one that waits for a thaw, `collapsing` the one that waits
+-- and collapses: at most the newest does. `blocked_by` is what the build that came last was blocked
+-- by, and `cycle` the circle that was found then.
+local JOB = {
+  "last_running", "last_started_at", "ready", "held", "frozen", "collapsing", "blocked_by", "cycle",
+}
 
 function Queue.job(q, name)
   local values = redis.call("HMGET", job_key(q, name), unpack(JOB))
@@ -185,13 +201,48 @@ function Queue.wake(q)
   redis.call("RPUSH", wake_key(q), "1")
 end
 
+local function new_place(q, build)
+  return Queue.ticket(q) - build.priority * STEP
+end
+
 function Queue.offer(q, build)
-  redis.call("ZADD", ready_key(q), Queue.ticket(q) - build.priority * STEP, build.id)
+  redis.call("ZADD", ready_key(q), new_place(q, build), build.id)
   Queue.wake(q)
 end
 
 function Queue.withdraw(q, build)
   redis.call("ZREM", ready_key(q), build.id)
+end
+
+-- A READY build may not begin before others have ended, at `until_ms` at the latest. Its job is
+-- touched when they do, and it takes its place among those on offer again.
+function Queue.hold(q, build, until_ms)
+  local place = redis.call("ZSCORE", ready_key(q), build.id)
+  if redis.call("HSETNX", job_key(q, build.job), "held", place or new_place(q, build)) == 1 then
+    add_dependent(q, build)
+  end
+  Queue.withdraw(q, build)
+  Queue.schedule(q, "offer:" .. build.id, until_ms)
+end
+
+-- It is on offer again, at its old place if it has one.
+function Queue.offer_again(q, build, held)
+  Queue.unschedule(q, "offer:" .. build.id)
+  if held then
+    Queue.clear_job(q, build.job, "held")
+    remove_dependent(q, build)
+    redis.call("ZADD", ready_key(q), held, build.id)
+    Queue.wake(q)
+  else
+    Queue.offer(q, build)
+  end
+end
+
+-- A READY build leaves that state.
+function Queue.leave_ready(q, build)
+  if redis.call("HDEL", job_key(q, build.job), "ready", "held") == 2 then
+    remove_dependent(q, build)
+  end
 end
 
 function Queue.first_ready(q)

@@ -29,7 +29,7 @@ function Runs.leave(q, build, was)
       Queue.unschedule(q, "offer:" .. build.id)
     end
     if was == "READY" then
-      Queue.clear_job(q, build.job, "ready")
+      Queue.leave_ready(q, build)
       return "ready"
     end
     Queue.unschedule(q, "run:" .. build.id)

@@ -3,18 +3,18 @@
 -- @include DependencyResolver
 -- @include CronDecider
 -- @include Runs
-local Turns = {}
+local Turns = { NOT_BEFORE = "NOT_BEFORE" }
 
 local MOST_ASKED = 200 -- in one call; what is left is due at once
 local YEAR = 366 * 24 * 3600 * 1000
 
--- Builds that have kept a job for longer than they may have failed, whoever noticed first.
-local function running_builds(q, job)
-  local running, overdue = Queue.running(q, job)
+-- Builds that have kept a job for longer than they may have failed, whichever call notices first.
+local function running_builds(q, job, has_begun)
+  local running, overdue, until_ms = Queue.running(q, job, has_begun)
   for _, id in ipairs(overdue) do
     Runs.finish(q, Record.load(q, id), "FAILURE", TimeoutDecider.TIMED_OUT, true)
   end
-  return running
+  return running, until_ms
 end
 
 -- When freeze windows let it start: nil for now.
@@ -25,11 +25,51 @@ local function thaw(q, build)
   local at = CronDecider.first(build.freeze, q.now, false) or q.now + YEAR
   return at > q.now and at or nil
 end
-Turns.thaw = thaw
+
+-- Which builds hinder a READY one by now: why, those, and when the first of them must let go.
+-- Those that are no more than READY do not: it was let go before them.
+local function hindrance(q, build)
+  local first = math.huge
+  local reason, blockers = DependencyResolver.dependencies(build, function(other)
+    local running, until_ms = running_builds(q, other, true)
+    first = math.min(first, until_ms or first)
+    return running
+  end)
+  return reason, blockers, first
+end
+
+-- A READY build was let go when nothing hindered it. A freeze window may have opened since, and
+-- builds that it is blocked by may have begun. Then it stays READY, keeps its job, and is on offer
+-- again when that has passed: action, reason, the builds that it waits for. nil if it may begin.
+function Turns.hold(q, build)
+  local frozen_until = thaw(q, build)
+  if frozen_until then
+    Queue.withdraw(q, build)
+    Queue.schedule(q, "offer:" .. build.id, frozen_until)
+    return "FREEZE", "FREEZE_WINDOW", {}
+  end
+  local reason, blockers, until_ms = hindrance(q, build)
+  if reason then
+    Queue.hold(q, build, until_ms)
+    return "BLOCK", reason, blockers
+  end
+  return nil
+end
+
+-- A build of a job has ended that the READY build of another one may have waited for.
+local function release(q, job)
+  local build = job.held and Record.load(q, job.ready)
+  if build and not hindrance(q, build) then
+    Queue.offer_again(q, build, job.held)
+  end
+end
 
 -- What becomes of a build that asks to start: action, reason, the builds that it waits for, and
 -- when to ask again. Changes nothing but the builds that are overdue.
 local function decide(q, build, job)
+  if build.state == "QUEUED" and not build.undelayed and (build.start_at or 0) > q.now then
+    return "DELAY", Turns.NOT_BEFORE, {}, build.start_at
+  end
   local facts = {
     id = build.number,
     job = build.job,
@@ -112,6 +152,8 @@ function Turns.ask(q, build, job, begin)
   local action, reason, blockers, again_at = decide(q, build, job)
   if action == "COLLAPSE" then
     Runs.finish(q, build, "COLLAPSED", reason)
+  elseif action == "DELAY" then
+    Queue.schedule(q, "start:" .. build.id, again_at)
   elseif action == "FREEZE" then
     if not freeze(q, build, job, again_at) then
       action, reason = "COLLAPSE", CollapseDecider.NEWER_EXISTS
@@ -143,6 +185,9 @@ local function advance(q, name, has_begun)
     return Turns.ask(q, build, job)
   end
 
+  if not has_begun then
+    release(q, Queue.job(q, name))
+  end
   while q.asked < MOST_ASKED do
     local oldest = Queue.oldest_waiting(q, name)
     if not oldest then
@@ -183,4 +228,28 @@ function Turns.settle(q)
       advance(q, job, jobs[job])
     end
   end
+end
+
+-- The most urgent build on offer that may begin; nil if there is none. Those that may not are on
+-- offer no longer. In one call that is not asked of more than a few; the worker is told to ask again.
+function Turns.next_on_offer(q)
+  local asked = 0
+  while asked < MOST_ASKED do
+    local id = Queue.first_ready(q)
+    if not id then
+      Turns.settle(q) -- an overdue build may have been ended
+      id = Queue.first_ready(q)
+    end
+    if not id then
+      return nil
+    end
+    local build = Record.load(q, id)
+    if not build then
+      Queue.withdraw(q, { id = id }) -- its record was deleted from outside
+    elseif build.state ~= "READY" or not Turns.hold(q, build) then
+      return build
+    end
+    asked = asked + 1
+  end
+  return nil
 end
