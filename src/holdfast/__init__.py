@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Lock,
         Semaphore,
         SemaphoreStats,
+        UnknownLimitError,
     )
     from holdfast.server.local import LocalDatabase
 
@@ -49,6 +50,7 @@ __all__ = [
     "SemaphoreStats",
     "StorageError",
     "StoreInUseError",
+    "UnknownLimitError",
     "Worker",
     "connect",
     "open",
@@ -58,7 +60,9 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(["Build", "BuildQueue", "Worker"], "holdfast.builds"),
     **dict.fromkeys(["Acquisition", "Lock", "Semaphore", "SemaphoreStats"], "holdfast.semaphore"),
-    **dict.fromkeys(["LeaseLostError", "LimitMismatchError"], "holdfast.semaphore"),
+    **dict.fromkeys(
+        ["LeaseLostError", "LimitMismatchError", "UnknownLimitError"], "holdfast.semaphore"
+    ),
 }
 
 

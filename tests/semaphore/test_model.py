@@ -54,6 +54,8 @@ class Simulation:
         self.tokens: set[int] = set()
         self.believed = 0
         self.heard = 0  # in the reply to a release
+        self.spoke_s: dict[str, float] = {}  # when each client last spoke itself
+        self.seeded: set[str] = set()  # let in by the seed's script, which begins a new lease
 
     async def run(self, name: str, **args: Any) -> Any:
         script = load("holdfast.semaphore", name)
@@ -63,6 +65,7 @@ class Simulation:
             "ttl": "",
             "now": self.now_s,
             "mailbox": "",
+            "is_exact": "",
             "acquisition_notification_key_pattern": NAMES.pattern,
             **args,
         }
@@ -79,6 +82,11 @@ class Simulation:
         await action()
         await self.check()
 
+    async def wake_up_nexts(self) -> None:
+        """As the seed does it."""
+        await self.run("wake_up_nexts")
+        self.seeded |= (await self.members("main")).keys()
+
     async def come(self) -> None:
         self.count += 1
         id = (
@@ -86,6 +94,7 @@ class Simulation:
         )
         client = Client(id, self.rng.choice([None, None, 4.0, 15.0]), self.now_s, self.count)
         self.waiting[id] = client
+        self.spoke_s[id] = self.now_s
         if self.rng.random() < 0.2:  # as the seed does it
             await self.run("queue", acquisition_id=id)
         else:
@@ -98,6 +107,7 @@ class Simulation:
 
     async def enter(self, client: Client) -> None:
         place = await self.place(client.id)
+        self.spoke_s[client.id] = self.now_s
         ttl = "" if client.ttl_s is None else client.ttl_s
         answer = await self.run("enter", acquisition_id=client.id, ttl=ttl)
         if isinstance(answer, int):
@@ -156,7 +166,7 @@ class Simulation:
             self.waiting.pop(client.id, None)
             if self.rng.random() < 0.2:  # as the seed does it: nobody is told
                 removed = await self.run("release", acquisition_id=client.id)
-                await self.run("wake_up_nexts")
+                await self.wake_up_nexts()
             else:
                 removed = await self.run_leave(client.id)
             if held is not None and held.is_alive(self.now_s):
@@ -179,10 +189,12 @@ class Simulation:
         everybody = list({**self.waiting, **self.holding}.values())
         some = [client for client in everybody if self.rng.random() < 0.7]
         if some and self.rng.random() < 0.2:  # as the seed does it
+            self.spoke_s[some[0].id] = self.now_s
             await self.learn(some[0], *await self.run("ping", acquisition_id=some[0].id))
-            await self.run("wake_up_nexts")
+            await self.wake_up_nexts()
             return
         ids = [client.id for client in some]
+        self.spoke_s |= dict.fromkeys(ids, self.now_s)
         _, token, *states = await self.run("tend", acquisition_ids=ids)
         for client, state in zip(some, states, strict=True):
             await self.learn(client, int(state == 1), int(state == 2))
@@ -231,6 +243,9 @@ class Simulation:
             *(self.members(key) for key in ("main", "waiting", "waiting_heartbeat"))
         )
         assert len(main) <= self.limit
+        for id in main.keys() - self.seeded:
+            late_s = main[id] - self.spoke_s[id] - HEARTBEAT_S
+            assert late_s < 1e-5, "a slot is kept for longer than its client may be silent"
         assert set(self.holding) <= set(main), "a live holder has no slot"
         assert set(beats) == set(queue)
         order = [id for id in queue if id in self.waiting and beats[id] > self.now_s]
@@ -245,7 +260,7 @@ class Simulation:
 
     async def check_no_slot_is_idle(self) -> None:
         """One call, by anybody, and no slot is free while somebody waits."""
-        await self.run("wake_up_nexts")
+        await self.run("tend", acquisition_ids=[])
         if await self.members("waiting"):
             assert len(await self.members("main")) == self.limit
 

@@ -1,6 +1,8 @@
 """What users of Semaphore and Lock see."""
 
 import asyncio
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,15 @@ import holdfast
 from holdfast.client.backends import Commands, commands_of
 from holdfast.client.errors import ClientError, ClosedError
 from holdfast.client.lua import load
-from holdfast.semaphore import LeaseLostError, Lock, Semaphore
+from holdfast.semaphore import (
+    LeaseLostError,
+    LimitMismatchError,
+    Lock,
+    Semaphore,
+    UnknownLimitError,
+    keeper,
+)
+from holdfast.semaphore.keeper import TEND
 from tests.client.fakes import turns
 from tests.client.test_sentinel import Sentinel
 from tests.harness import HoldfastServer, RedisServer
@@ -212,7 +222,82 @@ def test_a_time_limit_for_the_wait(any_place: Place) -> None:
     any_place.play(scenario)
 
 
+@pytest.mark.parametrize("kind", ["ours", "redis-py"])
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_the_time_limit_for_the_wait_holds_against_a_silent_server(
+    kind: str, is_waiting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_CLEAN_UP_S", 3600.0)  # else it would only take a bit longer
+
+    async def scenario(server: RedisServer) -> None:
+        async with Place("redis" if kind == "ours" else kind, [server.port]).opened() as client:
+            holder = await Semaphore(client, "s", 1).acquire()
+            semaphore = Semaphore(client, "s", 1, max_acquire_time_s=0.3)
+            if is_waiting:
+                acquiring = asyncio.create_task(semaphore.acquire())
+                await waiting(semaphore)
+                os.kill(server.pid, signal.SIGSTOP)
+            else:
+                os.kill(server.pid, signal.SIGSTOP)
+                acquiring = asyncio.create_task(semaphore.acquire())
+            try:
+                with pytest.raises(TimeoutError, match="no slot within"):
+                    await acquiring
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            await waiting(semaphore, 0)  # it leaves no trace
+            await semaphore.release(holder)
+
+    with RedisServer(tmp_path) as server:
+        asyncio.run(scenario(server))
+
+
 # -- leases -----------------------------------------------------------------------------------
+
+
+def test_a_slot_comes_back_within_one_interval_when_its_waiters_died_too(
+    place: Place, world: World
+) -> None:
+    """The waiter's last pulse is younger than the holder's: it is given the slot, dead as it is."""
+
+    async def scenario(client: Any) -> None:
+        standing = World()  # so that it pulses only when this test says so
+        dying = standing.semaphore(
+            client, heartbeat_max_interval_s=10, now=lambda: world.clock.now_us() / 1e6
+        )
+        await dying.acquire()
+        waiters = [asyncio.create_task(dying.acquire()) for _ in range(3)]
+        await waiting(dying, 3)
+        world.clock.advance(1.5)
+        await dying._keeper()._ask_about([*dying._keeper()._waiting])
+        await dying.close()
+        alive = world.semaphore(client, heartbeat_max_interval_s=10)
+        waiter = asyncio.create_task(alive.acquire())
+        await waiting(alive, 4)
+
+        async def looks() -> None:
+            alive._keeper()._tend_all()
+            world.clock.advance(0)
+            await turns(20)
+
+        async def is_let_in() -> bool:
+            await looks()
+            return sum(row.waiting for row in await alive.stats(["s"])) == 3
+
+        async def is_in() -> bool:
+            await looks()
+            return waiter.done()
+
+        world.clock.advance(8.6)  # the holder counts as dead, the waiters do not yet
+        await eventually(is_let_in)
+        world.clock.advance(1.5)  # the interval is over for all of them
+        await eventually(is_in)
+        assert (await waiter).slot_number == 1
+        for each in waiters:
+            each.cancel()
+        await asyncio.wait(waiters)
+
+    place.play(scenario)
 
 
 def test_heartbeats_keep_a_slot_and_a_place(place: Place, world: World) -> None:
@@ -407,6 +492,84 @@ def test_resize_lets_waiters_in(any_place: Place) -> None:
         for waiter in asyncio.as_completed(waiters):
             await other.release(await waiter)
         await emptied(client)
+
+    any_place.play(scenario)
+
+
+def test_a_resize_counts_for_processes_that_know_another_limit(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        fleet = [Semaphore(client, "s", 1) for _ in range(3)]
+        await fleet[0].resize(3)
+        held = [await each.acquire() for each in fleet]
+        assert (await fleet[1].stats(["s"]))[0] == ("s", 3, 0, 3)
+        newcomer = Semaphore(client, "s", 8)
+        assert await newcomer.locked()
+        waiter = asyncio.create_task(newcomer.acquire())
+        await waiting(newcomer)
+        for each in held:
+            await fleet[1].release(each)
+        await newcomer.release(await waiter)
+
+    any_place.play(scenario)
+
+
+def test_a_resize_is_remembered_when_nobody_uses_the_semaphore(place: Place, world: World) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = world.semaphore(client, heartbeat_max_interval_s=10)
+        await semaphore.resize(2)
+        world.clock.advance(1000)
+        key = semaphore._settings.names.keys["max"]
+        for _ in range(3):  # the long way in, and the short one
+            assert await commands_of(client).call("PTTL", key) == -1
+            old = world.semaphore(client, heartbeat_max_interval_s=10)
+            first = await old.acquire()
+            second = await old.acquire()
+            assert await old.locked()
+            await old.release(first)
+            await old.release(second)
+            await semaphore._keeper().run(TEND, acquisition_ids=[])
+        with pytest.raises(LimitMismatchError, match="a limit of 2, not 1"):
+            await Lock(client, "s").acquire()
+        assert await commands_of(client).call("PTTL", key) == -1
+
+    place.play(scenario)
+
+
+def test_a_resize_can_be_taken_back(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s", 1)
+        await semaphore.resize(2)
+        first, second = await semaphore.acquire(), await semaphore.acquire()
+        await semaphore.resize(None)
+        with pytest.raises(LimitMismatchError, match="a limit of 2, not 1"):
+            await Semaphore(client, "s", 1).acquire()
+        await semaphore.release(first)
+        await semaphore.release(second)
+        async with Lock(client, "s") as acquisition:
+            assert acquisition.slot_number == 1
+        await semaphore.resize(None)  # of what nobody set
+        await emptied(client)
+
+    place.play(scenario)
+
+
+def test_without_a_limit_the_server_says_it(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        semaphore = Semaphore(client, "s")
+        for _ in range(2):
+            with pytest.raises(UnknownLimitError, match="'s' has no limit at the server: give one"):
+                await semaphore.acquire()
+        assert not await semaphore.locked()
+        assert await semaphore.count() == 0
+        async with Semaphore(client, "s", 2), semaphore as acquisition:
+            assert acquisition.slot_number == 2
+            assert await semaphore.locked()
+        await semaphore.resize(1)
+        assert semaphore.limit is None
+        async with semaphore:
+            waiter = asyncio.create_task(semaphore.acquire())
+            await waiting(semaphore)
+        await semaphore.release(await waiter)
 
     any_place.play(scenario)
 

@@ -27,6 +27,8 @@ def test_the_same_without_await(place: Place) -> None:
         assert semaphore.limit == 3
         with pytest.raises(LimitMismatchError):
             holdfast.sync.Lock(client, "s").acquire()
+        with pytest.raises(ValueError, match="a lock has one slot, not 2"):
+            holdfast.sync.Lock(client, "s").resize(2)
         assert semaphore.release(first)
         assert not semaphore.release(first.id)
 

@@ -33,6 +33,7 @@ class Door:
             "now": NOW_S,
             "acquisition_notification_key_pattern": NAMES.pattern,
             "mailbox": "",
+            "is_exact": "",
             **args,
         }
         wanted = {name: values[name] for name in script.args}

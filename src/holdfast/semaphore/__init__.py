@@ -1,6 +1,11 @@
 """The fair semaphore: FIFO, leases, fencing, on Holdfast, Redis, Valkey and their clusters."""
 
-from holdfast.semaphore.acquisition import Acquisition, LeaseLostError, LimitMismatchError
+from holdfast.semaphore.acquisition import (
+    Acquisition,
+    LeaseLostError,
+    LimitMismatchError,
+    UnknownLimitError,
+)
 from holdfast.semaphore.semaphore import Lock, Semaphore, SemaphoreStats
 
 __all__ = [
@@ -10,4 +15,5 @@ __all__ = [
     "Lock",
     "Semaphore",
     "SemaphoreStats",
+    "UnknownLimitError",
 ]

@@ -22,6 +22,15 @@ class LimitMismatchError(HoldfastError, ValueError):
         self.limit = limit
 
 
+class UnknownLimitError(HoldfastError, LookupError):
+    """The caller gave no limit, and the server knows none. Nothing was taken."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"semaphore {name!r} has no limit at the server: give one, or resize() it once"
+        )
+
+
 class Acquisition:
     """A slot that is held until it is released or lost.
 

@@ -21,7 +21,7 @@ from holdfast.client.errors import ClientError, ClosedError, ServerError
 from holdfast.client.lua import LuaScript, load
 from holdfast.client.waiting import sleep
 from holdfast.clock import Timer
-from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError
+from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError, UnknownLimitError
 from holdfast.semaphore.settings import Settings
 from holdfast.semaphore.waiter import Waiter
 
@@ -46,7 +46,7 @@ class Keeper:
         self._clock = settings.clock
         self._now_s = settings.clock.monotonic_s
         self._prepared: dict[LuaScript, Prepared] = {}
-        self._prepared_for: object = None  # which limit
+        self._prepared_for: object = self  # which limit: none yet
         self._box = uuid.uuid4().hex
         self._ids = count(1)
         self._held: dict[str, Acquisition] = {}
@@ -86,7 +86,8 @@ class Keeper:
 
     # -- in and out ---------------------------------------------------------------------------
 
-    async def acquire(self) -> Acquisition:
+    async def acquire(self, patience: asyncio.Timeout | None = None) -> Acquisition:
+        """`patience` is the time limit that the caller runs this under."""
         if self._settings.shared_mailbox:
             id = f"{self._box}/{next(self._ids)}"
         else:
@@ -103,10 +104,11 @@ class Keeper:
                 acquisition = Acquisition(id, 1, answer, sent_s)
             else:
                 acquisition = await self._enter(id, waiter, sent_s, answer)
-        except LimitMismatchError:
+        except (LimitMismatchError, UnknownLimitError):
             raise
         except BaseException:
-            await self._clean_up(id)
+            is_late = patience is not None and patience.expired()
+            await self._clean_up(id, may_wait=not is_late)
             raise
         finally:
             del self._waiting[id]
@@ -150,7 +152,10 @@ class Keeper:
             return (1, 1, answer) if answer > 0 else (0, 0, -answer)
         state, number, *more = answer
         if state == -1:
-            raise LimitMismatchError(self._settings.name, self._settings.limit, number)
+            wanted = self._settings.limit
+            if wanted is None or not number:
+                raise UnknownLimitError(self._settings.name)
+            raise LimitMismatchError(self._settings.name, wanted, number)
         if len(more) > 1 and not self._settings.is_warned:
             self._settings.is_warned = True
             warn_of_sharing(f"semaphore {self._settings.name!r}")
@@ -180,10 +185,10 @@ class Keeper:
             self._read(self._box, message)
         return bool(removed == 1)
 
-    async def _clean_up(self, id: str) -> None:
+    async def _clean_up(self, id: str, *, may_wait: bool = True) -> None:
         """Leave, whatever happens; the caller waits only if that is likely to be short."""
         leaving = self._start(self._leave_surely(id))
-        if self.failure is None:
+        if may_wait and self.failure is None:
             await asyncio.wait([leaving], timeout=_CLEAN_UP_S)
 
     async def _leave_surely(self, id: str) -> None:

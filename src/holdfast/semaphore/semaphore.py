@@ -33,6 +33,7 @@ class Semaphore:
     event loop; a URL, or a function that makes a client, gives each loop that uses the semaphore
     a client of its own.
 
+    limit: how many slots there are; None for what the server says, see `resize`.
     ttl_s: how long a slot may be held at most. max_acquire_time_s: how long `acquire` may take
     at most, then TimeoutError. heartbeat_max_interval_s: after how much silence a holder or
     waiter counts as dead. cancel_on_loss: whether the body of `async with` is cancelled when the
@@ -40,11 +41,13 @@ class Semaphore:
     now: another clock than the server's, in seconds; for tests.
     """
 
+    _is_exact = False
+
     def __init__(
         self,
         client: Any,
         name: str,
-        limit: int,
+        limit: int | None = None,
         *,
         ttl_s: float | None = None,
         max_acquire_time_s: float | None = None,
@@ -73,6 +76,7 @@ class Semaphore:
             name=name,
             names=Names(namespace, name, hash_tag=hash_tag),
             limit=limit,
+            is_exact=self._is_exact,
             ttl_s=ttl_s,
             heartbeat_s=heartbeat_max_interval_s,
             max_acquire_time_s=max_acquire_time_s,
@@ -86,20 +90,24 @@ class Semaphore:
         self._scopes: dict[asyncio.Task[Any], list[Scope]] = {}
 
     @property
-    def limit(self) -> int:
+    def limit(self) -> int | None:
+        """As it was given, or as this object resized it; None for what the server says."""
         return self._settings.limit
 
     # -- in and out ---------------------------------------------------------------------------
 
     async def acquire(self) -> Acquisition:
-        """Wait for a slot. Raises TimeoutError, LimitMismatchError; cancelling leaves no trace."""
+        """Wait for a slot. Cancelling leaves no trace.
+
+        Raises TimeoutError, LimitMismatchError, UnknownLimitError.
+        """
         keeper = self._keepers.get(get_running_loop()) or self._new_keeper()
         limit_s = self._settings.max_acquire_time_s
         if limit_s is None:
             return await keeper.acquire()
         try:
-            async with asyncio.timeout(limit_s):
-                return await keeper.acquire()
+            async with asyncio.timeout(limit_s) as patience:
+                return await keeper.acquire(patience)
         except TimeoutError:
             why = f": {keeper.failure}" if keeper.failure is not None else ""
             text = f"semaphore {self.name!r}: no slot within {limit_s} s{why}"
@@ -146,18 +154,18 @@ class Semaphore:
     async def locked(self) -> bool:
         """Whether `acquire` would have to wait."""
         taken, waiting, limit = await self._keeper().run(STATE)
-        return bool(waiting or taken >= (limit or self.limit))
+        return bool(waiting or (limit and taken >= limit))  # the limit is 0 while it is unused
 
-    async def resize(self, limit: int) -> None:
-        """Change the limit for everybody. Holders beyond a smaller one stay until they release."""
+    async def resize(self, limit: int | None) -> None:
+        """Set the limit for all clients, whatever limit they give. The server remembers it.
+
+        Holders beyond a smaller limit stay until they release. None: the server forgets it when
+        no client holds or waits, and the first one in decides again.
+        """
         _check_limit(limit)
-        before = self._settings.limit
-        self._settings.limit = limit
-        try:
-            await self._keeper().run(RESIZE)
-        except BaseException:
-            self._settings.limit = before
-            raise
+        await self._keeper().run(RESIZE, limit="" if limit is None else limit)
+        if limit is not None and self._settings.limit is not None:
+            self._settings.limit = limit
 
     async def stats(self, names: list[str] | None = None, limit: int = 100) -> list[SemaphoreStats]:
         """Those semaphores of the namespace, or all that are in use; the most loaded come first."""
@@ -218,12 +226,20 @@ class SemaphoreOptions(TypedDict, total=False):
 
 
 class Lock(Semaphore):
-    """A semaphore of one."""
+    """A semaphore of one: also where the name was resized, which is LimitMismatchError."""
+
+    _is_exact = True
 
     def __init__(self, client: Any, name: str, **options: Unpack[SemaphoreOptions]) -> None:
         super().__init__(client, name, 1, **options)
 
+    async def resize(self, limit: int | None) -> None:
+        """A lock stays one: None, or 1, takes back what `Semaphore.resize` set for the name."""
+        if limit is not None and limit != 1:
+            raise ValueError(f"a lock has one slot, not {limit!r}: use a Semaphore")
+        await super().resize(limit)
 
-def _check_limit(limit: int) -> None:
-    if type(limit) is not int or limit < 1:  # True is an int, too
-        raise ValueError(f"a limit is a whole number above 0: {limit!r}")
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and (type(limit) is not int or limit < 1):  # True is an int, too
+        raise ValueError(f"a limit is a whole number above 0, or None: {limit!r}")

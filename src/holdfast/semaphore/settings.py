@@ -15,7 +15,8 @@ class Settings:
 
     name: str
     names: Names
-    limit: int
+    limit: int | None
+    is_exact: bool  # whether no other limit will do, also when the semaphore was resized
     ttl_s: float | None
     heartbeat_s: float
     max_acquire_time_s: float | None
@@ -27,7 +28,8 @@ class Settings:
     def args_of(self, script: LuaScript, more: dict[str, Any]) -> dict[str, Any]:
         """The arguments that a script wants."""
         values = {
-            "limit": self.limit,
+            "limit": "" if self.limit is None else self.limit,
+            "is_exact": "1" if self.is_exact else "",
             "heartbeat_max_interval": self.heartbeat_s,
             "ttl": "" if self.ttl_s is None else self.ttl_s,
             "now": "" if self.now is None else self.now(),

@@ -4,6 +4,7 @@ The client's thread runs the real semaphore, so heartbeats go on whatever the ca
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Unpack
@@ -13,7 +14,7 @@ from holdfast.client.errors import ClientError, ServerError
 from holdfast.client.sync import SyncClient
 from holdfast.semaphore.acquisition import LeaseLostError, id_of
 from holdfast.semaphore.scope import log
-from holdfast.semaphore.semaphore import Semaphore, SemaphoreOptions, SemaphoreStats
+from holdfast.semaphore.semaphore import Lock, Semaphore, SemaphoreOptions, SemaphoreStats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,18 +35,25 @@ class SyncSemaphore:
     """
 
     def __init__(
-        self, client: SyncClient, name: str, limit: int, **options: Unpack[SemaphoreOptions]
+        self,
+        client: SyncClient,
+        name: str,
+        limit: int | None = None,
+        **options: Unpack[SemaphoreOptions],
     ) -> None:
-        async def make(client: Client) -> Semaphore:
-            return Semaphore(client, name, limit, **options)
+        self._open(client, lambda inner: Semaphore(inner, name, limit, **options))
 
-        self.name = name
+    def _open(self, client: SyncClient, make: Callable[[Client], Semaphore]) -> None:
+        async def make_there(inner: Client) -> Semaphore:
+            return make(inner)
+
         self._client = client
-        self._semaphore = client.wait_for(make)
+        self._semaphore = client.wait_for(make_there)
+        self.name = self._semaphore.name
         self._mine = threading.local()
 
     @property
-    def limit(self) -> int:
+    def limit(self) -> int | None:
         return self._semaphore.limit
 
     @property
@@ -53,7 +61,7 @@ class SyncSemaphore:
         return self._semaphore.cancel_on_loss
 
     def acquire(self) -> SyncAcquisition:
-        """Wait for a slot. Raises TimeoutError, LimitMismatchError."""
+        """Wait for a slot. Raises TimeoutError, LimitMismatchError, UnknownLimitError."""
 
         async def acquire(_: Client) -> SyncAcquisition:
             inner = await self._semaphore.acquire()
@@ -91,8 +99,8 @@ class SyncSemaphore:
         """Whether `acquire` would have to wait."""
         return self._client.wait_for(lambda _: self._semaphore.locked())
 
-    def resize(self, limit: int) -> None:
-        """Change the limit for everybody. Holders beyond a smaller one stay until they release."""
+    def resize(self, limit: int | None) -> None:
+        """Set the limit for all clients; see `Semaphore.resize`."""
         self._client.wait_for(lambda _: self._semaphore.resize(limit))
 
     def stats(self, names: list[str] | None = None, limit: int = 100) -> list[SemaphoreStats]:
@@ -101,10 +109,10 @@ class SyncSemaphore:
 
 
 class SyncLock(SyncSemaphore):
-    """A semaphore of one."""
+    """A semaphore of one, see `Lock`."""
 
     def __init__(self, client: SyncClient, name: str, **options: Unpack[SemaphoreOptions]) -> None:
-        super().__init__(client, name, 1, **options)
+        self._open(client, lambda inner: Lock(inner, name, **options))
 
 
 class SyncScope:

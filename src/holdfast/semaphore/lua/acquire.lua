@@ -11,6 +11,7 @@
 -- @include clock
 -- @include numbers
 -- @include hold
+-- @include limit
 -- @include refresh
 local id = ARGV[1]
 local limit = whole('limit', ARGV[2])
@@ -22,6 +23,8 @@ if changed == 1 then
   start_ttl(KEYS[2], id, ttl_s, now)
   keep(KEYS[1], need_of(heartbeat_s, ttl_s))
 end
-redis.call('SET', KEYS[3], limit, 'KEEPTTL')
-keep(KEYS[3], need_of(heartbeat_s, ttl_s))
+if not is_resized(KEYS[3]) then
+  redis.call('SET', KEYS[3], limit, 'KEEPTTL')
+  keep(KEYS[3], need_of(heartbeat_s, ttl_s))
+end
 return {changed, redis.call('ZCARD', KEYS[1])}

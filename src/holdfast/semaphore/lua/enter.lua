@@ -7,22 +7,24 @@
 -- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
 -- KEYS[6] token                STRING: the last fencing token
 -- ARGV[1] acquisition_id
--- ARGV[2] limit                slots
+-- ARGV[2] limit                slots; empty for what the server says
 -- ARGV[3] heartbeat_max_interval    seconds
 -- ARGV[4] ttl                  seconds; empty for none
 -- ARGV[5] now                  seconds; empty for the server's time
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
+-- ARGV[7] is_exact             1 if no other limit will do, also when it was resized; or empty
 -- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and that was the last
--- token of all; {-1, limit}: the limit is another. On an active-active database one more element
+-- token of all; {-1, limit}: the limit is another, or 0: the server knows none. On an active-active database one more element
 -- comes behind the token. What is said most often is said without a table, which costs more than
 -- a redis.call: token for {1, 1, token}, -token for {0, limit, token}.
 local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
-local id, limit_text, heartbeat_text, ttl_text, now_text, pattern = unpack(ARGV)
+local id, limit_text, heartbeat_text, ttl_text, now_text, pattern, exact = unpack(ARGV)
 
 -- Nobody holds, nobody waits, and all else is as it was the last time. This needs none of the
 -- functions below: to define them takes time, too.
 local used = redis.call('EXISTS', main, waiting)
-if used == 0 and redis.call('GET', max) == limit_text then
+local known = used == 0 and redis.call('GET', max)
+if known then
   local heartbeat_s, ttl_s = tonumber(heartbeat_text) or 0, tonumber(ttl_text) or 0
   local need_s = heartbeat_s < ttl_s and ttl_s or heartbeat_s
   local now = tonumber(now_text)
@@ -31,7 +33,11 @@ if used == 0 and redis.call('GET', max) == limit_text then
     now = time[1] + time[2] / 1000000
   end
   local is_right = now and heartbeat_s > 0 and (ttl_s > 0 or ttl_text == '') and need_s < 1e10
-  if is_right and redis.call('PTTL', max) >= 1000 * need_s then
+  local life_ms = redis.call('PTTL', max)
+  local is_same = known == limit_text or limit_text == ''
+  -- A limit without an expiry was set by resize, and counts whatever limit the caller gives.
+  local is_set = life_ms == -1 and (is_same or exact == '')
+  if is_right and (is_set or is_same and life_ms >= 1000 * need_s) then
     local given = redis.call('INCR', token)
     if given > 1 then
       redis.call('ZADD', main, now + heartbeat_s, id)
@@ -50,7 +56,7 @@ end
 -- @include hold
 -- @include numbers
 -- @include token
-local limit = whole('limit', limit_text)
+local limit = optional_whole('limit', limit_text)
 local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
 local ttl_s = optional('ttl', ttl_text)
 local now = time_of(now_text)
@@ -63,7 +69,7 @@ local need_s = need_of(heartbeat_s, ttl_s)
 local function hold(card)
   card = card + redis.call('ZADD', main, now + heartbeat_s, id)
   if keep(main, need_s) then
-    remember_limit(max, limit, need_s)
+    remember_limit(max, limit_of(max, limit), need_s)
   end
   start_ttl(ttl, id, ttl_s, now)
   return {1, card, next_token(token, now), redis.ACTIVE_ACTIVE}
@@ -76,7 +82,15 @@ if used == 1 then -- else who waits tends them
   purge_slots(main, ttl, now)
 end
 local stored = limit_of(max, limit)
-if stored ~= limit and not redis.call('ZSCORE', waiting, id) then
+if not stored then
+  return {-1, 0}
+end
+local is_other = limit and stored ~= limit and not redis.call('ZSCORE', waiting, id)
+if is_other and is_resized(max) then
+  if exact ~= '' then
+    return {-1, stored}
+  end
+elseif is_other then
   purge_slots(main, ttl, now)
   purge_waiting(waiting, waiting_heartbeat, now)
   if redis.call('EXISTS', main, waiting) > 0 then

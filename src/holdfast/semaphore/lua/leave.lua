@@ -7,7 +7,7 @@
 -- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
 -- KEYS[6] token                STRING: the last fencing token
 -- ARGV[1] acquisition_id
--- ARGV[2] limit                slots
+-- ARGV[2] limit                slots; empty for what the server says
 -- ARGV[3] heartbeat_max_interval    seconds
 -- ARGV[4] ttl                  seconds; empty for none
 -- ARGV[5] now                  seconds; empty for the server's time
@@ -31,7 +31,7 @@ end
 -- @include numbers
 -- @include purge
 -- @include remove
-local limit = whole('limit', limit_text)
+local limit = optional_whole('limit', limit_text)
 local heartbeat_s = positive('heartbeat_max_interval', heartbeat_text)
 local ttl_s = optional('ttl', ttl_text)
 local now = time_of(now_text)
@@ -52,7 +52,7 @@ else
 end
 local heard = {removed}
 give_slots(
-  main, waiting, waiting_heartbeat, card, limit_of(max, limit), heartbeat_s, ttl_s, now,
+  main, waiting, waiting_heartbeat, card, limit_of(max, limit) or 0, heartbeat_s, ttl_s, now,
   pattern, token, mailbox, heard
 )
 if removed == 1 then

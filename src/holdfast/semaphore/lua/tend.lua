@@ -6,7 +6,7 @@
 -- KEYS[4] waiting              ZSET: when each came
 -- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
 -- KEYS[6] token                STRING: the last fencing token
--- ARGV[1] limit                slots
+-- ARGV[1] limit                slots; empty for what the server says
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
 -- ARGV[4] now                  seconds; empty for the server's time
@@ -21,7 +21,7 @@
 -- @include limit
 -- @include wake
 local main, ttl, max, waiting, waiting_heartbeat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local limit = whole('limit', ARGV[1])
+local limit = optional_whole('limit', ARGV[1])
 local heartbeat_s = positive('heartbeat_max_interval', ARGV[2])
 local ttl_s = optional('ttl', ARGV[3])
 local now = time_of(ARGV[4])
@@ -31,12 +31,12 @@ for n = 6, #ARGV do
     refresh(waiting_heartbeat, ARGV[n], now + heartbeat_s)
   end
 end
-for n = 1, 5 do
-  if KEYS[n] ~= ttl then -- which lives as long as its members, and no ping prolongs those
-    keep(KEYS[n], need_of(heartbeat_s, ttl_s))
-  end
+local need_s = need_of(heartbeat_s, ttl_s)
+keep_limit(max, need_s)
+for _, key in ipairs({main, waiting, waiting_heartbeat}) do -- ttl lives as long as its members
+  keep(key, need_s)
 end
-limit = limit_of(max, limit)
+limit = limit_of(max, limit) or 0
 wake_up_nexts(
   main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, ARGV[5], KEYS[6]
 )

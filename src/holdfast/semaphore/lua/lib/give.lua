@@ -19,8 +19,12 @@ end
 
 -- Gives the slots from `card` to `limit` to those who wait longest, and tells them. How many were
 -- told. With the key of tokens they are told all that a holder has to know: id, fencing token, how
--- many slots are taken, and for how long it is believed alive; without it the id alone, and they
--- ask. What is for `here`, the mailbox of who calls this, is not posted but added to `heard`.
+-- many slots are taken, and the caller's heartbeat interval; without it the id alone, and they
+-- ask. What is for `here`, the mailbox of the caller, is not posted but added to `heard`.
+--
+-- With the key of tokens a waiter takes its own lease into its slot: the lease that its last pulse
+-- began. A waiter may be dead already, and a new lease would then block the slot for a second
+-- interval. Without it, as the seed has it, the slot begins a new lease.
 local function give_slots(
   main, waiting, waiting_heartbeat, card, limit, heartbeat_s, ttl_s, now, pattern, token, here, heard
 )
@@ -33,7 +37,7 @@ local function give_slots(
     local until_s = redis.call('ZSCORE', waiting_heartbeat, id)
     redis.call('ZREM', waiting_heartbeat, id)
     if not until_s or tonumber(until_s) > now then -- else it died
-      redis.call('ZADD', main, now + heartbeat_s, id)
+      redis.call('ZADD', main, token and until_s or now + heartbeat_s, id)
       card = card + 1
       told = told + 1
       local message = id

@@ -1,13 +1,23 @@
 -- @include expiry
 
--- The limit is what the server says while anybody holds or waits; after that it means nothing, and
--- expires.
+-- A limit that the first caller set means something only while a holder or waiter is there, and
+-- expires after that. A limit that resize set has no expiry: it stays, and it counts whatever limit
+-- a caller gives. An older version of these scripts gives it an expiry again.
+local function is_resized(max)
+  return redis.call('TTL', max) == -1
+end
+
+-- The limit that counts: the server's, or else the caller's, which may have none.
 local function limit_of(max, given)
   return tonumber(redis.call('GET', max) or given)
 end
 
+local function keep_limit(max, need_s)
+  return not is_resized(max) and keep(max, need_s)
+end
+
 local function remember_limit(max, limit, need_s)
-  if keep(max, need_s) and redis.call('EXISTS', max) == 0 then
+  if keep_limit(max, need_s) and limit and redis.call('EXISTS', max) == 0 then
     redis.call('SET', max, limit, 'PX', life_ms(need_s))
   end
 end

@@ -19,3 +19,8 @@ end
 local function optional(what, text)
   return text ~= '' and positive(what, text) or nil
 end
+
+-- A number of slots; empty means as many as the server says.
+local function optional_whole(what, text)
+  return text ~= '' and whole(what, text) or nil
+end
