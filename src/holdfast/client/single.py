@@ -184,6 +184,8 @@ class Single:
         try:
             self.connection.submit(PendingOne(data, future, deadline_s))
         except ClientError as error:
+            # A client that is closed may be called in another loop than its own.
+            future = asyncio.get_running_loop().create_future()
             reject(future, error)
         return future
 
