@@ -37,5 +37,14 @@ class Alone:
             return list(items.values()) if is_list else items
         return tuple(map(self.python, value)) if isinstance(value, tuple) else value
 
+    def bounded(self, most: int, function: str, *args: Any) -> Any:
+        """The same call, which fails if it takes more instructions of Lua than that."""
+        hook = "require('jit').off() debug.sethook(function() error('too much work') end, '', ...)"
+        self.lua.compile(hook)(most)
+        try:
+            return self(function, *args)
+        finally:
+            self.lua.execute("debug.sethook()")
+
     def __call__(self, function: str, *args: Any) -> Any:
         return self.python(self.m[function](*map(self.table, args)))

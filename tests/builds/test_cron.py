@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.builds.cron import BadCronError, compile_cron, compile_windows
+from holdfast.builds.cron import MOST_WINDOWS, BadCronError, compile_cron, compile_windows
 from tests.builds.lua_alone import Alone
 
 
@@ -140,3 +140,63 @@ def test_the_29th_of_february_is_found_and_the_30th_is_not(cron: Alone) -> None:
 
 def test_what_is_always_frozen_never_thaws(cron: Alone) -> None:
     assert cron("first", compile_cron("* * * * *"), 0, False) is None
+
+
+COMPLEMENTARY = [
+    ["0-29 * * * *", "30-59 * * * *"],
+    ["*/2 * * * *", "1-59/2 * * * *"],
+    ["* 0-11 * * *", "* 12-23 * * *"],
+    ["* * 1-15 * *", "* * 16-31 * *"],
+    ["* * * 1-6 *", "*/2 * * 7-12 *", "1-59/2 * * 7-12 *"],
+    ["* * * * 1-5", "* * * * 6,7"],
+]
+A_MILLION = 1_000_000  # a few milliseconds on a server
+
+
+@pytest.mark.parametrize("windows", COMPLEMENTARY)
+def test_windows_that_never_close_together_are_found_with_bounded_work(
+    cron: Alone, windows: list[str]
+) -> None:
+    start = ms(datetime(2024, 2, 26, 12, 31, 5, tzinfo=UTC))
+    assert cron.bounded(A_MILLION, "first", compile_windows(windows), start, False) is None
+
+
+@pytest.mark.parametrize("missing", ["17 3 29 2", "59 23 31 12", "0 0 1 3"])
+def test_the_only_minute_of_years_is_found_with_bounded_work(cron: Alone, missing: str) -> None:
+    """All windows leave one minute of a year, or of four, in which nothing is frozen."""
+    minute, hour, day, month = map(int, missing.split())
+
+    def but(number: int, least: int, most: int) -> str:
+        return ",".join(str(n) for n in range(least, most + 1) if n != number)
+
+    windows = [
+        f"{but(minute, 0, 59)} * * * *",
+        f"* {but(hour, 0, 23)} * * *",
+        f"* * {but(day, 1, 31)} * *",
+        f"* * * {but(month, 1, 12)} *",
+    ]
+    start = ms(datetime(2024, 3, 1, 0, 1, tzinfo=UTC))
+    year = 2028 if (month, day) == (2, 29) else 2025 if (month, day) == (3, 1) else 2024
+    expected = ms(datetime(year, month, day, hour, minute, tzinfo=UTC))
+    assert cron.bounded(A_MILLION, "first", compile_windows(windows), start, False) == expected
+
+
+def test_as_many_windows_as_a_build_may_have_are_bounded_work(
+    cron: Alone, rng: random.Random
+) -> None:
+    """Each day has its own set of windows, and none covers an hour: nothing can be reused."""
+
+    def field(least: int, most: int) -> str:
+        return ",".join(map(str, rng.sample(range(least, most + 1), (most - least) // 2)))
+
+    windows = [
+        f"0-40 {field(0, 23)} {field(1, 31)} {field(1, 12)} {field(0, 6)}"
+        for _ in range(MOST_WINDOWS - 2)
+    ]
+    text = compile_windows([*windows, "0-58 * * * *", "1-59 * * * *"])
+    assert cron.bounded(20 * A_MILLION, "first", text, ms(datetime.now(UTC)), False) is None
+
+
+def test_the_29th_of_february_is_found_across_a_century(cron: Alone) -> None:
+    start, leap = datetime(2096, 3, 1, tzinfo=UTC), datetime(2104, 2, 29, tzinfo=UTC)
+    assert cron("first", compile_cron("0 0 29 2 *"), ms(start), True) == ms(leap)

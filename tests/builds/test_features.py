@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.builds import BadBuildError, Build, BuildQueue, BuildRecord, State
-from holdfast.builds.cron import BadCronError
+from holdfast.builds.cron import MOST_WINDOWS, BadCronError
 from tests.builds.conftest import NOON_MS, Bench, Play
 
 NOON = "* 12 * * *"  # the hour that the tests begin in
@@ -153,6 +153,29 @@ def test_what_is_ready_is_not_given_to_workers_in_a_window(play: Play) -> None:
         assert (await b.queue.claim("w", 30)).build_id == 1
 
     play(scenario)
+
+
+@pytest.mark.parametrize(
+    "windows", [["* * * * *"], ["*/2 * * * *", "1-59/2 * * * *"], ["* * 1-15 * *", "* * 16-31 * *"]]
+)
+def test_a_build_that_freeze_windows_never_let_start_is_refused(
+    play: Play, windows: list[str]
+) -> None:
+    async def scenario(b: Bench) -> None:
+        with pytest.raises(BadBuildError, match="its freeze windows never end"):
+            await b.queue.enqueue(Build(1, "a", freeze=windows))
+        with pytest.raises(BadBuildError, match="its freeze windows never end"):
+            await b.queue.set_periodic("p", "0 * * * *", Build(None, "a", freeze=windows))
+        assert await b.queue.get(1) is None
+        assert (await b.queue.enqueue(Build(1, "a", freeze=windows, force=True))).action == "START"
+
+    play(scenario)
+
+
+def test_there_is_a_limit_to_freeze_windows() -> None:
+    Build(1, "a", freeze=["0 0 * * *"] * MOST_WINDOWS).fields()
+    with pytest.raises(BadCronError, match="more than"):
+        Build(1, "a", freeze=["0 0 * * *"] * (MOST_WINDOWS + 1)).fields()
 
 
 # -- periodic builds --------------------------------------------------------------------------

@@ -16,6 +16,7 @@ class BadCronError(HoldfastError, ValueError):
     """An expression is not cron; the sentence says where."""
 
 
+MOST_WINDOWS = 32
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 # name, first, last, last that H may be (every month has 28 days), names of the numbers
@@ -61,7 +62,10 @@ def compile_cron(text: str, name: str = "") -> str:
 
 def compile_windows(windows: Iterable[str], name: str = "") -> str:
     """Freeze windows, one a line."""
-    return "\n".join(compile_cron(window, name) for window in windows)
+    lines = [compile_cron(window, name) for window in windows]
+    if len(lines) > MOST_WINDOWS:  # the scripts look at all of them for each day
+        raise BadCronError(f"more than {MOST_WINDOWS} freeze windows")
+    return "\n".join(lines)
 
 
 def _values(

@@ -64,13 +64,17 @@ class BuildQueue:
     # -- builds -------------------------------------------------------------------------------
 
     async def enqueue(self, build: Build) -> Decision:
-        """Make its record and decide. Enqueueing the same build again changes nothing."""
+        """Make its record and decide. Enqueueing the same build again changes nothing.
+        BadBuildError: it could never start."""
         fields = self._fields(build)
         once = uuid.uuid4().hex if build.id is None else ""
         identity = "" if build.id is None else build.id
         reply = await self._run("enqueueBuild", id=identity, once=once, fields=fields)
         self._check_home(len(reply) > 7)
-        return Decision.enqueued(reply)
+        decision = Decision.enqueued(reply)
+        if decision.reason == "BAD_BUILD":
+            raise BadBuildError(decision.message)
+        return decision
 
     async def start(
         self,

@@ -10,7 +10,7 @@
 
 local q = Queue.open(KEYS[1], ARGV[1])
 local fields = { unpack(ARGV, 4) }
-local problem = Arrivals.problem(fields)
+local problem = Arrivals.problem(q, fields)
 if problem then
   return { ARGV[2], "REFUSE", "BAD_BUILD", "", "", problem, "" }
 end

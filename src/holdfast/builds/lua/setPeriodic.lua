@@ -9,7 +9,7 @@
 
 local q = Queue.open(KEYS[1], ARGV[1])
 local fields = { unpack(ARGV, 4) }
-local problem = ARGV[3] ~= "" and Arrivals.problem(fields)
+local problem = ARGV[3] ~= "" and Arrivals.problem(q, fields)
 if problem then
   return { -1, problem }
 end

@@ -6,7 +6,7 @@ local Arrivals = {}
 local NEEDED = { "same_job_wait_ms", "priority", "retries", "backoff_ms", "keep_ms", "keep_events" }
 
 -- What is wrong with the fields of a new record; nil if nothing is.
-function Arrivals.problem(fields)
+function Arrivals.problem(q, fields)
   if #fields % 2 == 1 then
     return "fields come in pairs"
   end
@@ -18,6 +18,10 @@ function Arrivals.problem(fields)
     if not tonumber(given[name] or "") then
       return name .. " must be a number"
     end
+  end
+  local freeze = given.force ~= "1" and given.freeze or ""
+  if freeze ~= "" and not CronDecider.first(freeze, q.now, false) then
+    return "its freeze windows never end, so it would never start"
   end
   return nil
 end

@@ -3,17 +3,14 @@
 -- writes them so. Several windows are lines. All in UTC.
 local CronDecider = {}
 
-local MINUTE, HOUR, DAY = 60000, 3600000, 86400000
-local HORIZON = 5 * 366 * DAY -- 29 February comes again within it, mostly
+local MINUTE, DAY = 60000, 86400000
+local HORIZON_DAYS = 8 * 366 -- 29 February comes again within it, also across a century
+local HALF = 30 -- the minutes of an hour are bits of two numbers
+local ALL = 2 ^ HALF - 1
 
-local function has(field, number)
-  return field == "*" or string.find(field, "," .. number .. ",", 1, true) ~= nil
-end
-
--- Month, day and weekday (Sunday is 0) of a time: the civil calendar from a count of days, with
--- years that begin in March, so that the leap day is the last.
-local function date(ms)
-  local days = math.floor(ms / DAY)
+-- Month, day and weekday (Sunday is 0) of a day since 1970: the civil calendar, with years that
+-- begin in March, so that the leap day is the last.
+local function date(days)
   local shifted = days + 719468
   local era = math.floor(shifted / 146097)
   local of_era = shifted - era * 146097
@@ -27,32 +24,29 @@ local function date(ms)
   return (from_march + 2) % 12 + 1, day, (days + 4) % 7
 end
 
--- As in cron: where both the day and the weekday are restricted, either will do.
-local function has_day(window, ms)
-  local month, day, weekday = date(ms)
-  if not has(window.months, month) then
-    return false
-  elseif window.days ~= "*" and window.weekdays ~= "*" then
-    return has(window.days, day) or has(window.weekdays, weekday)
+-- The numbers of a field as a set; nil for all.
+local function set(field)
+  if field == "*" then
+    return nil
   end
-  return has(window.days, day) and has(window.weekdays, weekday)
+  local numbers = {}
+  for number in string.gmatch(field, "%d+") do
+    numbers[tonumber(number)] = true
+  end
+  return numbers
 end
 
--- Whether a window is open at a time, and until when that surely stays so.
-local function look(window, ms)
-  local next_day = (math.floor(ms / DAY) + 1) * DAY
-  local next_hour = (math.floor(ms / HOUR) + 1) * HOUR
-  local next_minute = (math.floor(ms / MINUTE) + 1) * MINUTE
-  if not has_day(window, ms) then
-    return false, next_day
-  elseif not has(window.hours, math.floor(ms / HOUR) % 24) then
-    return false, next_hour
-  elseif not has(window.minutes, math.floor(ms / MINUTE) % 60) then
-    return false, next_minute
-  elseif window.minutes ~= "*" then
-    return true, next_minute
+-- The first and the second half of the minutes of a set.
+local function halves(minutes)
+  if not minutes then
+    return { ALL, ALL }
   end
-  return true, window.hours == "*" and next_day or next_hour
+  local found = { 0, 0 }
+  for minute in pairs(minutes) do
+    local half = minute < HALF and 1 or 2
+    found[half] = found[half] + 2 ^ (minute % HALF)
+  end
+  return found
 end
 
 local function parse(text)
@@ -60,30 +54,88 @@ local function parse(text)
   for minutes, hours, days, months, weekdays in
     string.gmatch(text, "(%S+) (%S+) (%S+) (%S+) (%S+)")
   do
-    windows[#windows + 1] =
-      { minutes = minutes, hours = hours, days = days, months = months, weekdays = weekdays }
+    windows[#windows + 1] = {
+      minutes = halves(set(minutes)),
+      hours = set(hours),
+      days = set(days),
+      months = set(months),
+      weekdays = set(weekdays),
+    }
   end
   return windows
 end
 
--- The first time from `ms` on at which any window is open, or with `open` false at which none is;
--- nil if there is none for years.
-function CronDecider.first(text, ms, open)
-  local windows, last = parse(text), ms + HORIZON
-  while ms < last do
-    local is_open, closed_until, open_until = false, math.huge, ms
+-- As in cron: where both the day and the weekday are restricted, either will do.
+local function has_day(window, month, day, weekday)
+  local days, weekdays = window.days, window.weekdays
+  if window.months and not window.months[month] then
+    return false
+  elseif days and weekdays then
+    return days[day] or weekdays[weekday]
+  end
+  return (not days or days[day]) and (not weekdays or weekdays[weekday])
+end
+
+-- The minutes of a day in which any of some windows is open: two numbers for each hour.
+local function union(windows)
+  local hours = {}
+  for hour = 0, 23 do
+    local first, second = 0, 0
     for _, window in ipairs(windows) do
-      local this, sure_until = look(window, ms)
-      if this then
-        is_open, open_until = true, math.max(open_until, sure_until)
-      else
-        closed_until = math.min(closed_until, sure_until)
+      if not window.hours or window.hours[hour] then
+        first, second = bit.bor(first, window.minutes[1]), bit.bor(second, window.minutes[2])
+        if first == ALL and second == ALL then
+          break
+        end
       end
     end
-    if is_open == open then
-      return ms
+    hours[#hours + 1], hours[#hours + 2] = first, second
+  end
+  return hours
+end
+
+-- The first minute of a day, from one on, that is open or is not; nil if there is none.
+local function first_minute(hours, from, open)
+  local none = open and 0 or ALL
+  for half = math.floor(from / HALF), #hours - 1 do
+    if hours[half + 1] ~= none then
+      for minute = math.max(from, half * HALF), half * HALF + HALF - 1 do
+        if (bit.band(hours[half + 1], 2 ^ (minute % HALF)) ~= 0) == open then
+          return minute
+        end
+      end
     end
-    ms = is_open and open_until or closed_until
+  end
+  return nil
+end
+
+-- The first time from `ms` on at which any window is open, or with `open` false at which none is;
+-- nil if there is none for years. The work is bounded: a day costs a look at each window, and of
+-- days with the same windows, whichever they are, the hours of one are looked at.
+function CronDecider.first(text, ms, open)
+  local windows, is_full = parse(text), {}
+  local today = math.floor(ms / DAY)
+  for day = today, today + HORIZON_DAYS do
+    local month, of_month, weekday = date(day)
+    local on_day, names = {}, {}
+    for n, window in ipairs(windows) do
+      if has_day(window, month, of_month, weekday) then
+        on_day[#on_day + 1], names[#names + 1] = window, n
+      end
+    end
+    local name = table.concat(names, " ")
+    if day == today then
+      local minute = first_minute(union(on_day), math.floor(ms % DAY / MINUTE), open)
+      if minute then
+        return math.max(ms, day * DAY + minute * MINUTE)
+      end
+    elseif not is_full[name] then
+      local minute = first_minute(union(on_day), 0, open)
+      if minute then
+        return day * DAY + minute * MINUTE
+      end
+      is_full[name] = true
+    end
   end
   return nil
 end
