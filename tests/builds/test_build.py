@@ -1,12 +1,13 @@
 """What may be said about a build; and that what may not is one sentence."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast.builds import BadBuildError, Build, BuildQueue, Worker
+from holdfast.builds import BadBuildError, Build, BuildQueue, Run, Worker
 from holdfast.builds.cron import BadCronError
 from holdfast.client import ServerError
 
@@ -203,3 +204,31 @@ def test_without_a_hash_tag_keys_have_the_bare_name() -> None:
             assert await client.exists("{q}:build:1", "{q}:build:events:1") == 2
 
     asyncio.run(scenario())
+
+
+# -- handlers ---------------------------------------------------------------------------------
+
+
+class Called:
+    async def __call__(self, run: Run) -> None: ...
+
+    async def method(self, run: Run) -> None: ...
+
+
+async def takes_more(what: str, run: Run) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [Called(), Called().method, partial(takes_more, "it")])
+def test_whatever_is_async_may_be_a_handler(handler: Any) -> None:
+    Worker(BuildQueue(holdfast.connect("memory://")), handler)
+
+
+def blocks(run: Run) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [blocks, lambda run: None, partial(blocks), Called, print])
+def test_a_handler_that_is_not_async_is_refused_when_the_worker_is_made(handler: Any) -> None:
+    """It would block the signs of life of all other builds, and could not be cancelled."""
+    with pytest.raises(TypeError, match="async def") as error:
+        Worker(BuildQueue(holdfast.connect("memory://")), handler)
+    assert "to_thread" in str(error.value)

@@ -5,12 +5,13 @@ decides is what becomes of its own handlers; the rest is decided in scripts.
 """
 
 import asyncio
+import inspect
 import logging
 import os
 import socket
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 from holdfast.builds.build import BadBuildError, BuildRecord, job_name, number, whole
@@ -97,8 +98,7 @@ class Worker:
     ) -> None:
         if not isinstance(queue, BuildQueue):
             raise TypeError(f"a worker takes builds from a BuildQueue, not from {queue!r}")
-        if not callable(handler):
-            raise TypeError(f"a worker's handler is a function of a Run, not {handler!r}")
+        _check_handler(handler)
         unique = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.name = job_name(unique if name is None else name)
         if " " in self.name:
@@ -110,6 +110,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._draining = asyncio.Event()
         self._running: dict[int, _Running] = {}
+        self._told: set[int] | None = None  # tokens that it was told of while a claim is on its way
         self._tasks: set[asyncio.Task[None]] = set()
         self._main: asyncio.Task[None] | None = None
         self._is_leaving = False
@@ -187,21 +188,29 @@ class Worker:
         """Take a build, or wait until there may be one. Nothing while draining."""
         if self._draining.is_set() or not await self._unless_drained(self._slots.acquire()):
             return
-        decision: Decision | None = None
+        has_begun = False
+        try:
+            decision = await self._claim()
+            has_begun = self._begin(decision)
+        finally:
+            if not has_begun:
+                self._slots.release()
+        if decision.next_due_s == 0:
+            await self._queue.check_timeouts()
+        elif decision.action == "NONE":
+            wait_s = min(self._lease_s, decision.next_due_s or self._lease_s)
+            await self._unless_drained(self._queue.wait(wait_s))
+
+    async def _claim(self) -> Decision:
+        """An abort travels on another connection, and may arrive before the reply to the claim. So
+        it is remembered for as long as the claim is on its way, and the build is not begun."""
+        told: set[int] = set()
+        self._told = told
         try:
             decision = await self._queue.claim(self.name, self._lease_s)
         finally:
-            if decision is None or decision.record is None:
-                self._slots.release()
-        if decision.record is not None:
-            task = asyncio.create_task(self._execute(decision))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        if decision.next_due_s == 0:
-            await self._queue.check_timeouts()
-        elif decision.record is None:
-            wait_s = min(self._lease_s, decision.next_due_s or self._lease_s)
-            await self._unless_drained(self._queue.wait(wait_s))
+            self._told = None
+        return replace(decision, record=None) if decision.token in told else decision
 
     async def _unless_drained(self, work: Coroutine[Any, Any, T]) -> T | None:
         """None if the worker drains before that is done; then it is not done."""
@@ -230,15 +239,23 @@ class Worker:
     async def _listen(self) -> None:
         """Aborts, and builds that others have taken back."""
         told = await self._queue.told(self.name, self._lease_s)
-        running = self._running.get(told[0]) if told else None
-        if told and running and running.run.token == told[1]:
+        if told is None:
+            return
+        build, token = told
+        running = self._running.get(build)
+        if running and running.run.token == token:
             running.cancel("LOST")
+        elif self._told is not None:
+            self._told.add(token)
 
     # -- one build ----------------------------------------------------------------------------
 
-    async def _execute(self, decision: Decision) -> None:
+    def _begin(self, decision: Decision) -> bool:
+        """Its handler begins with the next turn of the loop; an abort finds it from now on.
+        False if nothing was claimed."""
         record = decision.record
-        assert record is not None
+        if record is None:
+            return False
         assert record.token is not None
         assert record.limit_at_ms is not None
         run = Run(record, record.token)
@@ -247,18 +264,25 @@ class Worker:
         if self._is_leaving:
             running.cancel("LEFT")
         left_s = (record.limit_at_ms - decision.now_ms) / 1000
+        task = asyncio.create_task(self._execute(running, left_s))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _execute(self, running: _Running, left_s: float) -> None:
+        build = running.run.build_id
         timer = self._clock.call_later(left_s, lambda: running.cancel("TIMED_OUT"))
         try:
             await asyncio.wait([running.handling])
             timer.cancel()
             await self._finish(running)
         except (ClientError, ServerError) as error:
-            log.warning("build %s: %s", run.build_id, error)
+            log.warning("build %s: %s", build, error)
         finally:
             timer.cancel()
             running.handling.cancel()
-            if self._running.get(record.id) is running:
-                del self._running[record.id]
+            if self._running.get(build) is running:
+                del self._running[build]
             self._slots.release()
 
     async def _finish(self, running: _Running) -> None:
@@ -284,3 +308,15 @@ class Worker:
 
 async def _call(handler: Handler, run: Run) -> bool | None:
     return await handler(run)
+
+
+def _check_handler(handler: object) -> None:
+    if not callable(handler):
+        raise TypeError(f"a worker's handler is a function of a Run, not {handler!r}")
+    is_async = inspect.iscoroutinefunction
+    if not is_async(handler) and (isinstance(handler, type) or not is_async(handler.__call__)):
+        # Not run in a thread instead: an abort, a timeout and a lost lease could not stop it.
+        raise TypeError(
+            f"a worker's handler is an async function, `async def`, not {handler!r}; what blocks"
+            " goes into `await asyncio.to_thread(…)`"
+        )
