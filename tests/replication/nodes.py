@@ -57,6 +57,8 @@ class Node:
             if self._path is None
             else FileStore(self._path, node=self.number)
         )
+        while self.store.adopt_step():
+            pass
         self.engine = Engine(
             self.store, Config({"appendfsync": "no"}), self.clock, random.Random(1)
         )
@@ -157,7 +159,7 @@ class Node:
                 assert key.slot in (None, replicated), address
             if key is not None:
                 assert key.expires_at_ms == replicated.expires_at_ms, address
-                seen, meant = _seen(key), _meant(replicated)
+                seen, meant = shown_of(key), _meant(replicated)
                 assert seen == meant, (address, seen, meant)
         assert not shown, "keys that are not replicated"
         for found in self.replication.addresses.values():
@@ -165,7 +167,7 @@ class Node:
                 assert found is self.replication.slots.at(found.address), found.address
 
 
-def _seen(key: Key) -> Any:
+def shown_of(key: Key) -> Any:
     value: Any = key.value
     if isinstance(value, bytes):
         held = registers(value)

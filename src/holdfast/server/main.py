@@ -76,6 +76,7 @@ class Server:
         try:
             with _pidfile(config):
                 store = open_store(config.db_path, config.databases, node)
+                await _adopt(store)
                 await self._serve(store, peers, sockets, tls_sockets, tls)
         finally:
             listener.close(sockets + tls_sockets, config)
@@ -219,6 +220,17 @@ def replicas(config: Config) -> tuple[int, list[str]]:
 
 
 # -- the process ----------------------------------------------------------------------------------
+
+
+async def _adopt(store: Store) -> None:
+    """A standalone server's file becomes an active-active one's. A signal ends that, and the next
+    start goes on with it."""
+    try:
+        for _ in iter(store.adopt_step, False):
+            await asyncio.sleep(0)
+    except BaseException:
+        store.abandon()
+        raise
 
 
 @contextlib.contextmanager

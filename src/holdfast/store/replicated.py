@@ -48,6 +48,11 @@ SnapshotKey = tuple[int, bytes, tuple[tuple[str, Any, Any], ...]]  # database, n
 PART_BYTES: Final = 32 << 20
 
 
+# The fact that says up to which id the keys of a standalone server's file are replicated; None when
+# all are. See adoption.py.
+ADOPTING: Final = b"adopting"
+
+
 class Stored(NamedTuple):
     """A record as the log keeps and sends it; `parts` is how many rows it is in the file."""
 
@@ -241,6 +246,26 @@ class Replication:
         if self._has_moved:
             self._has_moved = False
             self.note(b"position", (self.vector, self.clock.last))
+
+    # -- a standalone server's file -----------------------------------------------------------
+
+    @property
+    def is_adopting(self) -> bool:
+        return self.facts.get(ADOPTING) is not None
+
+    def adopted(self, seq: int, last_id: int) -> None:
+        """Keys up to that id have replicated values, which took the numbers up to `seq`."""
+        self.vector[self.replica] = seq
+        self._has_moved = True
+        self.note(ADOPTING, last_id)
+        self.sealed = len(self.keyspace.ops)
+
+    def adopted_all(self) -> None:
+        """No record tells of them: a peer that lacks them needs a snapshot."""
+        self.note(ADOPTING, None)
+        self.log.base = join(self.log.base, self.vector)
+        self.note(b"base", (self.log.base, self.log.start))
+        self.sealed = len(self.keyspace.ops)
 
     # -- changes from elsewhere ---------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from holdfast.store.database import Database
 from holdfast.store.keys import FollowedKey, Key, Space
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import CHANGED, KEYS, STRINGS, ChangeLog, Op
-from holdfast.store.replicated import Replication
+from holdfast.store.replicated import ADOPTING, Replication
 from holdfast.store.replicated_rows import PIECES
 from holdfast.store.types import Value
 
@@ -131,33 +131,18 @@ class ReplicatedKeyspace(Keyspace):
         self.replication.replay(op)
 
     def recovered(self, is_clean: Callable[[int], bool]) -> None:
-        """A file that was a standalone server's until now is
-        told as if all of it had just been written."""
+        """What a file has that was a standalone server's until now is not replicated yet: see
+        adoption.py."""
         replication = self.replication
         replication.slots.is_clean = is_clean
         replication.begin()
         if replication.is_new:
             replication.identify(self.node, self.node)
             replication.note(b"rows", PIECES)
-            with self.stating_no_intents():
-                ops = [op for database in self.databases for op in self._contents(database)]
-            replication.tell(ops)
+            if any(len(database.space) for database in self.databases):
+                replication.note(ADOPTING, 0)
         self.replica = replication.replica
         replication.sealed = len(self.ops)
-
-    def _contents(self, database: Database) -> Iterator[Op]:
-        for name in list(walking.names(self, database.space)):
-            key = database.find(name)
-            if key is None:
-                continue
-            row = (database.space.id, name, key.type_name, key.expires_at_ms)
-            yield KEYS, key.id, None, row
-            if isinstance(key.value, bytes):
-                yield STRINGS, key.id, None, key.value
-            else:
-                rows = _Rows()
-                key.value.copy(key.id, rows)
-                yield from rows.ops
 
     def unwritten_rows(self) -> Iterator[Op]:
         return chain(super().unwritten_rows(), self.replication.slots.unwritten_rows())
@@ -231,3 +216,13 @@ class _Rows(ChangeLog):
     """A log for whoever only wants to know the rows of a value."""
 
     is_replicated = True
+
+
+def rows_of(key: Key) -> list[Op]:
+    """The operations that make such a key."""
+    made: Op = (KEYS, key.id, None, (key.space.id, key.name, key.type_name, key.expires_at_ms))
+    if isinstance(key.value, bytes):
+        return [made, (STRINGS, key.id, None, key.value)]
+    rows = _Rows()
+    key.value.copy(key.id, rows)
+    return [made, *rows.ops]

@@ -246,6 +246,11 @@ class Slots:
         if self._keyspace.tables is not None:
             self._journaled.append((slot, places))
 
+    def write_all(self, slot: Slot) -> None:
+        """Likewise, of all that it is."""
+        for kind, part in slot.parts:
+            self.write(slot, kind, [(sub, row, None) for sub, row in part.rows()])
+
     def _name(self, slot: Slot) -> None:
         keyspace = self._keyspace
         address = slot.address
@@ -333,7 +338,6 @@ class Slots:
         """A file whose rows have the old format gets new ones, all at once."""
         for address in self.addresses:
             slot = self.at(address)
-            for kind, part in slot.parts:
-                self.write(slot, kind, [(sub, row, None) for sub, row in part.rows()])
+            self.write_all(slot)
             old = self._old_rows.pop(slot.id, ())
             self._keyspace.ops += [(CRDT_ROWS, slot.id, place, None) for place in old]

@@ -5,6 +5,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.errors import StorageError
+from holdfast.store.adoption import Adoption
 from holdfast.store.eviction import Eviction
 from holdfast.store.file import FileLock, Place, open_database, real
 from holdfast.store.fold import Fold
@@ -74,6 +75,9 @@ class MemoryStore:
 
     def reload(self) -> None: ...
 
+    def adopt_step(self) -> bool:
+        return False
+
     def probe(self) -> bool:
         return True
 
@@ -125,6 +129,13 @@ class FileStore:
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self._place = Place(self.path, self.path.with_name(f"{self.path.name}-wal"))
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
+        self._adoption = _adoption(self, self.keyspace)
+
+    def adopt_step(self) -> bool:
+        """Before anything else, until it returns False: see adoption.py."""
+        if self._adoption is not None and not self._adoption.step():
+            self._adoption = None
+        return self._adoption is not None
 
     def commit(self) -> int:
         """Write the batch to the journal; returns how many operations there are to sync."""
@@ -271,6 +282,13 @@ def open_store(path: str, databases: int = 16, node: int = 0) -> Store:
     if path == MEMORY:
         return MemoryStore(databases, node)
     return FileStore(real(Path(path)), databases, node=node)
+
+
+def _adoption(store: FileStore, keyspace: Keyspace) -> Adoption | None:
+    """Whether the file is a standalone server's, and is to be an active-active one's."""
+    if isinstance(keyspace, ReplicatedKeyspace) and keyspace.replication.is_adopting:
+        return Adoption(store, keyspace)
+    return None
 
 
 def _keyspace(tables: Tables | None, databases: int, node: int) -> Keyspace:
