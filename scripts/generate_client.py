@@ -22,7 +22,8 @@ PARAMETERS = {
     **dict.fromkeys(["field", "fields"], "Value"),
     **dict.fromkeys(["ttl_s", "ttl_ms", "count", "start", "end"], "int"),
     **dict.fromkeys(["low", "high"], "Bound"),
-    **dict.fromkeys(["ids", "patterns", "pattern"], "str"),
+    **dict.fromkeys(["patterns", "pattern"], "Key"),
+    "ids": "str",
 }
 # Result in the table: annotation, converter.
 RESULTS = {
@@ -31,12 +32,14 @@ RESULTS = {
     "V[]": ("list[V]", "self._values"),
     "V[]?": ("list[V] | None", "self._values_or_none"),
     "V?[]": ("list[V | None]", "self._values_with_none"),
-    "V{}": ("dict[str, V]", "self._mapping"),
+    "V{}": ("dict[V, V]", "self._mapping"),
+    "N?": ("V | None", "self._name_or_none"),
+    "N[]": ("list[V]", "self._names"),
     "V{*}": ("set[V]", "self._set"),
-    "KV?": ("tuple[str, V] | None", "self._key_value"),
-    "KVScore?": ("tuple[str, V, float] | None", "self._key_value_score"),
+    "KV?": ("tuple[V, V] | None", "self._key_value"),
+    "KVScore?": ("tuple[V, V, float] | None", "self._key_value_score"),
     "Scored": ("list[tuple[V, float]]", "self._scored"),
-    "Entries": ("list[tuple[str, dict[str, V]]]", "self._entries"),
+    "Entries": ("list[tuple[str, dict[V, V]]]", "self._entries"),
     "bool": ("bool", "into.truth"),
     "int": ("int", "into.INT"),
     "int?": ("int | None", "into.INT_OR_NONE"),
@@ -73,7 +76,7 @@ V = TypeVar("V", bound=str | bytes)
 
 
 class {name}(Converters[V]):
-    """V is what values are: str, or bytes."""
+    """V is the type of names and values: str, or bytes."""
 
     @abstractmethod
     def _run(self, args: tuple[Argument, ...], convert: Callable[[Any], T]) -> {run}: ...
@@ -136,7 +139,7 @@ def method(line: str, asynchronous: bool) -> str:
     parts = split_parameters(parameters)
     flags = {part[:-1] for part in parts if part.endswith("!")}
     annotation, convert = RESULTS[result]
-    shown = f"Coroutine[Any, Any, {annotation}]" if asynchronous else annotation
+    shown = f"Coroutine[object, None, {annotation}]" if asynchronous else annotation
     signature = ", ".join(["self", *("*" if part == "*" else parameter(part) for part in parts)])
     fixed, statements = arguments(command, flags)
     args = f"({fixed[0]},)" if len(fixed) == 1 else f"({', '.join(fixed)})"
@@ -156,7 +159,7 @@ def generate(asynchronous: bool) -> str:
         kind="" if asynchronous else ", blocking",
         abc="Callable, Coroutine" if asynchronous else "Callable",
         name="Commands" if asynchronous else "SyncCommands",
-        run="Coroutine[Any, Any, T]" if asynchronous else "T",
+        run="Coroutine[object, None, T]" if asynchronous else "T",
     )
     lines = [line for line in table if line and not line.startswith("#")]
     hidden = sorted({"set", "type"} & {line.partition("(")[0] for line in lines})

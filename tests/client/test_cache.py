@@ -91,7 +91,7 @@ def answer(
 
 def test_a_change_between_departure_and_arrival_wins() -> None:
     async def scenario() -> None:
-        cache = Cache(10)
+        cache = Cache(10, 10_000)
         cache.is_on = True
 
         def change() -> None:
@@ -108,10 +108,48 @@ def test_a_change_between_departure_and_arrival_wins() -> None:
 
 def test_it_holds_so_many_keys_and_no_more() -> None:
     async def scenario() -> None:
-        cache = Cache(3)
+        cache = Cache(3, 10_000)
         cache.is_on = True
         for n in range(10):
             await cache.call(("GET", str(n)), answer(n))
         assert list(cache._replies) == [b"7", b"8", b"9"]
+
+    asyncio.run(scenario())
+
+
+def test_neither_reads_of_one_key_nor_large_replies_exceed_the_bounds() -> None:
+    async def scenario() -> None:
+        cache = Cache(100, 20_000)
+        cache.is_on = True
+        for n in range(1000):
+            await cache.call(("GETRANGE", "one", 0, n), answer(b"x" * n))
+            assert cache.count <= 100
+            assert cache.nbytes <= 20_000
+        await cache.call(("GET", "large"), answer(b"x" * 30_000))
+        assert b"large" not in cache._replies
+        for n in range(1000):
+            await cache.call(("LRANGE", str(n), 0, -1), answer([b"x" * 100] * 10))
+            assert cache.nbytes <= 20_000
+        cache.on_push([b"invalidate", [b"999", [b"no name"], b"998"]])
+        cache.on_push([b"invalidate", None])
+        assert (cache.count, cache.nbytes) == (0, 0)
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_changes_its_reply_changes_no_other(redis_url: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(redis_url, cache_keys=100) as client:
+            await client.delete("l", "h")
+            await client.rpush("l", "a")
+            await client.hset("h", {"f": "v"})
+            for _ in range(3):
+                elements = await client.exec("LRANGE", "l", 0, -1)
+                assert elements == [b"a"]
+                elements.append(b"mine")
+                fields = await client.exec("HGETALL", "h")
+                assert fields == {b"f": b"v"}
+                fields.clear()
+            assert cache_of(client).hits == 4
 
     asyncio.run(scenario())

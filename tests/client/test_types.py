@@ -5,6 +5,7 @@ One method for each kind of result; test_methods calls all of them.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from decimal import Decimal
 from typing import Any, assert_type
 
 import holdfast
@@ -39,9 +40,20 @@ def test_results_have_exact_types() -> None:
             assert_type(await client.lpop_many("r", 1), list[str] | None)
             assert_type(await client.lpos("r", "a"), int | None)
             assert_type(await client.blpop("q", timeout_s=0.001), tuple[str, str] | None)
-            assert_type(await client.binary.blpop("q", timeout_s=0.001), tuple[str, bytes] | None)
+            assert_type(await client.binary.blpop("q", timeout_s=0.001), tuple[bytes, bytes] | None)
+            assert_type(await client.binary.keys("*"), list[bytes])
+            assert_type(await client.binary.within(1).within(2).get("k"), bytes | None)
+            assert_type(await client.within(1).binary.get("k"), bytes | None)
+            assert_type([key async for key in client.within(1).binary.scan_iter()], list[bytes])
+            assert_type(await client.within(1).get("k"), str | None)
+            assert_type(
+                await asyncio.gather(client.get("k"), client.strlen("k"), client.hgetall("h")),
+                tuple[str | None, int, dict[str, str]],
+            )
+            assert_type(await client.exec("STRLEN", "k", into=Decimal), Decimal)
+            assert_type(await client.exec("STRLEN", "k", into=[1, 2].count), int)
             assert_type(await client.hgetall("h"), dict[str, str])
-            assert_type(await client.binary.hgetall("h"), dict[str, bytes])
+            assert_type(await client.binary.hgetall("h"), dict[bytes, bytes])
             assert_type(await client.smembers("s"), set[str])
             assert_type(await client.smismember("s", "a"), list[bool])
             assert_type(await client.zscore("z", "a"), float | None)
@@ -110,9 +122,9 @@ def test_blocking_results_are_plain() -> None:
         assert_type(client.lpop_many("r", 1), list[str] | None)
         assert_type(client.lpos("r", "a"), int | None)
         assert_type(client.blpop("q", timeout_s=0.001), tuple[str, str] | None)
-        assert_type(client.binary.blpop("q", timeout_s=0.001), tuple[str, bytes] | None)
+        assert_type(client.binary.blpop("q", timeout_s=0.001), tuple[bytes, bytes] | None)
         assert_type(client.hgetall("h"), dict[str, str])
-        assert_type(client.binary.hgetall("h"), dict[str, bytes])
+        assert_type(client.binary.hgetall("h"), dict[bytes, bytes])
         assert_type(client.smembers("s"), set[str])
         assert_type(client.smismember("s", "a"), list[bool])
         assert_type(client.zscore("z", "a"), float | None)

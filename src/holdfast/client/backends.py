@@ -174,8 +174,8 @@ class OurCommands(Scripted):
         """One connection keeps the order by itself."""
 
     async def scan(self, match: str) -> AsyncIterator[bytes]:
-        async for key in self._client.scan_iter(match, count=1000):
-            yield key.encode()
+        async for key in self._client.binary.scan_iter(match, count=1000):
+            yield key
 
 
 def as_it_is(reply: Any) -> Any:

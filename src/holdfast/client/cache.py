@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.client.connection import Connection
 from holdfast.client.errors import ServerError
-from holdfast.client.request import Argument
+from holdfast.client.request import as_bytes
 from holdfast.client.single import Command
 from holdfast.client.state import State
 
@@ -34,9 +34,14 @@ _HITS_A_TURN = 64
 
 
 class Cache:
-    def __init__(self, max_keys: int) -> None:
-        self._max_keys = max_keys
+    """At most so many replies, and of so many bytes; the keys that were not read for longest go."""
+
+    def __init__(self, max_replies: int, max_bytes: int) -> None:
+        self._max_replies = max_replies
+        self._max_bytes = max_bytes
         self._replies: OrderedDict[bytes, dict[Command, Any]] = OrderedDict()
+        self.count = 0
+        self.nbytes = 0  # about
         self._reading: dict[bytes, set[object]] = {}  # reads under way that may be kept
         self.is_on = False  # while connections are open, all of them in RESP3
         self._open: dict[Connection, bool] = {}
@@ -49,12 +54,12 @@ class Cache:
             return await call()
         if self.hits % _HITS_A_TURN == _HITS_A_TURN - 1:
             await asyncio.sleep(0)
-        key = _bytes(args[1])
+        key = as_bytes(args[1])
         known = self._replies.get(key)
         if known is not None and args in known:
             self.hits += 1
             self._replies.move_to_end(key)
-            return known[args]
+            return _copied(known[args])
         self.misses += 1
         ticket = object()
         self._reading.setdefault(key, set()).add(ticket)
@@ -67,15 +72,27 @@ class Cache:
             if not tickets:
                 self._reading.pop(key, None)
         if valid and not isinstance(reply, ServerError):
-            self._replies.setdefault(key, {})[args] = reply
-            while len(self._replies) > self._max_keys:
-                self._replies.popitem(last=False)
+            self._keep(key, args, _copied(reply))
         return reply
+
+    def _keep(self, key: bytes, args: Command, reply: Any) -> None:
+        known = self._replies.setdefault(key, {})
+        if args not in known:  # else a second reader was quicker
+            known[args] = reply
+            self.count += 1
+            self.nbytes += _cost(args, reply)
+        while self.count > self._max_replies or self.nbytes > self._max_bytes:
+            self._drop(next(iter(self._replies)))
+
+    def _drop(self, key: bytes) -> None:
+        for args, reply in self._replies.pop(key, {}).items():
+            self.count -= 1
+            self.nbytes -= _cost(args, reply)
 
     def evict(self, args: Command) -> None:
         """Forget keys that a command of ours may change, so that we read our own writes."""
         for arg in args[1:]:
-            self._forget(_bytes(arg))
+            self._forget(as_bytes(arg))
 
     def on_push(self, push: list[Any]) -> None:
         if push and push[0] == b"invalidate":
@@ -84,7 +101,8 @@ class Cache:
                 self.clear()  # all of them
             else:
                 for key in keys:
-                    self._forget(key)
+                    if type(key) is bytes:
+                        self._forget(key)
 
     def attach(self, connection: Connection) -> None:
         """Hear of changes over a connection that reads."""
@@ -101,12 +119,33 @@ class Cache:
 
     def clear(self) -> None:
         self._replies.clear()
+        self.count = self.nbytes = 0
         self._reading.clear()
 
     def _forget(self, key: bytes) -> None:
-        self._replies.pop(key, None)
+        self._drop(key)
         self._reading.pop(key, None)
 
 
-def _bytes(arg: Argument) -> bytes:
-    return arg if isinstance(arg, bytes) else str(arg).encode()
+def _copied(reply: Any) -> Any:
+    """One that the caller may change."""
+    if type(reply) is list:
+        return [_copied(item) for item in reply]
+    if type(reply) is dict:
+        return {name: _copied(value) for name, value in reply.items()}
+    return reply
+
+
+_OBJECT_BYTES = 64  # what an object and its place in a list or dict take, about
+
+
+def _cost(args: Command, reply: Any) -> int:
+    return sum(map(_size_of, args)) + _size_of(reply) + _OBJECT_BYTES
+
+
+def _size_of(value: Any) -> int:
+    if type(value) is dict:
+        return _OBJECT_BYTES + sum(map(_size_of, value)) + sum(map(_size_of, value.values()))
+    if isinstance(value, list | tuple):
+        return _OBJECT_BYTES + sum(map(_size_of, value))
+    return _OBJECT_BYTES + (len(value) if isinstance(value, str | bytes) else 0)

@@ -11,7 +11,7 @@ from holdfast.client.cache import Cache
 from holdfast.client.commands import Commands
 from holdfast.client.connection import Connection
 from holdfast.client.convert import Converter, Failure, Got, Into, Maybe, converter, slot_value
-from holdfast.client.errors import ServerError
+from holdfast.client.errors import ConversionError, ServerError
 from holdfast.client.hooks import NO_HOOKS, Hooks
 from holdfast.client.into import Key
 from holdfast.client.observed import Observer
@@ -47,14 +47,30 @@ def slots_of(request: Request, into: object) -> list[Converter]:
 
 
 class View(Commands[V]):
-    """The same client with another type of values, or another timeout."""
+    """The same client with another type of names and values, or another timeout."""
 
     def __init__(self, client: "Client", value: type[V], timeout_s: float | None) -> None:
         super().__init__(value)
         self._client = client
+        self._type = value
         self._timeout_s = timeout_s
 
-    def _run(self, args: Command, convert: Callable[[Any], T]) -> Coroutine[Any, Any, T]:
+    @property
+    def binary(self) -> "View[bytes]":
+        """The same with names and values as bytes."""
+        return View(self._client, bytes, self._timeout_s)
+
+    def within(self, timeout_s: float | None) -> "View[V]":
+        """The same with a timeout of its own."""
+        return View(self._client, self._type, timeout_s)
+
+    def scan_iter(
+        self, match: Key | None = None, *, count: int | None = None, type: str | None = None
+    ) -> AsyncIterator[V]:
+        """All keys; each that is there all the time comes, some may come twice."""
+        return self._client.scan(self._names, match, count, type, self._timeout_s)
+
+    def _run(self, args: Command, convert: Callable[[Any], T]) -> Coroutine[object, None, T]:
         return self._client.run(args, convert, self._timeout_s)
 
 
@@ -131,7 +147,7 @@ class Client(Commands[str]):
 
     @property
     def binary(self) -> View[bytes]:
-        """The typed methods with values as bytes."""
+        """The typed methods with names and values as bytes."""
         return View(self, bytes, DEFAULT)
 
     def within(self, timeout_s: float | None) -> View[str]:
@@ -239,7 +255,7 @@ class Client(Commands[str]):
         replies = await self.run_many("dynamic", request.commands, timeout_s)
         return [slot_value(convert, reply) for reply in replies]
 
-    def _run(self, args: Command, convert: Callable[[Any], T]) -> Coroutine[Any, Any, T]:
+    def _run(self, args: Command, convert: Callable[[Any], T]) -> Coroutine[object, None, T]:
         return self.run(args, convert)
 
     async def run(
@@ -259,7 +275,11 @@ class Client(Commands[str]):
             reply = await self._run_watched(args, timeout_s, heed)
         if isinstance(reply, ServerError):
             raise reply
-        return convert(reply)
+        try:
+            return convert(reply)
+        except ConversionError as error:  # as `checked` does, without a call
+            error.reply = reply
+            raise
 
     @property
     def sender(self) -> Callable[[bytes], Awaitable[Any]] | None:
@@ -340,26 +360,35 @@ class Client(Commands[str]):
         """Channels and patterns, on a connection of their own; use it with `async with`."""
         return PubSub(self._caller)
 
-    async def scan_iter(
-        self, match: str | None = None, *, count: int | None = None, type: str | None = None
+    def scan_iter(
+        self, match: Key | None = None, *, count: int | None = None, type: str | None = None
     ) -> AsyncIterator[str]:
         """All keys; each that is there all the time comes, some may come twice."""
+        return self.scan(self._names, match, count, type)
+
+    async def scan(
+        self,
+        names: Callable[[Any], list[V]],
+        match: Key | None,
+        count: int | None,
+        type: str | None,
+        timeout_s: float | None = DEFAULT,
+    ) -> AsyncIterator[V]:
+        """SCAN on all servers; `names` makes names of a part of their replies."""
         options: list[Argument] = []
         for word, value in (("MATCH", match), ("COUNT", count), ("TYPE", type)):
             options += () if value is None else (word, value)
-        convert = converter(tuple[str, list[str]])
+        convert = converter(tuple[str, list[bytes]])
         for server in await self._caller.servers():
             cursor = "0"
             while True:
                 args: Command = ("SCAN", cursor, *options)
-                if self._observer is None:
-                    reply = await server.call(args)
-                else:
-                    reply = await self._observer.one(args, partial(server.call, args))
+                call = partial(server.call, args, timeout_s)
+                reply = await (call() if self._observer is None else self._observer.one(args, call))
                 if isinstance(reply, ServerError):
                     raise reply
                 cursor, keys = convert(reply)
-                for key in keys:
+                for key in names(keys):
                     yield key
                 if cursor == "0":
                     break

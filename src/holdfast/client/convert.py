@@ -13,17 +13,19 @@
 | `list[T]`, `set[T]`, `tuple[T, ...]` | arrays |
 | `tuple[A, B]` | arrays of that length |
 | `dict[K, V]` | maps, arrays of pairs, flat arrays; the same key twice is an error |
-| a function | everything; it gets the reply and returns the value |
+| a function or method | everything; it gets the reply and returns the value |
+| another class, as `Decimal` | what it makes of the reply, text as str |
 """
 
 import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from types import FunctionType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, overload
 
 from holdfast.client.errors import ClientError, ConversionError, ServerError
+from holdfast.client.request import text_of
 
 T = TypeVar("T")
 Converter: TypeAlias = Callable[[Any], Any]
@@ -44,7 +46,7 @@ def convert(reply: Any, into: Any) -> Any:
     """The reply as `into`. Raises an error reply, and ConversionError for the wrong type."""
     if isinstance(reply, ServerError):
         raise reply
-    return converter(into)(reply)
+    return checked(converter(into), reply)
 
 
 def slot_value(make: Converter, reply: Any) -> Any:
@@ -52,9 +54,18 @@ def slot_value(make: Converter, reply: Any) -> Any:
     if isinstance(reply, ServerError | ClientError):
         return reply
     try:
-        return make(reply)
+        return checked(make, reply)
     except ConversionError as error:
         return error
+
+
+def checked(make: Callable[[Any], T], reply: Any) -> T:
+    """What `make` makes of a reply. The error has the reply itself: it may have been popped."""
+    try:
+        return make(reply)
+    except ConversionError as error:
+        error.reply = reply
+        raise
 
 
 def optional(into: type[T]) -> type[T | None]:
@@ -64,6 +75,8 @@ def optional(into: type[T]) -> type[T | None]:
 
 def converter(into: Any) -> Converter:
     found = _PLAIN.get(into) if into.__class__ is type else None
+    if found is None and callable(into) and not isinstance(into, type) and not get_origin(into):
+        return cast(Converter, into)  # not below: its object may be unhashable, and would be kept
     return found or _compiled(into)
 
 
@@ -79,8 +92,8 @@ def _compiled(into: Any) -> Converter:
         return _items
     if into is dict:
         return _mapping(_as_it_is, _as_it_is)
-    if isinstance(into, FunctionType):
-        return into
+    if isinstance(into, type) and get_origin(into) is None:
+        return _made_by(into)
     origin, args = get_origin(into), get_args(into)
     if origin in (Union, UnionType) and len(args) == 2 and NoneType in args:
         return _optional(_compiled(args[0] if args[1] is NoneType else args[1]))
@@ -142,6 +155,16 @@ def _bytes(reply: Any) -> bytes:
     raise _wrong("bytes", reply)
 
 
+class Name(str):
+    """For `converter`: the name of a key or field as str, whatever its bytes; see `text_of`."""
+
+    __slots__ = ()
+
+
+def _name(reply: Any) -> str:
+    return text_of(reply) if type(reply) is bytes else _str(reply)
+
+
 _INTEGER = re.compile(rb"-?[0-9]{1,4000}").fullmatch  # Python refuses from 4,301 digits on
 
 
@@ -181,6 +204,7 @@ _PLAIN: dict[Any, Converter] = {
     int: _int,
     float: _float,
     bool: _bool,
+    Name: _name,
 }
 
 
@@ -196,6 +220,18 @@ def _ranged(allowed: range) -> Converter:
         return number
 
     return convert_ranged
+
+
+def _made_by(kind: type[Any]) -> Converter:
+    def convert_by_class(reply: Any) -> Any:
+        if reply is None:
+            raise _wrong(kind.__name__, reply)
+        try:
+            return kind(_str(reply) if type(reply) is bytes else reply)
+        except (ValueError, TypeError, ArithmeticError):
+            raise _wrong(kind.__name__, reply) from None
+
+    return convert_by_class
 
 
 def _then(first: Converter, second: Converter) -> Converter:

@@ -4,7 +4,7 @@ Four domains: `client` (the connection), `protocol` (bytes that are not RESP), `
 error reply) and `adapter` (a reply that is not of the type asked for).
 """
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from holdfast.errors import CommandError, HoldfastError, ProtocolError
 
@@ -90,7 +90,10 @@ _PASSING = frozenset(
 
 
 class ConversionError(HoldfastError):
-    """The reply is not of the type that was asked for. `path` is where: `$["a"][0]`."""
+    """The reply is not of the type that was asked for. `path` is where: `$["a"][0]`.
+
+    `reply` is all of it, as it came: an element that was popped is not lost.
+    """
 
     domain: ClassVar[Domain] = "adapter"
     is_timeout: ClassVar[bool] = False
@@ -101,3 +104,4 @@ class ConversionError(HoldfastError):
         super().__init__(f"{path}: {problem}")
         self.problem = problem
         self.path = path
+        self.reply: Any = None

@@ -32,7 +32,8 @@ def make_client(
     if target.scheme in SENTINEL_SCHEMES:
         dial = sentinel_dialer(target, clock)
 
-    cache = Cache(target.options.cache_keys) if target.options.cache_keys else None
+    options = target.options
+    cache = Cache(options.cache_keys, options.cache_bytes) if options.cache_keys else None
 
     def single(options: Options) -> Single:
         caller = Single(options, dial=dial, clock=clock, rng=rng, hooks=guarded, on_close=on_close)

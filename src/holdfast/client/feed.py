@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from holdfast.client.connection import Connection
 from holdfast.client.errors import ClosedError, NotConnectedError, ServerError
 from holdfast.client.pipeline import Sink
-from holdfast.client.request import encode
+from holdfast.client.request import encode, text_of
 from holdfast.client.state import State
 from holdfast.errors import ProtocolError
 
@@ -124,7 +124,7 @@ class Feed:
                 raise ProtocolError(f"an error that answers nothing: {push}")
             self._refused(self._asked.popleft(), push)
             return
-        kind = push[0] if isinstance(push, list) and push else None
+        kind = push[0] if isinstance(push, list) and push and type(push[0]) is bytes else None
         if kind in _MESSAGES:
             if len(push) != _MESSAGES[kind] or not all(isinstance(part, bytes) for part in push):
                 raise ProtocolError(f"not a message: {push!r:.80}")
@@ -160,7 +160,3 @@ class Feed:
             ask.future.set_result(None)
         else:
             ask.future.set_exception(error)
-
-
-def text_of(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape")

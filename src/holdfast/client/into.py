@@ -6,7 +6,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from holdfast.client.convert import converter
+from holdfast.client.convert import Name, converter
 
 T = TypeVar("T")
 V = TypeVar("V", bound=str | bytes)
@@ -61,11 +61,13 @@ class Converters(ABC, Generic[V]):
     _values: Made[list[V]]
     _values_or_none: Made[list[V] | None]
     _values_with_none: Made[list[V | None]]
-    _mapping: Made[dict[str, V]]
+    _name_or_none: Made[V | None]
+    _names: Made[list[V]]
+    _mapping: Made[dict[V, V]]
     _set: Made[set[V]]
-    _key_value: Made[tuple[str, V] | None]
-    _key_value_score: Made[tuple[str, V, float] | None]
-    _entries: Made[list[tuple[str, dict[str, V]]]]
+    _key_value: Made[tuple[V, V] | None]
+    _key_value_score: Made[tuple[V, V, float] | None]
+    _entries: Made[list[tuple[str, dict[V, V]]]]
     _scored: Made[list[tuple[V, float]]]
 
     def __init__(self, value: type[V]) -> None:
@@ -76,17 +78,21 @@ class Converters(ABC, Generic[V]):
 @cache
 def _made_for(of: Any) -> dict[str, Made[Any]]:
     pairs = converter(list[tuple[of, float]])
+    # Names of keys and fields are not refused for what they are: a str can stand for any bytes.
+    name: Any = Name if of is str else bytes
     return {
         "_value": converter(of),
         "_value_or_none": converter(of | None),
         "_values": converter(list[of]),
         "_values_or_none": converter(list[of] | None),
         "_values_with_none": converter(list[of | None]),
-        "_mapping": converter(dict[str, of]),
+        "_name_or_none": converter(name | None),
+        "_names": converter(list[name]),
+        "_mapping": converter(dict[name, of]),
         "_set": converter(set[of]),
-        "_key_value": converter(tuple[str, of] | None),
-        "_key_value_score": converter(tuple[str, of, float] | None),
-        "_entries": converter(list[tuple[str, dict[str, of]]]),
+        "_key_value": converter(tuple[name, of] | None),
+        "_key_value_score": converter(tuple[name, of, float] | None),
+        "_entries": converter(list[tuple[str, dict[name, of]]]),
         "_scored": lambda reply: pairs(_in_pairs(reply)),
     }
 

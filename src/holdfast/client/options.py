@@ -49,7 +49,8 @@ class Options:
     max_bytes: int = pipeline.MAX_BYTES
     reconnect: bool = True
     backoff: Backoff = field(default_factory=Backoff)
-    cache_keys: int = 0  # client-side caching of that many keys
+    cache_keys: int = 0  # client-side caching of that many replies
+    cache_bytes: int = 64 << 20  # and of so many bytes
     sentinel_username: str | None = None
     sentinel_password: str | None = field(default=None, repr=False)
     place: str | None = None  # what messages call it, if it has no one address
@@ -96,6 +97,7 @@ class ConnectOptions(TypedDict, total=False):
     reconnect: bool
     backoff: Backoff
     cache_keys: int
+    cache_bytes: int
     sentinel_username: str | None
     sentinel_password: str | None
     hooks: Iterable[Hooks]
@@ -117,11 +119,16 @@ SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
 CLUSTER_SCHEMES = ("redis+cluster", "rediss+cluster")
 LOCAL_SCHEMES = ("holdfast", "memory")
 _SCHEMES = SERVER_SCHEMES + SENTINEL_SCHEMES + CLUSTER_SCHEMES + LOCAL_SCHEMES
-_NUMBERS = ("db", "protocol", "max_requests", "max_bytes", "cache_keys", "keepalive_s")
+_NUMBERS = (
+    *("db", "protocol", "max_requests", "max_bytes", "cache_keys", "cache_bytes", "keepalive_s"),
+)
 _SECONDS = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "close_grace_s")
 _MAY_BE_NONE = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "keepalive_s")
 _TEXTS = ("client_name", "username", "password", "sentinel_username", "sentinel_password")
-_AT_LEAST_ZERO = (*_SECONDS, "db", "max_requests", "max_bytes", "cache_keys", "keepalive_s")
+_AT_LEAST_ZERO = (
+    *_SECONDS,
+    *("db", "max_requests", "max_bytes", "cache_keys", "cache_bytes", "keepalive_s"),
+)
 _TRUTH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from holdfast.client.errors import RequestTimeoutError, ServerError
-from holdfast.client.feed import Feed, text_of
+from holdfast.client.feed import Feed
+from holdfast.client.into import Key
+from holdfast.client.request import text_of
 from holdfast.client.single import Caller
 from holdfast.client.waiting import wait_for
 from holdfast.errors import HoldfastError
@@ -66,27 +68,27 @@ class PubSub:
         for feed in feeds:
             await feed.connection.close(0)
 
-    async def subscribe(self, *channels: str) -> None:
+    async def subscribe(self, *channels: Key) -> None:
         """Returns when the server has confirmed all of them."""
-        await self._ask(self._feed, "subscribe", channels)
+        await self._ask(self._feed, "subscribe", _names(channels))
 
-    async def psubscribe(self, *patterns: str) -> None:
-        await self._ask(self._feed, "psubscribe", patterns)
+    async def psubscribe(self, *patterns: Key) -> None:
+        await self._ask(self._feed, "psubscribe", _names(patterns))
 
-    async def ssubscribe(self, *channels: str) -> None:
+    async def ssubscribe(self, *channels: Key) -> None:
         """Sharded channels."""
-        for channel in channels:
+        for channel in _names(channels):
             await self._settle_down(channel)
 
-    async def unsubscribe(self, *channels: str) -> None:
+    async def unsubscribe(self, *channels: Key) -> None:
         """From these channels, or from all."""
-        await self._ask(self._feed, "unsubscribe", channels or self._all("subscribe"))
+        await self._ask(self._feed, "unsubscribe", _names(channels) or self._all("subscribe"))
 
-    async def punsubscribe(self, *patterns: str) -> None:
-        await self._ask(self._feed, "punsubscribe", patterns or self._all("psubscribe"))
+    async def punsubscribe(self, *patterns: Key) -> None:
+        await self._ask(self._feed, "punsubscribe", _names(patterns) or self._all("psubscribe"))
 
-    async def sunsubscribe(self, *channels: str) -> None:
-        for channel in channels or tuple(self._homes):
+    async def sunsubscribe(self, *channels: Key) -> None:
+        for channel in _names(channels) or tuple(self._homes):
             feed = self._homes.pop(channel, None)
             if feed is not None:
                 await self._ask(feed, "sunsubscribe", (channel,))
@@ -216,3 +218,10 @@ class PubSub:
     def _wake_all(self) -> None:
         while self._waiting:
             self._wake_one()
+
+
+def _names(given: tuple[Key, ...]) -> tuple[str, ...]:
+    for name in given:
+        if not isinstance(name, str | bytes):
+            raise TypeError(f"the name of a channel or pattern is str or bytes, not {name!r}")
+    return tuple(text_of(name) if isinstance(name, bytes) else name for name in given)

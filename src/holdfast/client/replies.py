@@ -360,8 +360,8 @@ def _to_map(items: list[Any]) -> dict[Any, Any]:
 
 
 def _hashable(key: Any) -> Any:
-    if type(key) is list:
+    if isinstance(key, list):  # also a push, though it has no place here
         return tuple(map(_hashable, key))
-    if type(key) is dict:
+    if isinstance(key, dict):
         return tuple((name, _hashable(value)) for name, value in key.items())
     return key

@@ -6,8 +6,32 @@ from typing import Any, Self, TypeAlias
 import hiredis
 
 Argument: TypeAlias = str | bytes | int | float
-# One command on the wire. A TypeError says what an argument may be.
-encode: Callable[[tuple[Argument, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub allows one argument
+_pack: Callable[[tuple[Argument, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub allows one argument
+
+
+def encode(args: tuple[Argument, ...]) -> bytes:
+    """One command on the wire. Raises TypeError, which names the argument that cannot be sent."""
+    try:
+        return _pack(args)
+    except UnicodeEncodeError:
+        return _pack(tuple(as_bytes(arg) for arg in args))
+    except TypeError:
+        for n, arg in enumerate(args):
+            if type(arg) is bool or not isinstance(arg, str | bytes | int | float):
+                where = f"argument {n} of {args[0]!r:.40}" if n else "the name of a command"
+                text = f"{where} must be str, bytes, int or float, not {arg!r:.80}"
+                raise TypeError(text) from None
+        raise
+
+
+def as_bytes(arg: Argument) -> bytes:
+    """As it is sent. A str may stand for a name that is not UTF-8: see `text_of`."""
+    return arg if isinstance(arg, bytes) else str(arg).encode("utf-8", "surrogateescape")
+
+
+def text_of(name: bytes) -> str:
+    """A name as str, as Python does it for names of files: it can be sent as it is."""
+    return name.decode("utf-8", "surrogateescape")
 
 
 def encode_all(commands: Iterable[tuple[Argument, ...]]) -> bytes:

@@ -3,7 +3,7 @@
 import binascii
 from collections.abc import Callable
 
-from holdfast.client.request import Argument
+from holdfast.client.request import Argument, as_bytes
 from holdfast.client.special import name_of
 
 SLOTS = 16_384
@@ -12,7 +12,7 @@ Command = tuple[Argument, ...]
 
 def slot_of(key: Argument) -> int:
     """CRC16 of the key, or of what stands between its first braces unless that is nothing."""
-    name = key if isinstance(key, bytes) else str(key).encode()
+    name = as_bytes(key)
     start = name.find(b"{")
     if start >= 0:
         end = name.find(b"}", start + 1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, Self, TypeVar, overload
 
 from holdfast.client.client import A, B, C, Client, D, Slot, named, slots_of
-from holdfast.client.convert import Failure, Got, Into, Maybe, converter, slot_value
+from holdfast.client.convert import Failure, Got, Into, Maybe, checked, converter, slot_value
 from holdfast.client.errors import ClosedError
 from holdfast.client.into import Key
 from holdfast.client.pubsub import Message, PubSub
@@ -28,12 +28,28 @@ _END = object()
 
 
 class SyncView(SyncCommands[V]):
-    """The same client with another type of values, or another timeout."""
+    """The same client with another type of names and values, or another timeout."""
 
     def __init__(self, client: "SyncClient", value: type[V], timeout_s: float | None) -> None:
         super().__init__(value)
         self._client = client
+        self._type = value
         self._timeout_s = timeout_s
+
+    @property
+    def binary(self) -> "SyncView[bytes]":
+        """The same with names and values as bytes."""
+        return SyncView(self._client, bytes, self._timeout_s)
+
+    def within(self, timeout_s: float | None) -> "SyncView[V]":
+        """The same with a timeout of its own."""
+        return SyncView(self._client, self._type, timeout_s)
+
+    def scan_iter(
+        self, match: Key | None = None, *, count: int | None = None, type: str | None = None
+    ) -> Iterator[V]:
+        """All keys; each that is there all the time comes, some may come twice."""
+        return self._client.scan(self._names, match, count, type, self._timeout_s)
 
     def _run(self, args: Command, convert: Callable[[Any], T]) -> T:
         return self._client.run(args, convert, self._timeout_s)
@@ -96,7 +112,7 @@ class SyncClient(SyncCommands[str]):
 
     @property
     def binary(self) -> SyncView[bytes]:
-        """The typed methods with values as bytes."""
+        """The typed methods with names and values as bytes."""
         return SyncView(self, bytes, DEFAULT)
 
     def within(self, timeout_s: float | None) -> SyncView[str]:
@@ -109,7 +125,7 @@ class SyncClient(SyncCommands[str]):
     def run(
         self, args: Command, convert: Callable[[Any], T], timeout_s: float | None = DEFAULT
     ) -> T:
-        return convert(self._thread.wait(self._client.run(args, _as_it_is, timeout_s)))
+        return checked(convert, self._thread.wait(self._client.run(args, _as_it_is, timeout_s)))
 
     @overload
     def exec(
@@ -223,10 +239,20 @@ class SyncClient(SyncCommands[str]):
         return SyncPubSub(self._thread, self._thread.wait(_called(self._client.pubsub)))
 
     def scan_iter(
-        self, match: str | None = None, *, count: int | None = None, type: str | None = None
+        self, match: Key | None = None, *, count: int | None = None, type: str | None = None
     ) -> Iterator[str]:
         """All keys; each that is there all the time comes, some may come twice."""
-        keys = self._client.scan_iter(match, count=count, type=type)
+        return self.scan(self._names, match, count, type)
+
+    def scan(
+        self,
+        names: Callable[[Any], list[V]],
+        match: Key | None,
+        count: int | None,
+        type: str | None,
+        timeout_s: float | None = DEFAULT,
+    ) -> Iterator[V]:
+        keys = self._client.scan(names, match, count, type, timeout_s)
         while (key := self._thread.wait(_next(keys))) is not _END:
             yield key
 
@@ -251,7 +277,7 @@ class SyncTransaction:
     def exec(self, command: str, *args: Argument, into: Any = Any) -> Any: ...
     def exec(self, command: str, *args: Argument, into: Any = Any) -> Any:
         make = converter(into)
-        return make(self._thread.wait(self._transaction.exec(command, *args)))
+        return checked(make, self._thread.wait(self._transaction.exec(command, *args)))
 
     def add(self, *args: Argument) -> Self:
         self._transaction.add(*args)
@@ -285,7 +311,7 @@ class SyncScript:
         self, keys: Iterable[Key] = (), args: Iterable[Argument] = (), *, into: Any = Any
     ) -> Any:
         make = converter(into)
-        return make(self._thread.wait(self._script(keys, args)))
+        return checked(make, self._thread.wait(self._script(keys, args)))
 
 
 class SyncPubSub:
@@ -305,22 +331,22 @@ class SyncPubSub:
     def close(self) -> None:
         self._thread.wait(self._pubsub.close())
 
-    def subscribe(self, *channels: str) -> None:
+    def subscribe(self, *channels: Key) -> None:
         self._thread.wait(self._pubsub.subscribe(*channels))
 
-    def psubscribe(self, *patterns: str) -> None:
+    def psubscribe(self, *patterns: Key) -> None:
         self._thread.wait(self._pubsub.psubscribe(*patterns))
 
-    def ssubscribe(self, *channels: str) -> None:
+    def ssubscribe(self, *channels: Key) -> None:
         self._thread.wait(self._pubsub.ssubscribe(*channels))
 
-    def unsubscribe(self, *channels: str) -> None:
+    def unsubscribe(self, *channels: Key) -> None:
         self._thread.wait(self._pubsub.unsubscribe(*channels))
 
-    def punsubscribe(self, *patterns: str) -> None:
+    def punsubscribe(self, *patterns: Key) -> None:
         self._thread.wait(self._pubsub.punsubscribe(*patterns))
 
-    def sunsubscribe(self, *channels: str) -> None:
+    def sunsubscribe(self, *channels: Key) -> None:
         self._thread.wait(self._pubsub.sunsubscribe(*channels))
 
     @property

@@ -16,7 +16,7 @@ V = TypeVar("V", bound=str | bytes)
 
 
 class SyncCommands(Converters[V]):
-    """V is what values are: str, or bytes."""
+    """V is the type of names and values: str, or bytes."""
 
     @abstractmethod
     def _run(self, args: tuple[Argument, ...], convert: Callable[[Any], T]) -> T: ...
@@ -180,9 +180,9 @@ class SyncCommands(Converters[V]):
         """The type of a key, "none" if it is not there."""
         return self._run(("TYPE", key), into.STR)
 
-    def keys(self, pattern: str) -> list[str]:
+    def keys(self, pattern: Key) -> list[V]:
         """All keys that match; prefer scan_iter."""
-        return self._run(("KEYS", pattern), into.STRS)
+        return self._run(("KEYS", pattern), self._names)
 
     def rename(self, key: Key, newkey: Key) -> None:
         """Rename a key."""
@@ -201,9 +201,9 @@ class SyncCommands(Converters[V]):
             args += ("REPLACE",)
         return self._run(args, into.truth)
 
-    def randomkey(self) -> str | None:
+    def randomkey(self) -> V | None:
         """Some key."""
-        return self._run(("RANDOMKEY",), into.STR_OR_NONE)
+        return self._run(("RANDOMKEY",), self._name_or_none)
 
     def expire(
         self,
@@ -369,11 +369,11 @@ class SyncCommands(Converters[V]):
         """Move the last element to another head."""
         return self._run(("RPOPLPUSH", source, destination), self._value_or_none)
 
-    def blpop(self, *keys: Key, timeout_s: float) -> tuple[str, V] | None:
+    def blpop(self, *keys: Key, timeout_s: float) -> tuple[V, V] | None:
         """Wait for an element at a head; None after timeout_s, 0 waits for ever."""
         return self._run(("BLPOP", *keys, timeout_s), self._key_value)
 
-    def brpop(self, *keys: Key, timeout_s: float) -> tuple[str, V] | None:
+    def brpop(self, *keys: Key, timeout_s: float) -> tuple[V, V] | None:
         """Wait for an element at a tail."""
         return self._run(("BRPOP", *keys, timeout_s), self._key_value)
 
@@ -399,7 +399,7 @@ class SyncCommands(Converters[V]):
         """The values of many fields."""
         return self._run(("HMGET", key, *fields), self._values_with_none)
 
-    def hgetall(self, key: Key) -> dict[str, V]:
+    def hgetall(self, key: Key) -> dict[V, V]:
         """All fields and values."""
         return self._run(("HGETALL", key), self._mapping)
 
@@ -415,9 +415,9 @@ class SyncCommands(Converters[V]):
         """How many fields there are."""
         return self._run(("HLEN", key), into.INT)
 
-    def hkeys(self, key: Key) -> list[str]:
+    def hkeys(self, key: Key) -> list[V]:
         """All fields."""
-        return self._run(("HKEYS", key), into.STRS)
+        return self._run(("HKEYS", key), self._names)
 
     def hvals(self, key: Key) -> list[V]:
         """All values."""
@@ -605,11 +605,11 @@ class SyncCommands(Converters[V]):
         """Take the highest away."""
         return self._run(("ZPOPMAX", key, count), self._scored)
 
-    def bzpopmin(self, *keys: Key, timeout_s: float) -> tuple[str, V, float] | None:
+    def bzpopmin(self, *keys: Key, timeout_s: float) -> tuple[V, V, float] | None:
         """Wait for a lowest member."""
         return self._run(("BZPOPMIN", *keys, timeout_s), self._key_value_score)
 
-    def bzpopmax(self, *keys: Key, timeout_s: float) -> tuple[str, V, float] | None:
+    def bzpopmax(self, *keys: Key, timeout_s: float) -> tuple[V, V, float] | None:
         """Wait for a highest member."""
         return self._run(("BZPOPMAX", *keys, timeout_s), self._key_value_score)
 
@@ -646,7 +646,7 @@ class SyncCommands(Converters[V]):
 
     def xrange(
         self, key: Key, first: str = "-", last: str = "+", *, count: int | None = None
-    ) -> list[tuple[str, dict[str, V]]]:
+    ) -> list[tuple[str, dict[V, V]]]:
         """Some entries."""
         args: tuple[Argument, ...] = ("XRANGE", key, first, last)
         if count is not None:
@@ -655,7 +655,7 @@ class SyncCommands(Converters[V]):
 
     def xrevrange(
         self, key: Key, last: str = "+", first: str = "-", *, count: int | None = None
-    ) -> list[tuple[str, dict[str, V]]]:
+    ) -> list[tuple[str, dict[V, V]]]:
         """Some entries, latest first."""
         args: tuple[Argument, ...] = ("XREVRANGE", key, last, first)
         if count is not None:
@@ -670,7 +670,7 @@ class SyncCommands(Converters[V]):
         """Keep only the latest entries."""
         return self._run(("XTRIM", key, "MAXLEN", maxlen), into.INT)
 
-    def xack(self, key: Key, group: str, *ids: str) -> int:
+    def xack(self, key: Key, group: Key, *ids: str) -> int:
         """Acknowledge entries."""
         return self._run(("XACK", key, group, *ids), into.INT)
 
@@ -686,7 +686,7 @@ class SyncCommands(Converters[V]):
         """Merge rough counts."""
         return self._run(("PFMERGE", destination, *keys), into.nothing)
 
-    def publish(self, channel: str, message: Value) -> int:
+    def publish(self, channel: Key, message: Value) -> int:
         """Send a message; how many got it."""
         return self._run(("PUBLISH", channel, message), into.INT)
 
@@ -718,7 +718,7 @@ class SyncCommands(Converters[V]):
         """About the server."""
         return self._run(("INFO", section), into.STR)
 
-    def config_get(self, *patterns: str) -> dict[str, str]:
+    def config_get(self, *patterns: Key) -> dict[str, str]:
         """Configuration parameters."""
         return self._run(("CONFIG", "GET", *patterns), into.STR_MAPPING)
 
