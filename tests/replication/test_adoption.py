@@ -17,11 +17,12 @@ from holdfast.clock import ManualClock
 from holdfast.server.config import Config
 from holdfast.server.engine import Engine
 from holdfast.store import walking
+from holdfast.store.replicated_compare import seen
 from holdfast.store.store import FileStore
 from tests.harness import HoldfastServer, processes, wait_until
 from tests.harness.in_process import Peer
 from tests.replication.crew import ask
-from tests.replication.nodes import Node, shown_of, sync
+from tests.replication.nodes import Node, sync
 from tests.replication.test_random_lives import command
 
 
@@ -39,7 +40,7 @@ def standalone(path: Path, *commands: tuple[Any, ...]) -> dict[tuple[int, bytes]
 
 def contents(store: Any) -> dict[tuple[int, bytes], Any]:
     return {
-        (database.index, name): shown_of(database.find(name))
+        (database.index, name): seen(database.find(name))
         for database in store.keyspace.databases
         for name in walking.names(store.keyspace, database.space)
     }

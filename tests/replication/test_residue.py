@@ -108,6 +108,73 @@ def test_nothing_is_left_in_the_tables(
         assert rows_of(tmp_path / path) == {}
 
 
+@pytest.mark.parametrize(
+    ("write", "remove", "prolong"),
+    [
+        (("SET", "k", "v"), ("DEL", "k"), ("EXPIRE", "k", 100)),
+        (("HSET", "k", "f", "v"), ("DEL", "k"), ("HPEXPIRE", "k", 100_000, "FIELDS", 1, "f")),
+        (("INCR", "k"), ("FLUSHALL",), ("PERSIST", "k")),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_an_expiry_of_what_was_deleted_meanwhile_leaves_nothing(
+    tmp_path: Path, write: list[str], remove: list[str], prolong: list[str]
+) -> None:
+    nodes = [Node(number, tmp_path / f"{number}.db") for number in (1, 2)]
+    one, two = nodes
+    one(*write)
+    one("EXPIRE", "k", 1000)
+    sync(one, two)
+    one(*remove)
+    two(*prolong)
+    sync(one, two)
+    for _ in range(2):
+        for node in nodes:
+            node.tidy()
+        sync(one, two)
+    for node in nodes:
+        assert node.replication.slots.addresses == []
+        node.restart(fold=True)
+        node.close()
+        assert rows_of(tmp_path / f"{node.number}.db") == {}
+
+
+def test_a_field_that_is_deleted_while_it_is_to_expire_leaves_nothing(tmp_path: Path) -> None:
+    one, two = Node(1), Node(2)
+    one("HSET", "h", "f", "v", "other", "v")
+    sync(one, two)
+    one("HDEL", "h", "f")
+    two("HPEXPIRE", "h", 100_000, "FIELDS", 1, "f")
+    sync(one, two)
+    for _ in range(2):
+        for node in (one, two):
+            node.tidy()
+        sync(one, two)
+    for node in (one, two):
+        assert [kind for kind, _, _ in node.replication.slots.at((0, b"h")).rows()] == ["hash"]
+
+
+def test_an_expiry_is_kept_as_long_as_somebody_may_write_to_what_it_is_of() -> None:
+    """The third one has not heard of the deletion yet, and goes on with the expiry."""
+    one, two, three = nodes = [Node(number) for number in (1, 2, 3)]
+    one("RPUSH", "k", "a")
+    sync(*nodes)
+    two("EXPIRE", "k", 100)
+    one("DEL", "k")
+    three.pull(two)
+    for _ in range(2):
+        one.pull(two)
+        two.pull(one)
+        for node in (one, two):
+            node.tidy()
+    three("RPUSH", "k", "b")
+    sync(*nodes)
+    for node in nodes:
+        node.tidy()
+        assert node("TTL", "k") == b":100\r\n"
+    sync(*nodes)
+
+
 class Size(NamedTuple):
     """Of a server, when all is confirmed and folded."""
 

@@ -266,6 +266,12 @@ class Cells(Replicated):
         ]
         return [change for name, replica in gone for change in self._put_total(name, replica, None)]
 
+    def forget(self, name: Name) -> list[Change]:
+        """All writes to a cell, as if there had never been any. Who does so must know that nobody
+        will refer to them any more."""
+        cell = self._find(name)
+        return [] if cell is None else self._replace(name, cell.dots, 0, 0, None)
+
     # -- whole --------------------------------------------------------------------------------
 
     def rows(self) -> Iterator[tuple[tuple[Name, int], tuple[Any, ...]]]:

@@ -36,7 +36,9 @@ _REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM, POP})
 
 def is_removal(effect: Effect) -> bool:
     kind = effect[0]
-    return any(map(is_removal, effect[1])) if kind == MANY else kind in _REMOVALS
+    if kind == MANY:
+        return any(map(is_removal, effect[1]))
+    return kind in _REMOVALS or (kind == WRITE and bool(effect[6]))  # which counters it resets
 
 
 def frozen(data: Any) -> Any:

@@ -146,7 +146,27 @@ class Key:
 
     @property
     def has_residue(self) -> bool:
-        return any(part.has_residue for _, part in self.parts)
+        return any(part.has_residue for _, part in self.parts) or bool(self.orphans)
+
+    @property
+    def orphans(self) -> list[bytes | None]:
+        """Names of expiries that are of nothing: somebody deleted the key (no name) or the field
+        while somebody else set when it is to expire. Whoever writes there again takes them away;
+        else they may go when all have seen all that was done to the key, see `forget_orphans`."""
+        expiry: Expiry | None = self.find(EXPIRY)
+        if not expiry:
+            return []
+        fields: Hash | None = self.find("hash")
+        return [
+            name
+            for name in expiry.names()
+            if (self.type is None if name is None else fields is None or name not in fields)
+        ]
+
+    def forget_orphans(self) -> list[tuple[str, Change]]:
+        return [
+            (EXPIRY, change) for name in self.orphans for change in self.part(EXPIRY).forget(name)
+        ]
 
     def rows(self) -> Iterator[tuple[str, Any, Any]]:
         for kind, part in self.parts:
@@ -162,6 +182,9 @@ class Key:
         )
 
     def facts(self) -> Iterator[tuple[str, Any, Any]]:
+        """See Replicated."""
         for kind, part in self.parts:
+            orphans = self.orphans if kind == EXPIRY else ()
             for sub, row in part.facts():
-                yield kind, sub, row
+                if not orphans or sub[0] not in orphans:
+                    yield kind, sub, row

@@ -41,6 +41,11 @@ class Group(NamedTuple):
     consumers: dict[bytes, int]
     pending: dict[bytes, tuple[bytes, int, int]]  # by the bytes of ids
 
+    @property
+    def shown_consumers(self) -> dict[bytes, int]:
+        """Also those that have an entry, though they were deleted elsewhere."""
+        return {row[0]: row[1] for row in self.pending.values()} | self.consumers
+
 
 class Stream(Cells):
     """`_groups` has the names of the groups that there are, by the dots of their creation."""
@@ -103,6 +108,16 @@ class Stream(Cells):
     def position_of(self, group: Dot) -> int:
         """Up to which id it was read."""
         return _number((self.written(POSITION + _tag(group)) or (0, 0, b"", -1))[2])
+
+    def deleted_holder(self, dots: Sequence[Dot], id_row: bytes) -> tuple[bytes, int] | None:
+        """The consumer that has an entry and was deleted by somebody who did not know, and when it
+        got the entry."""
+        for dot in dots:
+            row = self.written(PENDING + _tag(dot) + id_row)
+            if row is not None:
+                cells = [CONSUMER + _tag(each) + row[0] for each in dots]
+                return None if any(cell in self for cell in cells) else (row[0], row[1])
+        return None
 
     def _named(self, prefix: bytes) -> list[bytes]:
         return [

@@ -6,7 +6,7 @@ check should not share the mistakes of what it checks.
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,21 @@ import msgspec
 from holdfast.store.blocks import LONGEST, PLACES, SPAN
 from holdfast.store.chunks import STEP
 from holdfast.store.file import reading
-from holdfast.store.journal import one_by_one
-from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS
-from holdfast.store.tables import ROWS
+from holdfast.store.journal import batches, one_by_one
+from holdfast.store.migrations import SCHEMA_VERSION
+from holdfast.store.ops import (
+    CRDT_FACTS,
+    KEYS,
+    LIST_ITEMS,
+    SPACES,
+    STREAM_CONSUMERS,
+    STREAM_PENDING,
+    STRINGS,
+)
+from holdfast.store.recovery import replay
+from holdfast.store.replicated_compare import Survey
+from holdfast.store.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.tables import ROWS, Tables
 from holdfast.store.types import COLLECTIONS
 
 MOST_OF_A_KIND = 10  # sentences about the same thing
@@ -96,6 +108,16 @@ IS_THERE = f"""
       (SELECT 1 FROM redis_list_blocks WHERE key_id = ?1 AND pos = ?2 & -{SPAN} AND ?2 IN
         (SELECT pos + (first + key) * {STEP} FROM {SIZES} WHERE value IS NOT NULL))"""
 
+IS_CONSUMER = """
+    SELECT EXISTS (SELECT 1 FROM redis_stream_consumers
+      WHERE key_id = ? AND group_name = ? AND name = ?)"""
+ENTRIES_OF_CONSUMER = """
+    SELECT id FROM redis_stream_pending WHERE key_id = ? AND group_name = ? AND consumer = ?"""
+ENTRIES_WITHOUT_CONSUMER = """
+    SELECT key_id, group_name, id, consumer FROM redis_stream_pending p
+    WHERE NOT EXISTS (SELECT 1 FROM redis_stream_consumers c
+      WHERE c.key_id = p.key_id AND c.group_name = p.group_name AND c.name = p.consumer)"""
+
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
 _words = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
 
@@ -115,6 +137,8 @@ def check_file(path: Path) -> list[str]:
                     connection.execute(WITHOUT_BLOCKS)
                 for found in (_tables(connection), _streams(connection), _with_journal(connection)):
                     problems += found
+                if not problems:
+                    problems += _replicated(connection)
         except apsw.Error as error:
             return [f"SQLite: {error}"]
     return problems
@@ -167,6 +191,29 @@ def _with_journal(connection: apsw.Connection) -> Iterator[str]:
         yield from overlay.duplicate_names()
         yield from overlay.shared_spaces()
         yield from overlay.missing_values()
+        yield from islice(overlay.entries_without_consumer(), MOST_OF_A_KIND)
+
+
+def _replicated(connection: apsw.Connection) -> Iterator[str]:
+    """Of an active-active server: whether what clients would see after a start is what other
+    servers are told. Here recovery is what is asked, because it decides both."""
+    if connection.execute("PRAGMA user_version").get < SCHEMA_VERSION:
+        return  # a start would bring its tables up to date first
+    tables, unfolded = Tables(connection), list(batches(connection))
+    facts = tables.crdt_facts()
+    for _, ops in unfolded:
+        facts |= {op[2]: op[3] for op in ops if op[0] == CRDT_FACTS}
+    if b"identity" not in facts:
+        return  # a standalone server's
+    node, _ = msgspec.msgpack.decode(facts[b"identity"])
+    keyspace = ReplicatedKeyspace(tables, 1 + max(tables.spaces_shown()), node)
+    for _ in replay(keyspace, unfolded):
+        pass
+    keyspace.recovered(lambda key_id: False)
+    if keyspace.replication.is_adopting:
+        return  # a standalone server's until now, of which not all is replicated yet
+    for difference in Survey(keyspace).finish().found[:MOST_OF_A_KIND]:
+        yield str(difference)
 
 
 class Overlay:
@@ -180,6 +227,8 @@ class Overlay:
         self._items: dict[int, dict[int, bool]] = {}  # by list: position, is it there
         # By key of another type: table and place, is it there.
         self._elements: dict[int, dict[tuple[int, object], bool]] = {}
+        # By stream, group and id of an entry: the consumer that has it.
+        self._holders: dict[tuple[int, bytes, bytes], bytes | None] = {}
 
     def read(self) -> Iterator[str]:
         for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
@@ -208,6 +257,10 @@ class Overlay:
             self._items.setdefault(key_id, {})[position] = is_there
         elif table in ROWS:
             self._elements.setdefault(key_id, {})[table, _hashable(sub)] = is_there
+            if table == STREAM_PENDING:
+                group, entry_id = _fields(sub, (bytes, bytes))
+                row = _fields(value, (bytes, int, int)) if is_there else (None,)
+                self._holders[key_id, group, entry_id] = row[0]
         else:
             raise ValueError(f"there is no table {table}")
 
@@ -263,6 +316,38 @@ class Overlay:
         for key_id, (kind, space) in suspects.items():
             if space in shown and not self._has_value(key_id, kind):
                 yield f"{kind} key {key_id} has no value"
+
+    def entries_without_consumer(self) -> Iterator[str]:
+        """Nobody sees them, until a consumer of that name comes: then they are that one's."""
+        holders = {
+            (key_id, group, entry_id): consumer
+            for key_id, group, entry_id, consumer in self._execute(ENTRIES_WITHOUT_CONSUMER)
+        }
+        for key_id, changed in self._elements.items():
+            for (table, place), is_there in changed.items():
+                if table == STREAM_CONSUMERS and not is_there and isinstance(place, tuple):
+                    rows = self._execute(ENTRIES_OF_CONSUMER, (key_id, *place))
+                    holders |= {(key_id, place[0], entry_id): place[1] for (entry_id,) in rows}
+        for (key_id, group, entry_id), consumer in (holders | self._holders).items():
+            if consumer is not None and not self._is_consumer(key_id, group, consumer):
+                yield (
+                    f"entry {entry_id.hex()} of stream {key_id} is pending for {consumer!r},"
+                    f" which is no consumer of group {group!r}"
+                )
+
+    def _is_consumer(self, key_id: int, group: bytes, name: bytes) -> bool:
+        """True also of streams that are no more, or were flushed: theirs go with them."""
+        if key_id in self._keys:
+            row = self._keys[key_id]
+            space = None if row is None else row[0]
+        else:
+            space = self._execute("SELECT space FROM redis_keys WHERE id = ?", (key_id,)).get
+        if space is None or not self._shown(space):
+            return True
+        changed = self._elements.get(key_id, {}).get((STREAM_CONSUMERS, (group, name)))
+        if changed is not None:
+            return changed
+        return bool(self._execute(IS_CONSUMER, (key_id, group, name)).get)
 
     def _has_value(self, key_id: int, kind: str) -> bool:
         if kind == "string":

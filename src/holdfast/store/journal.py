@@ -36,6 +36,9 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
 LARGEST_ROW = 128 << 20
 
 
+Batch = tuple[int, list[Op]]  # lsn and operations
+
+
 class Journal:
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
@@ -113,21 +116,25 @@ class Journal:
         """Wait until everything committed is on disk. Thread-safe; raises OSError."""
         os.fdatasync(self._wal_fd)
 
-    def batches(self) -> Iterator[tuple[int, list[Op]]]:
-        """What is not folded yet, oldest first."""
-        for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
-            yield (
-                lsn,
-                [
-                    (table, key_id, _tuple(sub), _tuple(value))
-                    for op in _decode(batch)
-                    for table, key_id, sub, value in one_by_one(op)
-                ],
-            )
+    def batches(self) -> Iterator[Batch]:
+        return batches(self._connection)
 
     def close(self) -> None:
         self._connection.set_wal_hook(None)
         os.close(self._wal_fd)
+
+
+def batches(connection: apsw.Connection) -> Iterator[Batch]:
+    """What is not folded yet, oldest first."""
+    for lsn, batch in connection.execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
+        yield (
+            lsn,
+            [
+                (table, key_id, _tuple(sub), _tuple(value))
+                for op in _decode(batch)
+                for table, key_id, sub, value in one_by_one(op)
+            ],
+        )
 
 
 def _tuple(columns: object) -> object:

@@ -1,8 +1,10 @@
 """Recovery: the journal's operations are applied, in order, on top of the tables."""
 
+from collections.abc import Iterator
+
 from holdfast.errors import StorageError
 from holdfast.store.fold import Fold
-from holdfast.store.journal import Journal
+from holdfast.store.journal import Batch, Journal
 from holdfast.store.keys import Key, Space
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.ops import CRDT_KEYS, KEYS, SCRIPTS, SPACES, STRINGS, Op
@@ -12,18 +14,22 @@ from holdfast.store.types import APPLY, COLLECTIONS, Value
 
 def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
     """Bring memory up to date with the journal; returns how many operations that took."""
-    replay = _Replay(keyspace)
     count = 0
-    batches = list(journal.batches())
-    replay.load({op[1] for _, ops in batches for op in ops if KEYS <= op[0] < SCRIPTS})
-    for lsn, ops in batches:
-        known = [op for op in ops if replay.apply(op)]
+    for lsn, ops, known in replay(keyspace, list(journal.batches())):
         fold.add(lsn, known, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)), len(ops))
         count += len(ops)
-    replay.finish()
     keyspace.recovered(fold.is_clean)
     fold.first_unwritten_id = keyspace.next_id
     return count
+
+
+def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list[Op], list[Op]]]:
+    """Of each batch its number, its operations, and those of them that the tables may have."""
+    replay = _Replay(keyspace)
+    replay.load({op[1] for _, ops in batches for op in ops if KEYS <= op[0] < SCRIPTS})
+    for lsn, ops in batches:
+        yield lsn, ops, [op for op in ops if replay.apply(op)]
+    replay.finish()
 
 
 class _Replay:

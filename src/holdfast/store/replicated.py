@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 import msgspec
 
-from holdfast.crdt.dots import Author, Vector, join
-from holdfast.crdt.effects import OVERWRITES, WRITES, Effect
+from holdfast.crdt.dots import Author, Vector, includes, join
+from holdfast.crdt.effects import OVERWRITES, WRITES, Change, Effect
 from holdfast.crdt.hlc import HybridClock
+from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.log import Log, Record, decode, encode, is_news
 from holdfast.crdt.types import text_in
 from holdfast.store import walking
 from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, Op
 from holdfast.store.replicated_changes import Changes
+from holdfast.store.replicated_compare import Survey
 from holdfast.store.replicated_rows import (
     NO_CHANGES,
     PIECES,
@@ -96,6 +98,9 @@ class Replication:
         self._not_as_usual: set[Address] = set()  # likewise: strings of runs that were not
         self._has_moved = False  # the vector or the clock, since they were last noted
         self._has_residue: set[Address] = set()  # maybe
+        # Of keys with expiries of nothing (see Key.orphans): what had been seen here when they were
+        # found, if nothing has changed since.
+        self._orphaned: dict[Address, Vector] = {}
         self._tidied: Vector = {}  # what was stable when last looked at
 
     # -- the file -----------------------------------------------------------------------------
@@ -237,6 +242,8 @@ class Replication:
             touched = {(change[0], change[1]) for change in record.changes if change[1] is not None}
             touched |= self._not_as_usual
             self.slots.drop_empty(touched)
+            for address in touched & self._orphaned.keys():
+                del self._orphaned[address]
             if removals:
                 self._has_residue |= touched & self.slots.ids.keys()
         self._has_moved = True
@@ -304,6 +311,8 @@ class Replication:
         if changes:
             self.slots.changed(slot, kind, changes)
             self._touched[slot] = self._shown.update(slot, kind, changes, before)
+            if kind == EXPIRY and slot.orphans:
+                self._has_residue.add(slot.address)
 
     def _apply_run(self, database: int, run: Effect) -> None:
         """Of strings that are here nearly always, and not changed by anybody else."""
@@ -380,6 +389,9 @@ class Replication:
                 key = self._shown.rebuild(slot, before)
             self._shown.announce(slot.address, key)
         self.slots.drop_empty([slot.address])
+        self._orphaned.pop(slot.address, None)
+        if slot.id and slot.has_residue:
+            self._has_residue.add(slot.address)
         self.sealed = len(self.keyspace.ops)
 
     def merged_all(self, names: set[Address], other_seen: Vector) -> None:
@@ -398,9 +410,7 @@ class Replication:
 
     def digest(self) -> int:
         """Those who have seen the same have the same."""
-        self.seal()
-        slots = map(self.slots.at, self.slots.addresses)
-        return sum(slot.digest(b"%d:%s" % slot.address) for slot in slots) % (1 << 128)
+        return Survey(self.keyspace).finish().digest
 
     # -- members ------------------------------------------------------------------------------
 
@@ -433,9 +443,11 @@ class Replication:
         """Cut the log, and forget residue, where every member has confirmed it."""
         self.seal()
         stable = self.stable
-        if stable == self._tidied:
+        found, self.slots.with_residue = self.slots.with_residue, set()
+        if stable == self._tidied and not self._orphaned and not found:
             return
         self._tidied = stable
+        self._has_residue |= found
         start = self.log.start
         if cut := self.log.cut(stable):
             self.keyspace.ops += [
@@ -446,7 +458,7 @@ class Replication:
             self.note(b"base", (self.log.base, self.log.start))
         for address in list(self._has_residue):
             slot = self.slots.at(address)
-            for kind, change in slot.settle(stable):
+            for kind, change in [*slot.settle(stable), *self._orphans_to_forget(slot, stable)]:
                 self.slots.write(slot, kind, [change])
         self.slots.drop_empty(self._has_residue)
         self._has_residue = {
@@ -455,6 +467,19 @@ class Replication:
             if self.slots.at(address).has_residue
         }
         self.sealed = len(self.keyspace.ops)
+
+    def _orphans_to_forget(self, slot: Slot, stable: Vector) -> list[tuple[str, Change]]:
+        """Expiries of nothing, once all have seen what was seen here when they were found. What
+        anybody writes to the key from then on, he writes where there is nothing, and takes them
+        away; before, somebody might add to what he has not seen deleted, and mean them to stay."""
+        if not slot.orphans:
+            self._orphaned.pop(slot.address, None)
+            return []
+        seen = self._orphaned.setdefault(slot.address, dict(self.vector))
+        if not includes(stable, seen):
+            return []
+        del self._orphaned[slot.address]
+        return slot.forget_orphans()
 
 
 def _joined(parts: dict[int, bytes]) -> bytes:

@@ -35,6 +35,18 @@ class ReplicatedDatabase(Database):
             key = self.keyspace.load(self.space, name)
         return key
 
+    def inspect(self, name: bytes) -> Key | None:
+        """`glance`, and what is only in the file does not come to memory for good."""
+        key = self.space.keys.get(name)
+        tables = self.keyspace.tables
+        if key is not None or not self.space.cold or tables is None:
+            return key
+        for key_id, type_name, expires_at_ms in tables.rows_named(self.space.id, name):
+            if not self.keyspace.is_ahead_of_file(key_id):
+                value = tables.value(key_id, type_name, _uncounted)
+                return self.keyspace.key(key_id, self.space, name, value, expires_at_ms)
+        return None
+
     def expire(self, key: Key) -> None:
         assert key.expires_at_ms is not None
         if key.expires_at_ms <= self.keyspace.horizon_ms:
@@ -210,6 +222,10 @@ class ReplicatedKeyspace(Keyspace):
         if found is not None:
             self.replication.slots.evict(found if type(found) is tuple else found.address)
         super().evict(key)
+
+
+def _uncounted(nbytes: int) -> None:
+    """It is forgotten at once."""
 
 
 class _Rows(ChangeLog):

@@ -170,6 +170,8 @@ class Slots:
         self._being_written: dict[Slot, Places] = {}
         self._journaled: list[tuple[Slot, Places]] = []  # since it began
         self._old_rows: dict[int, set[RowPlace]] = {}  # by id: those of the old format
+        # Of those that came to memory since `tidy` looked: what may be forgotten one day.
+        self.with_residue: set[Address] = set()
 
     # -- finding ------------------------------------------------------------------------------
 
@@ -178,11 +180,21 @@ class Slots:
         names = self.names(address[0])
         slot = names.get(address[1])
         if slot is None:
-            slot = names[address[1]] = Slot(self.ids.get(address, 0), address[0], address[1])
-            tables = self._keyspace.tables
-            if slot.id and tables is not None:
-                for place, row in tables.crdt_rows(slot.id):
-                    self._read_row(slot, place, row)
+            slot = names[address[1]] = self._loaded(address)
+            if slot.id and slot.has_residue:
+                self.with_residue.add(address)
+        return slot
+
+    def glance(self, address: Address) -> Slot:
+        """The key of that Address, to look at: what is only in the file does not stay in memory."""
+        return self.names(address[0]).get(address[1]) or self._loaded(address)
+
+    def _loaded(self, address: Address) -> Slot:
+        slot = Slot(self.ids.get(address, 0), address[0], address[1])
+        tables = self._keyspace.tables
+        if slot.id and tables is not None:
+            for place, row in tables.crdt_rows(slot.id):
+                self._read_row(slot, place, row)
         return slot
 
     def names(self, database: int) -> dict[bytes, Slot]:
@@ -333,6 +345,10 @@ class Slots:
 
     def begin(self) -> None:
         self._places = {}
+        for database, names in self._slots.items():
+            self.with_residue |= {
+                (database, name) for name, slot in names.items() if slot.id and slot.has_residue
+            }
 
     def renew_rows(self) -> None:
         """A file whose rows have the old format gets new ones, all at once."""

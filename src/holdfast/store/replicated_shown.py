@@ -65,6 +65,8 @@ class Shown:
             self._expire_fields(key, slot, changes)
         else:
             _UPDATES[kind](self, key, slot.part(kind), changes)
+            if kind == "hash" and slot.find(EXPIRY) is not None:
+                self._expire_fields(key, slot, changes)  # of those that came back
         self._follow_expiry(database, key, slot)
         return key
 
@@ -169,8 +171,11 @@ class Shown:
             return
         expiry = replicated.part(EXPIRY)
         for field in dict.fromkeys(sub[0] for sub, _, _ in changes):
-            if field is not None and field in key.value:
-                key.value.set_expiry(field, expiry.written(field), self._keyspace)
+            if field is None or field not in key.value:
+                continue
+            expires_at_ms = expiry.written(field)
+            if key.value.expires_at_ms(field) != expires_at_ms:
+                key.value.set_expiry(field, expires_at_ms, self._keyspace)
         self._keyspace.watch_fields(key)
 
     # -- each type, after a change ------------------------------------------------------------
@@ -270,19 +275,24 @@ class Shown:
         for name in set(stream.groups) - set(groups):
             stream.delete_group(stream.groups[name], log)
         for name, group in groups.items():
-            stream.write_row(STREAM_GROUPS, name, (to_row(group.last_id), group.entries_read), log)
-            seen = stream.groups[name]
-            # Whoever has an entry is a consumer, though he may have been deleted elsewhere.
-            holders = {row[0]: row[1] for row in group.pending.values()}
-            consumers = holders | group.consumers
-            for consumer in set(seen.consumers) - set(consumers):
-                stream.write_row(STREAM_CONSUMERS, (name, consumer), None, log)
+            row = (to_row(group.last_id), group.entries_read)
+            if name not in stream.groups or stream.groups[name].row != row:
+                stream.write_row(STREAM_GROUPS, name, row, log)
+            seen, consumers = stream.groups[name], group.shown_consumers
             for consumer, seen_at_ms in consumers.items():
-                stream.write_row(STREAM_CONSUMERS, (name, consumer), seen_at_ms, log)
+                known = seen.consumers.get(consumer)
+                if known is None or known.seen_at_ms != seen_at_ms:
+                    stream.write_row(STREAM_CONSUMERS, (name, consumer), seen_at_ms, log)
             for id_row in set(seen.pending.rows()) - set(group.pending):
                 stream.write_row(STREAM_PENDING, (name, id_row), None, log)
-            for id_row, row in group.pending.items():
-                stream.write_row(STREAM_PENDING, (name, id_row), tuple(row), log)
+            for id_row, (consumer, delivered_at_ms, deliveries) in group.pending.items():
+                entry = seen.pending.get(id_row)
+                new = (consumer, delivered_at_ms, deliveries)
+                if entry is None or entry.row != new:
+                    stream.write_row(STREAM_PENDING, (name, id_row), new, log)
+            # Last: a consumer that goes takes its entries along, out of memory and not of the file.
+            for consumer in set(seen.consumers) - set(consumers):
+                stream.write_row(STREAM_CONSUMERS, (name, consumer), None, log)
 
     # -- each type, when it is new ------------------------------------------------------------
 

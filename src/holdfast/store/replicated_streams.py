@@ -51,6 +51,8 @@ def _group(stream: Stream, name: bytes, row: Any, author: Author) -> Iterator[Ef
     dots = stream.dots_of(name)
     if row is None:
         yield stream.destroy_group(name, author)
+        if not stream:  # the group was all that had survived a deletion; clients see a stream
+            yield stream.create(author)
         return
     last_id, entries_read = from_row(row[0]), row[1]
     if not dots:
@@ -75,6 +77,9 @@ def _pending(
     stream: Stream, sub: tuple[bytes, bytes], row: Any, author: Author
 ) -> Iterator[Effect]:
     dots = stream.dots_of(sub[0])
+    holder = stream.deleted_holder(dots, sub[1])
+    if holder is not None and (row is None or row[0] != holder[0]):
+        yield stream.see_consumer(dots[0], *holder, author)  # clients see it, and will go on to
     if row is None:
         yield stream.release(dots, [sub[1]], author)
     else:

@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from holdfast.commands.args import parse_int_between
+from holdfast.commands.context import Result
 from holdfast.commands.table import command, container, help_reply
 from holdfast.errors import CommandError
 from holdfast.replication.messages import BadMessage, read_ack, read_hello
+from holdfast.replication.surveying import Surveying
 from holdfast.resp import OK, Reply
 from holdfast.server.session import Session
 
@@ -134,12 +136,13 @@ def resume(session: Session, argv: list[bytes]) -> Reply:
 
 
 @command("active|digest", 2, ADMIN, group="server", since="7.0.0")
-def digest(session: Session, argv: list[bytes]) -> Reply:
+def digest(session: Session, argv: list[bytes]) -> Result:
     """A number for all data: servers that have seen the same have the same.
 
     ACTIVE DIGEST
     """
-    return b"%032x" % _replicator(session).replication.digest()
+    _replicator(session)
+    return Surveying(session).block
 
 
 @command("active|link", 3, ADMIN, group="server", since="7.0.0")

@@ -1,0 +1,145 @@
+"""What clients see of a replicated key is what is replicated: in memory, in the file, and after a
+restart. Where it is not, DIGEST and `holdfast check` say so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.replication.replicator import Replicator
+from holdfast.store.check import check_file
+from holdfast.store.lists import List
+from tests.harness.in_process import Peer
+from tests.replication.nodes import Node, sync
+
+
+def activated(node: Node) -> Node:
+    """With ACTIVE's commands."""
+    node.engine.replicator = Replicator(node.engine, "test", [])
+    return node
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["killed", "closed"])
+def test_entries_that_went_with_their_consumer_do_not_return_after_a_restart(
+    tmp_path: Path, fold: bool
+) -> None:
+    """Both create the group, and an entry is given to a consumer of the first one's. That group is
+    destroyed by a server that knows of neither: the other's stays, without consumer and entry."""
+    one, two = Node(1), Node(2, tmp_path / "2.db")
+    one("XADD", "s", "*", "f", "v")
+    sync(one, two)
+    two("MSET", "a", 1, "b", 2, "c", 3)  # so that the other's group is the first
+    for node in (one, two):
+        node("XGROUP", "CREATE", "s", "g", "0")
+    two.pull(one)
+    two("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    assert two("XPENDING", "s", "g").startswith(b"*4\r\n:1\r\n")
+    two.restart(fold=fold)
+    one("XGROUP", "DESTROY", "s", "g")
+    two.pull(one)
+    assert check_file(tmp_path / "2.db") == []
+    two("XGROUP", "CREATECONSUMER", "s", "g", "c")
+    for _ in range(2):
+        assert two("XPENDING", "s", "g").startswith(b"*4\r\n:0\r\n")
+        two.check()
+        two.restart(fold=fold)
+    two.close()
+
+
+def test_a_consumer_that_was_deleted_elsewhere_outlives_the_entry_it_had(tmp_path: Path) -> None:
+    """One deletes the consumer while the other gives it an entry: it is there as long as it has
+    one. Whoever then acknowledges that entry still sees the consumer, as in Redis, so all do."""
+    one, two = Node(1), Node(2)
+    one("XADD", "s", "*", "f", "v")
+    one("XGROUP", "CREATE", "s", "g", "0")
+    one("XGROUP", "CREATECONSUMER", "s", "g", "c")
+    sync(one, two)
+    one("XGROUP", "DELCONSUMER", "s", "g", "c")
+    (entry,) = re.findall(rb"\d+-\d+", two("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"))
+    sync(one, two)
+    one("XCLAIM", "s", "g", "d", 0, entry)
+    sync(one, two)
+    one("XACK", "s", "g", entry)
+    sync(one, two)
+    for node in (one, two):
+        assert node("XINFO", "CONSUMERS", "s", "g").startswith(b"*2\r\n")
+
+
+def test_a_stream_of_which_a_group_survived_outlives_the_group() -> None:
+    one, two = Node(1), Node(2)
+    one("XADD", "s", "*", "f", "v")
+    sync(one, two)
+    one("DEL", "s")
+    two("XGROUP", "CREATE", "s", "g", "0")
+    sync(one, two)
+    one("XGROUP", "DESTROY", "s", "g")
+    sync(one, two)
+    for node in (one, two):
+        assert node("EXISTS", "s") == b":1\r\n"
+
+
+def test_a_field_that_comes_back_has_the_expiry_that_was_set_meanwhile() -> None:
+    one, two = Node(1), Node(2)
+    one("HSET", "h", "f", "v", "g", "w")
+    sync(one, two)
+    one("HDEL", "h", "f")
+    one("HSET", "h", "f", "v")
+    two("HPEXPIRE", "h", 10_000, "FIELDS", 1, "f")
+    sync(one, two)
+    for node in (one, two):
+        assert node("HPTTL", "h", "FIELDS", 1, "f") == b"*1\r\n:10000\r\n"
+
+
+def digest(node: Node) -> bytes:
+    """The reply to ACTIVE DIGEST, which comes a few slices later."""
+    client = Peer(node.engine)
+    client.send("ACTIVE", "DIGEST")
+    while client.is_waiting:
+        node.clock.advance(1)
+    (reply,) = client.replies()
+    return reply
+
+
+def test_digest_is_answered_in_slices_and_others_are_served_meanwhile() -> None:
+    one, two = (activated(Node(number)) for number in (1, 2))
+    for number in range(20):
+        one("SET", f"k{number}", number)
+    sync(one, two)
+    client = Peer(one.engine)
+    client.send("ACTIVE", "DIGEST")
+    assert (client.replies(), client.is_waiting) == ([], True)
+    assert one("GET", "k1") == b"$1\r\n1\r\n"
+    assert digest(one) == digest(two)
+    one("SET", "k1", "another")
+    assert digest(one) != digest(two)
+    left = Peer(one.engine)
+    left.send("ACTIVE", "DIGEST")
+    one.engine.disconnected(left.session)
+    one.clock.advance(1)
+    assert left.replies() == []
+    assert b"transaction" in one.client.transaction(("ACTIVE", "DIGEST"))
+
+
+def test_digest_and_check_find_what_is_shown_otherwise_than_it_is_replicated(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "1.db"
+    one = activated(Node(1, path))
+    one("SET", "s", "v")
+    one("RPUSH", "l", "a")
+    assert not digest(one).startswith(b"-")
+    assert check_file(path) == []
+    with one.keyspace.stating_no_intents():
+        key = one.keyspace.databases[0].find(b"l")
+        assert key is not None
+        assert isinstance(key.value, List)
+        key.value.push_right([b"b"], one.keyspace)
+        one.keyspace.databases[0].set_string(b"more", b"v")
+    one.replication.sealed = len(one.keyspace.ops)
+    one.engine.turn.end()
+    assert digest(one).startswith(b"-ERR what clients see is not what is replicated: key b'l' of")
+    assert check_file(path) == [
+        "key b'l' of database 0 is a list, and is replicated with other contents",
+        "key b'more' of database 0 is there, and is not replicated",
+    ]
+    one.close()
