@@ -196,7 +196,8 @@ def test_the_origin_tells_why_a_peer_follows_no_more(caplog: pytest.LogCaptureFi
         assert "node 2 follows no more: it has closed the connection" in caplog.text
         again = Peer(node.engine, 3)
         again.command("ACTIVE", "LINK", pack(other.hello()))
-        ack = Ack({}, other.clock.now_ms(), 0, b"", False, "no space left")
+        view = other.replication.members.view
+        ack = Ack({}, other.clock.now_ms(), 0, view, False, "no space left")
         again.command("ACTIVE", "ACK", pack(ack))
         assert "node 2 could not follow any more: no space left" in caplog.text
         replicator.pause(2)

@@ -200,7 +200,7 @@ def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
     ("peer", "why"),
     [
         (hello(2, cluster="other"), "this is the cluster 'test'"),
-        (hello(1), "is this server's own"),
+        (hello(1), "DUPLICATE node id 1 is this server's, too"),
         (hello(3), "was removed"),
         (hello(2)._replace(version=1), "node 2 speaks version 1 of the links"),
     ],

@@ -85,6 +85,10 @@ class Log(Generic[R]):
         """From that one on; it must not have been cut. Nothing may be appended meanwhile."""
         return islice(self._records, number - self.start, None)
 
+    def backwards(self) -> Iterator[R]:
+        """From the last one. Nothing may be appended meanwhile."""
+        return reversed(self._records)
+
     def at(self, number: int) -> R:
         """That one, by the number by which senders know how far they got."""
         return self._records[number - self.start]

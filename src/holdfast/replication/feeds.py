@@ -46,7 +46,7 @@ class Feed:
         message_bytes: int = MESSAGE_BYTES,
     ) -> None:
         self.replication = replication
-        self.node, self.replica = hello.node, hello.replica
+        self.node, self.replica, self.life = hello.node, hello.replica, hello.life
         self._seen: Vector = hello.vector
         self._send = send
         self._message_bytes = message_bytes

@@ -8,18 +8,22 @@ largest record, a peer that takes one in is heard of meanwhile, and neither side
 to say.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from holdfast.crdt.dots import Vector
 from holdfast.crdt.effects import frozen
+from holdfast.store.members import REPLICAS_PER_NODE, Node, Replica, read_view
 
 # Of messages and the records in them; 1 knew no runs of changes, 2 none of pops, 3 none that leave
-# out what their author did before, 4 no pieces.
+# out what their author did before, 4 neither pieces nor lives.
 VERSION = 5
 MESSAGE_BYTES = 128 * 1024
-FORGOTTEN = b"FORGOTTEN"  # the error's code, for one that was removed
+# Codes of errors: for a server that was removed, and for one whose node id another one has, too.
+FORGOTTEN = b"FORGOTTEN"
+DUPLICATE = b"DUPLICATE"
 PUSH = b"active"
 RECORDS = b"records"  # records of the log
 BEGIN = b"begin"  # a snapshot: what its author had seen
@@ -30,7 +34,11 @@ PIECE = b"piece"  # the next bytes of it
 
 
 class Hello(NamedTuple):
-    """Who I am and what I have seen; whom I know (Members.view); whether I am new myself."""
+    """Who I am and what I have seen; whom I know (Members.view); whether I am new myself.
+
+    `life` and `past` tell me from another server with my node id (claims.py). `stamps` are of the
+    last records in the vector: they tell a replica's history from that of a copy of it. `disputed`
+    are nodes that two servers say they are."""
 
     cluster: str
     node: int
@@ -39,7 +47,11 @@ class Hello(NamedTuple):
     now_ms: int
     view: bytes
     is_joining: bool = False
-    version: int = VERSION
+    version: int = VERSION  # stays at this place in all versions
+    life: bytes = b""
+    past: Sequence[bytes] = ()
+    stamps: dict[int, int] = {}  # noqa: RUF012 - of a NamedTuple, and nobody changes it
+    disputed: Sequence[int] = ()
 
 
 class Ack(NamedTuple):
@@ -54,12 +66,32 @@ class Ack(NamedTuple):
     trouble: str = ""
 
 
+Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Time = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]  # Unix ms
+WireVector = dict[Replica, Number]
+
 _pack = msgspec.msgpack.Encoder().encode
-_hello = msgspec.msgpack.Decoder(tuple[str, int, int, dict[int, int], int, bytes, bool, int]).decode
-_ack = msgspec.msgpack.Decoder(tuple[dict[int, int], int, int, bytes, bool, str]).decode
+_hello = msgspec.msgpack.Decoder(
+    tuple[
+        str,
+        Node,
+        Replica,
+        WireVector,
+        Time,
+        bytes,
+        bool,
+        int,
+        bytes,
+        list[bytes],
+        WireVector,
+        list[Node],
+    ]
+).decode
+_ack = msgspec.msgpack.Decoder(tuple[WireVector, Time, Number, bytes, bool, str]).decode
 _any = msgspec.msgpack.Decoder().decode
-_vector = msgspec.msgpack.Decoder(dict[int, int]).decode
-_start = msgspec.msgpack.Decoder(tuple[bytes, int]).decode
+_vector = msgspec.msgpack.Decoder(WireVector).decode
+_start = msgspec.msgpack.Decoder(tuple[bytes, Number]).decode
+_VERSION_AT = Hello._fields.index("version")
 
 BadMessage = msgspec.MsgspecError
 
@@ -69,11 +101,25 @@ def pack(message: Any) -> bytes:
 
 
 def read_hello(data: bytes) -> Hello:
-    return Hello(*_hello(data))
+    """Of another version no more than the version can be trusted. Raises BadMessage."""
+    fields = _any(data)
+    if isinstance(fields, list) and len(fields) > _VERSION_AT:
+        version = fields[_VERSION_AT]
+        if isinstance(version, int) and version != VERSION:
+            node = fields[1] if isinstance(fields[1], int) else 0
+            return Hello("", node, 0, {}, 0, b"", version=version)
+    hello = Hello(*_hello(data))
+    if hello.replica % REPLICAS_PER_NODE != hello.node:
+        raise msgspec.ValidationError("a replica that is not its node's")
+    read_view(hello.view)
+    return hello
 
 
 def read_ack(data: bytes) -> Ack:
-    return Ack(*_ack(data))
+    """Raises BadMessage."""
+    ack = Ack(*_ack(data))
+    read_view(ack.view)
+    return ack
 
 
 def read_vector(data: bytes) -> Vector:

@@ -19,10 +19,12 @@ from holdfast.client.waiting import deadline
 from holdfast.crdt.dots import Vector, includes
 from holdfast.crdt.log import GapError
 from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.replication.claims import PATIENCE_S
 from holdfast.replication.intake import Intake
 from holdfast.replication.messages import (
     BEGIN,
     COMPLETE,
+    DUPLICATE,
     FORGOTTEN,
     PUSH,
     Ack,
@@ -48,7 +50,6 @@ ACK_AFTER_BYTES = 256 * 1024
 # So much is taken in at once, about two milliseconds' work, before others have their turn. A record
 # that is larger is taken in whole, as all of it is seen or nothing.
 SLICE_BYTES = 64 * 1024
-PATIENCE_S = 10.0  # a peer that says nothing for so long is gone; it answers once a second
 FIRST_PART = 2  # of a push: before it are its own kind and the message's
 
 
@@ -79,6 +80,7 @@ class Puller:
         self._wake = asyncio.Event()
         self.state = State.WAITING
         self.node = node  # who was last met there
+        self.life = b""  # of the server that was
         self.last_error = ""
         self.received_bytes = 0
         self.attempts = 0
@@ -116,6 +118,10 @@ class Puller:
     def resume(self) -> None:
         self._become(Event.RESUME)
         self._wake.set()
+
+    def hang_up(self, why: str) -> None:
+        """It dials again, later."""
+        self._hang_up(LinkError(why))
 
     def hurry(self) -> None:
         """The peer is there: it has just dialled us."""
@@ -221,6 +227,8 @@ class Puller:
         if isinstance(reply, ServerError):
             if reply.code == FORGOTTEN:
                 self._replicator.was_removed()
+            elif reply.code == DUPLICATE:
+                self._replicator.identity.was_disputed()
             raise LinkError(str(reply))
         self._meet(read_hello(reply))
 
@@ -235,9 +243,9 @@ class Puller:
         return replies
 
     def _meet(self, peer: Hello) -> None:
-        self.node = peer.node
-        self.peer_vector = peer.vector
         self._replicator.met(self, peer)
+        self.life = peer.life
+        self.peer_vector = peer.vector
         self._goal = peer.vector
         self.is_peer_joining = peer.is_joining
 
@@ -312,8 +320,11 @@ class Puller:
 
     def _reply(self, reply: Any) -> None:
         if isinstance(reply, ServerError):
+            if reply.code == DUPLICATE:
+                self._replicator.identity.was_disputed()
             raise reply
         ack = read_ack(reply)
+        self._replicator.heard(self)
         self.peer_vector = ack.vector
         self._replicator.learn(ack.view)
         if self.is_peer_joining and not ack.is_joining:
@@ -367,6 +378,10 @@ class Puller:
             self.acknowledge()
         if self.is_following and not self.lag_ops:
             self._even_s = now_s
+
+    @property
+    def is_let_in(self) -> bool:
+        return self.state in (State.FOLLOWING, State.SNAPSHOT)
 
     @property
     def is_following(self) -> bool:

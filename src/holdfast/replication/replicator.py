@@ -8,8 +8,18 @@ from holdfast.clock import Timer
 from holdfast.crdt.dots import Vector, includes
 from holdfast.errors import CommandError, ConfigError
 from holdfast.replication.followers import Followers
+from holdfast.replication.identity import Identity
 from holdfast.replication.messages import FORGOTTEN, VERSION, Ack, Hello, pack
 from holdfast.replication.puller import LinkError, Puller
+from holdfast.replication.standing import (
+    CATCHING_UP,
+    COPIED,
+    DISPUTED,
+    MEMBER,
+    NEW,
+    REFUSALS,
+    REMOVED,
+)
 from holdfast.server.session import Session
 from holdfast.store.members import REPLICAS_PER_NODE
 from holdfast.store.replicated import Replication
@@ -27,15 +37,6 @@ ACK_AFTER_S = 0.02
 ALL_NODES = frozenset(range(1, 256))
 MAX_DRIFT_MS = 5_000
 
-# A server on a new file that has peers takes no writes before it has met one, who knows whether
-# there was a node by its number before, and before it has caught up with one.
-NEW, CATCHING_UP, MEMBER, REMOVED = "new", "catching-up", "member", "removed"
-REFUSALS = {
-    NEW: CommandError("READONLY this server has not reached its peers yet, see ACTIVE PEERS"),
-    CATCHING_UP: CommandError("READONLY this server has not caught up with its peers yet"),
-    REMOVED: CommandError("READONLY this server was removed from its cluster"),
-}
-
 NOT_LINKED = CommandError("ERR this connection is no link")
 
 
@@ -50,59 +51,32 @@ class Replicator:
         self._timer: Timer | None = None
         self._ack_timer: Timer | None = None
         self.drift_ms: dict[int, int] = {}  # nodes whose clock is too far from ours
-        self._check_file()
         replication = self.replication
+        if replication.node != keyspace.node:
+            raise ConfigError(f"this file is node {replication.node}'s, not node {keyspace.node}'s")
         known = replication.facts.get(b"cluster")
-        if known is None:
-            replication.note(b"cluster", cluster)
-            replication.note(b"joining", NEW if urls else MEMBER)
-        elif known != cluster:
+        if known not in (None, cluster):
             raise ConfigError(f"this file belongs to the cluster '{known}', not to '{cluster}'")
         self.cluster = cluster
+        self.identity = Identity(self)
         nodes = replication.facts.get(b"urls", {})
-        urls = list(dict.fromkeys([*urls, *replication.facts.get(b"joined", ())]))
+        joined = replication.facts.get(b"joined", ())
         self.pullers = [
             Puller(self, url, nodes.get(url))
-            for url in urls
+            for url in dict.fromkeys([*urls, *joined])
             if nodes.get(url) not in replication.members.removed
         ]
+        if known is None:
+            replication.note(b"cluster", cluster)
+            replication.note(b"joining", NEW if self.pullers else MEMBER)
         self._expect()
-        replication.sealed = len(keyspace.ops)
-        self._gate()
+        self.identity.begin()
+        self.gate()
 
     @property
     def replication(self) -> Replication:
         """Another one after the file had to be read again."""
         return self._keyspace.replication
-
-    def _check_file(self) -> None:
-        """A copy of a file is another replica: whatever the original wrote since, this one would
-        give the same numbers to something else."""
-        replication = self.replication
-        if replication.node != self._keyspace.node:
-            raise ConfigError(
-                f"this file is node {replication.node}'s, and not node {self._keyspace.node}'s"
-            )
-        path = self.engine.store.path
-        if path is None:
-            return
-        inode, known = path.stat().st_ino, replication.facts.get(b"inode")
-        if known != inode:
-            if known is not None:
-                log.warning("%s is a copy: it becomes a new replica", path)
-                self._become_new(())
-            replication.note(b"inode", inode)
-
-    def _become_new(self, taken: "dict[int, int] | tuple[()]") -> None:
-        replication = self.replication
-        replication.seal()
-        replica = replication.replica
-        while replica == replication.replica or replica in replication.vector or replica in taken:
-            replica += REPLICAS_PER_NODE
-            if replica >= 1 << 16:
-                raise LinkError("this node has used up its replica numbers: give it a new node id")
-        replication.identify(replication.node, replica)
-        replication.sealed = len(self._keyspace.ops)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -128,6 +102,7 @@ class Replicator:
         self.replication.tidy()
         for puller in self.pullers:
             puller.beat()
+        self.identity.check_dispute()
         engine.turn.schedule()
 
     def before_commit(self) -> None:
@@ -158,17 +133,24 @@ class Replicator:
             self.engine.clock.now_ms(),
             replication.members.view,
             self.is_joining,
+            life=self.identity.token,
+            past=self.identity.past,
+            stamps=dict(replication.stamps),
+            disputed=self.identity.claims.disputed,
         )
 
     def link(self, session: Session, peer: Hello) -> bytes:
         """A peer wants to follow. Raises CommandError."""
         self._check(peer)
+        self.identity.check_history(peer)
         if peer.node in self._paused:
             raise CommandError(f"ERR node {peer.node} is paused here")
         replication = self.replication
         hello = self.hello()
         knows = hello.vector.get(peer.replica, 0)
-        if knows <= peer.vector.get(peer.replica, 0):  # else it has to become somebody new first
+        newest = replication.members.known.get(peer.node, 0)
+        # Else it has to become a new replica first, which it learns from our greeting.
+        if knows <= peer.vector.get(peer.replica, 0) and newest <= peer.replica:
             self._admit(peer)
             self.followers.add(session, peer, replication)
             for puller in self.pullers:
@@ -181,6 +163,7 @@ class Replicator:
         feed = self.followers.by_session(session)
         if feed is None:
             raise NOT_LINKED
+        self.identity.hear(feed.node, feed.life)
         feed.acknowledged(ack.vector, ack.taken)
         if ack.trouble:
             log.warning("node %d could not follow any more: %s", feed.node, ack.trouble)
@@ -201,11 +184,11 @@ class Replicator:
             )
         if peer.cluster != self.cluster:
             raise CommandError(f"ERR this is the cluster '{self.cluster}', not '{peer.cluster}'")
-        if peer.node == replication.node:
-            raise CommandError(f"ERR node id {peer.node} is this server's own")
+        self.identity.compare(peer)
         if peer.node in replication.members.removed:
             code = FORGOTTEN.decode()
             raise CommandError(f"{code} node {peer.node} was removed from this cluster")
+        self.identity.hear(peer.node, peer.life, peer.past)
         self._note_clock(peer.node, peer.now_ms)
 
     def _note_clock(self, node: int, now_ms: int) -> None:
@@ -225,29 +208,32 @@ class Replicator:
 
     def met(self, puller: Puller, peer: Hello) -> None:
         """A peer let us in. Raises LinkError when we cannot follow it."""
+        replication = self.replication
         try:
             self._check(peer)
+            self.identity.check_history(peer)
         except CommandError as error:
+            if peer.life == self.identity.token:
+                self._found_itself(puller)
             raise LinkError(str(error)) from None
-        replication = self.replication
-        replication.seal()
-        here = replication.vector.get(replication.replica, 0)
-        there = peer.vector.get(replication.replica, 0)
-        if here and there and self.state == NEW:
-            raise LinkError(f"node id {replication.node} was another file's: take a new one")
-        if there > here:
-            self._become_new(peer.vector)
-            self.engine.turn.schedule()
-            raise LinkError("this server was restored from a backup: it is a new replica now")
+        puller.node = peer.node
         urls = dict(replication.facts.get(b"urls", {}))
         if urls.get(puller.url) != peer.node:
             urls[puller.url] = peer.node
             replication.note(b"urls", urls)
         if self.state == NEW:
-            self._turn_into(CATCHING_UP)
+            self.turn_into(CATCHING_UP)
         self._admit(peer)
         self._expect()
         self.engine.turn.schedule()
+
+    def heard(self, puller: Puller) -> None:
+        """It answered. Raises LinkError when another server has its node id."""
+        if puller.node is not None:
+            try:
+                self.identity.hear(puller.node, puller.life)
+            except CommandError as error:
+                raise LinkError(str(error)) from None
 
     # -- members ------------------------------------------------------------------------------
 
@@ -276,8 +262,12 @@ class Replicator:
         return state
 
     @property
+    def shown_state(self) -> str:
+        return DISPUTED if self.identity.is_disputed else self.state
+
+    @property
     def is_joining(self) -> bool:
-        return self.state in (NEW, CATCHING_UP)
+        return self.state in (NEW, COPIED, CATCHING_UP)
 
     def fell_behind(self, seen: Vector) -> None:
         """A snapshot begins, of what that vector has. Until this server has all of it, some keys
@@ -291,7 +281,7 @@ class Replicator:
         self.replication.note(b"owed", list(owed.items()))
         if self.state == MEMBER:
             log.warning("behind its peers: taking no writes until it has caught up")
-            self._turn_into(CATCHING_UP)
+            self.turn_into(CATCHING_UP)
 
     @property
     def _owed(self) -> list[tuple[int, int]]:
@@ -311,21 +301,21 @@ class Replicator:
             )
         ):
             log.info("caught up: taking writes")
-            self._turn_into(MEMBER)
+            self.turn_into(MEMBER)
 
     def was_removed(self) -> None:
         if self.state != REMOVED:
             log.error("this server was removed from its cluster: it takes no writes any more")
-            self._turn_into(REMOVED)
+            self.turn_into(REMOVED)
 
-    def _turn_into(self, state: str) -> None:
+    def turn_into(self, state: str) -> None:
         self.replication.seal()
         self.replication.note(b"joining", state)
         self.engine.turn.schedule()
-        self._gate()
+        self.gate()
 
-    def _gate(self) -> None:
-        self.engine.read_only = REFUSALS.get(self.state)
+    def gate(self) -> None:
+        self.engine.read_only = REFUSALS.get(self.shown_state)
         self.engine.update_gate()
 
     # -- what people ask for ------------------------------------------------------------------
@@ -341,7 +331,7 @@ class Replicator:
         replication = self.replication
         replication.seal()
         if not replication.vector and not replication.members.known:
-            self._turn_into(NEW)  # nobody has been here yet
+            self.turn_into(NEW)  # nobody has been here yet
         replication.note(b"joined", [*replication.facts.get(b"joined", ()), url])
         self._follow_pullers([*self.pullers, puller])
         puller.start()
@@ -367,6 +357,10 @@ class Replicator:
         self.replication.note(b"joined", joined)
         self._follow_pullers([puller for puller in self.pullers if puller.url != url])
         self.check_joined()
+
+    def _found_itself(self, puller: Puller) -> None:
+        log.warning("%s is this server itself: not followed any more", puller.where)
+        self.forget_address(puller.url)
 
     def _left(self, nodes: set[int]) -> None:
         for puller in self.pullers:

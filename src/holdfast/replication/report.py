@@ -9,7 +9,7 @@ def facts(replicator: Replicator) -> Iterator[tuple[str, object]]:
     replication = replicator.replication
     yield "active_active_node", replication.node
     yield "active_active_replica", replication.replica
-    yield "active_active_state", replicator.state
+    yield "active_active_state", replicator.shown_state
     yield "active_active_epoch", replication.members.epoch
     yield "active_active_members", len(replication.members.present)
     yield "active_active_unlinked_members", len(replicator.unlinked)

@@ -1,4 +1,8 @@
-"""`holdfast backup`: a copy of a database file, also of one that is being served."""
+"""`holdfast backup`: a copy of a database file, also of one that is being served.
+
+The copy carries a mark of its own: an active-active server that starts on it has to know that it is
+not on the file that it left (see life.py).
+"""
 
 import os
 from collections.abc import Callable
@@ -9,6 +13,7 @@ import apsw
 
 from holdfast.errors import StorageError
 from holdfast.store.file import reading
+from holdfast.store.life import new_token
 
 STEP_PAGES = 1024  # 4 MB between two reports of progress
 
@@ -32,7 +37,7 @@ def backup(source: Path, dest: Path, progress: Callable[[int, int], None] | None
     except apsw.Error as error:
         raise StorageError(f"cannot copy {source} to {dest}: {error}") from None
     finally:
-        for leftover in (partial, Path(f"{partial}-journal")):
+        for leftover in (partial, *(Path(f"{partial}-{end}") for end in ("journal", "wal", "shm"))):
             leftover.unlink(missing_ok=True)
 
 
@@ -40,14 +45,14 @@ def _copy(
     connection: apsw.Connection, partial: Path, progress: Callable[[int, int], None] | None
 ) -> None:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    with (
-        closing(apsw.Connection(str(partial), flags=flags)) as copy,
-        copy.backup("main", connection, "main") as work,
-    ):
-        while not work.done:
-            work.step(STEP_PAGES)
-            if progress is not None:
-                progress(work.page_count - work.remaining, work.page_count)
+    with closing(apsw.Connection(str(partial), flags=flags)) as copy:
+        with copy.backup("main", connection, "main") as work:
+            while not work.done:
+                work.step(STEP_PAGES)
+                if progress is not None:
+                    progress(work.page_count - work.remaining, work.page_count)
+        # The WAL that this needs goes into the file, and goes, when the copy is closed.
+        copy.execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('backup', ?)", (new_token(),))
 
 
 def _sync(path: Path) -> None:

@@ -59,6 +59,11 @@ class Keyspace(ChangeLog):
 
     replica = 0  # which one this is, where there are several
 
+    @property
+    def own_position(self) -> tuple[int, int]:
+        """The replica's number and that of its last event, where there are several replicas."""
+        return 0, 0
+
     def __init__(self, tables: "Tables | None" = None, databases: int = 16) -> None:
         super().__init__()
         self.tables = tables

@@ -8,18 +8,28 @@ know of; else their sender may yet take in something from a node that we do not 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from holdfast.crdt.dots import Vector
+from holdfast.crdt.dots import MAX_REPLICA, Vector
 from holdfast.crdt.log import Confirmations
-
-_encode_view = msgspec.msgpack.Encoder().encode
-_decode_view = msgspec.msgpack.Decoder(tuple[dict[int, int], list[int]]).decode
 
 END = 1 << 63  # of time
 REPLICAS_PER_NODE = 256  # a replica's number is its node's plus a multiple of this
+Node = Annotated[int, msgspec.Meta(ge=1, lt=REPLICAS_PER_NODE)]
+Replica = Annotated[int, msgspec.Meta(ge=1, le=MAX_REPLICA)]
+
+_encode_view = msgspec.msgpack.Encoder().encode
+_decode_view = msgspec.msgpack.Decoder(tuple[dict[Node, Replica], list[Node]]).decode
+
+
+def read_view(view: bytes) -> tuple[dict[int, int], list[int]]:
+    """Nodes and the replicas that they are, nodes that were removed. Raises msgspec's errors."""
+    known, removed = _decode_view(view)
+    if any(replica % REPLICAS_PER_NODE != node for node, replica in known.items()):
+        raise msgspec.ValidationError("a replica that is not its node's")
+    return known, removed
 
 
 class Members:
@@ -92,7 +102,7 @@ class Members:
         """What a peer knows; the nodes that were removed by that. Raises msgspec's errors."""
         if view == self.view:
             return set()
-        known, removed = _decode_view(view)
+        known, removed = read_view(view)
         for node, replica in known.items():
             self.admit(node, replica)
         gone = set(removed) - self.removed
@@ -104,7 +114,7 @@ class Members:
 
     def acknowledge(self, replica: int, vector: Vector, view: bytes) -> None:
         """A member has all this on disk. Whether that counts: see above."""
-        if view != self.view and not self.removed <= set(_decode_view(view)[1]):
+        if view != self.view and not self.removed <= set(read_view(view)[1]):
             return
         self._confirmations.acknowledge(replica, vector)
 

@@ -79,6 +79,7 @@ class Replication:
         self.keyspace = keyspace
         self.node = keyspace.node
         self.vector: Vector = {}
+        self.stamps: dict[int, int] = {}  # of each replica's last record, where it came as one
         self.clock = HybridClock(lambda: keyspace.now_ms)
         self.log: Log[Stored] = Log()
         self.members = Members(keyspace.node)
@@ -142,8 +143,9 @@ class Replication:
 
     def begin(self) -> None:
         facts = self.facts
-        vector, last = facts.get(b"position", ({}, 0))
+        vector, last, *stamps = facts.get(b"position", ({}, 0))
         self.vector = dict(vector)
+        self.stamps = dict(stamps[0]) if stamps else {}
         self.clock.last = last
         base, start = facts.get(b"base", ({}, 0))
         self.log = Log(dict(base), start)
@@ -231,6 +233,7 @@ class Replication:
         last = (len(data) - 1) // self.part_bytes
         log.append(Stored(record.origin, record.seq, record.hlc, removals, data, last + 1))
         self.vector[record.origin] = record.seq
+        self.stamps[record.origin] = record.hlc
         ops, size = self.keyspace.ops, self.part_bytes
         # From the last to the first: recovery knows by the first that it has them all.
         for part in range(last, 0, -1):
@@ -252,7 +255,7 @@ class Replication:
         """Once for all records of a batch, when it is about to be committed."""
         if self._has_moved:
             self._has_moved = False
-            self.note(b"position", (self.vector, self.clock.last))
+            self.note(b"position", (self.vector, self.clock.last, self.stamps))
 
     # -- a standalone server's file -----------------------------------------------------------
 
@@ -399,11 +402,24 @@ class Replication:
         for address in self.slots.addresses:
             if address not in names:
                 self.merge((*address, ()), other_seen)
+        for replica, seq in other_seen.items():
+            if seq > self.vector.get(replica, 0):
+                self.stamps.pop(replica, None)
         self.vector = join(self.vector, other_seen)
         self.log.base = join(self.log.base, other_seen)
         self.note(b"base", (self.log.base, self.log.start))
         self._has_moved = True
         self.sealed = len(self.keyspace.ops)
+
+    def own_stamp(self, seq: int) -> int | None:
+        """Of our own record with that number; 0 if we made no such record, None if it is not known
+        any more."""
+        if seq == self.vector.get(self.replica, 0):
+            return self.stamps.get(self.replica)
+        for record in self.log.backwards():
+            if record.origin == self.replica and record.seq <= seq:
+                return record.hlc if record.seq == seq else 0
+        return None
 
     def can_serve(self, seen: Vector) -> bool:
         return self.log.can_serve(seen)

@@ -135,6 +135,11 @@ class ReplicatedKeyspace(Keyspace):
         super().forget()
         self.replication.load()
 
+    @property
+    def own_position(self) -> tuple[int, int]:
+        replication = self.replication
+        return replication.replica, replication.vector.get(replication.replica, 0)
+
     def expect(self, others: int) -> None:
         """So many have to be known before anything is forgotten because all have it."""
         self._expected = self.replication.members.expected = others

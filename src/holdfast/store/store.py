@@ -11,6 +11,7 @@ from holdfast.store.file import FileLock, Place, open_database, real
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Checkpointer, Journal
 from holdfast.store.keyspace import Keyspace
+from holdfast.store.life import Life
 from holdfast.store.recovery import recover
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.tables import Tables
@@ -92,6 +93,7 @@ class FileStore:
     is_durable = True
     is_broken = False  # a sync failed, so nothing may be written any more
     max_bytes = 0  # of values in memory; 0: no limit
+    life: Life | None = None  # of an active-active server
     _used_bytes_before = 0  # when room was last made
 
     def __init__(
@@ -146,6 +148,8 @@ class FileStore:
         if ops:
             keyspace.close_runs()
             nbytes = self.journal.append(ops)
+            if self.life is not None:
+                self.life.reached = keyspace.own_position
             count = len(ops) + keyspace.recorded
             self.folding.add(self.journal.lsn, ops, nbytes, count)
             keyspace.ops = []
@@ -153,6 +157,12 @@ class FileStore:
             keyspace.large.clear()
             return count
         return 0
+
+    @property
+    def backup_mark(self) -> bytes:
+        """Of the last backup that this file went through, if it is a copy made by one."""
+        mark = self._connection.execute("SELECT value FROM holdfast_meta WHERE name = 'backup'").get
+        return mark if isinstance(mark, bytes) else b""
 
     @property
     def lsn(self) -> int:
@@ -170,7 +180,13 @@ class FileStore:
 
     def sync(self) -> None:
         """Thread-safe, as are the next two; raises OSError."""
-        self.journal.sync()
+        life = self.life
+        if life is None:
+            self.journal.sync()
+        else:
+            reached = life.reached
+            self.journal.sync()
+            life.note(reached)
 
     def checkpoint(self) -> None:
         """Copy the WAL into the file, as far as it goes without disturbing a commit."""
@@ -178,7 +194,7 @@ class FileStore:
 
     def sync_and_checkpoint(self) -> None:
         """With nobody committing meanwhile this empties the WAL."""
-        self.journal.sync()
+        self.sync()
         self._checkpointer.checkpoint()
 
     @property
@@ -256,6 +272,8 @@ class FileStore:
                 self.fold()
                 self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                if self.life is not None:
+                    self.life.note(self.life.reached)
                 keep_wal = False
         except apsw.Error as error:
             raise StorageError(f"cannot write the tables: {error}") from None
@@ -271,6 +289,8 @@ class FileStore:
         self.journal.close()
         self._checkpointer.close()
         self._connection.close()
+        if self.life is not None:
+            self.life.close()
         self._lock.release()
 
 

@@ -55,7 +55,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
         b"vector": " ".join(
             f"{each}:{seq}" for each, seq in sorted(replication.vector.items())
         ).encode(),
-        b"state": replicator.state.encode(),
+        b"state": replicator.shown_state.encode(),
         b"epoch": replication.members.epoch,
         b"members": " ".join(map(str, sorted(replication.members.present))).encode(),
         b"unlinked": " ".join(map(str, replicator.unlinked)).encode(),
