@@ -49,7 +49,33 @@ LOOPS = {
     ),
     "big strings": "while true do local s = ('x'):rep(2e7) end",
     "joining": "local s = ('x'):rep(1e7) while true do local t = s .. 'y' end",
-    "load": "while true do loadstring('while true do end')() end",
+    "loaded code": "while true do loadstring('while true do end')() end",
+    "loading": "local f = function() return ' ' end while true do load(f) end",
+    "in what load reads from": "while true do load(function() while true do end end) end",
+    "in pcall in what load reads from": (
+        "while true do load(function() pcall(function() while true do end end) end) end"
+    ),
+    "load in load": (
+        "local function f() while true do load(f) end end while true do pcall(load, f) end"
+    ),
+    "load in a coroutine": (
+        "local f = function() return ' ' end while true do coroutine.wrap(function() "
+        "while true do load(f) end end)() end"
+    ),
+    "load in sort": (
+        "while true do table.sort({3, 2, 1}, function() load(function() while true do end end) "
+        "end) end"
+    ),
+    "in many metamethods": (
+        "local function f() while true do end end local m = {} for _, name in "
+        "ipairs({'__index', '__newindex', '__call', '__concat', '__eq', '__lt', '__le', '__unm', "
+        "'__add', '__tostring'}) do m[name] = f end local a, b = setmetatable({}, m), "
+        "setmetatable({}, m) while true do pcall(function() return a == b end) pcall(tostring, a) "
+        "pcall(function() return a .. b end) pcall(a) load(a) end"
+    ),
+    "cjson of nested tables": (
+        "local t = {} for i = 1, 900 do t = {t, t, t} end while true do pcall(cjson.encode, t) end"
+    ),
     "an error handler": (
         "while true do pcall(error, setmetatable({}, {__tostring = function() while true do "
         "end end})) end"
@@ -113,6 +139,10 @@ def test_a_loop_can_be_killed(harmed: HoldfastServer, way: Way, loop: str) -> No
             assert late.command("PING") == b"+PONG\r\n"
         assert client.command("GET", "k") == b"$6\r\nbefore\r\n"
         assert way.run(victim, "return 'alive'") == b"$5\r\nalive\r\n"
+        way.send(victim, "while true do end")
+        while client.command(way.kill, "KILL") != b"+OK\r\n":
+            pass
+        assert victim.read_reply().startswith(b"-ERR Script killed"), "also the one after it"
 
 
 BOMBS = {
@@ -353,6 +383,46 @@ def test_shutdown_nosave_ends_a_script(start_server: Callable[..., HoldfastServe
     server.start()
     with RawClient.connect(server.port) as client:
         assert client.command("GET", "k") == b"$6\r\nbefore\r\n"
+
+
+@pytest.mark.parametrize("loop", ["while true do end", LOOPS["loading"]], ids=["plain", "loading"])
+def test_sigterm_ends_whatever_runs(start_server: Callable[..., HoldfastServer], loop: str) -> None:
+    """Also the second script of its kind, and where no script is ever too slow."""
+    server = start_server("--lua-time-limit", "0", "--lua-hard-time-limit", "50")
+    with RawClient.connect(server.port) as victim:
+        assert b"lua-hard-time-limit" in victim.command("EVAL", loop, 0)
+        victim.command("CONFIG", "SET", "lua-hard-time-limit", "0")
+        victim.send_command("EVAL", loop, 0)
+        assert server.terminate() == 0
+
+
+SLOW_TO_COMPILE = "local a = " + "a or " * 200_000 + "a"
+
+
+def test_a_script_that_takes_too_long_to_compile_is_refused(
+    start_server: Callable[..., HoldfastServer],
+) -> None:
+    server = start_server("--lua-time-limit", "50")
+    with RawClient.connect(server.port) as client:
+        assert client.command("EVAL", SLOW_TO_COMPILE, 0) == (
+            b"-ERR Error compiling script (new function): it takes longer than lua-time-limit\r\n"
+        )
+        assert b"FUNCTION LOAD timeout" in client.command(
+            "FUNCTION", "LOAD", f"#!lua name=slow\n{SLOW_TO_COMPILE}"
+        )
+        assert client.command("EVAL", "return 'alive'", 0) == b"$5\r\nalive\r\n"
+
+
+def test_compiling_inside_a_script_can_be_killed(harmed: HoldfastServer, way: Way) -> None:
+    script = "local s = 'local a = ' .. ('a or '):rep(2e5) .. 'a' while true do loadstring(s) end"
+    with (
+        RawClient.connect(harmed.port, PATIENCE_S) as victim,
+        RawClient.connect(harmed.port, PATIENCE_S) as client,
+    ):
+        way.send(victim, script)
+        while client.command(way.kill, "KILL") != b"+OK\r\n":
+            pass
+        assert victim.read_reply().startswith(b"-ERR Script killed by user")
 
 
 def test_a_hard_limit_ends_a_script_by_itself(start_server: Callable[..., HoldfastServer]) -> None:

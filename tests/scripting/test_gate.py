@@ -377,19 +377,89 @@ def test_a_script_that_is_ended_leaves_the_gate_open(gated: World) -> None:
 
 
 def test_a_script_can_be_ended_at_any_moment(gated: World, plain: World) -> None:
-    """Also before its first line, and behind its last."""
+    """Also behind its last line: the clock is looked at every 2,000 instructions."""
     for world in (gated, plain):
-        run = world.prepared("return 7")
+        runs = [
+            world.prepared(f"for i = 1, {count} do end return {{7, {{7}}}}")
+            for count in range(1850, 2000)
+        ]
         world.host.reason = b"enough"
         reasons: set[bytes] = set()
-        for _ in range(30_000):
+        for run in runs * 200:
             try:
-                assert run() == 7
+                assert run() == [7, [7]]
             except Killed as killed:
                 reasons.add(killed.failure.message)
         assert reasons == {b"enough"}
         world.host.reason = None
-        assert [run() for _ in range(3)] == [7, 7, 7]
+        assert [run() for run in runs[:3]] == [[7, [7]]] * 3
+
+
+# Whatever catches errors: the end of a script is none.
+CATCHES = [
+    "pcall(body)",
+    "xpcall(body, function() end)",
+    "xpcall(body, body)",
+    "load(body)",
+    "pcall(load, body)",
+    "load(function() load(body) end)",
+    "coroutine.wrap(function() load(body) end)()",
+    "coroutine.resume(coroutine.create(body))",
+    "pcall(coroutine.wrap(body))",
+    "pcall(string.gsub, 'a', 'a', body)",
+    "pcall(table.sort, {3, 2, 1}, body)",
+    "pcall(function() return setmetatable({}, {__index = body}).x end)",
+    "pcall(tostring, setmetatable({}, {__tostring = body}))",
+    "pcall(error, setmetatable({}, {__tostring = body}))",
+    "pcall(load, setmetatable({}, {__call = body}))",
+    "load(coroutine.wrap(body))",
+    "loadstring(('do end '):rep(1e4))",
+]
+
+
+@pytest.mark.parametrize("body", ["while true do end", "for i = 1, 1e4 do end", "return"])
+@pytest.mark.parametrize("catch", CATCHES)
+def test_nothing_that_catches_errors_survives_the_end(
+    gated: World, plain: World, catch: str, body: str
+) -> None:
+    for world in (gated, plain):
+        for patience in range(3):  # how often it is asked whether it must end
+            loop = f"local function body() {body} end while true do {catch} end"
+            run = world.prepared(loop)
+            verdicts = iter([None] * patience)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(world.host, "tick", lambda: next(verdicts, b"enough"))  # noqa: B023
+                with pytest.raises(Killed):
+                    run()
+            assert world.run("return 7") == 7
+        run = world.prepared("while true do end")
+        world.host.reason = b"enough"
+        with pytest.raises(Killed):
+            run()
+        world.host.reason = None
+
+
+def test_a_host_that_ends_everything_can_have_a_new_sandbox() -> None:
+    host = Host()
+    host.reason = b"enough"
+    for _ in range(5):
+        Sandbox(host, b"7.0.0", 0x070000, 64 << 20)
+
+
+def test_compiling_can_be_ended_at_any_moment(gated: World, plain: World) -> None:
+    for world in (gated, plain):
+        run = world.prepared("for i = 1, 1e5 do end return 7")
+        ends = 0
+        for size in range(1500):
+            assert run() == 7  # leaves the hook wherever it is
+            world.host.reason = b"enough"
+            try:
+                world.sandbox.compile(b"do end " * size, b"@user_script")
+            except Killed:
+                ends += 1
+            world.host.reason = None
+        assert ends > 0
+        assert run() == 7
 
 
 def test_too_little_memory_is_an_error_of_the_script(gated: World, plain: World) -> None:

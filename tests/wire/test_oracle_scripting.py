@@ -51,6 +51,23 @@ SCRIPTS = [
     "return {big_number='123'}",
     "return {verbatim_string={format='txt', string='x'}}",
     "return function() end",
+    # What catches errors.
+    (
+        "local n = 0 local ok, e = xpcall(function() error('a') end, function(e) n = n + 1 if "
+        "n < 3 then error('b') end return e .. n end) return {tostring(ok), e, n}"
+    ),
+    (
+        "local n = 0 local ok, e = xpcall(function() error('a') end, function() n = n + 1 "
+        "error('b') end) return {tostring(ok), e, n}"
+    ),
+    "return {xpcall(error, 5)}",
+    "return {pcall(xpcall, error)}",
+    "local ok, e, none = xpcall(error, function() return 1, 2 end) return {e, none}",
+    "local n = 0 return {load(function() n = n + 1 if n < 3 then return 5 end end)}",
+    "return select('#', load(function() return 'x x' end))",
+    "local n = 0 return load(function() n = n + 1 return ({'return ', 7})[n] end)()",
+    "return loadstring(('local x = 1 '):rep(150) .. (' '):rep(9000) .. 'return x + 1')()",
+    "return {loadstring((' '):rep(9000) .. 'x x')}",
     "return redis.call",
     "redis.setresp(3) return {true, false}",
     "redis.setresp(3) return redis.call('get', 'missing')",

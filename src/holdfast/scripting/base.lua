@@ -6,8 +6,9 @@ local python, G, ENV, behind = ...
 local fail, bad_argument, nested, watch = python.fail, python.bad_argument, python.nested, python.watch
 local error, type, select, tostring, tonumber, ipairs = error, type, select, tostring, tonumber, ipairs
 local raw_pairs, raw_next, raw_rawget, raw_rawset, raw_setmetatable = pairs, next, rawget, rawset, setmetatable
-local raw_load, raw_insert, collect = load, table.insert, collectgarbage
-local READ_ONLY = python.READ_ONLY
+local raw_load, raw_pcall, raw_insert, collect = load, pcall, table.insert, collectgarbage
+local sub, gsub = string.sub, string.gsub
+local survived, READ_ONLY = python.survived, python.READ_ONLY
 
 -- So that a missing argument is not taken for a nil.
 local function present(kind, ...)
@@ -85,18 +86,57 @@ function G.collectgarbage(what, argument)
   return 0
 end
 
--- Text only: there is no check of bytecode that could be relied upon.
+-- The parser takes long for some texts (it walks a chain of `or` for each of its elements), and no
+-- hook runs in it. So it gets a text in pieces, and each piece is preceded by a look at the clock.
+local PIECE_BYTES = 4096
+local function in_pieces(read)
+  local text, at = "", 1
+  return function()
+    watch()
+    if at > #text then
+      local read_now = read()
+      if type(read_now) ~= "string" or #read_now <= PIECE_BYTES then return read_now end
+      text, at = read_now, 1
+    end
+    at = at + PIECE_BYTES
+    return sub(text, at - PIECE_BYTES, at - 1)
+  end
+end
+
+-- Text only: there is no check of bytecode that could be relied upon. An error in a hook is raised
+-- again because LuaJIT's load() catches it, but goes on to believe that it is in the hook: a pcall
+-- from outside of the hook puts that right. Else no hook would ever run again.
+local function load_or_raise(read, name)
+  local chunk, problem = raw_load(in_pieces(read), name, "t", ENV)
+  if not chunk then error(problem, 0) end
+  return chunk
+end
+local function loaded(ok, result)
+  if ok then return result end
+  result = python.presentable(result)
+  return nil, type(result) == "string" and (gsub(result, "^holdfast:%d+: ", "")) or result
+end
+local function load_pieces(read, name) return loaded(survived(raw_pcall(load_or_raise, read, name))) end
+local function compile(text, name)
+  if #text <= PIECE_BYTES then return raw_load(text, name, "t", ENV) end
+  return load_pieces(function()
+    local whole = text
+    text = ""
+    return whole
+  end, name)
+end
+
 function G.loadstring(...)
   local text, name = present("string", ...)
   if type(text) ~= "string" and type(text) ~= "number" then
     bad_argument(1, "string expected, got " .. type(text))
   end
-  return raw_load(tostring(text), name or text, "t", ENV)
+  return compile(tostring(text), name or text)
 end
 G.load = nested(function(...)
-  local pieces, name = present("function", ...)
-  if type(pieces) ~= "function" then bad_argument(1, "function expected, got " .. type(pieces)) end
-  return raw_load(pieces, name or "=(load)", "t", ENV)
+  local read, name = present("function", ...)
+  if type(read) ~= "function" then bad_argument(1, "function expected, got " .. type(read)) end
+  return load_pieces(read, name or "=(load)")
 end)
 
 -- -- numbers ------------------------------------------------------------------------------------
@@ -183,4 +223,4 @@ function maths.random(...)
 end
 function maths.randomseed(...) seed(whole_at(1, select("#", ...), ...)) end
 
-return tables, maths
+return tables, maths, compile

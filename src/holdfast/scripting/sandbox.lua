@@ -22,6 +22,12 @@ local MOST_VALUES = 200 -- returned at once; more go in a table
 local DEAD = {}
 local dead, dead_source, dead_line -- whether, and where
 
+-- What a call returned that catches errors, unless the script has to end.
+local function survived(...)
+  if dead then error(DEAD, 0) end
+  return ...
+end
+
 local fail, bad_argument, repaired, frame = libraries.errors(debug, string)
 
 local function die()
@@ -59,6 +65,9 @@ function on_step()
     watch()
   end
 end
+
+-- Before each script: whatever became of the hook in the one before.
+local function begin() sethook(on_step, "", STEP) end
 
 -- Above the limit no call into Python begins: there, an allocation must not fail.
 local function check_memory()
@@ -134,12 +143,16 @@ setmetatable(G, strict)
 
 python.fail, python.bad_argument, python.getinfo, python.null = fail, bad_argument, getinfo, newproxy(false)
 python.die, python.watch, python.nested, python.check_memory = die, watch, nested, check_memory
-python.only, python.READ_ONLY = only, READ_ONLY
+python.only, python.READ_ONLY, python.survived = only, READ_ONLY, survived
 -- What C takes for an end, when it copies a text.
 function python.c_string(text) return (tostring(text):match("^[^%z]*")) end
+function python.presentable(problem)
+  if type(problem) == "userdata" then return "internal error" end
+  return problem
+end
 
 local redis, raise = libraries.redis(python)
-local tables, maths = libraries.base(python, G, ENV, behind)
+local tables, maths, compile = libraries.base(python, G, ENV, behind)
 local strings = libraries.strings(string, python)
 local text_meta = getmetatable("")
 text_meta.__index = strings
@@ -154,13 +167,10 @@ end
 
 -- -- catching errors ---------------------------------------------------------------------------
 
-local function presentable(problem)
-  if type(problem) == "userdata" then return "internal error" end
-  return problem
-end
+local presentable = python.presentable
 
 local function caught(ok, ...)
-  if dead then error(DEAD, 0) end
+  survived()
   if ok then return ok, ... end
   local problem = ...
   if type(problem) == "table" and type(rawget(problem, "err")) == "string" then
@@ -170,14 +180,14 @@ local function caught(ok, ...)
 end
 
 local function resumed(routine, ok, ...)
-  if dead then error(DEAD, 0) end
+  survived()
   if ok then return ok, ... end
   return false, repaired(presentable((...)), routine)
 end
 
 local function catch(problem)
   if problem == DEAD then return problem end
-  return repaired(problem)
+  return repaired(presentable(problem))
 end
 local function caught_here(body, ...) return raw_xpcall(body, catch, ...) end
 
@@ -205,15 +215,24 @@ function G.pcall(...)
   if select("#", ...) == 0 then return false, "attempt to call a boolean value" end
   return caught(unnested(depth, caught_here(...)))
 end
--- The handler runs where the error was raised, and no hook would run in one that was raised in a
--- hook.
+-- The handler runs when the frames below it are gone. Where they still are, an error may have been
+-- raised in the hook (for lack of stack, say), and no hook runs in a hook: a loop in the handler
+-- would have no end. A handler that fails handles its own error, as in Lua 5.1.
+local MOST_HANDLERS = 221
+local function handled(handler, ok, ...)
+  survived()
+  if ok then return ok, ... end
+  local problem = ...
+  for _ = 1, MOST_HANDLERS do
+    ok, problem = survived(raw_xpcall(handler, catch, problem))
+    if ok then return false, problem end
+  end
+  return false, "error in error handling"
+end
 function G.xpcall(...)
   if select("#", ...) < 2 then bad_argument(2, "value expected") end
   local body, handler = ...
-  return resumed(nil, unnested(depth, raw_xpcall(body, function(problem)
-    if dead then return DEAD end
-    return handler(repaired(presentable(problem)))
-  end)))
+  return unnested(depth, handled(handler, raw_xpcall(body, catch)))
 end
 
 local routines = only(coroutine, "status running yield")
@@ -259,15 +278,13 @@ local function result_of(value)
 end
 
 local function killed()
+  begin()
   dead = nil
   return KILLED, "", dead_source, dead_line
 end
 
 local function failed(problem)
-  if dead then
-    sethook(on_step, "", STEP)
-    return killed()
-  end
+  if dead then return killed() end
   if type(problem) ~= "table" then return FAILED, "ERR " .. tostring(presentable(problem)), nil, nil end
   return FAILED, problem.err, problem.source, problem.line, problem.ignore_error_stats_update == true
 end
@@ -275,16 +292,22 @@ end
 -- Also what is done after a failure may be interrupted, or lack memory.
 local function safely(ok, ...)
   if ok then return ... end
-  sethook(on_step, "", STEP)
   if dead then return killed() end
+  begin()
   local problem = ...
   return FAILED, "ERR " .. tostring(presentable(problem)), nil, nil
 end
 
 local function ended(ok, ...)
   depth = 0
-  if ok then return ... end
+  if ok and not dead then return ... end
   return safely(raw_pcall(failed, ...))
+end
+
+-- From here on a script may be ended.
+local function enter(body, ...)
+  begin()
+  return ended(raw_xpcall(body, err_handler, ...))
 end
 
 -- By number of keys, while there are few: what makes two tables of keys and arguments, in a quarter
@@ -331,21 +354,21 @@ local function loaded(ending, ...)
   return ending, ...
 end
 
-sethook(on_step, "", STEP)
 -- The collector begins when memory has grown by half since it last ended, which for a world as small
 -- as this one would be all the time. The ballast makes it begin fifteen times more rarely, for 2 MB:
 -- nobody looks at it.
 collect("setpause", 150)
-local ballast = ("x"):rep(2 ^ 21)
+local ballast = string.rep("x", 2 ^ 21) -- not ours, which may end a script
 debug = nil -- else lupa looks up `traceback` for every call, and puts one into every error
 
 return {
-  run = function(...) return ended(raw_xpcall(run, err_handler, ...)) end,
-  call = function(...) return ended(raw_xpcall(call, err_handler, ...)) end,
-  run_with = function(...) return ended(raw_xpcall(run_with, err_handler, ...)) end,
-  call_with = function(...) return ended(raw_xpcall(call_with, err_handler, ...)) end,
-  load_library = function(code) return loaded(ended(raw_xpcall(load_library, err_handler, code))) end,
-  compile = function(text, name) return raw_load(text, name, "t", ENV) end,
+  run = function(...) return enter(run, ...) end,
+  call = function(...) return enter(call, ...) end,
+  run_with = function(...) return enter(run_with, ...) end,
+  call_with = function(...) return enter(call_with, ...) end,
+  load_library = function(code) return loaded(enter(load_library, code)) end,
+  -- The function; nil and what is wrong with the text; or how it ended.
+  compile = function(...) return enter(compile, ...) end,
   collect = function() raw_pcall(collect) end,
   -- Whether what escaped was the end of a script that was to be ended: the hook may also run around
   -- it, where nothing catches that. If so, the next one is another.
@@ -353,7 +376,7 @@ return {
     local was_dead = dead
     dead, depth, env_meta.__index = nil, 0, G
     end_library()
-    sethook(on_step, "", STEP)
+    begin()
     return was_dead
   end,
   ballast = ballast,

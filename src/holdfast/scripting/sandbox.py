@@ -193,17 +193,27 @@ class Sandbox:
     # -- running ------------------------------------------------------------------------------
 
     def compile(self, text: bytes, name: bytes) -> Any:
-        """The function of a script, for `run`. Raises CommandError with what Lua says."""
+        """The function of a script, for `run`. Raises CommandError with what Lua says, and as
+        `run` does: also compiling may take too long."""
         return self._hold(self._compiled(text, name))
 
     def _compiled(self, text: bytes, name: bytes) -> Any:
         if not self._has_room(len(text)):
             raise CommandError("not enough memory")
-        result = self._compile(text, name)
-        if isinstance(result, tuple):
-            raise CommandError(result[1])
+        function = self._loaded(text, name)
         kept = keep_frames(text)
-        return result if kept is text else self._compile(kept, name)
+        return function if kept is text else self._loaded(kept, name)
+
+    def _loaded(self, text: bytes, name: bytes) -> Any:
+        try:
+            result = self._compile(text, name)
+        except (LuaError, MemoryError) as error:
+            raise CommandError(self._broke(error).message) from None
+        if not isinstance(result, tuple):
+            return result
+        if result[0] == _KILLED:
+            self._failure(*result)
+        raise CommandError(result[1])
 
     def run(
         self,

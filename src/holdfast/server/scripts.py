@@ -6,6 +6,7 @@ The sandbox is in `scripting`; what clients say about scripts is in families/scr
 import hashlib
 import logging
 from collections.abc import Callable
+from math import inf
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, final
 
@@ -42,6 +43,7 @@ NOT_BUSY = CommandError("NOTBUSY No scripts in execution right now.")
 KILLED = b"ERR Script killed by user with SCRIPT KILL..."  # also functions
 OUT_OF_TIME = b"ERR Script killed: it took longer than lua-hard-time-limit"
 SHUT_DOWN = b"ERR Script killed: the server shuts down"
+COMPILING = b"ERR Error compiling script (new function): "
 
 FLAGS = frozenset(
     {b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"}
@@ -126,6 +128,7 @@ class Scripts:
         self.session: ScriptSession | None = None
         self.running: Running | None = None
         self._is_ending = False
+        self._compiles_until_ns: float = inf
         # Where others are answered while a script runs for too long.
         self.on_slow: Callable[[], None] = _nowhere
         self.on_slow_end: Callable[[], None] = _nowhere
@@ -228,14 +231,22 @@ class Scripts:
                 return
 
     def _compile(self, sha: bytes, text: bytes) -> Script:
+        """SCRIPT KILL has nothing to end before the script runs, so compiling has a limit: the time
+        after which other clients would be told BUSY."""
         flags, body = _shebang(text)
+        sandbox = self.sandbox
+        limit_ms = self._engine.config.busy_reply_threshold
+        if limit_ms > 0:
+            self._compiles_until_ns = self._now_ns() + limit_ms * 1e6
         try:
-            function = self.sandbox.compile(body, b"@user_script")
+            function = sandbox.compile(body, b"@user_script")
         except CommandError as error:
-            raise CommandError(
-                b"ERR Error compiling script (new function): " + error.message
-            ) from None
-        return Script(sha, self.sandbox, function, body, flags)
+            raise CommandError(COMPILING + error.message) from None
+        except Killed as killed:
+            raise CommandError(killed.failure.message) from None
+        finally:
+            self._compiles_until_ns = inf
+        return Script(sha, sandbox, function, body, flags)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -402,12 +413,19 @@ class Scripts:
     def tick(self) -> bytes | None:
         running = self.running
         if running is None:
+            if self._is_ending:
+                return SHUT_DOWN
+            if self._now_ns() > self._compiles_until_ns:
+                return COMPILING + b"it takes longer than lua-time-limit"
             return self.functions.tick()
         elapsed_ms = running.elapsed_ms
         config = self._engine.config
+        threshold_ms = config.busy_reply_threshold
         if elapsed_ms > config.lua_hard_time_limit > 0:
             return OUT_OF_TIME
-        if elapsed_ms >= config.busy_reply_threshold > 0:
+        if self._is_ending and elapsed_ms >= threshold_ms:
+            return SHUT_DOWN
+        if elapsed_ms >= threshold_ms > 0:
             if not running.is_slow:
                 running.is_slow = True
                 log.warning(
@@ -417,7 +435,7 @@ class Scripts:
             self.on_slow()
             self.open_to = NOTHING  # others were answered: the disk may have failed, …
             running.script.sandbox.close_doors()
-            if self._is_ending:
+            if self._is_ending:  # one of them asked for it
                 return SHUT_DOWN
         return running.kill_reason
 

@@ -181,10 +181,10 @@ def shutdown(session: Session, argv: list[bytes]) -> Reply:
     scripts = session.engine.scripts
     if scripts.is_busy and b"NOSAVE" not in words:
         raise scripts.busy_error
-    scripts.end_for_shutdown()
     stop = session.engine.on_shutdown
     if stop is None:
         raise CommandError("ERR There is no server to shut down: close the database instead")
+    scripts.end_for_shutdown()
     stop(b"NOSAVE" not in words)
     session.reply_mode = REPLIES_OFF  # the answer is that the connection ends
     return OK
