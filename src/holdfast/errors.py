@@ -55,7 +55,8 @@ class StoreInUseError(StorageError):
 
 
 class HalfDoneError(HoldfastError):
-    """A handler has a bug, and had changed something before it failed."""
+    """A handler has a bug, or a peer sent what cannot be taken in, and something was changed before
+    that was known."""
 
 
 INTERNAL = CommandError("ERR internal error, see the server's log")

@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from holdfast.client.link import Link
 from holdfast.client.replies import Push
+from holdfast.crdt.log import decode, encode
 from holdfast.replication import puller as puller_module
 from holdfast.replication.messages import PUSH, RECORDS
 from holdfast.replication.puller import SLICE_BYTES, LinkError, Puller
 from holdfast.replication.replicator import Replicator
 from holdfast.replication.states import State
+from tests.harness.in_process import Peer
 from tests.replication.nodes import Node
 
 
@@ -81,6 +84,52 @@ def test_who_catches_up_serves_its_clients_in_between() -> None:
     assert len(steps) >= 200 // most
     assert all(1 <= step <= most for step in steps[:-1])
     assert steps[-1] >= together
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (0, b"list", "list", (10, ((b"position", b"v"), 7))),
+        (0, b"stream", "stream", (4, ((1, b"e" + bytes(16), 1 << 16 | 2, 1, (b"f",), (), ()), 7))),
+        (0, b"key", "no such kind", (0, {}, (), 0)),
+        (0, None, "string", (5, 9 << 16 | 2, 1, [b"key", b"v"])),
+    ],
+    ids=["list", "stream", "kind", "run"],
+)
+def test_a_record_that_fails_half_way_leaves_nothing_and_what_was_before_it_stays(
+    tmp_path: Path, bad: tuple[object, ...]
+) -> None:
+    """It comes between what a client did, which is not committed yet, and what is sent instead of
+    it, when the peer is better."""
+
+    async def main() -> None:
+        one, two = Node(1, tmp_path / "1.db"), Node(2)
+        two("RPUSH", "list", "a")
+        two.client.transaction(("SET", "first", "v"), ("XADD", "stream", "*", "f", "v"))
+        before, good = (decode(record.data) for record in two.replication.log.since(0))
+        worse = good._replace(changes=[*good.changes, bad])
+        puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
+        over = puller._over = asyncio.get_running_loop().create_future()
+        waiter = Peer(one.engine)
+        waiter.send("BLPOP", "list", 0)
+        one.client.send("SET", "mine", "v")
+        puller.on_replies([Push([PUSH, RECORDS, encode(before), encode(worse)])])
+        assert "record" in str(over.exception())
+        assert one.client.replies() == [b"+OK\r\n"]
+        assert waiter.replies() == [b"*2\r\n$4\r\nlist\r\n$1\r\na\r\n"]
+        assert one("KEYS", "*") == b"*1\r\n$4\r\nmine\r\n"
+        one.check()
+        one.check_file()
+        one.pull(two)
+        for restarts in (False, True):
+            one.check()
+            assert one("DBSIZE") == b":3\r\n"
+            if not restarts:
+                one.restart()
+        two.pull(one)
+        assert one.replication.digest() == two.replication.digest()
+
+    asyncio.run(main())
 
 
 def test_a_link_that_was_given_up_takes_in_nothing_more() -> None:

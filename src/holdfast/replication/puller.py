@@ -18,7 +18,7 @@ from holdfast.client.request import encode, encode_all
 from holdfast.client.waiting import deadline
 from holdfast.crdt.dots import Vector, includes
 from holdfast.crdt.log import GapError
-from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.errors import HalfDoneError, HoldfastError, ProtocolError
 from holdfast.replication.claims import PATIENCE_S
 from holdfast.replication.intake import Intake
 from holdfast.replication.messages import (
@@ -275,6 +275,9 @@ class Puller:
                 self._acknowledge_soon()
         except (GapError, LinkError, BadMessage, ProtocolError, ServerError) as error:
             self._hang_up(error)
+        except HalfDoneError as error:
+            self._engine.take_back_half(error)
+            self._hang_up(LinkError(str(error)))
         except Exception as error:
             log.error("link to %s failed", self.where, exc_info=error)
             self._hang_up(LinkError("internal error, see the server's log"))

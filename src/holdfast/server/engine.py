@@ -426,6 +426,17 @@ class Engine:
             self.on_fatal(error)
         return self.failure, is_fatal
 
+    def take_back_half(self, error: HalfDoneError) -> None:
+        """Of what a peer sent something failed half way. Nothing of it stays; what came before it,
+        from clients and peers, does. (Of a store in memory only, nothing can be taken back.)"""
+        log.error("%s", error, exc_info=error.__cause__)
+        try:
+            self.turn.commit_early()
+        except StorageError:
+            return  # memory is what the file has, already
+        self.reload()
+        self._wake_all()
+
     def reload(self) -> None:
         """DEBUG RELOAD: as after a restart, but for the clients."""
         try:
@@ -438,7 +449,9 @@ class Engine:
         self.failure = None
         self.turn.refuses_writes = False
         self.update_gate()
-        # Pops that never happened may have left lists that somebody waits for.
+        self._wake_all()  # pops that never happened may have left lists that somebody waits for
+
+    def _wake_all(self) -> None:
         for waiter in self.waiters:
             self.keyspace.ready += [(waiter.database, name) for name in waiter.names]
         self.waiting.serve_ready()

@@ -95,6 +95,7 @@ class ChangeLog:
         self.replaced = 0  # operations that took the place of another
         self.recorded = 0  # changes that `ops` has in records or runs only
         self.open_runs: list[list[Any]] = []  # of streams
+        self.settled = 0  # so many operations stay as they are: what follows may have to go again
         # Whether elements of hashes and sets are told as runs. Then they are folded from memory:
         # what changed before the fold with the number `next_fold`, the next to begin, is noted.
         self.joins_elements = False
@@ -149,7 +150,12 @@ class Rewritten:
         """All operations on the row, in order, must come through here."""
         ops = log.ops
         at = self._at
-        if at < len(ops) and ops[at] is self._op and log.undo is None and not log.is_replicated:
+        if (
+            log.settled <= at < len(ops)
+            and ops[at] is self._op
+            and log.undo is None
+            and not log.is_replicated
+        ):
             ops[at] = op
             log.replaced += 1
         else:

@@ -18,6 +18,7 @@ from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.log import Log, Record, decode, encode, is_news
 from holdfast.crdt.types import text_in
+from holdfast.errors import HalfDoneError
 from holdfast.store import walking
 from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, Op
@@ -280,7 +281,8 @@ class Replication:
     # -- changes from elsewhere ---------------------------------------------------------------
 
     def apply(self, data: bytes) -> bool:
-        """A record that a peer sent; False when it was here already. Raises GapError."""
+        """A record that a peer sent; False when it was here already. Raises GapError, and
+        HalfDoneError: see `_half_done`."""
         self.seal()
         record = decode(data)
         if not is_news(self.vector, record):
@@ -289,6 +291,7 @@ class Replication:
         touched = self._touched = {}
         keyspace = self.keyspace
         keyspace.is_replicated = False  # `stating_no_intents` would take longer than a small record
+        keyspace.settled = len(keyspace.ops)
         try:
             for change in record.changes:
                 if change[1] is None:
@@ -296,14 +299,24 @@ class Replication:
                 else:
                     slot = self.slots.at((change[0], change[1]))
                     self._integrate(slot, change[2], change[3])
+            self._append(record, data)
+        except Exception as error:
+            what = f"record {record.seq} of replica {record.origin}"
+            raise self._half_done(what) from error
         finally:
             keyspace.is_replicated = True
-        self._append(record, data)
+            keyspace.settled = 0
         self._not_as_usual = set()
         for slot, key in touched.items():
             self._shown.announce(slot.address, key)
         self.sealed = len(keyspace.ops)
         return True
+
+    def _half_done(self, what: str) -> HalfDoneError:
+        """Memory has a part of it, and the batch has not: whoever hears of this commits the batch
+        and reads the file again, so that all is as it was before."""
+        del self.keyspace.ops[self.keyspace.settled :]
+        return HalfDoneError(f"{what} cannot be taken in, see the log")
 
     def _integrate(self, slot: Slot, kind: str, effect: Effect) -> None:
         if kind == "list" and self.slots.at_end(slot, effect):
@@ -380,6 +393,17 @@ class Replication:
     def merge(self, snapshot: SnapshotKey, other_seen: Vector) -> None:
         """One key as somebody has it who has seen so much (at least)."""
         self.seal()
+        self.keyspace.settled = len(self.keyspace.ops)
+        try:
+            self._merge(snapshot, other_seen)
+        except Exception as error:
+            what = f"key {snapshot[1]!r} of a snapshot"
+            raise self._half_done(what) from error
+        finally:
+            self.keyspace.settled = 0
+        self.sealed = len(self.keyspace.ops)
+
+    def _merge(self, snapshot: SnapshotKey, other_seen: Vector) -> None:
         database, name, rows = snapshot
         slot = self.slots.at((database, name))
         before = slot.type
@@ -395,7 +419,6 @@ class Replication:
         self._orphaned.pop(slot.address, None)
         if slot.id and slot.has_residue:
             self._has_residue.add(slot.address)
-        self.sealed = len(self.keyspace.ops)
 
     def merged_all(self, names: set[Address], other_seen: Vector) -> None:
         """A snapshot is complete: what it does not have, though its author has seen it, goes."""
