@@ -43,7 +43,8 @@ class Life:
         self.claims: dict[int, int] = {}  # builds of living workers, and their tokens
         self.records: dict[int, BuildRecord] = {}
         self.freezes: dict[str, set[int]] = {}  # by what the record says, in which minutes
-        self.forced: set[int] = set()
+        self.forced: int | None = None  # the build whose start was forced in this step
+        self.undelayed: set[int] = set()  # those whose start was ever forced
         self.newest_started: dict[str, int] = {}
         self.jobs = {job: self.settings(job) for job in JOBS}
 
@@ -124,7 +125,8 @@ class Life:
     async def start(self) -> None:
         build, force = self.rng.randrange(1, self.next_id + 1), self.rng.random() < 0.2
         if force:
-            self.forced.add(build)
+            self.forced = build
+            self.undelayed.add(build)
         said = await self.queue.start(build, worker="hand", lease_s=LEASE_S, force=force)
         if said.token is not None:
             self.claims[build] = said.token
@@ -151,7 +153,7 @@ class Life:
         await self.end()
 
     async def do(self, step: Any) -> None:
-        self.forced.clear()
+        self.forced = None
         try:
             await step(self)
             await self.check()
@@ -256,8 +258,9 @@ class Life:
                 continue
             beside = was_running.intersection(self.blockers(record, (State.RUNNING,)))
             assert not beside, f"{record.id} begins beside {beside}"
-            if record.id not in self.forced:
+            if record.id != self.forced:
                 assert not self.is_frozen(record), f"{record.id} begins in its freeze window"
+            if record.id not in self.undelayed:
                 assert (record.start_at_ms or 0) <= self.bench.now_ms, f"{record.id} is delayed"
 
     def check_claim(self, said: Decision) -> None:
@@ -273,7 +276,11 @@ class Life:
         return self.is_frozen(record) or bool(self.blockers(record, (State.RUNNING,)))
 
     def check_waiting(self) -> None:
-        """What could run does not wait."""
+        """What could run does not wait, and what waits says why."""
+        for record in self.records.values():
+            if record.state is State.BLOCKED:
+                self.check_why(record)
+            assert (record.state is State.QUEUED) == (record.reason == "NOT_BEFORE")
         for job in JOBS:
             waiting = [r for r in self.records.values() if r.job_id == job]
             waiting = sorted(
@@ -283,6 +290,19 @@ class Life:
             assert collapsing in ([], waiting[-1:]), "a pointless build waits"
             for record in waiting[:1] + collapsing:
                 assert self.must_wait(record), f"{record.id} could run"
+
+    def check_why(self, record: BuildRecord) -> None:
+        blockers = self.blockers(record)
+        named = [self.records[build] for build in record.blockers]
+        assert all(other.state in ACTIVE for other in named), f"{record} waits for what has ended"
+        if self.is_frozen(record):
+            assert record.reason == "FREEZE_WINDOW", record
+        elif blockers:
+            assert record.reason == "BLOCKED_BY_DEPENDENCIES", record
+            assert set(record.blockers) == set(blockers)
+        else:
+            assert record.reason in ("BLOCKED_BY_SAME_JOB", "NOT_ITS_TURN"), record
+            assert {other.job_id for other in named} <= {record.job_id}
 
     def must_wait(self, record: BuildRecord) -> bool:
         if self.blockers(record) or self.is_frozen(record):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.builds.states import FINAL, MOVES, SAME, State
+from holdfast.builds.states import FINAL, MOVES, NEXT_ATTEMPT, SAME, State
 from tests.builds.lua_alone import Alone
 
 # The legal changes as they were specified; FROZEN and RUNNING again were added.
@@ -31,6 +31,7 @@ def test_lua_has_the_same_table(validator: Alone) -> None:
     theirs = {name: moves or {} for name, moves in validator.python(validator.m.MOVES).items()}
     assert theirs == ours
     assert set(validator.m.SAME.keys()) == {state.name for state in SAME}
+    assert validator.m.NEXT_ATTEMPT == NEXT_ATTEMPT
 
 
 @pytest.mark.parametrize("start", State)
@@ -44,6 +45,15 @@ def test_every_change_is_legal_or_says_why(start: State, end: State, validator: 
     else:
         assert said[0] is None
         assert start.name in said[1]
+
+
+def test_the_beginning_of_the_next_attempt_is_no_retry(validator: Alone) -> None:
+    assert validator("event", "RUNNING", "RUNNING", True) == NEXT_ATTEMPT
+    assert validator("event", "RUNNING", "RUNNING", False) == "BuildRetried"
+    for state in State:
+        if state is not State.RUNNING:
+            said = validator("event", state.name, "RUNNING", True)
+            assert said == validator("event", state.name, "RUNNING")
 
 
 def test_the_specified_changes_are_there_and_the_others_are_two() -> None:

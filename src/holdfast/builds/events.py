@@ -44,5 +44,12 @@ def replay(base: Fields, events: Iterable[Event]) -> Fields:
     return fields
 
 
+def as_now(fields: Fields, record: Fields) -> Fields:
+    """With what `record` says of why the build waits: that is looked up when it is read."""
+    if record.get("state") not in (State.BLOCKED.name, State.READY.name):
+        return fields
+    return fields | {"reason": record["reason"], "blockers": record["blockers"]}
+
+
 def record_of(fields: Fields) -> BuildRecord | None:
     return BuildRecord.of(fields) if fields else None

@@ -16,7 +16,7 @@ from holdfast.builds.build import (
     whole,
 )
 from holdfast.builds.cron import BadCronError, compile_cron
-from holdfast.builds.events import Event, pairs, parse_events, record_of, replay
+from holdfast.builds.events import Event, as_now, pairs, parse_events, record_of, replay
 from holdfast.builds.results import Checked, Decision, Retried, Stats, Stopped, due_s, state_of
 from holdfast.builds.states import State
 from holdfast.client.backends import Commands, commands_of, warn_of_sharing
@@ -25,6 +25,7 @@ from holdfast.client.lua import Values, load
 Events: TypeAlias = list[Event]  # the class has a method by the name of `list`
 FlatFields: TypeAlias = list[str]
 ABORT_MARK_MS = 30 * 60_000
+_PAGE = 1000  # records in one call of list
 _ALL_DUE = 100  # in one call of check_timeouts; another follows while there is more
 
 
@@ -164,15 +165,23 @@ class BuildQueue:
         self, *, state: State | str | None = None, job: str | None = None, limit: int = 100
     ) -> list[BuildRecord]:
         """The newest first."""
+        left = whole("limit", limit, 1, 100_000)
         states = list(State) if state is None else [_named(state)]
-        replies = await self._run(
-            "listBuilds",
-            now=False,
-            count=whole("limit", limit, 1, 100_000),
-            job="" if job is None else job_name(job),
-            states=[each.name for each in states],
-        )
-        return [BuildRecord.of(pairs(flat)) for flat in replies]
+        found: list[BuildRecord] = []
+        before = ""
+        while left > 0:
+            before, records = await self._run(
+                "listBuilds",
+                count=min(left, _PAGE),
+                before=before,
+                job="" if job is None else job_name(job),
+                states=[each.name for each in states],
+            )
+            found += [BuildRecord.of(pairs(flat)) for flat in records]
+            left -= len(records)
+            if not before:
+                break
+        return found
 
     async def stats(self) -> Stats:
         states = list(State)
@@ -187,9 +196,10 @@ class BuildQueue:
         return parse_events((await self._read(build, "1"))[2])
 
     async def replay(self, build: int) -> BuildRecord | None:
-        """Its record, from its events alone. It is the same as `get`, or something is broken."""
-        _, base, entries = await self._read(build, "1")
-        return record_of(replay(pairs(base), parse_events(entries)))
+        """Its record, from its events alone. It is the same as `get`, or something is broken. Why
+        it waits now is no event, and is added as `get` does."""
+        record, base, entries = await self._read(build, "1")
+        return record_of(as_now(replay(pairs(base), parse_events(entries)), pairs(record)))
 
     # -- periodic builds ----------------------------------------------------------------------
 
@@ -232,9 +242,8 @@ class BuildQueue:
             raise TypeError(f"a queue takes builds, Build(id, job, …), not {build!r}")
         return [item for pair in (build.fields() | self._of_all).items() for item in pair]
 
-    async def _run(self, script: str, *, now: bool = True, **args: Values) -> Any:
-        if now:
-            args["now"] = "" if self._now_ms is None else self._now_ms()
+    async def _run(self, script: str, **args: Values) -> Any:
+        args["now"] = "" if self._now_ms is None else self._now_ms()
         return await self._commands.run(load("holdfast.builds", script), {"queue": self.key}, args)
 
     def _check_home(self, is_shared: bool) -> None:
@@ -275,7 +284,7 @@ class BuildQueue:
         )
 
     async def _read(self, build: int, history: str) -> Any:
-        return await self._run("readBuild", now=False, id=build_id(build), history=history)
+        return await self._run("readBuild", id=build_id(build), history=history)
 
 
 def _named(state: State | str) -> State:

@@ -52,6 +52,10 @@ MOVES: dict[State | None, dict[State, str]] = {
     **{state: {} for state in FINAL},
 }
 
+# RUNNING again when an attempt begins of a build that no worker has: BuildRetried was told when the
+# attempt before it was given up.
+NEXT_ATTEMPT = "BuildStarted"
+
 # To wait again for the same thing is no change.
 SAME = frozenset({State.BLOCKED, State.FROZEN})
 
@@ -62,6 +66,7 @@ def diagram() -> str:
     for start, moves in MOVES.items():
         for end, event in moves.items():
             lines.append(f"    {start.name if start else '[*]'} --> {end.name}: {event}")
+    lines.append(f"    {State.RUNNING.name} --> {State.RUNNING.name}: {NEXT_ATTEMPT}")
     lines += [f"    {state.name} --> [*]" for state in State if state.is_final]
     return "\n".join(lines) + "\n"
 

@@ -198,7 +198,9 @@ class Worker:
         if decision.next_due_s == 0:
             await self._queue.check_timeouts()
         elif decision.action == "NONE":
-            wait_s = min(self._lease_s, decision.next_due_s or self._lease_s)
+            wait_s = self._lease_s / 3  # a wake-up can be lost with the worker that took it
+            if decision.next_due_s is not None:
+                wait_s = min(wait_s, decision.next_due_s)
             await self._unless_drained(self._queue.wait(wait_s))
 
     async def _claim(self) -> Decision:

@@ -2,7 +2,7 @@
 -- others, lets delayed and frozen ones ask, makes periodic ones.
 -- KEYS[1] queue         the queue's own key, which begins the names of all its others
 -- ARGV[1] now           time in ms; empty: the server's
--- ARGV[2] count         how many things at most
+-- ARGV[2] count         how many things at most, and how many builds to forget
 -- ARGV[3+] ids          builds to look at; none: all that is due
 -- Returns how long until more is due in ms (-1: nothing is); and what was done: kind, id, action,
 --   reason, kind, …
@@ -77,6 +77,6 @@ else
     handle[kind](name)
   end
 end
-Runs.forget_old(q)
+Runs.forget_old(q, ARGV[2])
 Turns.settle(q)
 return { Queue.next_due_ms(q), done }

@@ -21,4 +21,4 @@ if not Record.exists(q, id) then
 elseif not Record.matches(q, id, fields) then
   return { id, "REFUSE", "ID_TAKEN", "", "", "build " .. id .. " is another one", "" }
 end
-return { id, Record.decision(q, id) }
+return { id, Record.decision(Turns.record(q, id)) }

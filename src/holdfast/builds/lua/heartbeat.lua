@@ -16,4 +16,4 @@ for n = 3, #ARGV, 2 do
     lost[#lost + 1] = ARGV[n]
   end
 end
-return { Queue.next_due_ms(q), lost }
+return { Queue.next_look_ms(q), lost }

@@ -12,4 +12,4 @@ for n = 2, #ARGV do
   counts[n - 1] = redis.call("ZCARD", Record.state_key(q, ARGV[n]))
 end
 local newest = tonumber(redis.call("HGET", q.root, "newest") or 0)
-return { Queue.count_ready(q), Queue.next_due_ms(q), newest, counts }
+return { Queue.count_ready(q), Queue.next_look_ms(q), newest, counts }

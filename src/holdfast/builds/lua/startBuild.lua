@@ -20,7 +20,7 @@ local function answer(id, action, reason, build, blockers, why)
   local has_begun = action == "START" and build.state == "RUNNING"
   return {
     id, action, reason, build and build.state or "", table.concat(blockers or {}, " "), why or "",
-    Queue.next_due_ms(q), q.now, has_begun and Record.raw(q, id) or {},
+    Queue.next_look_ms(q), q.now, has_begun and Record.raw(q, id) or {},
     redis.ACTIVE_ACTIVE,
   }
 end

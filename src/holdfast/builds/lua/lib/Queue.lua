@@ -146,6 +146,24 @@ function Queue.forget_job(q, job)
   redis.call("DEL", job_key(q, job))
 end
 
+-- -- wake: what idle workers wait at --------------------------------------------------------------
+
+local function wake_key(q)
+  return q.root .. ":wake"
+end
+
+-- A worker that takes an element may die before it asks. So there are two for a build: another
+-- worker that is idle asks, too, and mostly in vain.
+local WAKES = 2
+
+-- Up to `count` elements more, and up to `most` in all: who waits does so because there are none.
+local function wake(q, count, most)
+  local missing = math.min(count, most - redis.call("LLEN", wake_key(q)))
+  if missing > 0 then
+    redis.call("RPUSH", wake_key(q), unpack({ "1", "1" }, 1, missing))
+  end
+end
+
 -- -- due: what time brings -----------------------------------------------------------------------
 
 local function due_key(q)
@@ -158,7 +176,7 @@ end
 function Queue.schedule(q, what, at)
   redis.call("ZADD", due_key(q), "LT", at, what)
   if redis.call("ZRANGE", due_key(q), 0, 0)[1] == what then
-    Queue.wake(q)
+    wake(q, 1, 1)
   end
 end
 
@@ -179,13 +197,43 @@ function Queue.due(q, count)
   return redis.call("ZRANGEBYSCORE", due_key(q), "-inf", q.now, "LIMIT", 0, count)
 end
 
--- How long until something is due: 0 if it is by now, -1 if nothing is.
-function Queue.next_due_ms(q)
-  local first = redis.call("ZRANGE", due_key(q), 0, 0, "WITHSCORES")
-  return first[2] and math.max(0, math.ceil(first[2] - q.now)) or -1
+local function until_ms(q, first)
+  return first and math.max(0, math.ceil(first - q.now)) or -1
 end
 
--- -- ready: builds on offer, the most urgent first; wake: an element for each, to wait for --------
+-- How long until something is due: 0 if it is by now, -1 if nothing is.
+function Queue.next_due_ms(q)
+  return until_ms(q, redis.call("ZRANGE", due_key(q), 0, 0, "WITHSCORES")[2])
+end
+
+-- -- ended: builds by when they are forgotten ----------------------------------------------------
+
+local function ended_key(q)
+  return q.root .. ":ended"
+end
+
+function Queue.add_ended(q, build)
+  redis.call("ZADD", ended_key(q), q.now + build.keep_ms, build.id)
+end
+
+-- Some that are to be forgotten by now; they are ended no longer.
+function Queue.take_old(q, count)
+  local old = redis.call("ZRANGEBYSCORE", ended_key(q), "-inf", q.now, "LIMIT", 0, count)
+  if old[1] then
+    redis.call("ZREM", ended_key(q), unpack(old))
+  end
+  return old
+end
+
+-- How long until there is something to do for a worker that has nothing else to do: as
+-- `next_due_ms`, or to forget builds. That waits for no worker and wakes none.
+function Queue.next_look_ms(q)
+  local due_ms = Queue.next_due_ms(q)
+  local old_ms = until_ms(q, redis.call("ZRANGE", ended_key(q), 0, 0, "WITHSCORES")[2])
+  return (due_ms < 0 or old_ms >= 0 and old_ms < due_ms) and old_ms or due_ms
+end
+
+-- -- ready: builds on offer, the most urgent first -----------------------------------------------
 
 local STEP = 2 ^ 40 -- more tickets than there will ever be lie between two priorities
 
@@ -193,21 +241,17 @@ local function ready_key(q)
   return q.root .. ":ready"
 end
 
-local function wake_key(q)
-  return q.root .. ":wake"
-end
-
-function Queue.wake(q)
-  redis.call("RPUSH", wake_key(q), "1")
-end
-
 local function new_place(q, build)
   return Queue.ticket(q) - build.priority * STEP
 end
 
+local function put_on_offer(q, build, place)
+  redis.call("ZADD", ready_key(q), place, build.id)
+  wake(q, WAKES, WAKES * Queue.count_ready(q))
+end
+
 function Queue.offer(q, build)
-  redis.call("ZADD", ready_key(q), new_place(q, build), build.id)
-  Queue.wake(q)
+  put_on_offer(q, build, new_place(q, build))
 end
 
 function Queue.withdraw(q, build)
@@ -231,8 +275,7 @@ function Queue.offer_again(q, build, held)
   if held then
     Queue.clear_job(q, build.job, "held")
     remove_dependent(q, build)
-    redis.call("ZADD", ready_key(q), held, build.id)
-    Queue.wake(q)
+    put_on_offer(q, build, held)
   else
     Queue.offer(q, build)
   end
@@ -257,10 +300,11 @@ end
 -- `spare` elements may be there for what is due.
 function Queue.settle_wakes(q, spare)
   local ready, wakes = Queue.count_ready(q), redis.call("LLEN", wake_key(q))
-  if wakes > ready + spare then
-    redis.call("LTRIM", wake_key(q), wakes - ready - spare, -1)
-  elseif ready > 0 and wakes == 0 then
-    Queue.wake(q)
+  local most = WAKES * ready + spare
+  if wakes > most then
+    redis.call("LTRIM", wake_key(q), wakes - most, -1)
+  elseif ready > 0 then
+    wake(q, 1, 1)
   end
 end
 

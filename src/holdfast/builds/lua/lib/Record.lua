@@ -49,7 +49,7 @@ end
 
 -- Texts become what they mean, here and nowhere else: "0" would be true in Lua. A number that was
 -- not given is nil.
-local function typed(fields)
+function Record.typed(fields)
   local build = { number = tonumber(fields.id) }
   for _, name in ipairs(TEXTS) do
     build[name] = fields[name] or ""
@@ -79,7 +79,7 @@ function Record.load(q, id)
   for n, name in ipairs(FIELDS) do
     fields[name] = values[n] or nil
   end
-  return typed(fields)
+  return Record.typed(fields)
 end
 
 -- What is wrong with a token that somebody names; nil if it is the present attempt's, or none.
@@ -108,17 +108,17 @@ function Record.matches(q, id, fields)
   return true
 end
 
--- What was decided about a build, as its record tells: action, reason, state, the builds that it
+-- What was decided about a build, as the fields of its record tell: action, reason, state, the builds that it
 -- waits for, nothing that was wrong, the jobs that block each other in a circle with its own; and
 -- 1 on an active-active database.
 local ACTIONS = {
   QUEUED = "DELAY", BLOCKED = "BLOCK", FROZEN = "FREEZE", READY = "START", RUNNING = "START",
   SUCCESS = "START", FAILURE = "START", ABORTED = "ABORT", COLLAPSED = "COLLAPSE",
 }
-function Record.decision(q, id)
-  local state, reason, blockers, cycle =
-    unpack(redis.call("HMGET", Record.key(q, id), "state", "reason", "blockers", "cycle"))
-  return ACTIONS[state], reason or "", state, blockers or "", "", cycle or "", redis.ACTIVE_ACTIVE
+function Record.decision(raw)
+  local there = Record.by_name(raw)
+  local reason, blockers, cycle = there.reason or "", there.blockers or "", there.cycle or ""
+  return ACTIONS[there.state], reason, there.state, blockers, "", cycle, redis.ACTIVE_ACTIVE
 end
 
 -- Above the limit, the oldest event becomes part of the base: replay begins with that. Only
@@ -153,7 +153,7 @@ end
 -- A new record, QUEUED, from its fields as they are stored.
 function Record.create(q, id, fields)
   fields[#fields + 1], fields[#fields + 2] = "id", id
-  local build = typed(Record.by_name(fields))
+  local build = Record.typed(Record.by_name(fields))
   fields[#fields + 1], fields[#fields + 2] = "enqueued_at", q.now
   write(q, build, StateValidator.event("NONE", "QUEUED"), "NONE", "QUEUED", fields)
   build.state = "QUEUED"
@@ -161,9 +161,10 @@ function Record.create(q, id, fields)
   return build
 end
 
--- The one way to another state. False and why, with nothing changed, if that is not legal.
-function Record.change(q, build, to, fields)
-  local event, why = StateValidator.event(build.state, to)
+-- The one way to another state. False and why, with nothing changed, if that is not legal. `is_next`:
+-- an attempt begins of a build that no worker has.
+function Record.change(q, build, to, fields, is_next)
+  local event, why = StateValidator.event(build.state, to, is_next)
   if not event then
     return false, why
   elseif event ~= "" then

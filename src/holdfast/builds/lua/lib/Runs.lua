@@ -6,7 +6,7 @@
 local Runs = {}
 
 local CONTROL_MS = 3600 * 1000
-local FORGET_AT_ONCE = 3
+local MORE_THAN_COME = 3
 
 -- It has to let go of this attempt.
 local function tell_worker(q, build)
@@ -68,7 +68,7 @@ function Runs.begin(q, build, job, worker, lease_ms)
   Record.change(q, build, "RUNNING", {
     "reason", is_first and "READY" or "RETRY", "blockers", "", "token", token, "attempt", attempt,
     "worker", worker, "started_at", started_at, "limit_at", limit_at,
-  })
+  }, build.token == "")
   Runs.leave(q, build, was)
   if is_first then
     Queue.touch(q, build.job, true)
@@ -107,12 +107,9 @@ function Runs.give_up(q, build, reason, delay_ms, tell)
   return true
 end
 
--- Builds that ended long enough ago, a few at a time; more than come.
-function Runs.forget_old(q)
-  local key = q.root .. ":ended"
-  local old = redis.call("ZRANGEBYSCORE", key, "-inf", q.now, "LIMIT", 0, FORGET_AT_ONCE)
-  for _, id in ipairs(old) do
-    redis.call("ZREM", key, id)
+-- Builds that ended long enough ago, some at a time.
+function Runs.forget_old(q, count)
+  for _, id in ipairs(Queue.take_old(q, count)) do
     local job = Record.forget(q, id)
     if job then
       Queue.forget_job(q, job)
@@ -140,7 +137,7 @@ function Runs.finish(q, build, to, reason, tell)
   if tell then
     tell_worker(q, build)
   end
-  redis.call("ZADD", q.root .. ":ended", q.now + build.keep_ms, build.id)
-  Runs.forget_old(q)
+  Queue.add_ended(q, build)
+  Runs.forget_old(q, MORE_THAN_COME)
   return removed
 end

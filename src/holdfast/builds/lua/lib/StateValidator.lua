@@ -41,13 +41,19 @@ StateValidator.MOVES = {
 -- To wait again for the same thing is no change, and tells nobody anything.
 StateValidator.SAME = { BLOCKED = true, FROZEN = true }
 
--- The event of a legal change, "" if nothing changes; or nil and why not.
-function StateValidator.event(from, to)
+-- A retry is told when an attempt is given up; that the next one begins is told as the first one is.
+StateValidator.NEXT_ATTEMPT = "BuildStarted"
+
+-- The event of a legal change, "" if nothing changes; or nil and why not. `is_next`: an attempt
+-- begins of a build that no worker has.
+function StateValidator.event(from, to, is_next)
   local moves = StateValidator.MOVES[from]
   if not moves then
     return nil, tostring(from) .. " is no state"
   elseif from == to and StateValidator.SAME[from] then
     return ""
+  elseif from == to and is_next then
+    return StateValidator.NEXT_ATTEMPT
   elseif moves[to] then
     return moves[to]
   elseif next(moves) == nil then

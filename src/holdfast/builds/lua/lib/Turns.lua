@@ -28,10 +28,10 @@ end
 
 -- Which builds hinder a READY one by now: why, those, and when the first of them must let go.
 -- Those that are no more than READY do not: it was let go before them.
-local function hindrance(q, build)
+local function hindrance(q, build, look)
   local first = math.huge
   local reason, blockers = DependencyResolver.dependencies(build, function(other)
-    local running, until_ms = running_builds(q, other, true)
+    local running, until_ms = look(q, other, true)
     first = math.min(first, until_ms or first)
     return running
   end)
@@ -48,7 +48,7 @@ function Turns.hold(q, build)
     Queue.schedule(q, "offer:" .. build.id, frozen_until)
     return "FREEZE", "FREEZE_WINDOW", {}
   end
-  local reason, blockers, until_ms = hindrance(q, build)
+  local reason, blockers, until_ms = hindrance(q, build, running_builds)
   if reason then
     Queue.hold(q, build, until_ms)
     return "BLOCK", reason, blockers
@@ -59,14 +59,14 @@ end
 -- A build of a job has ended that the READY build of another one may have waited for.
 local function release(q, job)
   local build = job.held and Record.load(q, job.ready)
-  if build and not hindrance(q, build) then
+  if build and not hindrance(q, build, running_builds) then
     Queue.offer_again(q, build, job.held)
   end
 end
 
 -- What becomes of a build that asks to start: action, reason, the builds that it waits for, and
--- when to ask again. Changes nothing but the builds that are overdue.
-local function decide(q, build, job)
+-- when to ask again. `running(job)` lists ids of builds that have that job. Changes nothing itself.
+local function decide(q, build, job, running)
   if build.state == "QUEUED" and not build.undelayed and (build.start_at or 0) > q.now then
     return "DELAY", Turns.NOT_BEFORE, {}, build.start_at
   end
@@ -94,13 +94,58 @@ local function decide(q, build, job)
     return build.state == "BLOCKED" and "BLOCK" or "FREEZE", "FREEZE_WINDOW", {}, frozen_until
   end
   facts.has_turn = CollapseDecider.has_turn(facts)
-  local reason, blockers, again_at = DependencyResolver.reason(facts, q.now, function(other)
-    return running_builds(q, other)
-  end)
+  local reason, blockers, again_at = DependencyResolver.reason(facts, q.now, running)
   if reason then
     return "BLOCK", reason, blockers, again_at
   end
   return "START", "READY", {}
+end
+
+-- The same for those who only look: builds that are overdue still run.
+local function running_as_it_is(q, job, has_begun)
+  local running, overdue = Queue.running(q, job, has_begun)
+  for _, id in ipairs(running) do
+    overdue[#overdue + 1] = id
+  end
+  return overdue
+end
+
+-- Why a build waits now, and for which builds; nil if that is what its record says. The record of
+-- a BLOCKED build tells why it waited first: to write down each change for all that wait would cost
+-- more than to look when one is asked for. READY is said of a build that may go with the next call.
+local function why_now(q, build)
+  if build.state == "BLOCKED" then
+    local job = Queue.job(q, build.job)
+    local action, reason, blockers = decide(q, build, job, function(other)
+      return running_as_it_is(q, other)
+    end)
+    if action ~= "COLLAPSE" then
+      return reason, blockers
+    end
+  elseif build.state == "READY" then
+    if thaw(q, build) then
+      return "FREEZE_WINDOW", {}
+    end
+    return hindrance(q, build, running_as_it_is)
+  end
+  return nil
+end
+
+-- The record of a build as it is stored, with why it waits now.
+function Turns.record(q, id)
+  local raw = Record.raw(q, id)
+  local reason, blockers = nil, nil
+  if raw[1] then
+    reason, blockers = why_now(q, Record.typed(Record.by_name(raw)))
+  end
+  for n = 1, reason and #raw or 0, 2 do
+    if raw[n] == "reason" then
+      raw[n + 1] = reason
+    elseif raw[n] == "blockers" then
+      raw[n + 1] = table.concat(blockers, " ")
+    end
+  end
+  return raw
 end
 
 -- A build that waits or goes makes the one that waits and collapses pointless, if it is older.
@@ -149,7 +194,9 @@ end
 -- on offer to workers.
 function Turns.ask(q, build, job, begin)
   q.asked = q.asked + 1
-  local action, reason, blockers, again_at = decide(q, build, job)
+  local action, reason, blockers, again_at = decide(q, build, job, function(other)
+    return (running_builds(q, other))
+  end)
   if action == "COLLAPSE" then
     Runs.finish(q, build, "COLLAPSED", reason)
   elseif action == "DELAY" then
