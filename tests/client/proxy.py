@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves: it cuts, delays and half-closes the connections through it."""
+"""A TCP proxy that misbehaves: it cuts, delays, half-closes and swallows what goes through it."""
 
 import asyncio
 import contextlib
@@ -14,9 +14,15 @@ class ChaosProxy:
         self._rng = rng
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._holes: set[asyncio.Task[None]] = set()
         self.calm = False
         self.port = 0
-        self.counts = {"cut": 0, "delay": 0, "half-close": 0}
+        self.counts = {"cut": 0, "delay": 0, "half-close": 0, "hole": 0}
+
+    def swallow(self) -> None:
+        """What the present connections carry from now on vanishes. New ones are not affected."""
+        self.counts["hole"] += 1
+        self._holes |= self._tasks
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -34,6 +40,7 @@ class ChaosProxy:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._holes.discard)
         try:
             there = await asyncio.open_connection("127.0.0.1", self._server_port)
         except OSError:
@@ -41,7 +48,8 @@ class ChaosProxy:
             return
         self._writers |= {writer, there[1]}
         await asyncio.gather(
-            self._pump(reader, there[1], writer), self._pump(there[0], writer, there[1])
+            self._pump(task, reader, there[1], writer),
+            self._pump(task, there[0], writer, there[1]),
         )
         for each in (writer, there[1]):
             self._writers.discard(each)
@@ -49,6 +57,7 @@ class ChaosProxy:
 
     async def _pump(
         self,
+        pair: asyncio.Task[None],
         source: asyncio.StreamReader,
         target: asyncio.StreamWriter,
         back: asyncio.StreamWriter,
@@ -56,6 +65,8 @@ class ChaosProxy:
         rng = self._rng
         with contextlib.suppress(OSError):
             while data := await source.read(rng.choice([7, 100, 65536])):
+                if pair in self._holes:
+                    continue
                 fate = 1.0 if self.calm else rng.random()
                 if fate < 0.004:
                     self.counts["cut"] += 1
@@ -72,4 +83,5 @@ class ChaosProxy:
                     await asyncio.sleep(rng.random() * 0.03)
                 target.write(data)
                 await target.drain()
-        target.close()
+        if pair not in self._holes:
+            target.close()

@@ -352,7 +352,7 @@ def test_a_cancelled_pop_waits_for_a_silent_server_only_so_long(
             clock.advance(5)  # the timeout of a request
         with pytest.raises(asyncio.CancelledError):
             await reader
-        assert server.link.aborted
+        assert server.links[1].aborted
         await client.close(0)
         assert clock.pending_timers == 0
 

@@ -14,8 +14,7 @@ from holdfast.client.request import Request
 from holdfast.client.slots import slot_of
 from holdfast.client.state import State
 from tests.client.fakes import until
-from tests.harness import wait_until
-from tests.harness.cluster import Nodes, meet, start_cluster, start_node
+from tests.harness.cluster import Nodes, add_replica, start_cluster
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +130,7 @@ def test_a_dead_master_is_an_error_at_once_and_its_replica_takes_over(tmp_path: 
 
     with ExitStack() as stack:
         nodes = start_cluster(stack, tmp_path)
-        replica = stack.enter_context(start_node(tmp_path / "replica"))
-        meet(replica, nodes.servers[0])
-        for server in (*nodes.servers, replica):
-            wait_until(lambda server=server: nodes.is_up(server, 4), "all four know")  # type: ignore[misc]
-        assert nodes.ask(replica, "CLUSTER", "REPLICATE", nodes.ids[0]) == b"+OK\r\n"
-        wait_until(
-            lambda: b"master_link_status:up" in nodes.ask(replica, "INFO", "replication"),
-            "the replica follows",
-        )
+        add_replica(stack, tmp_path / "replica", nodes, of=0)
         asyncio.run(scenario(nodes))
 
 

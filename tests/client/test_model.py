@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.client.connection import Connection
 from holdfast.client.errors import ClientError, ClosedError, QueueFullError
-from holdfast.client.options import Backoff
+from holdfast.client.options import Backoff, Options
+from holdfast.client.silence import SilenceJudge
 from holdfast.client.single import send_many, send_one
 from holdfast.client.state import State
 from tests.client.fakes import FakeServer, FakeTransport, Rig, turns
@@ -24,24 +26,35 @@ STEPS = 250
 class World:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.is_lent = rng.random() < 0.2  # a connection that ends when it is lost, but no client
+        self.is_replaceable = (
+            rng.random() < 0.2
+        )  # a connection that ends when it is lost, but no client
         self.is_closing = False
         self.rig = Rig(
-            reconnect=not self.is_lent,
+            reconnect=not self.is_replaceable,
             max_requests=40,
             max_bytes=4000,
             close_grace_s=1,
             connect_timeout_s=1,
+            silence_timeout_s=2,
             backoff=Backoff(immediate=2, first_s=0.5, cap_s=2, jitter=0),
         )
-        self.rig.connection.is_lent = self.is_lent
+        self.rig.connection.is_replaceable = self.is_replaceable
         self.server = self.rig.server
+        self.mute: set[FakeTransport] = set()  # nothing comes over these any more
+        connection = self.rig.connection
+        self.silence = SilenceJudge(connection.options, self.probe, lambda: [connection])
+        self.silence.watch(connection)
         self.calls: dict[asyncio.Future[Any], list[bytes]] = {}
         self.serial = 0
         self.received: Counter[bytes] = Counter()
         self.unsent: set[bytes] = set()  # so an error said
         self.unanswered: dict[FakeTransport, deque[bytes]] = {}
         self.outcomes: Counter[str] = Counter()
+
+    def probe(self, options: Options) -> Connection:
+        self.outcomes["probed"] += 1
+        return Connection(options, dial=self.server.dial, clock=self.rig.clock)
 
     # -- callers ------------------------------------------------------------------------------
 
@@ -71,7 +84,7 @@ class World:
 
     def is_untrue(self, error: ClientError) -> bool:
         """Whether it says that the client is closed when only a connection is."""
-        return self.is_lent and not self.is_closing and isinstance(error, ClosedError)
+        return self.is_replaceable and not self.is_closing and isinstance(error, ClosedError)
 
     def cancel(self) -> None:
         if self.calls:
@@ -89,6 +102,7 @@ class World:
                 assert isinstance(error, ClientError)
                 assert not self.is_untrue(error)
                 self.outcomes[type(error).__name__] += 1
+                self.outcomes["given up"] += "answers others" in str(error)
                 if not error.may_have_executed:
                     self.unsent.update(tokens)
                 continue
@@ -113,10 +127,15 @@ class World:
                 if command[0] == b"ECHO":  # and not a handshake
                     self.received[command[1]] += 1
                     waiting.append(command[1])
+                elif command[0] == b"PING":  # of a probe
+                    waiting.append(b"PONG")
 
     def answer(self) -> None:
         self.read()
-        link = self.server.link
+        links = [link for link in self.server.links[-3:] if link not in self.mute]
+        if not links:
+            return
+        link = self.rng.choice(links)
         waiting = self.unanswered.get(link, deque())
         data = b""
         for _ in range(min(len(waiting), self.rng.randint(1, 8))):
@@ -140,6 +159,13 @@ class World:
             ]
             self.rng.choice(ends)()
 
+    def fall_silent(self) -> None:
+        """A stopped server, or a black hole; at times it answers again, late."""
+        if self.rng.random() < 0.3:
+            self.mute.clear()
+        else:
+            self.mute.update(self.server.links)
+
     def pause(self) -> None:
         self.rng.choice(
             [self.server.link.protocol.pause_writing, self.server.link.protocol.resume_writing]
@@ -158,7 +184,7 @@ class World:
         await self.rig.open()
         likely: list[tuple[Callable[[], None], int]] = [
             *((self.call, 40), (self.answer, 25), (self.cancel, 6), (self.advance, 6)),
-            *((self.cut, 3), (self.pause, 4), (self.change, 3)),
+            *((self.cut, 3), (self.pause, 4), (self.change, 3), (self.fall_silent, 2)),
         ]
         steps, weights = zip(*likely, strict=True)
         for _ in range(STEPS):
@@ -169,6 +195,7 @@ class World:
 
     async def end(self) -> None:
         self.is_closing = True
+        self.silence.stop()
         closing = asyncio.ensure_future(self.rig.connection.close())
         await turns()
         self.rig.clock.advance(1)
@@ -192,7 +219,7 @@ def test_every_call_ends_once_and_truthfully() -> None:
         asyncio.run(world.run())
         outcomes += world.outcomes
     print(outcomes)  # noqa: T201 - shown when it fails
-    expected = {"ok", "cancelled", "rejected", "full", "slot failed"}
+    expected = {"ok", "cancelled", "rejected", "full", "slot failed", "probed", "given up"}
     expected |= {
         "ConnectionLostError",
         "BadReplyError",

@@ -1,7 +1,6 @@
 """Sentinels: masters that move, passwords, TLS, and sentinels that say nothing."""
 
 import asyncio
-import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from holdfast.client.errors import ConnectError
 from tests.client.fakes import until
 from tests.client.test_transports import certificate
 from tests.harness import RedisServer, free_port
+from tests.harness.sentinel import Sentinel
 
 
 @pytest.fixture
@@ -28,24 +28,6 @@ def sentinel(tmp_path: Path) -> Iterator[Callable[..., RedisServer]]:
             return stack.enter_context(Sentinel(tmp_path / "sentinel", config))
 
         yield start
-
-
-class Sentinel(RedisServer):
-    _ready = re.compile(r"\+monitor master")
-
-    def __init__(self, folder: Path, config: Path) -> None:
-        super().__init__(folder)
-        self._config = config
-
-    def start(self) -> None:
-        argv = ["redis-server", str(self._config), "--sentinel", "--bind", "127.0.0.1"]
-        is_tls = "tls-cert-file" in self._config.read_text()
-        for _ in range(5):  # somebody else may have got the port
-            self.port = free_port()
-            port = ["--port", "0", "--tls-port"] if is_tls else ["--port"]
-            if self._spawn([*argv, *port, str(self.port)]):
-                return
-        raise AssertionError(self._said())
 
 
 def test_sentinels_are_asked_again_after_a_failover(

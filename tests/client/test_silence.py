@@ -1,16 +1,25 @@
-"""Peers that vanish without a word, and how little an idle connection costs."""
+"""Peers that vanish without a word, or do not answer, and how little an idle connection costs."""
 
 import asyncio
 import gc
+import random
 import socket
 import tracemalloc
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.client.client import Client
+from holdfast.client.errors import ConnectionLostError, RequestTimeoutError
+from holdfast.client.factory import make_client
+from holdfast.client.options import parse_url
 from holdfast.client.single import Single
-from tests.client.fakes import until
+from holdfast.clock import ManualClock
+from tests.client.fakes import FakeServer, FakeTransport, turns, until
+from tests.client.proxy import ChaosProxy
+from tests.harness import RedisServer
 
 TCP_REPAIR = 19  # Linux: a socket in this mode is closed without telling the other side
 
@@ -97,3 +106,290 @@ def test_an_idle_connection_costs_little(redis_url: str) -> None:
         assert each < 20_000, f"{each:,.0f} bytes"
 
     asyncio.run(scenario())
+
+
+class Silent:
+    """A client of a server that says nothing more on its first connection."""
+
+    def __init__(self, **options: Any) -> None:
+        self.server, self.clock = FakeServer(), ManualClock()
+        if options.get("cache_keys"):
+            self.server.hello = b"%1\r\n+proto\r\n:3\r\n+OK\r\n+OK\r\n+OK\r\n"
+        target = parse_url("redis://h", **options)
+        self.client = make_client(target, dial=self.server.dial, clock=self.clock)
+
+    async def __aenter__(self) -> "Silent":
+        await self.client.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close(0)
+        assert self.clock.pending_timers == 0
+
+    @property
+    def old(self) -> FakeTransport:
+        return self.server.links[0]
+
+    async def pass_s(self, seconds: int) -> None:
+        await turns(20)  # what was begun before
+        for _ in range(seconds):
+            self.clock.advance(1)
+            await turns(20)
+
+
+def test_a_silent_connection_is_given_up_when_a_new_one_is_answered() -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            first = asyncio.create_task(silent.client.get("a"))
+            await silent.pass_s(1)
+            second = asyncio.create_task(silent.client.within(60).get("b"))
+            await silent.pass_s(4)
+            with pytest.raises(RequestTimeoutError):
+                await first
+            await silent.pass_s(1)
+            assert not silent.old.aborted, "nothing better is known yet"
+            silent.server.link.say(b"+PONG\r\n")
+            await turns(20)
+            assert silent.server.links[0].aborted
+            with pytest.raises(ConnectionLostError) as lost:
+                await second
+            assert lost.value.may_have_executed
+            assert len(silent.server.links) == 3  # the probe was one of them
+            third = asyncio.create_task(silent.client.get("c"))
+            await turns()
+            silent.server.link.say(b"+v\r\n")
+            assert await third == "v"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("answer", [None, b"-BUSY a script runs\r\n", b"-LOADING\r\n"])
+def test_a_silent_connection_is_kept_while_the_server_answers_nobody(answer: bytes | None) -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            slow = asyncio.create_task(silent.client.get("a"))
+            await silent.pass_s(5)
+            with pytest.raises(RequestTimeoutError):
+                await slow
+            patient = asyncio.create_task(silent.client.within(None).get("b"))
+            for _ in range(3):
+                probes = len(silent.server.links)
+                await silent.pass_s(6)
+                assert len(silent.server.links) > probes, "it is asked again"
+                if answer is not None:
+                    silent.server.link.say(answer)
+            assert not silent.old.aborted
+            silent.old.say(b"+late\r\n+v\r\n")
+            assert await patient == "v"
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_is_kept_while_the_caller_of_its_oldest_command_waits() -> None:
+    """It may be a script that takes long; those behind it time out."""
+
+    async def scenario() -> None:
+        async with Silent() as silent:
+            script = asyncio.create_task(silent.client.exec("EVAL", "…", 0, timeout_s=None))
+            behind = asyncio.create_task(silent.client.get("a"))
+            await silent.pass_s(60)
+            with pytest.raises(RequestTimeoutError):
+                await behind
+            assert silent.server.dials == 1
+            silent.old.say(b":1\r\n")
+            assert await script == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_long_reply_that_is_still_coming_is_no_silence() -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            slow = asyncio.create_task(silent.client.get("a"))
+            await turns()
+            silent.old.say(b"$100\r\n")
+            for _ in range(50):
+                await silent.pass_s(1)
+                silent.old.say(b"x")
+            with pytest.raises(RequestTimeoutError):
+                await slow
+            assert silent.server.dials == 1
+            assert not silent.old.aborted
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_is_still_leaving_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            slow = asyncio.create_task(silent.client.set("a", "x" * 1000))
+            await turns()
+            for left in reversed(range(1, 40)):
+                monkeypatch.setattr(silent.old, "get_write_buffer_size", lambda left=left: left)
+                await silent.pass_s(1)
+            with pytest.raises(RequestTimeoutError):
+                await slow
+            assert silent.server.dials == 1
+
+    asyncio.run(scenario())
+
+
+def test_silence_may_be_ignored() -> None:
+    async def scenario() -> None:
+        async with Silent(silence_timeout_s=None) as silent:
+            slow = asyncio.create_task(silent.client.get("a"))
+            await silent.pass_s(60)
+            with pytest.raises(RequestTimeoutError):
+                await slow
+            assert silent.server.dials == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_idle_client_asks_nothing() -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            answered = asyncio.create_task(silent.client.get("a"))
+            await turns()
+            silent.old.say(b"+v\r\n")
+            await answered
+            await silent.pass_s(10)
+            assert silent.clock.pending_timers == 0
+            assert silent.old.commands() == [[b"GET", b"a"]]
+
+    asyncio.run(scenario())
+
+
+def test_a_client_with_a_cache_notices_that_nothing_would_be_pushed() -> None:
+    async def scenario() -> None:
+        async with Silent(cache_keys=10) as silent:
+            await silent.pass_s(1)
+            assert silent.old.commands() == [[b"PING"]]
+            silent.server.hello = FakeServer().hello  # a probe caches nothing
+            await silent.pass_s(7)
+            silent.server.link.say(b"+PONG\r\n")
+            await turns(20)
+            assert silent.old.aborted
+
+    asyncio.run(scenario())
+
+
+def test_a_subscriber_notices_that_nothing_comes() -> None:
+    async def scenario() -> None:
+        async with Silent() as silent, silent.client.pubsub() as pubsub:
+            asking = asyncio.create_task(pubsub.subscribe("news"))
+            await turns()
+            feed = silent.server.link
+            assert feed.commands() == [[b"SUBSCRIBE", b"news"]]
+            feed.say(b">3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n")
+            await asking
+            for answer in (b"+PONG\r\n", b"*2\r\n$4\r\npong\r\n$0\r\n\r\n", b"-NOPERM ping\r\n"):
+                await silent.pass_s(2)
+                assert feed.commands() == [[b"PING"]]
+                feed.say(answer)
+            await silent.pass_s(8)
+            assert silent.server.link is not feed
+            silent.server.link.say(b"+PONG\r\n")
+            await turns(20)
+            assert feed.aborted
+            assert silent.server.link.commands()[-1] == [b"SUBSCRIBE", b"news"]
+
+    asyncio.run(scenario())
+
+
+def test_a_pop_is_lost_when_the_server_answers_others_long_after_its_time() -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            popping = asyncio.create_task(silent.client.blpop("q", timeout_s=10))
+            await silent.pass_s(10)
+            lent = silent.server.link
+            assert silent.server.dials == 2
+            await silent.pass_s(6)
+            assert silent.server.dials == 3
+            assert not lent.aborted
+            silent.server.link.say(b"+PONG\r\n")
+            with pytest.raises(ConnectionLostError) as lost:
+                await popping
+            assert lost.value.may_have_executed
+            assert lent.aborted
+
+    asyncio.run(scenario())
+
+
+def test_a_pop_without_an_end_is_waited_for_without_an_end() -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            popping = asyncio.create_task(silent.client.blpop("q", timeout_s=0))
+            await silent.pass_s(1000)
+            assert silent.server.dials == 2
+            silent.server.link.say(b"*2\r\n$1\r\nq\r\n$1\r\nx\r\n")
+            assert await popping == ("q", "x")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("command", [("BLPOP", "q", 0), ("XREAD", "BLOCK", 0, "STREAMS", "s", "$")])
+def test_the_time_of_a_blocking_call_covers_connecting(command: tuple[Any, ...]) -> None:
+    async def scenario() -> None:
+        async with Silent() as silent:
+            silent.server.hello = None  # whoever connects now is not answered
+            call = asyncio.create_task(silent.client.exec(*command, timeout_s=1))
+            await silent.pass_s(1)
+            with pytest.raises(RequestTimeoutError) as error:
+                await call
+            assert error.value.is_retryable
+            assert silent.server.link.aborted
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_in_a_black_hole_is_replaced(redis_url: str, rng: random.Random) -> None:
+    async def scenario() -> None:
+        port = int(redis_url.rpartition(":")[2])
+        async with ChaosProxy(port, rng) as proxy:
+            proxy.calm = True
+            url = f"redis://127.0.0.1:{proxy.port}?request_timeout_s=0.5&silence_timeout_s=1"
+            async with holdfast.connect(url) as client, client.pubsub() as pubsub:
+                await pubsub.subscribe("news")
+                await client.set("k", "v")
+                proxy.swallow()
+                with pytest.raises(RequestTimeoutError) as error:
+                    await client.get("k")
+                assert error.value.may_have_executed
+                await until(lambda: generation(client) == 2)
+                assert await client.get("k") == "v"
+                await until(lambda: pubsub.losses == 1)
+                await pubsub.subscribe("confirmed after the other")
+                await client.publish("news", "hello")
+                assert (await anext(pubsub)).text == "hello"
+
+    asyncio.run(scenario())
+
+
+def generation(client: Client) -> int:
+    assert isinstance(client._caller, Single)
+    return client._caller.connection.generation
+
+
+def test_a_connection_that_waits_for_a_long_script_is_kept(tmp_path: Path) -> None:
+    """The server answers others with BUSY meanwhile, and the script its caller."""
+
+    async def scenario(server: RedisServer) -> None:
+        url = f"redis://127.0.0.1:{server.port}?silence_timeout_s=1&request_timeout_s=1"
+        async with holdfast.connect(url) as client:
+            await client.exec("CONFIG", "SET", "busy-reply-threshold", 100)
+            script = asyncio.create_task(client.exec("EVAL", "while true do end", 0))
+            with pytest.raises(RequestTimeoutError):
+                await script
+            patient = asyncio.create_task(client.exec("ECHO", "in order", timeout_s=None, into=str))
+            assert isinstance(client._caller, Single)
+            judge = client._caller.silence
+            await until(lambda: judge._probing is not None and judge._probing.done())
+            with server.client() as raw:
+                assert raw.command("PING").startswith(b"-BUSY")
+                assert raw.command("SCRIPT", "KILL") == b"+OK\r\n"
+            assert await patient == "in order"
+            assert generation(client) == 1
+
+    with RedisServer(tmp_path / "own") as server:
+        asyncio.run(scenario(server))

@@ -49,6 +49,19 @@ def start_cluster(stack: ExitStack, folder: Path) -> Nodes:
     return nodes
 
 
+def add_replica(stack: ExitStack, folder: Path, nodes: Nodes, of: int) -> RedisServer:
+    replica = stack.enter_context(start_node(folder))
+    meet(replica, nodes.servers[of])
+    for server in (*nodes.servers, replica):
+        wait_until(lambda server=server: nodes.is_up(server, 4), "all four know")  # type: ignore[misc]
+    assert nodes.ask(replica, "CLUSTER", "REPLICATE", nodes.ids[of]) == b"+OK\r\n"
+    wait_until(
+        lambda: b"master_link_status:up" in nodes.ask(replica, "INFO", "replication"),
+        "the replica follows",
+    )
+    return replica
+
+
 def start_node(folder: Path) -> RedisServer:
     args = ("--cluster-enabled", "yes", "--cluster-node-timeout", "500")
     return RedisServer(folder, *args, "--cluster-port", str(free_port_below(20000)))

@@ -106,6 +106,13 @@ class ServerProcess:
             self._process.kill()
             self._process.wait()
 
+    def suspend(self) -> None:
+        """SIGSTOP: its connections stay open, and the kernel takes what is sent to it."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
     def terminate(self) -> int:
         """SIGTERM; the exit code."""
         self.process.send_signal(signal.SIGTERM)

@@ -25,9 +25,9 @@ from holdfast.semaphore import (
 )
 from holdfast.semaphore.keeper import TEND
 from tests.client.fakes import turns
-from tests.client.test_sentinel import Sentinel
 from tests.harness import HoldfastServer, RedisServer
 from tests.harness.processes import ServerProcess
+from tests.harness.sentinel import Sentinel
 from tests.semaphore.conftest import KINDS, Place, World, emptied, eventually, taken, waiting
 
 

@@ -10,6 +10,7 @@ element instead of putting it back.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from holdfast.client.connection import Connection
@@ -22,14 +23,13 @@ from holdfast.client.errors import (
 )
 from holdfast.client.pending import PendingOne, PendingWait
 from holdfast.client.request import encode
-from holdfast.client.single import Caller, Command, send_one
+from holdfast.client.single import MAX_REDIRECTIONS, Caller, Command, send_one
 from holdfast.client.slots import first_key
-from holdfast.client.special import GIVE_BACK, name_of
-from holdfast.client.waiting import sleep, wait_for
+from holdfast.client.special import GIVE_BACK, longest_wait_s, name_of
+from holdfast.client.waiting import deadline, sleep, wait_for
 
 log = logging.getLogger(__name__)
 _RETRY_S = 0.01
-_MAX_MOVES = 8
 
 
 class Blocking:
@@ -77,9 +77,12 @@ class Blocking:
         clock, key, data = self._caller.clock, first_key(args), encode(args)
         end_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
         moved: ServerError | None = None
-        for left in reversed(range(_MAX_MOVES)):
+        for left in reversed(range(MAX_REDIRECTIONS)):
             self._check_open()
-            connection = await self._caller.lease(key, moved)
+            left_s = None if end_s is None else max(0.0, end_s - clock.monotonic_s())
+            text = "no connection in time; nothing was sent"
+            async with deadline(clock, left_s, text, RequestTimeoutError):
+                connection = await self._caller.lease(key, moved)
             if moved is not None and moved.code == b"ASK":
                 asking = send_one(connection, ("ASKING",))
                 asking.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -105,7 +108,10 @@ class Blocking:
         except ClientError:
             self._caller.give(connection)
             raise
-        timer = None if timeout_s is None else self._caller.clock.call_later(timeout_s, sink.wake)
+        clock, longest_s = self._caller.clock, longest_wait_s(args)
+        timers = [] if timeout_s is None else [clock.call_later(timeout_s, sink.wake)]
+        if longest_s is not None:
+            timers.append(clock.call_later(longest_s, partial(_expect, connection, sink)))
         self._wakers.add(sink.wake)
         try:
             await sink.woken
@@ -114,7 +120,7 @@ class Blocking:
             raise
         finally:
             self._wakers.discard(sink.wake)
-            if timer is not None:
+            for timer in timers:
                 timer.cancel()
         if sink.is_settled:
             self._caller.give(connection)
@@ -163,6 +169,7 @@ class Blocking:
                 unblocked = await self._unblock(connection)
                 if unblocked is None or (end_s is not None and clock.monotonic_s() >= end_s):
                     log.error("a wait at the server could not be ended: %s", connection.last_error)
+                    future.cancel()
                     return None  # `give` closes the connection, and the server notices
                 if not unblocked:
                     await wait_for(clock, future, _RETRY_S)
@@ -212,3 +219,9 @@ class Blocking:
                     return
                 break
         log.error("an element popped for a cancelled caller may be lost: %.200r", command)
+
+
+def _expect(connection: Connection, sink: PendingWait) -> None:
+    """The server should answer now. If it does not, see `silence`."""
+    sink.is_overdue = True
+    connection.watch()

@@ -5,23 +5,35 @@ A redirection means that the node did not run the command, so sending it to anot
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, TypeAlias
-from weakref import WeakSet
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ClientError, ClosedError, ConnectError, ServerError
+from holdfast.client.errors import (
+    ClientError,
+    ClosedError,
+    ConnectError,
+    RequestTimeoutError,
+    ServerError,
+)
 from holdfast.client.link import Dial, Factory, dialer
-from holdfast.client.options import Options, Target
+from holdfast.client.options import Address, Options, Target
 from holdfast.client.request import Argument
-from holdfast.client.single import DEFAULT, Caller, Command, Single
-from holdfast.client.slots import SLOTS, first_key, slot_of
+from holdfast.client.silence import SilenceJudge
+from holdfast.client.single import DEFAULT, MAX_REDIRECTIONS, Caller, Command, Single, ask
+from holdfast.client.slots import SLOTS, Redirection, first_key, owners, redirection, slot_of
 from holdfast.client.state import State
+from holdfast.client.waiting import deadline, first_success, sleep, wait_for
 from holdfast.clock import Clock
 
-Address: TypeAlias = tuple[str, int]
-_MAX_REDIRECTIONS = 8
+_PATIENCE_S = 1.0  # before somebody else is asked, too
+# While a slot is handed over, both nodes may send us to the other one. Who is sent twice within
+# this time waits a moment before it follows.
+_CONTESTED_S = 1.0
+_PAUSE_S = 0.05
 
 
 class Cluster:
@@ -42,9 +54,10 @@ class Cluster:
         self._nodes: dict[Address, Single] = {}
         self._connecting: dict[Address, asyncio.Task[None]] = {}
         self._slots: list[Address | None] = [None] * SLOTS
+        self._moved_s: dict[int, float] = {}  # when a node last said that a slot had moved
         self._learning: asyncio.Task[None] | None = None
         self._owners: dict[Connection, Single] = {}
-        self._others: WeakSet[Connection] = WeakSet()
+        self._others: WeakKeyDictionary[Connection, SilenceJudge] = WeakKeyDictionary()
         self._random = random.Random()
         self.state = State.INIT
         self.last_error: Exception | None = None
@@ -68,7 +81,8 @@ class Cluster:
         if self._learning is not None:
             self._learning.cancel()
         nodes, self._nodes = self._nodes, {}
-        for connection in self._others:
+        for connection, judge in self._others.items():
+            judge.stop()
             connection.abandon()
         try:
             await asyncio.gather(*(node.close(grace_s) for node in nodes.values()))
@@ -90,33 +104,38 @@ class Cluster:
     # -- commands -----------------------------------------------------------------------------
 
     async def call(self, args: Command, timeout_s: float | None = DEFAULT) -> Any:
-        node = await self._node_for(first_key(args))
+        end_s = self._end_s(timeout_s)
+        key = first_key(args)
+        node = self._ready_node(key) or await self._in_time(self._node_for(key), end_s)
         reply = await node.call(args, timeout_s)
-        for _ in range(_MAX_REDIRECTIONS):
-            if not self.has_moved(reply):
+        for _ in range(MAX_REDIRECTIONS):
+            moved = self._redirection(reply)
+            if moved is None:
                 break
-            other = await self._redirected(reply)
-            if reply.code == b"ASK":
-                _, reply = await other.call_many([("ASKING",), args], timeout_s)
+            other = await self._in_time(self._redirected(moved), end_s)
+            if moved.is_ask:
+                _, reply = await other.call_many([("ASKING",), args], self._left_s(end_s))
             else:
-                reply = await other.call(args, timeout_s)
+                reply = await other.call(args, self._left_s(end_s))
         return reply
 
     async def call_many(
         self, commands: list[Command], timeout_s: float | None = DEFAULT
     ) -> list[Any]:
         """By node and at the same time; a transaction goes to one node as a whole."""
+        end_s = self._end_s(timeout_s)
         if commands[0] == ("MULTI",):
-            return await self._call_together(commands, timeout_s)
+            return await self._call_together(commands, end_s)
         by_node: dict[int, tuple[Single, list[int]]] = {}
         for n, args in enumerate(commands):
-            node = await self._node_for(first_key(args))
+            key = first_key(args)
+            node = self._ready_node(key) or await self._in_time(self._node_for(key), end_s)
             by_node.setdefault(id(node), (node, []))[1].append(n)
         replies: list[Any] = [None] * len(commands)
 
         async def send(node: Single, places: list[int]) -> None:
             try:
-                got = await node.call_many([commands[n] for n in places], timeout_s)
+                got = await node.call_many([commands[n] for n in places], self._left_s(end_s))
             except ClientError as error:
                 got = [error] * len(places)
             for n, reply in zip(places, got, strict=True):
@@ -126,27 +145,33 @@ class Cluster:
         for n, reply in enumerate(replies):
             if self.has_moved(reply):
                 try:
-                    replies[n] = await self.call(commands[n], timeout_s)
+                    replies[n] = await self.call(commands[n], self._left_s(end_s))
                 except ClientError as error:
                     replies[n] = error
         return replies
 
-    async def _call_together(self, commands: list[Command], timeout_s: float | None) -> list[Any]:
-        """A transaction. MOVED for one of its commands means that EXEC ran none of them."""
+    async def _call_together(self, commands: list[Command], end_s: float | None) -> list[Any]:
+        """A transaction. MOVED or ASK for one of its commands means that EXEC ran none of them."""
         key = next((first_key(args) for args in commands[1:] if len(args) > 1), None)
-        node = await self._node_for(key)
-        for _ in range(_MAX_REDIRECTIONS):
-            replies = await node.call_many(commands, timeout_s)
-            moved = next((reply for reply in replies if self.has_moved(reply)), None)
-            if moved is None or moved.code == b"ASK":  # half of its keys may be here, half there
-                break
-            node = await self._redirected(moved)
+        slot = None if key is None else slot_of(key)
+        node = await self._in_time(self._node_for(key), end_s)
+        before: list[Command] = []
+        for _ in range(MAX_REDIRECTIONS):
+            replies = await node.call_many([*before, *commands], self._left_s(end_s))
+            replies = replies[len(before) :]
+            moves = list(filter(None, map(self._redirection, replies)))
+            if not moves or len({moved.slot for moved in moves} | {slot}) > 1:
+                break  # keys of two slots are nowhere together
+            moved = moves[0]
+            node = await self._in_time(self._redirected(moved), end_s)
+            before = [("ASKING",)] if moved.is_ask else []  # it holds for all of a transaction
         return replies
 
     async def lease(
         self, key: Argument | None = None, moved: ServerError | None = None
     ) -> Connection:
-        node = await (self._node_for(key) if moved is None else self._redirected(moved))
+        where = self._redirection(moved)
+        node = await (self._node_for(key) if where is None else self._redirected(where))
         connection = await node.lease()
         self._owners[connection] = node
         return connection
@@ -158,13 +183,29 @@ class Cluster:
         return self._owners[connection].call(args)
 
     def has_moved(self, reply: Any) -> bool:
-        return isinstance(reply, ServerError) and reply.code in (b"MOVED", b"ASK")
+        return self._redirection(reply) is not None
+
+    def _redirection(self, reply: Any) -> Redirection | None:
+        return redirection(reply, self._target.seeds[0][0])
+
+    def _end_s(self, timeout_s: float | None) -> float | None:
+        if timeout_s is DEFAULT:
+            timeout_s = self.options.request_timeout_s
+        return None if timeout_s is None else self.clock.monotonic_s() + timeout_s
+
+    def _left_s(self, end_s: float | None) -> float | None:
+        return None if end_s is None else max(0.0, end_s - self.clock.monotonic_s())
+
+    async def _in_time(self, finding: Coroutine[Any, Any, Single], end_s: float | None) -> Single:
+        """A call's time also covers the search for its node."""
+        text = "not sent in time: no connection to its node"
+        async with deadline(self.clock, self._left_s(end_s), text, RequestTimeoutError):
+            return await finding
 
     async def servers(self) -> list[Caller]:
         """The masters, as far as one knows now."""
         await self._learn_once()
-        addresses = dict.fromkeys(address for address in self._slots if address is not None)
-        return [await self._node(address) for address in addresses]
+        return [await self._node(address) for address in self._masters()]
 
     async def shard_of(self, channel: str, *, again: bool) -> tuple[Address, int] | None:
         slot = slot_of(channel)
@@ -180,8 +221,8 @@ class Cluster:
 
         async def dial(factory: Factory) -> object:
             await self._learn_once()
-            owners = [address for address in self._slots if address is not None]
-            address = self._random.choice(owners) if owners and slot is None else None
+            masters = [a for a in self._masters() if not self._is_silent(a)] or self._masters()
+            address = self._random.choice(masters) if masters and slot is None else None
             if slot is not None:
                 address = self._slots[slot]
             if address is None:
@@ -190,37 +231,67 @@ class Cluster:
             return await dialer(self._at(address), self.clock)(factory)
 
         connection = self._connection(replace(self.options, cache_keys=0), dial)
-        self._others.add(connection)
+        judge = SilenceJudge(
+            self.options, lambda options: self._connection(options, dial), lambda: [connection]
+        )
+        judge.on_silence = self._learn_soon
+        judge.watch(connection)
+        self._others[connection] = judge
         return connection
 
     # -- nodes --------------------------------------------------------------------------------
 
-    async def _node_for(self, key: Argument | None) -> Single:
-        if self.state is State.CLOSED:
-            raise ClosedError("the client is closed")
+    def _masters(self) -> list[Address]:
+        return list(dict.fromkeys(address for address in self._slots if address is not None))
+
+    def _address_for(self, key: Argument | None) -> Address | None:
         if key is None:
-            address = next((a for a in self._slots if a is not None), None)
-        else:
-            address = self._slots[slot_of(key)]
-        if address is None:
-            await self._learn_once()
-            address = self._slots[slot_of(key)] if key is not None else self._target.seeds[0]
-        if address is None:
-            raise ConnectError("no node serves this key's slot")
-        return await self._node(address)
+            return next((a for a in self._slots if a is not None), None)
+        return self._slots[slot_of(key)]
+
+    def _ready_node(self, key: Argument | None) -> Single | None:
+        """The usual case, without a turn of the loop."""
+        address = self._address_for(key)
+        node = None if address is None else self._nodes.get(address)
+        return node if node is not None and node.state is State.OPEN else None
+
+    async def _node_for(self, key: Argument | None) -> Single:
+        """Connected. If that takes long, another node may have the key by then."""
+        while True:
+            if self.state is State.CLOSED:
+                raise ClosedError("the client is closed")
+            address = self._address_for(key)
+            if address is None:
+                await self._learn_once()
+                address = self._address_for(key) if key is not None else self._target.seeds[0]
+            if address is None:
+                raise ConnectError("no node serves this key's slot")
+            node, connecting = self._begin(address)
+            if connecting is None:
+                return node
+            if await wait_for(self.clock, connecting, _PATIENCE_S):
+                await asyncio.shield(connecting)
+                return node
+            self._learn_soon()
 
     async def _node(self, address: Address) -> Single:
+        node, connecting = self._begin(address)
+        if connecting is not None:
+            await asyncio.shield(connecting)
+        return node
+
+    def _begin(self, address: Address) -> tuple[Single, asyncio.Task[None] | None]:
+        """The node there, and what connects it if that is under way."""
         node = self._nodes.get(address)
-        task = self._connecting.get(address)
         if node is None or node.state is State.CLOSED:
             node = self._nodes[address] = self._make(self._at(address))
+            node.has_successors = node.connection.is_replaceable = True
+            node.silence.on_silence = self._learn_soon
             task = self._connecting[address] = asyncio.create_task(node.connect())
             task.add_done_callback(lambda done: self._connected_or_not(address, done))
         elif node.state is State.FAILED:
             self._learn_soon()  # it may have been replaced
-        if task is not None:
-            await asyncio.shield(task)
-        return node
+        return node, self._connecting.get(address)
 
     def _connected_or_not(self, address: Address, done: asyncio.Task[None]) -> None:
         if self._connecting.get(address) is done:
@@ -232,18 +303,22 @@ class Cluster:
             if self.state is State.OPEN:
                 self._learn_soon()
 
-    async def _redirected(self, error: ServerError) -> Single:
-        """The node that `MOVED slot host:port` or `ASK slot host:port` names."""
-        _, slot, where = error.message.decode().split(" ")[:3]
-        host, _, port = where.rpartition(":")
-        address = (host or self._target.seeds[0][0], int(port))
-        if error.code == b"MOVED":
-            self._slots[int(slot)] = address
+    async def _redirected(self, moved: Redirection) -> Single:
+        """The node that MOVED or ASK names."""
+        if not moved.is_ask:
+            now_s = self.clock.monotonic_s()
+            before_s = self._moved_s.get(moved.slot)
+            self._moved_s[moved.slot] = now_s
+            if before_s is not None and now_s - before_s < _CONTESTED_S:
+                await sleep(self.clock, _PAUSE_S)
+            self._slots[moved.slot] = moved.address
             self._learn_soon()
-        return await self._node(address)
+        return await self._node(moved.address)
+
+    # -- who has what -------------------------------------------------------------------------
 
     def _learn_soon(self) -> None:
-        if self._learning is None or self._learning.done():
+        if self.state is not State.CLOSED and (self._learning is None or self._learning.done()):
             self._learning = asyncio.get_running_loop().create_task(self._learn_quietly())
 
     async def _learn_quietly(self) -> None:
@@ -254,45 +329,49 @@ class Cluster:
 
     async def _learn_once(self) -> None:
         self._learn_soon()
-        assert self._learning is not None
-        await asyncio.shield(self._learning)
+        if self._learning is not None:
+            await asyncio.shield(self._learning)
 
     async def _learn(self) -> None:
-        """Ask any node which slots are where."""
-        error: ClientError = ConnectError("no node of the cluster answers")
-        known = [a for a, node in self._nodes.items() if node.state is State.OPEN]
-        for address in dict.fromkeys([*known, *self._target.seeds]):
-            try:
-                reply = await (await self._connected(address)).call(("CLUSTER", "SLOTS"))
-            except ClientError as failure:
-                error = failure
-                continue
-            if isinstance(reply, ServerError):
-                error = ConnectError(f"{address[0]}:{address[1]}: {reply}")
-                continue
-            slots: list[Address | None] = [None] * SLOTS
-            for first, last, master, *_ in reply:
-                host = master[0].decode() if master[0] else address[0]
-                slots[first : last + 1] = [(host, master[1])] * (last + 1 - first)
-            self._slots = slots
-            return
-        raise error
+        """Ask nodes which slots are where, until one answers. They come in any order: if the first
+        knows less than others, another one is asked first the next time."""
+        known = [*self._nodes, *self._masters()]
+        self._random.shuffle(known)
+        known.sort(key=self._speaks, reverse=True)
+        addresses = dict.fromkeys([*known, *self._target.seeds])
+        attempts = [partial(self._ask_for_slots, address) for address in addresses]
+        self._slots = await first_success(self.clock, attempts, _PATIENCE_S)
+        self._retire_replaced()
 
-    async def _connected(self, address: Address) -> Single:
+    async def _ask_for_slots(self, address: Address) -> list[Address | None]:
+        if address not in self._nodes:
+            await self._node(address)
+        question = ("CLUSTER", "SLOTS")
+        if self._speaks(address):
+            reply = await self._nodes[address].call(question)
+        else:
+            reply = await ask(replace(self._at(address), reconnect=False), self.clock, *question)
+        if isinstance(reply, ServerError):
+            raise ConnectError(f"{address[0]}:{address[1]}: {reply}")
+        return owners(reply, address[0])
+
+    def _speaks(self, address: Address) -> bool:
         node = self._nodes.get(address)
-        if node is not None and node.state is State.OPEN:
-            return node
-        node = self._make(self._at(address))
-        try:
-            await node.connect()
-        except BaseException:
-            await node.close(0)
-            raise
-        old = self._nodes.get(address)
-        self._nodes[address] = node
-        if old is not None:
-            await old.close(0)
-        return node
+        return node is not None and node.state is State.OPEN and not self._is_silent(address)
+
+    def _is_silent(self, address: Address) -> bool:
+        node = self._nodes.get(address)
+        return node is not None and node.silence.is_silent(node.connection)
+
+    def _retire_replaced(self) -> None:
+        """Nodes that do not answer, and have no slots any more."""
+        masters = set(self._masters())
+        error = ConnectionResetError("the node does not answer, and others have its slots")
+        for address in [a for a in self._nodes if a not in masters and self._is_silent(a)]:
+            self._nodes.pop(address).retire(error)
+        for connection, judge in tuple(self._others.items()):
+            if connection.reached not in masters and judge.is_silent(connection):
+                connection.give_up(error)
 
     def _at(self, address: Address) -> Options:
         return replace(self._target.options, host=address[0], port=address[1], place=None)

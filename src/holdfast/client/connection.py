@@ -37,6 +37,7 @@ from holdfast.client.link import Dial, Link, dialer
 from holdfast.client.options import Options
 from holdfast.client.pending import PendingMany
 from holdfast.client.pipeline import Pipeline, Sink
+from holdfast.client.pulse import Pulse
 from holdfast.client.replies import Push
 from holdfast.client.request import encode_all
 from holdfast.client.state import ADMISSION, TRANSITIONS, Admission, State
@@ -60,7 +61,7 @@ class Connection:
         self.state = State.INIT
         self.last_error: Exception | None = None
         self.agreed = Agreement(0, None)
-        self.is_lent = False  # to one caller, who cannot close the client with it
+        self.is_replaceable = False  # one of several: the client lives on without it
         self.is_subscriber = False  # while what comes over it are messages, not replies
         self.generation = 0  # how often it has opened
         self.attempts = 0  # to reconnect, since it was last open
@@ -68,6 +69,9 @@ class Connection:
         self.on_push: Callable[[Any], None] = _drop
         self.on_open: Callable[[], None] | None = None  # before queued requests are sent
         self.on_state: Callable[[State], None] | None = None
+        self.on_silence: Callable[[float], None] | None = None  # see `pulse`
+        self.on_quiet: Callable[[], None] | None = None  # nothing is owed and nothing came
+        self.owes: Callable[[], bool] = self._is_reply_owed
         self._dial = dial or dialer(options, self.clock)
         self._random = rng or random.Random()
         self._hooks = hooks
@@ -76,6 +80,7 @@ class Connection:
         self._link: Link | None = None
         self._loop: Any = None  # the one it was connected in; None before that
         self._flush_scheduled = False
+        self._pulse = Pulse(self)
         self._timer: Timer | None = None
         self._grace: Timer | None = None
         self._runner: asyncio.Task[None] | None = None
@@ -94,6 +99,30 @@ class Connection:
     def pending(self) -> tuple[int, int]:
         """Requests that are not over, and their bytes."""
         return self._pipeline.requests, self._pipeline.bytes
+
+    @property
+    def heard(self) -> tuple[int, int, int]:
+        """Something that changes when bytes come, or are taken."""
+        link = self._link
+        return self.generation, *((link.reads, link.unwritten_bytes) if link else (0, 0))
+
+    @property
+    def is_owed(self) -> bool:
+        return self.owes()
+
+    @property
+    def is_given_up_on(self) -> bool:
+        """Whether nobody waits any more, or need wait, for the reply that has to come next."""
+        oldest = self._pipeline.oldest
+        return oldest is None or oldest.is_settled or oldest.is_overdue
+
+    def is_wait_overdue(self) -> bool:
+        oldest = self._pipeline.oldest
+        return oldest is not None and oldest.is_overdue
+
+    @property
+    def peer(self) -> object:
+        return None if self._link is None else self._link.peer
 
     async def connect(self) -> None:
         """Open. Raises ConnectError, and is closed then: the first attempt is the only one."""
@@ -148,9 +177,26 @@ class Connection:
                 "this client was connected in another event loop: make one client for each loop"
             )
 
-    def abandon(self) -> None:
-        """Close at once, without waiting for anything."""
-        self._close(None)
+    def give_up(self, error: Exception) -> None:
+        """As if the connection were lost now. Does nothing unless it is open."""
+        link = self._link
+        if link is not None and self.is_connected:
+            link.close()
+            self.on_lost(link, error)
+
+    def watch(self) -> None:
+        if self.on_silence is not None:
+            self._pulse.start()
+
+    def watch_when_quiet(self, ask: Callable[[], None] | None) -> None:
+        """Call `ask` whenever nothing is owed and nothing comes; None: no longer."""
+        self.on_quiet = ask
+        if ask is not None and self.is_connected:
+            self.watch()
+
+    def abandon(self, error: Exception | None = None) -> None:
+        """Close at once, without waiting for anything; for this reason, or with the client."""
+        self._close(error)
         if self._runner is not None:
             self._runner.cancel()
 
@@ -284,6 +330,8 @@ class Connection:
             data = pipeline.take()
             if data:
                 link.write(data)
+        if self.on_silence is not None:
+            self._pulse.start()
 
     def _schedule_flush(self) -> None:
         if not self._flush_scheduled:
@@ -302,6 +350,9 @@ class Connection:
         if next_s is not None:
             self._arm(next_s)
 
+    def _is_reply_owed(self) -> bool:
+        return self._pipeline.oldest is not None
+
     def _stop_draining(self) -> None:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
@@ -319,12 +370,15 @@ class Connection:
         link, self._link = self._link, None
         if link is not None:
             link.close()
+        self._pulse.stop()
         for timer in (self._timer, self._grace):
             if timer is not None:
                 timer.cancel()
         self.last_error = error or self.last_error
         self._move(State.CLOSED)
-        if error is not None and self.is_lent:  # the client is not closed, this connection is
+        if (
+            error is not None and self.is_replaceable
+        ):  # the client is not closed, this connection is
             self._pipeline.fail_sent(partial(_lost_error, error))
             self._pipeline.fail_unsent(self._rejection)
         else:
@@ -339,7 +393,7 @@ class Connection:
     def _rejection(self) -> NotConnectedError:
         why = f": {self.last_error}" if self.last_error is not None else ""
         if self.state is State.CLOSED or self.state is State.CLOSING:
-            if self.is_lent and self.last_error is not None:  # then only this connection is
+            if self.is_replaceable and self.last_error is not None:  # then only this connection is
                 return NotConnectedError(f"the connection was lost{why}")
             return ClosedError(f"the client is closed{why}")
         if self.state is State.INIT:

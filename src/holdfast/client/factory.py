@@ -10,7 +10,13 @@ from holdfast.client.cluster import Cluster
 from holdfast.client.connection import Connection
 from holdfast.client.hooks import NO_HOOKS, GuardedHooks, Hooks
 from holdfast.client.link import Dial
-from holdfast.client.options import CLUSTER_SCHEMES, SENTINEL_SCHEMES, Options, Target
+from holdfast.client.options import (
+    CLUSTER_SCHEMES,
+    LOCAL_SCHEMES,
+    SENTINEL_SCHEMES,
+    Options,
+    Target,
+)
 from holdfast.client.sentinel import sentinel_dialer
 from holdfast.client.single import Single
 from holdfast.clock import Clock, SystemClock
@@ -29,14 +35,24 @@ def make_client(
     clock = clock or SystemClock()
     hooks = tuple(hooks)
     guarded = GuardedHooks(hooks) if hooks else NO_HOOKS
-    if target.scheme in SENTINEL_SCHEMES:
+    follows = target.scheme in SENTINEL_SCHEMES
+    if follows:
         dial = sentinel_dialer(target, clock)
 
     options = target.options
     cache = Cache(options.cache_keys, options.cache_bytes) if options.cache_keys else None
 
     def single(options: Options) -> Single:
-        caller = Single(options, dial=dial, clock=clock, rng=rng, hooks=guarded, on_close=on_close)
+        caller = Single(
+            options,
+            dial=dial,
+            clock=clock,
+            rng=rng,
+            hooks=guarded,
+            on_close=on_close,
+            is_watched=target.scheme not in LOCAL_SCHEMES,
+            follows=follows,
+        )
         if cache is not None:
             cache.attach(caller.connection)
         return caller

@@ -17,6 +17,7 @@ from holdfast.errors import ProtocolError
 
 KINDS = ("subscribe", "psubscribe", "ssubscribe")
 _CONFIRMATIONS = {name.encode() for kind in KINDS for name in (kind, kind.replace("sub", "unsub"))}
+_PING = "ping"
 _MESSAGES: dict[Any, int] = {b"message": 3, b"smessage": 3, b"pmessage": 4}
 
 
@@ -68,6 +69,8 @@ class Feed:
         self.wanted: dict[str, set[str]] = {kind: set() for kind in KINDS}
         self._listener = listener
         self._asked: deque[_Ask] = deque()
+        connection.owes = lambda: bool(self._asked)
+        connection.on_quiet = self._ping
         connection.on_push = self._on_push
         connection.on_open = self._on_open
         connection.on_state = self._on_state
@@ -94,6 +97,12 @@ class Feed:
         if self.connection.state is State.OPEN:  # else `_on_open` will
             self.connection.submit(_Sent(encode((ask.kind.upper(), *ask.names)), 0))
 
+    def _ping(self) -> None:
+        """When nothing comes: an answer, whatever it says, shows that the server is there."""
+        ask = _Ask(_PING, (), None)
+        self._asked.append(ask)
+        self._send(ask)
+
     def _on_open(self) -> None:
         self.connection.is_subscriber = True
         if self.connection.generation > 1:
@@ -102,6 +111,7 @@ class Feed:
             again = [(kind, tuple(sorted(self.wanted[kind]))) for kind in KINDS[:2]]
             again += [("ssubscribe", (name,)) for name in sorted(self.wanted["ssubscribe"])]
             waiting = [ask for ask in self._asked if ask.future is not None]
+            # Pings of the lost connection have no future either: they are dropped.
             self._asked = deque(_Ask(kind, names, None) for kind, names in again if names)
             # What nobody confirmed before the loss; a name that is asked for twice does no harm.
             self._asked += [_Ask(ask.kind, ask.names, ask.future) for ask in waiting]
@@ -123,6 +133,11 @@ class Feed:
             if not self._asked:
                 raise ProtocolError(f"an error that answers nothing: {push}")
             self._refused(self._asked.popleft(), push)
+            return
+        if push == b"PONG" or push == [b"pong", b""]:
+            ping = next((ask for ask in self._asked if ask.kind == _PING), None)
+            if ping is not None:
+                self._asked.remove(ping)
             return
         kind = push[0] if isinstance(push, list) and push and type(push[0]) is bytes else None
         if kind in _MESSAGES:

@@ -52,7 +52,15 @@ _inbox = _Inbox()
 
 
 class Link(asyncio.BufferedProtocol):
-    __slots__ = ("_ended", "_keepalive_s", "_owner", "_parser", "_transport", "is_writable")
+    __slots__ = (
+        "_ended",
+        "_keepalive_s",
+        "_owner",
+        "_parser",
+        "_transport",
+        "is_writable",
+        "reads",
+    )
 
     def __init__(
         self,
@@ -66,6 +74,7 @@ class Link(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._ended = False
         self.is_writable = False
+        self.reads = 0
 
     # -- from the transport -------------------------------------------------------------------
 
@@ -87,6 +96,7 @@ class Link(asyncio.BufferedProtocol):
     def data_received(self, data: bytes) -> None:
         if self._ended:
             return
+        self.reads += 1
         try:
             self._owner.on_replies(self._parser.feed(data))
         except ProtocolError as error:
@@ -107,6 +117,16 @@ class Link(asyncio.BufferedProtocol):
         self._end(exc or ConnectionResetError("the connection was closed"))
 
     # -- from the owner -----------------------------------------------------------------------
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """What the kernel has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def peer(self) -> object:
+        """The address at the other end, as the system calls it."""
+        return None if self._transport is None else self._transport.get_extra_info("peername")
 
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self._ended:
@@ -178,5 +198,9 @@ async def _resolve(options: Options, clock: Clock) -> list[str]:
         loop = asyncio.get_running_loop()
         resolving = loop.getaddrinfo(host, options.port, type=socket.SOCK_STREAM)
         async with deadline(clock, options.resolve_timeout_s, f"resolving {host} took too long"):
-            return list(dict.fromkeys(str(info[4][0]) for info in await resolving))
+            try:
+                found = await resolving
+            except ValueError:  # a part of it is too long for DNS, or empty, or holds a zero byte
+                raise OSError(f"{host!r:.80} cannot be a host's name") from None
+            return list(dict.fromkeys(str(info[4][0]) for info in found))
     return [host]

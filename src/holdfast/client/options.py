@@ -3,11 +3,23 @@
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, unquote
 
 from holdfast.client import pipeline
 from holdfast.client.hooks import Hooks
+
+Address: TypeAlias = tuple[str, int]
+
+
+def address_of(host: object, port: object) -> Address | None:
+    """What a server says about where another one is; None if that is no address."""
+    try:
+        name = host.decode() if isinstance(host, bytes) else ""
+        number = int(port) if isinstance(port, bytes | str | int) else 0
+    except ValueError:
+        return None
+    return (name, number) if name and 0 < number < 65536 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,7 @@ class Options:
     resolve_timeout_s: float | None = 5.0
     connect_timeout_s: float | None = 5.0
     request_timeout_s: float | None = 5.0
+    silence_timeout_s: float | None = 5.0  # None: a connection that does not answer is kept
     close_grace_s: float = 5.0
     keepalive_s: int | None = 30
     max_requests: int = pipeline.MAX_REQUESTS
@@ -90,6 +103,7 @@ class ConnectOptions(TypedDict, total=False):
     resolve_timeout_s: float | None
     connect_timeout_s: float | None
     request_timeout_s: float | None
+    silence_timeout_s: float | None
     close_grace_s: float
     keepalive_s: int | None
     max_requests: int
@@ -122,13 +136,16 @@ _SCHEMES = SERVER_SCHEMES + SENTINEL_SCHEMES + CLUSTER_SCHEMES + LOCAL_SCHEMES
 _NUMBERS = (
     *("db", "protocol", "max_requests", "max_bytes", "cache_keys", "cache_bytes", "keepalive_s"),
 )
-_SECONDS = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "close_grace_s")
-_MAY_BE_NONE = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "keepalive_s")
+_TIMEOUTS = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "silence_timeout_s")
+_SECONDS = (*_TIMEOUTS, "close_grace_s")
+_MAY_BE_NONE = (*_TIMEOUTS, "keepalive_s")
 _TEXTS = ("client_name", "username", "password", "sentinel_username", "sentinel_password")
 _AT_LEAST_ZERO = (
     *_SECONDS,
     *("db", "max_requests", "max_bytes", "cache_keys", "cache_bytes", "keepalive_s"),
 )
+# A failover ends while we wait before the next attempt, so that must not take long.
+_CAP_WITH_SENTINELS_S = 2.0
 _TRUTH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
@@ -172,6 +189,7 @@ def parse_url(url: str, **options: Any) -> Target:
         if not service:
             raise ValueError("a sentinel URL names its service: redis+sentinel://host:port/service")
         values["place"] = f"{service} at {values['place']}"
+        values["backoff"] = Backoff(cap_s=_CAP_WITH_SENTINELS_S)
     elif scheme in ("redis", "rediss"):
         if len(seeds) > 1:
             raise ValueError(f"{scheme}:// names one host; several have {scheme}+cluster://")

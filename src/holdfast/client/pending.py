@@ -44,7 +44,7 @@ class PendingWait(PendingOne):
     `heed` is told what was taken for the caller before that resumes, or though it has left.
     """
 
-    __slots__ = ("heed", "is_heeded", "woken")
+    __slots__ = ("heed", "is_heeded", "is_overdue", "woken")
 
     def __init__(
         self, data: bytes, loop: asyncio.AbstractEventLoop, heed: Callable[[Any], None] | None
@@ -53,6 +53,7 @@ class PendingWait(PendingOne):
         self.woken: asyncio.Future[None] = loop.create_future()
         self.heed = heed
         self.is_heeded = False
+        self.is_overdue = False
 
     def wake(self) -> None:
         if not self.woken.done():

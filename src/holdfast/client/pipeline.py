@@ -22,6 +22,7 @@ class Sink(ABC):
     """One request and the place of its replies. `deliver` and `fail` store and notify, no more."""
 
     __slots__ = ("data", "deadline_s", "missing", "size")
+    is_overdue: bool = False  # the command itself says that it is answered by now
 
     def __init__(self, data: bytes, replies: int, deadline_s: float | None = None) -> None:
         self.data: bytes | None = data  # None once it is sent
@@ -71,6 +72,11 @@ class Pipeline:
     @property
     def has_unsent(self) -> bool:
         return bool(self._queue)
+
+    @property
+    def oldest(self) -> Sink | None:
+        """The request whose reply has to come next."""
+        return self._inflight[0] if self._inflight else None
 
     @property
     def is_awaited(self) -> bool:

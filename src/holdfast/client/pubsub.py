@@ -13,12 +13,11 @@ from holdfast.client.errors import RequestTimeoutError, ServerError
 from holdfast.client.feed import Feed
 from holdfast.client.into import Key
 from holdfast.client.request import text_of
-from holdfast.client.single import Caller
+from holdfast.client.single import MAX_REDIRECTIONS, Caller
 from holdfast.client.waiting import wait_for
 from holdfast.errors import HoldfastError
 
 _MAX_MESSAGES = 65_536
-_MAX_MOVES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +167,12 @@ class PubSub:
 
     async def _settle_down(self, channel: str) -> None:
         """Subscribe to a sharded channel where it is now."""
-        for move in range(_MAX_MOVES):
+        for move in range(MAX_REDIRECTIONS):
             feed = await self._feed_for(channel, again=move > 0)
             try:
                 await self._ask(feed, "ssubscribe", (channel,))
             except ServerError as error:
-                if move == _MAX_MOVES - 1 or not self._caller.has_moved(error):
+                if move == MAX_REDIRECTIONS - 1 or not self._caller.has_moved(error):
                     raise
             else:
                 self._homes[channel] = feed

@@ -3,12 +3,14 @@
 import asyncio
 from dataclasses import replace
 
-from holdfast.client.connection import Connection
 from holdfast.client.errors import ClientError, ConnectError, ServerError
 from holdfast.client.link import Dial, Factory, dialer
-from holdfast.client.options import Options, Target
-from holdfast.client.single import send_one
+from holdfast.client.options import Address, Target, address_of
+from holdfast.client.single import ask
+from holdfast.client.waiting import wait_for
 from holdfast.clock import Clock
+
+_ASK_AGAIN_S = 1.0
 
 
 def sentinel_dialer(target: Target, clock: Clock) -> Dial:
@@ -20,14 +22,14 @@ def sentinel_dialer(target: Target, clock: Clock) -> Dial:
     return dial
 
 
-async def find_master(target: Target, clock: Clock) -> tuple[str, int]:
+async def find_master(target: Target, clock: Clock) -> Address:
     """The first address that a sentinel gives and at which a master answers.
 
     All are asked at once: one that is silent must not use up the time of the others.
     """
     problems: list[str] = []
 
-    async def attempt(seed: tuple[str, int]) -> tuple[str, int] | ClientError:
+    async def attempt(seed: Address) -> Address | ClientError:
         try:
             return await _ask_one(target, clock, seed)
         except ClientError as error:
@@ -46,7 +48,30 @@ async def find_master(target: Target, clock: Clock) -> tuple[str, int]:
     raise ConnectError(f"no master for {target.service}: {'; '.join(problems)}")
 
 
-async def _ask_one(target: Target, clock: Clock, seed: tuple[str, int]) -> tuple[str, int]:
+async def _ask_one(target: Target, clock: Clock, seed: Address) -> Address:
+    """Ask again while the master that the sentinel named says nothing: it may name another soon."""
+    named: Address | None = None
+    checking: asyncio.Task[None] | None = None
+    try:
+        while checking is None or not checking.done():
+            latest = await _name(target, clock, seed)
+            if checking is None or latest != named:
+                if checking is not None:
+                    checking.cancel()
+                named = latest
+                checking = asyncio.create_task(_check(target, clock, named))
+                checking.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await wait_for(clock, checking, _ASK_AGAIN_S)
+        checking.result()
+    finally:
+        if checking is not None:
+            checking.cancel()
+    assert named is not None
+    return named
+
+
+async def _name(target: Target, clock: Clock, seed: Address) -> Address:
+    """The master's address, by one sentinel."""
     options = replace(target.options, reconnect=False, cache_keys=0, place=None)
     sentinel = replace(
         options,
@@ -61,19 +86,17 @@ async def _ask_one(target: Target, clock: Clock, seed: tuple[str, int]) -> tuple
     if not isinstance(reply, list):
         why = f": {reply}" if isinstance(reply, ServerError) else ""
         raise ConnectError(f"{sentinel.address} does not know {target.service}{why}")
-    there = replace(options, host=reply[0].decode(), port=int(reply[1]))
+    address = address_of(*reply) if len(reply) == 2 else None
+    if address is None:
+        raise ConnectError(f"{sentinel.address} named no address: {reply!r:.80}")
+    return address
+
+
+async def _check(target: Target, clock: Clock, master: Address) -> None:
+    """Raises ClientError unless this is a master."""
+    options = replace(target.options, reconnect=False, cache_keys=0, place=None)
+    there = replace(options, host=master[0], port=master[1])
     role = await ask(there, clock, "ROLE")
     # A sentinel may not have noticed yet that the master is one no more.
-    if not isinstance(role, list) or role[0] != b"master":
+    if not isinstance(role, list) or role[:1] != [b"master"]:
         raise ConnectError(f"{there.address} is no master")
-    return there.host, there.port
-
-
-async def ask(options: Options, clock: Clock, *args: str) -> object:
-    """One question on a connection of its own."""
-    connection = Connection(options, clock=clock)
-    try:
-        await connection.connect()
-        return await send_one(connection, args, options.request_timeout_s)
-    finally:
-        connection.abandon()

@@ -16,12 +16,15 @@ from holdfast.client.options import Options
 from holdfast.client.pending import PendingMany, PendingOne
 from holdfast.client.pipeline import Sink, time_out
 from holdfast.client.request import Argument, encode, encode_all
+from holdfast.client.silence import SilenceJudge
 from holdfast.client.state import State
 from holdfast.clock import Clock, SystemClock
 
 Command = tuple[Argument, ...]
 DEFAULT: Final[Any] = object()  # the timeout that the options name
+MAX_REDIRECTIONS = 100  # of one command; some of them take a moment, see `cluster`
 _MAX_IDLE = 16
+_PING = encode(("PING",))
 
 
 class Caller(Protocol):
@@ -109,14 +112,24 @@ def submit(
     try:
         connection.submit(sink)
     except ClientError as error:
-        reject(future, error)
+        _reject(future, error)
         return
     if timeout_s is not None:
         timer = connection.clock.call_later(timeout_s, partial(time_out, sink))
         future.add_done_callback(lambda _: timer.cancel())
 
 
-def reject(future: asyncio.Future[Any], error: ClientError) -> None:
+async def ask(options: Options, clock: Clock, *args: Argument) -> Any:
+    """One question on a connection of its own."""
+    connection = Connection(options, clock=clock)
+    try:
+        await connection.connect()
+        return await send_one(connection, args, options.request_timeout_s)
+    finally:
+        connection.abandon()
+
+
+def _reject(future: asyncio.Future[Any], error: ClientError) -> None:
     """Fail a call that was not accepted, in the next turn of the loop.
 
     Not at once: a caller that tries again and again would never give the loop a turn, and without
@@ -142,14 +155,23 @@ class Single:
         rng: random.Random | None = None,
         hooks: Hooks = NO_HOOKS,
         on_close: Callable[[], Coroutine[Any, Any, None]] | None = None,
+        is_watched: bool = True,
+        follows: bool = False,
     ) -> None:
+        """`is_watched`: a server that does not answer is noticed. `follows`: see SilenceJudge."""
         self.options = options
         self._on_close = on_close or _nothing
         self.clock: Clock = clock or SystemClock()
         self._make: Callable[[Options], Connection] = lambda options: Connection(
             options, dial=dial, clock=self.clock, rng=rng, hooks=hooks
         )
+        self.silence = SilenceJudge(options, self._make, self._connections, follows=follows)
+        self._watch = self.silence.watch if is_watched else _no_watch
+        self.has_successors = follows  # another server may take the place of this one
         self.connection = self._make(options)
+        self._watch(self.connection)
+        if options.cache_keys:
+            self.connection.on_quiet = self._ping  # what is cached must not outlive its server
         self._timeout_s = options.request_timeout_s
         self._now_s = self.clock.monotonic_s
         self._create_future: Callable[[], asyncio.Future[Any]] = lambda: (
@@ -186,7 +208,7 @@ class Single:
         except ClientError as error:
             # A client that is closed may be called in another loop than its own.
             future = asyncio.get_running_loop().create_future()
-            reject(future, error)
+            _reject(future, error)
         return future
 
     def call_many(
@@ -199,6 +221,9 @@ class Single:
     async def lease(
         self, key: Argument | None = None, moved: ServerError | None = None
     ) -> Connection:
+        if self.has_successors:
+            # Over a lent connection nothing may come for long: the shared one is asked instead.
+            self.connection.watch_when_quiet(self._ping)
         while self._idle:
             connection = self._idle.pop()
             if connection.is_connected:
@@ -207,7 +232,9 @@ class Single:
         if self.state is State.CLOSED or self.state is State.CLOSING:
             raise ClosedError("the client is closed")
         connection = self._make(replace(self.options, reconnect=False, cache_keys=0))
-        connection.is_lent = True
+        connection.is_replaceable = True
+        connection.owes = connection.is_wait_overdue  # else silence is what it is lent for
+        self._watch(connection)
         self._leased.add(connection)
         try:
             await connection.connect()
@@ -236,6 +263,7 @@ class Single:
 
     def new_connection(self, slot: int | None = None) -> Connection:
         connection = self._make(replace(self.options, cache_keys=0))
+        self._watch(connection)
         self._others.add(connection)
         return connection
 
@@ -244,6 +272,7 @@ class Single:
 
     async def close(self, grace_s: float | None) -> None:
         """Those that wait in blocking commands, or for messages, end at once; others finish."""
+        self.silence.stop()
         beside = [*self._leased, *self._idle, *self._others]
         self._idle.clear()
         for connection in beside:
@@ -259,6 +288,23 @@ class Single:
     def check_loop(self) -> None:
         self.connection.check_loop()
 
+    def retire(self, error: Exception) -> None:
+        """Give this server up for good. No caller is told that the client is closed: it is not."""
+        self.silence.stop()
+        for connection in self._connections():
+            connection.give_up(error)
+            connection.abandon(error)
+
+    def _connections(self) -> list[Connection]:
+        return [self.connection, *self._leased, *self._idle, *self._others]
+
+    def _ping(self) -> None:
+        """When the shared connection is quiet: an answer shows that the server is there."""
+        if self._leased or self.options.cache_keys:
+            self.send(_PING).add_done_callback(lambda done: done.cancelled() or done.exception())
+        else:
+            self.connection.watch_when_quiet(None)
+
     def abandon(self) -> None:
         for connection in [*self._leased, *self._idle, *self._others]:
             connection.abandon_from_anywhere()
@@ -267,3 +313,7 @@ class Single:
 
 async def _nothing() -> None:
     return None
+
+
+def _no_watch(connection: Connection) -> None:
+    """For a server in this process."""

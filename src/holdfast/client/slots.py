@@ -1,8 +1,11 @@
-"""Which slot of a cluster a command belongs to. No I/O."""
+"""Slots of a cluster: which one a command belongs to, and what nodes say about them. No I/O."""
 
 import binascii
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from holdfast.client.errors import ConnectError, ServerError
+from holdfast.client.options import Address, address_of
 from holdfast.client.request import Argument, as_bytes
 from holdfast.client.special import name_of
 
@@ -64,3 +67,42 @@ def first_key(args: Command) -> Argument | None:
     if find is not None:
         return find(args)
     return args[1] if len(args) > 1 else None
+
+
+class Redirection(NamedTuple):
+    slot: int
+    address: Address
+    is_ask: bool
+
+
+def redirection(reply: Any, home: str) -> Redirection | None:
+    """What `MOVED slot host:port` and `ASK slot host:port` say; None for all that is neither.
+
+    Without a host it is that of the node which said it: `home`.
+    """
+    if not isinstance(reply, ServerError) or reply.code not in (b"MOVED", b"ASK"):
+        return None
+    words = reply.message.split(b" ")
+    if len(words) < 3 or not words[1].isdigit() or int(words[1][:9]) >= SLOTS:
+        return None
+    host, _, port = words[2].rpartition(b":")
+    address = address_of(host or home.encode(), port)
+    return address and Redirection(int(words[1]), address, reply.code == b"ASK")
+
+
+def owners(reply: Any, home: str) -> list[Address | None]:
+    """Who has each slot, from the reply to CLUSTER SLOTS. Raises ConnectError if it is none.
+
+    A node that does not know its own address leaves it out. For an unknown address of another node
+    it says "?".
+    """
+    slots: list[Address | None] = [None] * SLOTS
+    try:
+        for first, last, (host, port, *_), *_ in reply:
+            if not 0 <= first <= last < SLOTS:
+                raise ValueError
+            address = None if host == b"?" else address_of(host or home.encode(), port)
+            slots[first : last + 1] = [address] * (last + 1 - first)
+    except (TypeError, ValueError):
+        raise ConnectError(f"{home} says what no cluster says: {reply!r:.80}") from None
+    return slots

@@ -44,6 +44,19 @@ def blocks(args: Command) -> bool:
     return name in _BLOCKING
 
 
+def longest_wait_s(args: Command) -> float | None:
+    """When the server answers at the latest. None: never, or at once, because that is no time."""
+    name, unit = name_of(args[0]), 1.0
+    place = 1 if name in ("BLMPOP", "BZMPOP") else len(args) - 1
+    if name in ("XREAD", "XREADGROUP"):
+        words = [name_of(arg) for arg in args]
+        place, unit = words.index("BLOCK") + 1, 0.001
+    try:
+        return float(args[place]) * unit or None
+    except (ValueError, IndexError):
+        return None
+
+
 def check(args: Command, *, together: bool = False) -> None:
     """Refuse, with a ValueError, what must not be sent over a shared connection."""
     name = name_of(args[0])

@@ -14,11 +14,10 @@ from holdfast.client.errors import (
 )
 from holdfast.client.into import Key
 from holdfast.client.request import Argument
-from holdfast.client.single import Caller, Command, send_one
+from holdfast.client.single import MAX_REDIRECTIONS, Caller, Command, send_one
 from holdfast.client.special import check_all
 
 T = TypeVar("T")
-_MAX_MOVES = 8
 
 
 class RunMany(Protocol):
@@ -37,13 +36,15 @@ class Transaction:
         self._run_many = run_many
         self._watch = watch
         self._connection: Connection | None = None
+        self._before: list[Command] = []  # each command, where a slot is moving to
         self._commands: list[Command] = []
 
     async def __aenter__(self) -> Self:
         if self._watch:
             moved: ServerError | None = None
-            for left in reversed(range(_MAX_MOVES)):
+            for left in reversed(range(MAX_REDIRECTIONS)):
                 self._connection = await self._caller.lease(self._watch[0], moved)
+                self._before = [("ASKING",)] if moved is not None and moved.code == b"ASK" else []
                 try:
                     await self.exec("WATCH", *self._watch, into=None)
                     break
@@ -89,7 +90,8 @@ class Transaction:
         if command.upper() != "WATCH":
             check_all([(command, *args)])
         make = converter(into)
-        (reply,) = await self._run_many("single", [(command, *args)], over=self._connection)
+        request = [*self._before, (command, *args)]
+        *_, reply = await self._run_many("single", request, over=self._connection)
         if isinstance(reply, ServerError | ClientError):
             raise reply
         return make(reply)
@@ -116,7 +118,7 @@ class Transaction:
             raise ValueError("a transaction with watched keys is used with async with")
         converters = self.slots(into)
         commands, self._commands = self._commands, []
-        request: list[Command] = [("MULTI",), *commands, ("EXEC",)]
+        request: list[Command] = [*self._before, ("MULTI",), *commands, ("EXEC",)]
         replies = await self._run_many("transaction", request, over=self._connection)
         result = replies[-1]
         if isinstance(result, ServerError):

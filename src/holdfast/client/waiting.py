@@ -1,17 +1,24 @@
 """Waiting with an injected clock."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from holdfast.client.errors import ConnectTimeoutError
+from holdfast.client.errors import ClientError, ConnectTimeoutError
 from holdfast.clock import Clock
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
-async def deadline(clock: Clock, timeout_s: float | None, message: str) -> AsyncIterator[None]:
-    """Cancel what is inside when it takes too long, and raise ConnectTimeoutError instead."""
+async def deadline(
+    clock: Clock,
+    timeout_s: float | None,
+    message: str,
+    error: Callable[[str], ClientError] = ConnectTimeoutError,
+) -> AsyncIterator[None]:
+    """Cancel what is inside when it takes too long, and raise this error instead."""
     if timeout_s is None:
         yield
         return
@@ -30,7 +37,7 @@ async def deadline(clock: Clock, timeout_s: float | None, message: str) -> Async
         yield
     except asyncio.CancelledError:
         if expired and task.uncancel() <= requested:
-            raise ConnectTimeoutError(message) from None
+            raise error(message) from None
         raise
     finally:
         timer.cancel()
@@ -64,3 +71,46 @@ async def wait_for(clock: Clock, future: asyncio.Future[Any], timeout_s: float |
         if timer is not None:
             timer.cancel()
     return future.done()
+
+
+def _see(task: asyncio.Task[Any]) -> None:
+    """So that asyncio does not complain that nobody looked at its error."""
+    _ = task.cancelled() or task.exception()
+
+
+async def first_success(
+    clock: Clock, attempts: Iterable[Callable[[], Coroutine[Any, Any, T]]], patience_s: float
+) -> T:
+    """What the first attempt returns that does not raise ClientError; the last error if all do.
+
+    The next one begins when those before have failed, or took longer than this: none of them can
+    hold up the others. `attempts` are not empty.
+    """
+    running: list[asyncio.Task[T]] = []
+    failure: ClientError | None = None
+    waiting = iter(attempts)
+    try:
+        while True:
+            attempt = next(waiting, None)
+            if attempt is not None:
+                running.append(asyncio.create_task(attempt()))
+                running[-1].add_done_callback(_see)
+            if not running:
+                assert failure is not None
+                raise failure
+            any_done = asyncio.ensure_future(
+                asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            )
+            try:
+                await wait_for(clock, any_done, patience_s if attempt is not None else None)
+            finally:
+                any_done.cancel()
+            for task in [task for task in running if task.done()]:
+                running.remove(task)
+                try:
+                    return task.result()
+                except ClientError as error:
+                    failure = error
+    finally:
+        for task in running:
+            task.cancel()
