@@ -30,7 +30,7 @@ GROUPS = {
     "holdfast_replicated": """
         crdt/dots crdt/effects crdt/hlc crdt/numbers crdt/log crdt/replicated
         crdt/positions crdt/sequence crdt/lists crdt/cell crdt/cells crdt/types crdt/streams
-        crdt/sketches crdt/keys
+        crdt/sketches crdt/keys crdt/shapes
         store/members store/replicated_rows store/replicated_runs store/replicated_anew
         store/replicated_streams store/replicated_changes store/replicated_shown store/replicated
     """,

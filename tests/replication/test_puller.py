@@ -15,6 +15,7 @@ from holdfast.replication.messages import PUSH, RECORDS
 from holdfast.replication.puller import SLICE_BYTES, LinkError, Puller
 from holdfast.replication.replicator import Replicator
 from holdfast.replication.states import State
+from holdfast.store import replicated
 from tests.harness.in_process import Peer
 from tests.replication.nodes import Node
 
@@ -96,11 +97,18 @@ def test_who_catches_up_serves_its_clients_in_between() -> None:
     ],
     ids=["list", "stream", "kind", "run"],
 )
+@pytest.mark.parametrize("is_noticed_before", [True, False])
+@pytest.mark.source_only
 def test_a_record_that_fails_half_way_leaves_nothing_and_what_was_before_it_stays(
-    tmp_path: Path, bad: tuple[object, ...]
+    tmp_path: Path,
+    bad: tuple[object, ...],
+    is_noticed_before: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It comes between what a client did, which is not committed yet, and what is sent instead of
-    it, when the peer is better."""
+    it, when the peer is better. Its shape is looked at before it is applied, unless it is right."""
+    if not is_noticed_before:
+        monkeypatch.setattr(replicated, "read_record", lambda data, databases: decode(data))
 
     async def main() -> None:
         one, two = Node(1, tmp_path / "1.db"), Node(2)
@@ -114,7 +122,9 @@ def test_a_record_that_fails_half_way_leaves_nothing_and_what_was_before_it_stay
         waiter.send("BLPOP", "list", 0)
         one.client.send("SET", "mine", "v")
         puller.on_replies([Push([PUSH, RECORDS, encode(before), encode(worse)])])
-        assert "record" in str(over.exception())
+        why = "the peer sent" if is_noticed_before else "record"
+        assert why in str(over.exception())
+        one.engine.turn.end()
         assert one.client.replies() == [b"+OK\r\n"]
         assert waiter.replies() == [b"*2\r\n$4\r\nlist\r\n$1\r\na\r\n"]
         assert one("KEYS", "*") == b"*1\r\n$4\r\nmine\r\n"

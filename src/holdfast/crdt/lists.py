@@ -134,7 +134,7 @@ class List(Replicated):
         if kind == DELETE:
             return self._delete(effect[1])
         if kind == POP:
-            return self._delete(positions.run(effect[1], effect[2], 1))
+            return self._delete(self._run(effect[1], effect[2]))
         if kind == PUSH:
             return self._push(effect[1], effect[2], effect[3])
         if kind == INSERT:
@@ -155,10 +155,21 @@ class List(Replicated):
         if effect[0] == PUSH and effect[2] == 1:
             keys = positions.run(effect[1], len(effect[3]), 1)
             return keys if elements.extend(keys, list(effect[3])) else None
-        if effect[0] == POP and not self._stamps:
+        if effect[0] == POP and not self._stamps and effect[2] <= len(elements):
             keys = positions.run(effect[1], effect[2], 1)
             return None if elements.remove_run(keys) is None else keys
         return None
+
+    def _run(self, first: bytes, count: int) -> Iterable[bytes]:
+        """The positions of a run, as far as they may be here: some may have gone already, and a
+        count that is too large costs no more than what is here."""
+        if count <= len(self):
+            return positions.run(first, count, 1)
+        last = positions.moved(first, count - 1)
+        size = len(first)
+        return [
+            key for key, _ in self._elements.items() if first <= key <= last and len(key) == size
+        ]
 
     def is_left_of(self, position: bytes) -> bool:
         """Whether all that is there stands before this place."""

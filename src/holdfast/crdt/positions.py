@@ -81,6 +81,11 @@ def run(first: bytes, count: int, step: int) -> list[bytes]:
     return keys
 
 
+def moved(first: bytes, by: int) -> bytes:
+    """That one of the first's run which stands so many behind it."""
+    return first[:-8] + _index(min(_index_of(first) + by, MAX_STAMP))
+
+
 def is_run(keys: list[bytes]) -> bool:
     """Whether `run` tells them, which are in order, by the first: none is missing, and nothing lies
     in a gap between them."""

@@ -30,7 +30,7 @@ class Intake:
         self._pieces: list[bytes] = []
 
     def take(self, kind: bytes, data: bytes) -> None:
-        """One part of a message. Raises BadMessage, ProtocolError, GapError."""
+        """One part of a message. Raises HoldfastError."""
         if kind == PIECE:
             self._piece(data)
             return
@@ -46,7 +46,8 @@ class Intake:
             self._names = set()
             self.snapshot_seen = read_vector(data)
         elif kind == KEYS and self._names is not None:
-            database, name, rows = read_key(data)
+            databases = len(self.replication.keyspace.databases)
+            database, name, rows = read_key(data, databases)
             self._names.add((database, name))
             self.replication.merge((database, name, rows), self.snapshot_seen)
         elif kind == COMPLETE and self._names is not None:

@@ -8,13 +8,14 @@ largest record, a peer that takes one in is heard of meanwhile, and neither side
 to say.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from holdfast.crdt.dots import Vector
 from holdfast.crdt.effects import frozen
+from holdfast.crdt.shapes import UNREADABLE, MalformedError, check, check_key
 from holdfast.store.members import REPLICAS_PER_NODE, Node, Replica, read_view
 
 # Of messages and the records in them; 1 knew no runs of changes, 2 none of pops, 3 none that leave
@@ -93,7 +94,8 @@ _vector = msgspec.msgpack.Decoder(WireVector).decode
 _start = msgspec.msgpack.Decoder(tuple[bytes, Number]).decode
 _VERSION_AT = Hello._fields.index("version")
 
-BadMessage = msgspec.MsgspecError
+BadMessage = MalformedError
+T = TypeVar("T")
 
 
 def pack(message: Any) -> bytes:
@@ -102,35 +104,44 @@ def pack(message: Any) -> bytes:
 
 def read_hello(data: bytes) -> Hello:
     """Of another version no more than the version can be trusted. Raises BadMessage."""
-    fields = _any(data)
+    fields = _read(_any, data)
     if isinstance(fields, list) and len(fields) > _VERSION_AT:
         version = fields[_VERSION_AT]
         if isinstance(version, int) and version != VERSION:
             node = fields[1] if isinstance(fields[1], int) else 0
             return Hello("", node, 0, {}, 0, b"", version=version)
-    hello = Hello(*_hello(data))
-    if hello.replica % REPLICAS_PER_NODE != hello.node:
-        raise msgspec.ValidationError("a replica that is not its node's")
-    read_view(hello.view)
+    hello = Hello(*_read(_hello, data))
+    check(hello.replica % REPLICAS_PER_NODE == hello.node, "a replica")
+    _read(read_view, hello.view)
     return hello
 
 
 def read_ack(data: bytes) -> Ack:
     """Raises BadMessage."""
-    ack = Ack(*_ack(data))
-    read_view(ack.view)
+    ack = Ack(*_read(_ack, data))
+    _read(read_view, ack.view)
     return ack
 
 
 def read_vector(data: bytes) -> Vector:
-    return _vector(data)
+    """Raises BadMessage."""
+    return _read(_vector, data)
 
 
 def read_start(data: bytes) -> tuple[bytes, int]:
-    """The kind and the size of the part that follows in pieces."""
-    return _start(data)
+    """The kind and the size of the part that follows in pieces. Raises BadMessage."""
+    return _read(_start, data)
 
 
-def read_key(data: bytes) -> Any:
-    """A key of a snapshot: database, name, rows."""
-    return frozen(_any(data))
+def read_key(data: bytes, databases: int) -> Any:
+    """A key of a snapshot: database, name, rows. Raises BadMessage."""
+    key = frozen(_read(_any, data))
+    check_key(key, databases)
+    return key
+
+
+def _read(decode: Callable[[bytes], T], data: bytes) -> T:
+    try:
+        return decode(data)
+    except UNREADABLE:
+        raise BadMessage("the peer sent a message that is none") from None

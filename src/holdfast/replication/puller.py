@@ -17,7 +17,6 @@ from holdfast.client.replies import ExactReader, Push
 from holdfast.client.request import encode, encode_all
 from holdfast.client.waiting import deadline
 from holdfast.crdt.dots import Vector, includes
-from holdfast.crdt.log import GapError
 from holdfast.errors import HalfDoneError, HoldfastError, ProtocolError
 from holdfast.replication.claims import PATIENCE_S
 from holdfast.replication.intake import Intake
@@ -28,7 +27,6 @@ from holdfast.replication.messages import (
     FORGOTTEN,
     PUSH,
     Ack,
-    BadMessage,
     Hello,
     pack,
     read_ack,
@@ -50,6 +48,8 @@ ACK_AFTER_BYTES = 256 * 1024
 # So much is taken in at once, about two milliseconds' work, before others have their turn. A record
 # that is larger is taken in whole, as all of it is seen or nothing.
 SLICE_BYTES = 64 * 1024
+# A link that followed for so long was a good one: the next is dialled at once when it ends.
+STEADY_S = 5.0
 FIRST_PART = 2  # of a push: before it are its own kind and the message's
 
 
@@ -83,7 +83,9 @@ class Puller:
         self.life = b""  # of the server that was
         self.last_error = ""
         self.received_bytes = 0
-        self.attempts = 0
+        self.attempts = 0  # since the last link that was a good one
+        self._begun_s: float | None = None
+        self._bug = ""  # that was logged last
         self._taken = 0
         self._acknowledged_bytes = 0
         self._intake = Intake(replicator.replication)
@@ -139,17 +141,32 @@ class Puller:
                 continue
             try:
                 await self._follow()
-            except (OSError, TimeoutError, HoldfastError, BadMessage) as error:
+            except (OSError, TimeoutError, HoldfastError) as error:
                 self._failed(error)
-            except Exception as error:
-                log.exception("link to %s failed", self.where)
+            except Exception as error:  # noqa: BLE001 - a bug must not take the server down
+                self._broke(error)
                 self._failed(error)
             finally:
                 self._clean_up()
+            # A greeting proves nothing: what comes behind it may fail again and again.
+            if self._followed_s() >= STEADY_S:
+                self.attempts = 0
+            self._begun_s = None
             self.attempts += 1
             delay_s = max(BACKOFF.delay_s(self.attempts, random.random()), 0.02)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), delay_s)
+
+    def _followed_s(self) -> float:
+        """For how long the link that has just ended was one."""
+        begun_s = self._begun_s
+        return 0.0 if begun_s is None else self._engine.clock.monotonic_s() - begun_s
+
+    def _broke(self, error: Exception) -> None:
+        """By a bug. It may come back with every attempt: one traceback is enough."""
+        if repr(error) != self._bug:
+            self._bug = repr(error)
+            log.error("link to %s failed", self.where, exc_info=error)
 
     def _failed(self, error: Exception) -> None:
         if self.state is State.PAUSED:
@@ -195,11 +212,10 @@ class Puller:
         self._check_lost()
         self._become(Event.WELCOME)
         log.info("link to %s: following node %s", self.where, self.node)
-        self.attempts = 0
         self.last_error = ""
         self._taken = 0
         self._intake = Intake(self._replicator.replication)
-        self._heard_s = engine.clock.monotonic_s()
+        self._heard_s = self._begun_s = engine.clock.monotonic_s()
         self._session = Session(engine, self, self.where, "")
         self._over = asyncio.get_running_loop().create_future()
         self._go_on()
@@ -230,7 +246,7 @@ class Puller:
             elif reply.code == DUPLICATE:
                 self._replicator.identity.was_disputed()
             raise LinkError(str(reply))
-        self._meet(read_hello(reply))
+        self._meet(read_hello(_data(reply)))
 
     async def _ask(self, link: Link, data: bytes, count: int) -> list[Any]:
         self._check_lost()
@@ -273,13 +289,14 @@ class Puller:
         try:
             if self._take_some():
                 self._acknowledge_soon()
-        except (GapError, LinkError, BadMessage, ProtocolError, ServerError) as error:
-            self._hang_up(error)
         except HalfDoneError as error:
             self._engine.take_back_half(error)
             self._hang_up(LinkError(str(error)))
-        except Exception as error:
-            log.error("link to %s failed", self.where, exc_info=error)
+        except (HoldfastError, ServerError) as error:
+            self._took()  # what came before the bad part
+            self._hang_up(error)
+        except Exception as error:  # noqa: BLE001 - as in `_run`
+            self._broke(error)
             self._hang_up(LinkError("internal error, see the server's log"))
         else:
             if self._inbox:
@@ -302,7 +319,9 @@ class Puller:
         inbox, taken = self._inbox, False
         while inbox and self.received_bytes < end:
             reply = inbox[0]
-            if type(reply) is Push and reply[0] == PUSH:
+            if type(reply) is Push:
+                if len(reply) < FIRST_PART or reply[0] != PUSH:
+                    raise ProtocolError("a push that is none of a peer's")
                 taken = True
                 while self._at < len(reply) and self.received_bytes < end:
                     self._part(reply[1], reply[self._at])
@@ -315,18 +334,22 @@ class Puller:
                 self._reply(reply)
             inbox.popleft()
         if taken:
-            self._replicator.check_drift()
-            engine.waiting.serve_ready()
-            engine.turn.schedule()
-            self._replicator.check_joined()
+            self._took()
         return taken
+
+    def _took(self) -> None:
+        """Something was taken in: clients may wait for it, and it has to get to the disk."""
+        self._replicator.check_drift()
+        self._engine.waiting.serve_ready()
+        self._engine.turn.schedule()
+        self._replicator.check_joined()
 
     def _reply(self, reply: Any) -> None:
         if isinstance(reply, ServerError):
             if reply.code == DUPLICATE:
                 self._replicator.identity.was_disputed()
             raise reply
-        ack = read_ack(reply)
+        ack = read_ack(_data(reply))
         self._replicator.heard(self)
         self.peer_vector = ack.vector
         self._replicator.learn(ack.view)
@@ -338,7 +361,9 @@ class Puller:
         intake = self._intake
         if intake.replication is not self._replicator.replication:
             raise LinkError("the file was read again")  # which may have less than was taken in
-        self.received_bytes += len(data)
+        self.received_bytes += len(_data(data))
+        if kind == BEGIN and self.state is State.SNAPSHOT:
+            raise ProtocolError("a snapshot in the middle of another")
         intake.take(kind, data)
         if kind == BEGIN:
             self._become(Event.BEHIND)
@@ -417,3 +442,9 @@ class Puller:
 
     def close(self) -> None:
         self._hang_up(LinkError("closed"))
+
+
+def _data(said: Any) -> bytes:
+    if type(said) is not bytes:
+        raise ProtocolError("the peer says what is no message")
+    return said

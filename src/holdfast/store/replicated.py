@@ -16,7 +16,8 @@ from holdfast.crdt.dots import Author, Vector, includes, join
 from holdfast.crdt.effects import OVERWRITES, WRITES, Change, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY
-from holdfast.crdt.log import Log, Record, decode, encode, is_news
+from holdfast.crdt.log import GapError, Log, Record, decode, encode, is_news
+from holdfast.crdt.shapes import read_record
 from holdfast.crdt.types import text_in
 from holdfast.errors import HalfDoneError
 from holdfast.store import walking
@@ -281,12 +282,14 @@ class Replication:
     # -- changes from elsewhere ---------------------------------------------------------------
 
     def apply(self, data: bytes) -> bool:
-        """A record that a peer sent; False when it was here already. Raises GapError, and
-        HalfDoneError: see `_half_done`."""
+        """A record that a peer sent; False when it was here already. Raises GapError and
+        MalformedError, before anything has changed; and HalfDoneError: see `_half_done`."""
         self.seal()
-        record = decode(data)
+        record = read_record(data, len(self.keyspace.databases))
         if not is_news(self.vector, record):
             return False
+        if record.origin == self.replica:
+            raise GapError(f"record {record.seq} of this server is none of its own")
         self.drift_ms = max(self.drift_ms, self.clock.observe(record.hlc))
         touched = self._touched = {}
         keyspace = self.keyspace

@@ -1,0 +1,331 @@
+"""What is no message of a peer is refused in one sentence: nothing of it is applied, no error is an
+internal one, and it costs no more memory than its own size."""
+
+import asyncio
+import logging
+import random
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.client.replies import Push
+from holdfast.crdt.effects import POP
+from holdfast.crdt.log import GapError, Record, encode
+from holdfast.crdt.shapes import MalformedError
+from holdfast.errors import INTERNAL, HoldfastError
+from holdfast.replication.messages import (
+    BEGIN,
+    COMPLETE,
+    KEYS,
+    PIECE,
+    PUSH,
+    RECORDS,
+    STARTS,
+    Ack,
+    pack,
+)
+from holdfast.replication.puller import Puller
+from holdfast.replication.replicator import Replicator
+from tests.harness.in_process import Peer
+from tests.replication.nodes import Node, sync
+from tests.replication.test_random_lives import command
+
+unpack = msgspec.msgpack.Decoder().decode
+
+
+def started(number: int) -> Node:
+    node = Node(number)
+    node.engine.replicator = Replicator(node.engine, "test", [])
+    return node
+
+
+def junk(rng: random.Random) -> Any:
+    return rng.choice(
+        [
+            *(None, True, -1, 0, 1, -32, 255, 256, 65535, 65536, 1 << 47, 1 << 63, -(1 << 63)),
+            *(
+                0.5,
+                float("nan"),
+                float("inf"),
+                b"",
+                b"x",
+                b"\xff" * 22,
+                "",
+                "string",
+                "1e999",
+                ".",
+                "e5",
+            ),
+            *([], [1], [[]], {}, {1: 1}, {-1: 2}, {300: -5}, [b"a", b"b"], [None] * 5),
+            rng.randrange(1 << 40),
+            rng.randbytes(rng.choice([1, 9, 16, 22, 25])),
+        ]
+    )
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(data, list):
+        for at, each in enumerate(data):
+            yield from places(each, (*path, at))
+    elif isinstance(data, dict):
+        for name, each in data.items():
+            yield from places(each, (*path, name))
+
+
+def mutated(rng: random.Random, data: Any) -> Any:
+    """One place is something else, or is missing, or is there twice."""
+    path = rng.choice(list(places(data)))
+    if not path:
+        return junk(rng)
+    *way, last = path
+    around = data
+    for step in way:
+        around = around[step]
+    what = rng.random()
+    if what < 0.7 or isinstance(around, dict):
+        around[last] = junk(rng)
+    elif what < 0.85:
+        del around[last]
+    else:
+        around.insert(last, around[last])
+    return data
+
+
+def bent(rng: random.Random, data: bytes) -> bytes:
+    """Bytes that were a message."""
+    if rng.random() < 0.8:
+        try:
+            return pack(mutated(rng, unpack(data)))
+        except (OverflowError, msgspec.MsgspecError):
+            return b"\xc1"
+    at = rng.randrange(len(data))
+    return data[:at] + rng.randbytes(rng.randrange(3)) + data[at + 1 :]
+
+
+def said_of_bugs(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.exc_info]
+
+
+@pytest.mark.parametrize("node", [-32, 0, 256, 1 << 40])
+def test_only_numbers_from_1_to_255_are_nodes(node: int) -> None:
+    one, two = started(1), started(2)
+    assert two.engine.replicator is not None
+    hello = two.engine.replicator.hello()._replace(node=node, replica=node)
+    reply = Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
+    assert reply == b"-ERR this is no message of a peer\r\n"
+    assert one.replication.members.known == {}
+    view = pack(({node: node}, []))
+    hello = two.engine.replicator.hello()._replace(view=view)
+    assert b"no message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
+    hello = two.engine.replicator.hello()._replace(view=pack(({}, [node])))
+    assert b"no message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
+    assert one.replication.members.known == {}
+
+
+def test_greetings_and_acknowledgements_that_are_bent(
+    rng: random.Random, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = started(1), started(2)
+    two("SET", "k", "v")
+    sync(one, two)
+    assert two.engine.replicator is not None
+    hello = pack(two.engine.replicator.hello())
+    vector, view = dict(two.replication.vector), two.replication.members.view
+    ack = pack(Ack(vector, two.clock.now_ms(), 1, view, False, ""))
+    for _ in range(1500):
+        peer = Peer(one.engine, 3)
+        if rng.random() < 0.5:
+            reply = peer.command("ACTIVE", "LINK", bent(rng, hello))
+        else:
+            peer.command("ACTIVE", "LINK", hello)
+            reply = peer.command("ACTIVE", "ACK", bent(rng, ack))
+        assert INTERNAL.message not in reply
+        assert reply[:1] in b"$-", reply
+        one.engine.disconnected(peer.session)
+        one.clock.advance(20)  # lives that were made up are forgotten
+    assert said_of_bugs(caplog) == []
+    assert all(0 < node < 256 for node in one.replication.members.known)
+
+
+def records_of_all_types(rng: random.Random, count: int) -> tuple[Node, list[bytes]]:
+    """Made by two, so that there are conflicts in them; the node that has all of them."""
+    one, two = Node(1), Node(2)
+    for number in range(count):
+        node = rng.choice((one, two))
+        node(*command(rng))
+        if number % 10 == 0:
+            node.clock.advance(0.01)
+            one.pull(two)
+            two.pull(one)
+    one.pull(two)
+    return one, [record.data for record in one.replication.log.since(one.replication.log.start)]
+
+
+@pytest.mark.parametrize("round_", range(4))
+def test_records_that_are_bent(
+    rng: random.Random, caplog: pytest.LogCaptureFixture, round_: int
+) -> None:
+    """Either they are refused, and nothing has changed, or they are records."""
+    _, records = records_of_all_types(rng, 150)
+    accepted = refused = 0
+    node = started(3)
+    for data in records:
+        for _ in range(6):
+            digest = node.replication.digest()
+            try:
+                accepted += node.replication.apply(bent(rng, data))
+            except (MalformedError, GapError):  # before anything of it was applied
+                refused += 1
+                assert node.replication.digest() == digest
+        try:
+            node.replication.apply(data)
+        except HoldfastError:  # one that was bent took its place
+            node.close()
+            node = started(3)
+            break
+        node.engine.turn.end()
+    assert refused > 30
+    assert said_of_bugs(caplog) == []
+
+
+def test_keys_of_snapshots_that_are_bent(
+    rng: random.Random, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, _ = records_of_all_types(rng, 150)
+
+    async def main() -> None:
+        for key in [pack(key) for key in one.replication.snapshot()] * 60:
+            node = started(3)
+            assert node.engine.replicator is not None
+            puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+            over = puller._over = asyncio.get_running_loop().create_future()
+            puller.state = puller.state.FOLLOWING
+            puller.on_replies(
+                [
+                    Push([PUSH, BEGIN, pack(one.replication.vector)]),
+                    Push([PUSH, KEYS, bent(rng, key)]),
+                    Push([PUSH, COMPLETE, pack(one.replication.vector)]),
+                ]
+            )
+            for _ in range(4):  # slices
+                await asyncio.sleep(0)
+            if over.done():
+                assert "internal" not in str(over.exception())
+
+    asyncio.run(main())
+    assert said_of_bugs(caplog) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Push([]),
+        Push([PUSH]),
+        Push([b"message", b"a", b"b"]),
+        Push([PUSH, RECORDS, 5]),
+        Push([PUSH, RECORDS, None]),
+        Push([PUSH, 7, b"x"]),
+        Push([PUSH, b"unheard of", b"x"]),
+        Push([PUSH, PIECE, b"x"]),
+        Push([PUSH, PIECE, b""]),
+        Push([PUSH, STARTS, pack((RECORDS, -1))]),
+        Push([PUSH, STARTS, pack((b"other", 1))]),
+        Push([PUSH, COMPLETE, b"\x80"]),
+        Push([PUSH, KEYS, b"\x80"]),
+        Push([PUSH, BEGIN, pack({-1: 3})]),
+        Push([PUSH, RECORDS, encode(Record(1, 0, 5, 0, []))]),
+        Push([PUSH, RECORDS, encode(Record(2, 0, 5, 0, [(99, b"k", "set", (1, b"m"))]))]),
+        b"no ack",
+        7,
+        None,
+        [b"ack"],
+        {},
+    ],
+    ids=repr,
+)
+def test_what_a_peer_cannot_say(said: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        node = started(1)
+        assert node.engine.replicator is not None
+        puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+        puller.state = puller.state.FOLLOWING
+        over = puller._over = asyncio.get_running_loop().create_future()
+        puller.on_replies([said])
+        if over.done():
+            assert "internal" not in str(over.exception())
+        else:
+            assert said == Push([PUSH])
+
+    asyncio.run(main())
+    assert said_of_bugs(caplog) == []
+
+
+def test_one_snapshot_does_not_begin_in_another(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        node = started(1)
+        assert node.engine.replicator is not None
+        puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+        puller.state = puller.state.FOLLOWING
+        over = puller._over = asyncio.get_running_loop().create_future()
+        puller.on_replies([Push([PUSH, BEGIN, b"\x80"]), Push([PUSH, BEGIN, b"\x80"])])
+        assert "snapshot" in str(over.exception())
+
+    asyncio.run(main())
+    assert said_of_bugs(caplog) == []
+
+
+def test_a_pop_of_more_than_there_is_costs_what_there_is() -> None:
+    one, two = Node(1), Node(2)
+    one("RPUSH", "list", *range(10))
+    two.pull(one)
+    one("LPOP", "list", 3)
+    data = list(one.replication.log.since(0))[-1].data
+    record = unpack(data)
+    (change,) = record[4]
+    assert change[3][0] == POP
+    change[3][2] = 1_000_000_000
+    tracemalloc.start()
+    try:
+        two.replication.apply(pack(record))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
+    assert two("LLEN", "list") == b":0\r\n"
+    two.check()
+
+
+def test_a_bug_is_logged_once_and_tried_less_and_less_often(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a greeting that went well each time."""
+    waits: list[float] = []
+
+    async def main() -> None:
+        node = started(1)
+        assert node.engine.replicator is not None
+        puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+
+        async def follow() -> None:
+            puller._begun_s = node.clock.monotonic_s()
+            raise TypeError("a bug")
+
+        async def wait(future: Any, delay_s: float) -> None:
+            future.close()
+            waits.append(delay_s)
+            if len(waits) == 40:
+                raise asyncio.CancelledError
+
+        monkeypatch.setattr(puller, "_follow", follow)
+        monkeypatch.setattr(asyncio, "wait_for", wait)
+        with pytest.raises(asyncio.CancelledError):
+            await puller._run()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert len(said_of_bugs(caplog)) == 1
+    assert min(waits[-20:]) > 0.5
