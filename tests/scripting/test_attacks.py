@@ -47,6 +47,8 @@ LOOPS = {
     "plain search": (
         "local s = ('a'):rep(3e6) while true do s:find(('a'):rep(1e6) .. 'b', 1, true) end"
     ),
+    "sorting": "local t = {} for i = 1, 1e6 do t[i] = -i end while true do table.sort(t) end",
+    "inserting": "while true do table.insert({1, 2, 3}, -2^31, 4) end",
     "big strings": "while true do local s = ('x'):rep(2e7) end",
     "joining": "local s = ('x'):rep(1e7) while true do local t = s .. 'y' end",
     "loaded code": "while true do loadstring('while true do end')() end",
@@ -367,6 +369,21 @@ def test_scripts_and_functions_leave_nothing_to_each_other(client: RawClient) ->
     script = "return {#KEYS, #ARGV, redis.call('get', 'none') == false}"
     assert client.command("EVAL", script, 0) == b"*3\r\n:0\r\n:0\r\n:1\r\n"
     assert client.command("FCALL", "f", 0)[:8] == b"*3\r\n:2\r\n"
+
+
+def test_what_a_script_logs_is_one_line_and_not_long(
+    start_server: Callable[..., HoldfastServer],
+) -> None:
+    server = start_server()
+    with RawClient.connect(server.port) as client:
+        forged = "a\\n123:M 01 Jan 2026 00:00:00.000 * forged\\r\\27[2J"
+        client.command("EVAL", f"redis.log(redis.LOG_WARNING, '{forged}', ('x'):rep(1e7))", 0)
+        client.command("EVAL", "redis.log(redis.LOG_WARNING, '\\226\\128\\168 é \\255')", 0)
+    lines = [line for line in server.stderr.splitlines() if "script: " in line]
+    assert len(lines) == 2
+    assert r"a\n123:M 01 Jan 2026 00:00:00.000 * forged\r\x1b[2J xxx" in lines[0]
+    assert lines[0].endswith("xxx [the first 1024 of 10000047 bytes]")
+    assert lines[1].endswith(r"\u2028 é \xff")
 
 
 def test_shutdown_nosave_ends_a_script(start_server: Callable[..., HoldfastServer]) -> None:

@@ -1,5 +1,6 @@
 """Scripts against redis-server, byte for byte: conversions, errors, what a script can see."""
 
+import random
 import re
 
 import pytest
@@ -46,11 +47,28 @@ SCRIPTS = [
     "return {double=3.5}",
     "return {double='3'}",
     "return {map={a=1}}",
+    "return {map={[1]='a'}}",
+    "return {map={[1.5]='a'}}",
+    "return {map={[{'b'}]='a'}}",
+    "return {map={[{map={}}]={}}}",
+    "return {set={[{'b'}]=true}}",
+    "return {verbatim_string={format='', string='a'}}",
+    "return {verbatim_string={format='a\\0bc', string='a'}}",
+    "return {big_number='+007'}",
+    "return {big_number='1\\r\\n2'}",
     "return {map=3}",
     "return {set={a=true}}",
     "return {big_number='123'}",
     "return {verbatim_string={format='txt', string='x'}}",
     "return function() end",
+    "return {cjson.decode('0x1p99999') == 1/0, cjson.decode('[-0x1P+99999]')[1] == -1/0}",
+    "return {cjson.decode('0x1p-99999') == 0, cjson.decode('1e99999') == 1/0}",
+    "local t = {1, 2, 3} table.insert(t, 2^53, 'x') return {t[0], t[1] == nil, t[4]}",
+    "local t = {1, 2, 3} table.insert(t, -3, 'x') return {t[-3], t[1] == nil, t[4]}",
+    "local t = {1, 2, 3} table.insert(t, 2^32 + 2, 'x') return t",
+    "local t = {} for i = 1, 20000 do t[i] = -i end table.sort(t) return {t[1], t[20000]}",
+    "local t = {} for i = 1, 20000 do t[i] = i end t[9] = 'x' return {pcall(table.sort, t)}",
+    "return {pcall(error, cjson.null)}",
     # What catches errors.
     (
         "local n = 0 local ok, e = xpcall(function() error('a') end, function(e) n = n + 1 if "
@@ -257,6 +275,10 @@ SCRIPTS = [
     "return redis.sha1hex({})",
     "return redis.sha1hex()",
     "return redis.log(redis.LOG_NOTICE, 'a', 'b')",
+    "return redis.log(0/0, 'a')",
+    "return redis.log(-0.5, 'a')",
+    "return redis.log(-1, 'a')",
+    "return redis.log(3.5, 'a')",
     "return redis.log()",
     "return redis.log(0)",
     "return redis.log('a', 'b')",
@@ -298,6 +320,39 @@ SCRIPTS = [
     "#!lua name=x\nreturn 1",
     "#!lua",
 ]
+
+
+# Values of every kind that a reply can be, as Lua writes them; a letter stands for any part of its
+# kind. Maps and sets have one element: their order is each server's own.
+VALUES = [
+    *("{V}", "{V, V}", "{V, V, V}", "{map = {[K] = V}}", "{set = {[K] = V}}", "{double = D}"),
+    *("{big_number = B}", "{verbatim_string = {format = F, string = L}}", "{ok = L}", "{err = E}"),
+]
+PARTS = {
+    "L": ["1", "-1.5", "2^40", "'a'", "''", "'a\\r\\nb'", "true", "false", "nil", "{}"],
+    "D": ["1", "0.1", "1e300", "-1/0", "'1'"],
+    "B": ["'1'", "'+07'", "'a'", "''", "'1\\r\\n2'", "9"],
+    "F": ["''", "'a'", "'txt'", "'abcdef'", "'a\\0b'", "5", "nil"],
+    "E": ["'E a'", "'-E a'", "''", "'a\\r\\nb'", "5"],
+}
+
+
+def value(rng: random.Random, depth: int = 0) -> str:
+    def part(kind: re.Match[str]) -> str:
+        if kind[0] in PARTS:
+            return rng.choice(PARTS[kind[0]])
+        inner = value(rng, depth + 1)
+        return "7" if kind[0] == "K" and inner == "nil" else inner
+
+    is_leaf = depth > 3 or rng.random() < 0.3
+    return re.sub(r"\b[A-Z]\b", part, "L" if is_leaf else rng.choice(VALUES))
+
+
+def test_whatever_a_script_returns(pair: Pair, rng: random.Random) -> None:
+    for _ in range(300):
+        version, returned = rng.choice([2, 3]), value(rng)
+        pair.same("EVAL", f"redis.setresp({version}) return {returned}", 0)
+    pair.same("PING")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

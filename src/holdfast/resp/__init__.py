@@ -4,6 +4,7 @@ from holdfast.resp.constants import NULL_ARRAY, OK, PONG, QUEUED
 from holdfast.resp.kinds import (
     BigNumber,
     HumanFloat,
+    Map,
     NullArray,
     Pairs,
     Push,
@@ -33,6 +34,7 @@ __all__ = [
     "WRITERS3",
     "BigNumber",
     "HumanFloat",
+    "Map",
     "NullArray",
     "Pairs",
     "Push",

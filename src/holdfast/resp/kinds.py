@@ -31,8 +31,9 @@ class Verbatim(bytes):
         return self
 
 
-class BigNumber(int):
-    """An integer that may exceed 64 bits."""
+class BigNumber(bytes):
+    """The digits of an integer that may exceed 64 bits, without CR and LF in it. (A script may say
+    that anything is one.)"""
 
 
 class HumanFloat(float):
@@ -49,6 +50,10 @@ class SetReply(list["Reply"]):
 class Pairs(list["Reply"]):
     """Lists of a key and a value each: a map, which may have a key twice, or the array that RESP2
     has them in."""
+
+
+class Map(list["Reply"]):
+    """Keys and values in turn: a map whose keys may be anything, or the array that RESP2 has."""
 
 
 class Push(list["Reply"]):

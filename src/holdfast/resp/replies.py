@@ -13,6 +13,7 @@ from holdfast.resp.constants import OK, QUEUED
 from holdfast.resp.kinds import (
     BigNumber,
     HumanFloat,
+    Map,
     NullArray,
     Pairs,
     Push,
@@ -158,9 +159,13 @@ def _writers(resp3: bool) -> Writers:
                 b"%%%d\r\n" % len(pairs)
                 + b"".join([written(item, writers) for pair in pairs for item in pair])
             ),
+            Map: lambda items: (
+                b"%%%d\r\n" % (len(items) // 2)
+                + b"".join([written(item, writers) for item in items])
+            ),
             Push: array(b">"),
             Verbatim: lambda text: b"=%d\r\n%b:%b\r\n" % (len(text) + 4, text.fmt, text),
-            BigNumber: lambda number: b"(%d\r\n" % number,
+            BigNumber: lambda number: b"(%b\r\n" % number,
         }
     else:
         writers |= {
@@ -169,9 +174,10 @@ def _writers(resp3: bool) -> Writers:
             dict: flat,
             SetReply: writers[list],
             Pairs: writers[list],
+            Map: writers[list],
             Push: writers[list],
             Verbatim: _bulk,
-            BigNumber: lambda number: _bulk(b"%d" % number),
+            BigNumber: writers[bytes],
         }
     return writers
 

@@ -7,7 +7,7 @@ local fail, bad_argument, nested, watch = python.fail, python.bad_argument, pyth
 local error, type, select, tostring, tonumber, ipairs = error, type, select, tostring, tonumber, ipairs
 local raw_pairs, raw_next, raw_rawget, raw_rawset, raw_setmetatable = pairs, next, rawget, rawset, setmetatable
 local raw_load, raw_pcall, raw_insert, collect = load, pcall, table.insert, collectgarbage
-local sub, gsub = string.sub, string.gsub
+local sub, gsub, floor, ceil = string.sub, string.gsub, math.floor, math.ceil
 local survived, READ_ONLY = python.survived, python.READ_ONLY
 
 -- So that a missing argument is not taken for a nil.
@@ -58,19 +58,37 @@ function G.setmetatable(...)
   return raw_setmetatable(present("table", ...))
 end
 
+-- What C may move or compare at once, where no hook runs: up to a second at the worst.
+local MUCH, MOST_SORTED = 1e6, 1e4
+
 local tables = python.only(table, "concat maxn")
 local sort = nested(table.sort)
+local function is_less(a, b) return a < b end
+-- C needs n^2 comparisons for lists that are made for it. With a function of Lua's each of them counts
+-- as instructions, and it can be interrupted.
 function tables.sort(...)
-  local list = present("table", ...)
-  if type(list) == "table" and #list > 10000 then watch() end
+  local list, order = present("table", ...)
+  if order == nil and type(list) == "table" and #list > MOST_SORTED then return sort(list, is_less) end
   return sort(...)
 end
 local foreach, foreachi = nested(table.foreach), nested(table.foreachi)
 function tables.foreach(...) return foreach(present("table", ...)) end
 function tables.foreachi(...) return foreachi(present("table", ...)) end
+-- A position as luaL_checkint sees it.
+local function as_int(number)
+  if not (number > -2 ^ 63 and number < 2 ^ 63) then return 0 end
+  number = (number < 0 and ceil(number) or floor(number)) % 2 ^ 32
+  return number < 2 ^ 31 and number or number - 2 ^ 32
+end
 function tables.insert(...)
-  if behind[present("table", ...)] then error(READ_ONLY, 0) end
-  return raw_insert(...)
+  local list, position, value = present("table", ...)
+  if behind[list] then error(READ_ONLY, 0) end
+  if select("#", ...) ~= 3 or type(list) ~= "table" or not tonumber(position) then return raw_insert(...) end
+  position = as_int(tonumber(position))
+  local last = #list + 1
+  if last - position < MUCH then return raw_insert(list, position, value) end
+  for index = last, position + 1, -1 do raw_rawset(list, index, raw_rawget(list, index - 1)) end
+  raw_rawset(list, position, value)
 end
 local remove, getn = table.remove, table.getn
 function tables.remove(...) return remove(present("table", ...)) end
@@ -153,7 +171,6 @@ local function number_at(index, count, value)
 end
 
 -- LuaJIT's do not look whether they were given anything, and read what is left on the stack.
-local floor, ceil = math.floor, math.ceil
 function maths.floor(...) return floor(present("number", ...)) end
 function maths.ceil(...) return ceil(present("number", ...)) end
 function maths.deg(...) return number_at(1, select("#", ...), ...) / (math.pi / 180) end

@@ -12,6 +12,7 @@ from holdfast.errors import CommandError
 from holdfast.resp import (
     BigNumber,
     HumanFloat,
+    Map,
     NullArray,
     Pairs,
     Push,
@@ -90,6 +91,7 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
             HumanFloat: lambda number: make_table({b"double": float(number)}),
             dict: lambda pairs: mapping(pairs.items()),
             Pairs: mapping,
+            Map: lambda items: mapping(zip(items[::2], items[1::2], strict=True)),
             SetReply: members,
             Push: array,
             Verbatim: lambda text: make_table(
@@ -99,7 +101,7 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
                     )
                 }
             ),
-            BigNumber: lambda number: make_table({b"big_number": b"%d" % number}),
+            BigNumber: lambda number: make_table({b"big_number": bytes(number)}),
         }
     else:
         inner |= {
@@ -108,10 +110,11 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
             HumanFloat: bytes,
             dict: flat,
             Pairs: array,
+            Map: array,
             SetReply: array,
             Push: array,
             Verbatim: bytes,
-            BigNumber: lambda number: b"%d" % number,
+            BigNumber: bytes,
         }
 
     def bulks(items: tuple[bytes, ...]) -> Any:
@@ -188,16 +191,12 @@ def from_lua(values: Iterator[Any], resp3: bool, errors: list[CommandError]) -> 
         return as_status(next(values))
     if code == _DOUBLE:
         return float(next(values))
-    if code == _MAP:
-        pairs = [
-            (from_lua(values, resp3, errors), from_lua(values, resp3, errors))
-            for _ in range(next(values))
-        ]
-        return dict(pairs)  # type: ignore[arg-type]  # keys are whatever the script had
+    if code == _MAP:  # two keys may become the same: 1 and 1.5
+        return Map([from_lua(values, resp3, errors) for _ in range(2 * next(values))])
     if code == _SET:
         return SetReply([from_lua(values, resp3, errors) for _ in range(next(values))])
     if code == _BIG:
-        return _big_number(next(values).translate(_NEWLINES))
+        return BigNumber(next(values).translate(_NEWLINES))
     return _verbatim(values)
 
 
@@ -206,12 +205,5 @@ def as_status(text: bytes) -> Simple:
 
 
 def _verbatim(values: Iterator[Any]) -> Verbatim:
-    fmt = next(values)
-    return Verbatim(next(values), fmt[:3])
-
-
-def _big_number(text: bytes) -> Reply:
-    try:
-        return BigNumber(int(text))
-    except ValueError:
-        return text
+    fmt = c_string(next(values))[:3].ljust(3)  # clients count on three bytes
+    return Verbatim(next(values), fmt.translate(_NEWLINES))

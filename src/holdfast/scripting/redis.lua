@@ -3,7 +3,7 @@
 local python = ...
 
 local error, type, select, unpack, tostring, tonumber = error, type, select, unpack, tostring, tonumber
-local concat, match = table.concat, string.match
+local concat, match, sub = table.concat, string.match, string.sub
 local call_engine, check_memory, used_kb, limit_kb = python.call, python.check_memory, gcinfo, python.limit_kb
 local new_call, find_door, rest = python.new_call, python.door, python.rest
 local MOST_VALUES = 200 -- passed at once; more go in a table
@@ -121,16 +121,18 @@ function redis.sha1hex(...)
   return python.sha1hex(as_text((...)))
 end
 
+local LONGEST_LOG = 1024 -- bytes of a line
 function redis.log(level, ...)
   if select("#", ...) < 1 then raise("ERR redis.log() requires two arguments or more.") end
   if type(level) ~= "number" then
     raise("ERR First argument must be a number (log level).")
   end
-  if level < 0 or level >= 4 then raise("ERR Invalid debug level.") end
+  if not (level > -1 and level < 4) then raise("ERR Invalid debug level.") end -- nor NaN
   local words = {}
   for index = 1, select("#", ...) do words[index] = as_text((select(index, ...))) end
   check_memory()
-  python.log(level, concat(words, " "))
+  local text = concat(words, " ")
+  python.log(level, sub(text, 1, LONGEST_LOG), #text)
 end
 
 function redis.setresp(...)

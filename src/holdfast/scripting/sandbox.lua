@@ -147,7 +147,7 @@ python.only, python.READ_ONLY, python.survived = only, READ_ONLY, survived
 -- What C takes for an end, when it copies a text.
 function python.c_string(text) return (tostring(text):match("^[^%z]*")) end
 function python.presentable(problem)
-  if type(problem) == "userdata" then return "internal error" end
+  if type(problem) == "userdata" and problem ~= python.null then return "internal error" end
   return problem
 end
 

@@ -10,7 +10,7 @@ import struct
 import time
 from collections.abc import Sequence
 from importlib.resources import files
-from math import copysign
+from math import copysign, inf
 from typing import Any, Final, NamedTuple, final
 
 from lupa import luajit21
@@ -354,8 +354,16 @@ def _sha1hex(text: bytes) -> bytes:
     return hashlib.sha1(text).hexdigest().encode()
 
 
-def _log(level: float, text: bytes) -> None:
-    log.log(LOG_LEVELS[int(level)], "script: %s", text.decode("utf-8", "backslashreplace"))
+def _log(level: float, text: bytes, size: int) -> None:
+    """On one line: a script must not write what looks like another entry of the log."""
+    shown = text.decode("utf-8", "backslashreplace")
+    if not shown.isprintable():
+        shown = "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown
+        )
+    if size > len(text):
+        shown += f" [the first {len(text)} of {size} bytes]"
+    log.log(LOG_LEVELS[int(level)], "script: %s", shown)
 
 
 def _find(text: bytes, part: bytes, start: float) -> int | None:
@@ -372,7 +380,7 @@ def _pack(code: bytes, number: float) -> bytes:
     try:
         return struct.pack(form, number)
     except OverflowError:  # too large for 32 bits
-        return struct.pack(form, copysign(float("inf"), number))
+        return struct.pack(form, copysign(inf, number))
 
 
 def _unpack(code: bytes, text: bytes) -> float:
@@ -381,4 +389,9 @@ def _unpack(code: bytes, text: bytes) -> float:
 
 def _strtod(text: bytes) -> float:
     """Of a number that is well-formed."""
-    return float.fromhex(text.decode()) if b"x" in text.lower() else float(text)
+    if b"x" not in text.lower():
+        return float(text)
+    try:
+        return float.fromhex(text.decode())
+    except OverflowError:
+        return -inf if text.startswith(b"-") else inf

@@ -21,7 +21,7 @@ PROTOCOL: dict[bytes, Reply] = {
     b"string": b"Hello World",
     b"integer": 12345,
     b"double": 3.141,
-    b"bignum": BigNumber(1234567999999999999999999999999999999),
+    b"bignum": BigNumber(b"1234567999999999999999999999999999999"),
     b"null": None,
     b"array": [0, 1, 2],
     b"set": SetReply([0, 1, 2]),
