@@ -42,3 +42,13 @@ def test_it_goes_on_where_it_was_after_a_restart() -> None:
     clock.tick()
     last = clock.tick()
     assert HybridClock(lambda: 1, last).tick() > last
+
+
+def test_a_clock_that_was_ahead_and_is_set_right_gives_right_stamps_again() -> None:
+    wall = ManualClock()
+    fast = HybridClock(lambda: wall.now_ms() + 3_600_000)
+    fast.tick()
+    repaired = HybridClock(wall.now_ms, fast.last)
+    first = repaired.tick()
+    assert ms_of(first) == wall.now_ms()
+    assert repaired.tick() > first

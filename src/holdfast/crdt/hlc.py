@@ -1,9 +1,11 @@
 """The hybrid logical clock: stamps that follow the wall clock, and never contradict causality.
 
 A stamp is 48 bits of Unix milliseconds and 16 bits that count within one. It is later than every
-stamp that this replica gave out or has seen, with one exception: a peer whose clock runs further
-ahead than `max_drift_ms` is reported and not followed. Values therefore do not trust stamps where
-they know better: whoever overwrites something he has seen overwrites it, whatever its stamp.
+stamp that this replica gave out or has seen, with one exception: a clock that runs further ahead
+than `max_drift_ms` is not followed. A peer's is reported. Our own was ahead and has been set right:
+to go on where it was would win every conflict until the right time gets there. Values therefore do
+not trust stamps where they know better: a write replaces the writes that it has seen, whatever
+their stamps.
 """
 
 from collections.abc import Callable
@@ -31,7 +33,10 @@ class HybridClock:
 
     def tick(self) -> int:
         """A new stamp. Should the counter overflow, it borrows from the next millisecond."""
-        self.last = max(self.last + 1, self._now_ms() << COUNTER_BITS)
+        now = self._now_ms() << COUNTER_BITS
+        after = self.last + 1
+        is_followed = now < after <= now + (self.max_drift_ms << COUNTER_BITS)
+        self.last = after if is_followed else now
         return self.last
 
     def observe(self, stamp: int) -> int:

@@ -81,6 +81,8 @@ class Puller:
         self.state = State.WAITING
         self.node = node  # who was last met there
         self.life = b""  # of the server that was
+        self.asked_s: float | None = None  # when we asked for what it says now
+        self._asked_s: deque[float] = deque()  # for what it has not answered yet
         self.last_error = ""
         self.received_bytes = 0
         self.attempts = 0  # since the last link that was a good one
@@ -188,6 +190,7 @@ class Puller:
         self._goal = None
         self._early = []
         self._inbox.clear()
+        self._asked_s.clear()
         self._at = FIRST_PART
         self._become(Event.LOST)
 
@@ -239,6 +242,7 @@ class Puller:
             if end.value.protocol != 3:
                 raise ConnectError(f"{self.where} is no Holdfast server") from None
         hello = encode(("ACTIVE", "LINK", pack(self._replicator.hello())))
+        self.asked_s = self._engine.clock.monotonic_s()
         (reply,) = await self._ask(link, hello, 1)
         if isinstance(reply, ServerError):
             if reply.code == FORGOTTEN:
@@ -350,7 +354,8 @@ class Puller:
                 self._replicator.identity.was_disputed()
             raise reply
         ack = read_ack(_data(reply))
-        self._replicator.heard(self)
+        self.asked_s = self._asked_s.popleft() if self._asked_s else None
+        self._replicator.heard(self, ack)
         self.peer_vector = ack.vector
         self._replicator.learn(ack.view)
         if self.is_peer_joining and not ack.is_joining:
@@ -396,6 +401,7 @@ class Puller:
             self._trouble = ""
             data = Published(encode(("ACTIVE", "ACK", pack(ack))))
             self._session.push([data], len(data))
+            self._asked_s.append(self._engine.clock.monotonic_s())
 
     def beat(self) -> None:
         """Once a second."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.clock import Timer
 from holdfast.crdt.dots import Vector, includes
 from holdfast.errors import CommandError, ConfigError
+from holdfast.replication.drift import Drift
 from holdfast.replication.followers import Followers
 from holdfast.replication.identity import Identity
 from holdfast.replication.messages import FORGOTTEN, VERSION, Ack, Hello, pack
@@ -35,7 +36,6 @@ BEAT_S = 1.0
 # the peer as much as a command. Who hears of it need not relay it (see followers.py).
 ACK_AFTER_S = 0.02
 ALL_NODES = frozenset(range(1, 256))
-MAX_DRIFT_MS = 5_000
 
 NOT_LINKED = CommandError("ERR this connection is no link")
 
@@ -50,7 +50,7 @@ class Replicator:
         self._paused: set[int] = set()
         self._timer: Timer | None = None
         self._ack_timer: Timer | None = None
-        self.drift_ms: dict[int, int] = {}  # nodes whose clock is too far from ours
+        self.drift = Drift(engine.clock)
         replication = self.replication
         if replication.node != keyspace.node:
             raise ConfigError(f"this file is node {replication.node}'s, not node {keyspace.node}'s")
@@ -170,12 +170,12 @@ class Replicator:
         self.learn(ack.view)
         replication = self.replication
         replication.acknowledge(feed.replica, ack.vector, ack.now_ms, ack.view)
-        self._note_clock(feed.node, ack.now_ms)
+        self.drift.heard(feed.node, ack.now_ms)
         now_ms = self.engine.clock.now_ms()
         view = replication.members.view
         return pack(Ack(replication.vector, now_ms, 0, view, self.is_joining))
 
-    def _check(self, peer: Hello) -> None:
+    def _check(self, peer: Hello, asked_s: float | None = None) -> None:
         replication = self.replication
         if peer.version != VERSION:
             raise CommandError(
@@ -189,20 +189,14 @@ class Replicator:
             code = FORGOTTEN.decode()
             raise CommandError(f"{code} node {peer.node} was removed from this cluster")
         self.identity.hear(peer.node, peer.life, peer.past)
-        self._note_clock(peer.node, peer.now_ms)
-
-    def _note_clock(self, node: int, now_ms: int) -> None:
-        drift_ms = now_ms - self.engine.clock.now_ms()
-        if abs(drift_ms) <= MAX_DRIFT_MS:
-            self.drift_ms.pop(node, None)
-        elif node not in self.drift_ms:
-            log.error("the clock of node %d is %d ms away from ours", node, drift_ms)
-            self.drift_ms[node] = drift_ms
+        self.drift.heard(peer.node, peer.now_ms, asked_s)
 
     def check_drift(self) -> None:
-        if self.replication.drift_ms:
-            log.error("a record is stamped %d ms ahead of our clock", self.replication.drift_ms)
-            self.replication.drift_ms = 0
+        """After records came: whether their stamps were followed."""
+        replication = self.replication
+        if replication.drift_ms:
+            self.drift.stamped(replication.drift_replica, replication.drift_ms)
+            replication.drift_ms = 0
 
     # -- peers whom we pull from --------------------------------------------------------------
 
@@ -210,7 +204,7 @@ class Replicator:
         """A peer let us in. Raises LinkError when we cannot follow it."""
         replication = self.replication
         try:
-            self._check(peer)
+            self._check(peer, puller.asked_s)
             self.identity.check_history(peer)
         except CommandError as error:
             if peer.life == self.identity.token:
@@ -227,9 +221,10 @@ class Replicator:
         self._expect()
         self.engine.turn.schedule()
 
-    def heard(self, puller: Puller) -> None:
+    def heard(self, puller: Puller, ack: Ack) -> None:
         """It answered. Raises LinkError when another server has its node id."""
         if puller.node is not None:
+            self.drift.heard(puller.node, ack.now_ms, puller.asked_s)
             try:
                 self.identity.hear(puller.node, puller.life)
             except CommandError as error:

@@ -16,7 +16,7 @@ def facts(replicator: Replicator) -> Iterator[tuple[str, object]]:
     yield "active_active_log_records", len(replication.log)
     yield "active_active_log_bytes", replication.log_bytes
     yield "active_active_unconfirmed_removals", replication.unconfirmed_removals
-    yield "active_active_drifting_clocks", len(replicator.drift_ms)
+    yield "active_active_drifting_clocks", len(replicator.drift.ms)
     for number, puller in enumerate(replicator.pullers):
         feed = replicator.followers.by_node(puller.node)
         lag_s = puller.lag_s
@@ -29,7 +29,7 @@ def facts(replicator: Replicator) -> Iterator[tuple[str, object]]:
             "received_bytes": puller.received_bytes,
             "sent_bytes": 0 if feed is None else feed.total_bytes,
             "unsent_records": "" if feed is None else feed.lag_ops,
-            "clock_drift_ms": replicator.drift_ms.get(puller.node or 0, 0),
+            "clock_drift_ms": replicator.drift.ms.get(puller.node or 0, 0),
             "last_error": puller.last_error.replace(",", ";"),
         }
         yield f"peer{number}", ",".join(f"{name}={value}" for name, value in fields.items())

@@ -85,7 +85,8 @@ class Replication:
         self.clock = HybridClock(lambda: keyspace.now_ms)
         self.log: Log[Stored] = Log()
         self.members = Members(keyspace.node)
-        self.drift_ms = 0  # the alarm: how far a peer's clock is ahead, when that is too far
+        self.drift_ms = 0  # the alarm: how far a record's stamp is ahead, when that is too far
+        self.drift_replica = 0  # whose record
         # Of keys in memory by their id, as of the last seal: the Address, or the Slot once that
         # was looked for.
         self.addresses: dict[int, Any] = {}
@@ -290,7 +291,9 @@ class Replication:
             return False
         if record.origin == self.replica:
             raise GapError(f"record {record.seq} of this server is none of its own")
-        self.drift_ms = max(self.drift_ms, self.clock.observe(record.hlc))
+        ahead_ms = self.clock.observe(record.hlc)
+        if ahead_ms > self.drift_ms:
+            self.drift_ms, self.drift_replica = ahead_ms, record.origin
         touched = self._touched = {}
         keyspace = self.keyspace
         keyspace.is_replicated = False  # `stating_no_intents` would take longer than a small record

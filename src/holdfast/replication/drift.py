@@ -1,0 +1,51 @@
+"""Clocks of other nodes that are too far from ours, as far as messages prove it.
+
+A message is as old as its way was long. So any message can prove that a clock is ahead, and only an
+answer that one is behind: the other's clock showed that time after we had asked. Otherwise a link
+that stood still for a while would look like a clock that did.
+"""
+
+import logging
+
+from holdfast.clock import Clock
+from holdfast.crdt.hlc import MAX_DRIFT_MS
+from holdfast.store.members import REPLICAS_PER_NODE
+
+log = logging.getLogger(__name__)
+
+SAID_AGAIN_AFTER_S = 60.0
+
+
+class Drift:
+    """`ms` has the nodes whose clocks are off, and by how much at least; negative: behind."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.ms: dict[int, int] = {}
+        self._said_s: dict[int, float] = {}  # nodes: when their records were last complained of
+
+    def heard(self, node: int, their_ms: int, asked_s: float | None = None) -> None:
+        """A node's clock, at the moment when it sent a message; which we asked for then, if so."""
+        now_ms = self._clock.now_ms()
+        off_ms = their_ms - now_ms
+        if off_ms <= MAX_DRIFT_MS:
+            if asked_s is None:
+                if self.ms.get(node, 0) > 0:
+                    del self.ms[node]
+                return
+            off_ms += round((self._clock.monotonic_s() - asked_s) * 1000)
+            if off_ms >= -MAX_DRIFT_MS:
+                self.ms.pop(node, None)
+                return
+        if node not in self.ms:
+            way = "ahead of" if off_ms > 0 else "behind"
+            log.error("the clock of node %d is %d ms %s ours", node, abs(off_ms), way)
+        self.ms[node] = off_ms
+
+    def stamped(self, replica: int, ahead_ms: int) -> None:
+        """A record that is too far ahead came. There will be many: one line a minute tells it."""
+        node, now_s = replica % REPLICAS_PER_NODE, self._clock.monotonic_s()
+        said_s = self._said_s.get(node)
+        if said_s is None or now_s - said_s >= SAID_AGAIN_AFTER_S:
+            self._said_s[node] = now_s
+            log.error("records of node %d are stamped %d ms ahead of our clock", node, ahead_ms)
