@@ -32,7 +32,8 @@ GROUPS = {
         crdt/positions crdt/sequence crdt/lists crdt/cell crdt/cells crdt/types crdt/streams
         crdt/sketches crdt/keys crdt/shapes
         store/members store/replicated_rows store/replicated_runs store/replicated_anew
-        store/replicated_streams store/replicated_changes store/replicated_shown store/replicated
+        store/replicated_streams store/replicated_changes store/replicated_shown
+        store/replicated_log store/replicated
     """,
     "holdfast_commands": """
         commands/context commands/table commands/args commands/numbers commands/expiry

@@ -17,9 +17,10 @@ from holdfast.server.engine import Engine
 from holdfast.store.check import check_file
 from holdfast.store.expiry import expire_due
 from holdfast.store.keys import FollowedKey
-from holdfast.store.replicated import PART_BYTES, Replication
+from holdfast.store.replicated import Replication
 from holdfast.store.replicated_compare import Survey
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.replicated_log import LIMIT_BYTES, PART_BYTES
 from holdfast.store.store import FileStore, MemoryStore, Store
 from tests.harness.in_process import Peer
 from tests.harness.rawclient import Argument
@@ -55,7 +56,7 @@ class Node:
             self.store, Config({"appendfsync": "no"}), self.clock, random.Random(1)
         )
         self.client = Peer(self.engine)
-        self.replication.part_bytes = self._part_bytes
+        self.replication.log.part_bytes = self._part_bytes
         self.engine.turn.end()
 
     @property
@@ -126,11 +127,12 @@ class Node:
             members.view,
         )
 
-    def tidy(self) -> None:
+    def tidy(self, log_limit_bytes: int = LIMIT_BYTES) -> None:
         self.engine.refresh_clock()
-        self.replication.tidy()
+        self.replication.tidy(log_limit_bytes)
         expire_due(self.keyspace, 1000)
         self.engine.turn.end()
+        self.store.forget_lingering(1000)
 
     # -- checks -------------------------------------------------------------------------------
 

@@ -113,11 +113,11 @@ def test_who_has_nothing_to_tell_does_not_look_again(tmp_path: Path) -> None:
     """What it took in from somebody else it holds back for a while, and only for that it waits."""
     server, other = Server(tmp_path / "a.db"), Node(3)
     other("SET", "k", "v")
-    (record,) = other.replication.log.since(0)
+    record = other.replication.log.read(0)
     keyspace = server.engine.keyspace
     assert isinstance(keyspace, ReplicatedKeyspace)
     before = server.clock.pending_timers
-    keyspace.replication.apply(record.data)
+    keyspace.replication.apply(record)
     server.engine.turn.end()
     server.engine.turn.end()
     assert server.clock.pending_timers == before + 1, "the one for what is held back"

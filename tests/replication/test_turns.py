@@ -11,12 +11,13 @@ from tests.replication.nodes import Node, sync
 
 def told(node: Node, *commands: list[Argument]) -> list[tuple[bytes, str]]:
     """Names and kinds in the record of a turn."""
-    before = len(node.replication.log)
+    log = node.replication.log
+    before = len(log)
     node.client.pipeline(*commands)
     node.client.replies()
     node.check()
-    (stored,) = list(node.replication.log.since(before))
-    return [(name, kind) for _, name, kind, _ in one_by_one(decode(stored.data).changes)]
+    assert len(log) == before + 1
+    return [(name, kind) for _, name, kind, _ in one_by_one(decode(log.read(before)).changes)]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.harness import RawClient, RedisServer
 
 OURS = {
     "db": "the file is ours",
+    "active-active-log-limit": "servers that share a database are ours",
     "blocking-max-waiters-per-key": "limits of blocking pops are ours",
     "blocking-max-total-waiters": "limits of blocking pops are ours",
     "huge-pages": "Redis forks, for which they are bad; we do not",

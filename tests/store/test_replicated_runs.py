@@ -116,7 +116,7 @@ def test_what_one_turn_does_to_many_strings_is_one_change() -> None:
     commands: list[list[Argument]] = [["SET", f"k{i}", i] for i in range(9)]
     node.client.pipeline(*commands)
     node.client.replies()
-    assert len(decode(node.replication.log.at(0).data).changes) == 1
+    assert len(decode(node.replication.log.read(0)).changes) == 1
 
 
 @pytest.mark.parametrize("fold", [False, True])

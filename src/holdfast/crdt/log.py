@@ -93,6 +93,10 @@ class Log(Generic[R]):
         """That one, by the number by which senders know how far they got."""
         return self._records[number - self.start]
 
+    def replace(self, number: int, record: R) -> None:
+        """The same record, kept in another form."""
+        self._records[number - self.start] = record
+
     def unseen(self, seen: Vector) -> Iterator[R]:
         return (
             record
@@ -105,12 +109,16 @@ class Log(Generic[R]):
         gone: list[R] = []
         records = self._records
         while records and covers(stable, dot_of(records[0].origin, records[0].seq)):
-            record = records.popleft()
-            self.base = join(self.base, {record.origin: record.seq})
-            self.removals -= record.removals
-            gone.append(record)
-        self.start += len(gone)
+            gone.append(self.pop())
         return gone
+
+    def pop(self) -> R:
+        """Forget the first record: a replica that lacks it needs a snapshot from now on."""
+        record = self._records.popleft()
+        self.base = join(self.base, {record.origin: record.seq})
+        self.removals -= record.removals
+        self.start += 1
+        return record
 
 
 class Confirmations:
@@ -129,6 +137,10 @@ class Confirmations:
     def acknowledge(self, member: int, vector: Vector) -> None:
         if member in self._counted:
             self._waiting[member] = vector
+
+    def confirmed(self, member: int) -> Vector:
+        """What the member has said that it has."""
+        return self._waiting.get(member) or self._counted.get(member, {})
 
     def admit(self, member: int) -> None:
         """From now on nothing is stable that this one has not got."""

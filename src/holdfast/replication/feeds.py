@@ -62,10 +62,14 @@ class Feed:
         self.cursor = log.start
         self._limit = self._held = log.start + len(log)
         if not replication.can_serve(hello.vector):
-            self._snapshot = replication.snapshot()
-            self._vector = dict(replication.vector)
-            self.cursor = log.start + len(log)
-            self._is_begun = False
+            self._begin_snapshot()
+
+    def _begin_snapshot(self) -> None:
+        replication, log = self.replication, self.replication.log
+        self._snapshot = replication.snapshot()
+        self._vector = dict(replication.vector)
+        self.cursor = log.start + len(log)
+        self._is_begun = False
 
     @property
     def lag_ops(self) -> int:
@@ -120,7 +124,15 @@ class Feed:
         """The next message."""
         if self._large is not None and (piece := self._piece(self._large)):
             return [PIECE, piece]
+        if self._snapshot is None and self._is_left_behind:
+            self._begin_snapshot()
         return self._snapshot_part() if self._snapshot is not None else self._records()
+
+    @property
+    def _is_left_behind(self) -> bool:
+        """Whether the log was cut where this peer still needed it."""
+        replication = self.replication
+        return self.cursor < replication.log.start and not replication.can_serve(self._seen)
 
     def _start(self, large: Large) -> list[bytes]:
         self._large = large
@@ -136,7 +148,7 @@ class Feed:
         elif number < self.replication.log.start:
             piece = b""
         else:
-            piece = self.replication.read_record(number, start, size)
+            piece = self.replication.log.read(number, start, size)
         sent_bytes = start + len(piece)
         is_over = not piece or sent_bytes == large.nbytes
         self._large = None if is_over else large._replace(sent_bytes=sent_bytes)
@@ -156,7 +168,7 @@ class Feed:
                         self.cursor = cursor + 1
                         return self._start(Large(record.nbytes, cursor, b""))
                     break  # what is before it leaves first
-                parts.append(self.replication.read_record(cursor))
+                parts.append(self.replication.log.read(cursor))
                 nbytes += record.nbytes
             cursor += 1
         self.cursor = cursor

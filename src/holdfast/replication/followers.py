@@ -1,6 +1,7 @@
 """Those who follow this server: what leaves for them, and when."""
 
 import logging
+import sys
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
@@ -66,6 +67,11 @@ class Followers:
 
     def by_node(self, node: int | None) -> Feed | None:
         return next((feed for feed in self._feeds.values() if feed.node == node), None)
+
+    @property
+    def first_needed(self) -> int:
+        """The number of the first record of the log that a linked peer may need."""
+        return min((feed.cursor for feed in self._feeds.values()), default=sys.maxsize)
 
     def cut(self, node: int | None) -> None:
         """Nothing more to that one, or to anybody."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
+LOG_ALARM_PERCENT, LOG_CALM_PERCENT = 50, 25  # of its limit: when to warn, and when it was short
 # What was taken in is acknowledged so much later, to all: one is enough for many records, and costs
 # the peer as much as a command. Who hears of it need not relay it (see followers.py).
 ACK_AFTER_S = 0.02
@@ -50,6 +51,7 @@ class Replicator:
         self._paused: set[int] = set()
         self._timer: Timer | None = None
         self._ack_timer: Timer | None = None
+        self._is_log_alarmed = False
         self.drift = Drift(engine.clock)
         replication = self.replication
         if replication.node != keyspace.node:
@@ -99,11 +101,39 @@ class Replicator:
         if engine.failure is not None or engine.turn.is_dead:
             return
         engine.refresh_clock()
-        self.replication.tidy()
+        self._tidy()
         for puller in self.pullers:
             puller.beat()
         self.identity.check_dispute()
         engine.turn.schedule()
+
+    def _tidy(self) -> None:
+        replication = self.replication
+        lapsed = set(replication.members.lapsed)
+        replication.tidy(self.engine.config.active_active_log_limit, self.followers.first_needed)
+        for node in self._nodes_of(replication.members.lapsed - lapsed):
+            log.warning("%s is behind the log: it takes a snapshot when it returns", node)
+        if self.log_used_percent < LOG_CALM_PERCENT:
+            self._is_log_alarmed = False
+        elif self.log_used_percent >= LOG_ALARM_PERCENT and not self._is_log_alarmed:
+            self._is_log_alarmed = True
+            behind = self._nodes_of(replication.behind_log)
+            log.warning(
+                "the log is full to %d %% of active-active-log-limit, waiting for %s",
+                self.log_used_percent,
+                ", ".join(behind) or "slow links",
+            )
+
+    @property
+    def log_used_percent(self) -> int:
+        limit_bytes = self.engine.config.active_active_log_limit
+        return 100 * self.replication.log.cost_bytes // max(1, limit_bytes)
+
+    def _nodes_of(self, replicas: set[int]) -> list[str]:
+        """As people know them."""
+        names = sorted(each % REPLICAS_PER_NODE for each in replicas)
+        silent = [puller.where for puller in self.pullers if puller.node is None]
+        return [f"node {node}" if node else " and ".join(["a peer", *silent]) for node in names]
 
     def before_commit(self) -> None:
         """At the end of every turn: what was done becomes a record, and goes to whoever follows."""

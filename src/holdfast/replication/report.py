@@ -14,7 +14,10 @@ def facts(replicator: Replicator) -> Iterator[tuple[str, object]]:
     yield "active_active_members", len(replication.members.present)
     yield "active_active_unlinked_members", len(replicator.unlinked)
     yield "active_active_log_records", len(replication.log)
-    yield "active_active_log_bytes", replication.log_bytes
+    yield "active_active_log_bytes", replication.log.total_bytes
+    yield "active_active_log_memory_bytes", replication.log.bytes_in_memory
+    yield "active_active_log_used_percent", replicator.log_used_percent
+    yield "active_active_lapsed_members", len(replication.members.lapsed)
     yield "active_active_unconfirmed_removals", replication.unconfirmed_removals
     yield "active_active_drifting_clocks", len(replicator.drift.ms)
     for number, puller in enumerate(replicator.pullers):

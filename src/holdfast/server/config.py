@@ -30,6 +30,7 @@ class Config:
     databases: int
     active_active: bool
     active_active_cluster: str
+    active_active_log_limit: int
     node_id: int
     peer: tuple[tuple[bytes], ...]
     appendonly: bool

@@ -118,6 +118,8 @@ TABLE: tuple[Param, ...] = (
     # Active-active: which of the servers this one is, and where the others are.
     Param("active-active", _BOOL, "no", FIXED | HIDDEN),
     Param("active-active-cluster", _TEXT, "holdfast", FIXED | HIDDEN),
+    # How much is kept for peers that are away. A peer that needs more takes a snapshot.
+    Param("active-active-log-limit", Memory(1 << 16, LONG_MAX), "64mb"),
     Param("node-id", Int(0, 255), "0", FIXED | HIDDEN),
     Param("peer", Entries(1, 1), "", FILE),
     # Redis says no, everysec and three save points. Here every write is in the journal, and

@@ -99,6 +99,7 @@ class Cron:
             return
         started_ns = time.perf_counter_ns()
         count = expire_due(keyspace, EXPIRE_SLICE)
+        engine.store.forget_lingering(EXPIRE_SLICE)
         elapsed_ns = time.perf_counter_ns() - started_ns
         engine.meter.expiry_ns += elapsed_ns
         engine.spikes.add(b"expire-cycle", keyspace.now_s, elapsed_ns // 1_000_000)

@@ -6,6 +6,7 @@ policy that the user has picked.
 
 import random
 import sys
+from collections import deque
 from collections.abc import Callable
 from math import gcd
 from operator import attrgetter
@@ -86,6 +87,7 @@ class Eviction:
         self._keyspace = keyspace
         self._fold = fold
         self._sampler = Sampler(self._list_keys, _last_use, FORGET_SAMPLES)
+        self._lingering: deque[Key] = deque()  # have expired, and wait for the fold
 
     def step(self, max_bytes: int) -> int:
         """Forget some keys, while memory is above `max_bytes`; how many.
@@ -105,6 +107,25 @@ class Eviction:
                 keyspace.evict(key)
                 count += 1
         return count
+
+    def forget_lingering(self, limit: int) -> None:
+        """Keys that have expired, but that an active-active server keeps for a while (see
+        `horizon_ms`): no client sees them, so memory need not have them either."""
+        keyspace, lingering = self._keyspace, self._lingering
+        horizon_ms = keyspace.horizon_ms
+        if horizon_ms < keyspace.now_ms:
+            lingering += keyspace.expiring.pop_due(keyspace.now_ms, limit)
+        for _ in range(min(limit, len(lingering))):
+            key = lingering.popleft()
+            expires_at_ms = key.expires_at_ms
+            if expires_at_ms is None or not key.is_attached:
+                continue
+            if not horizon_ms < expires_at_ms <= keyspace.now_ms:
+                keyspace.expiring.push(key)  # its time has come, or was changed
+            elif self._may_go(key):
+                keyspace.evict(key)
+            else:
+                lingering.append(key)
 
     def _list_keys(self) -> list[Key]:
         return _in_memory(self._keyspace)

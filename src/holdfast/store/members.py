@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from holdfast.crdt.dots import MAX_REPLICA, Vector
+from holdfast.crdt.dots import MAX_REPLICA, Vector, includes
 from holdfast.crdt.log import Confirmations
 
 END = 1 << 63  # of time
@@ -43,12 +43,16 @@ class Members:
         self.expected = 0  # how many others there are to be at least
         self._confirmations = Confirmations(())
         self._heard_ms: dict[int, int] = {}  # replicas: until when we know all that they did
+        # Replicas for which the log was cut too early: they take a snapshot when they return. 0 is
+        # for nodes that never came.
+        self.lapsed: set[int] = set()
         self._note: Callable[[bytes, Any], None] = lambda name, value: None
         self.view = b""
 
     def load(self, facts: dict[bytes, Any], note: Callable[[bytes, Any], None]) -> None:
         self.known = dict(facts.get(b"members", {}))
         self.removed = set(facts.get(b"removed", ()))
+        self.lapsed = set(facts.get(b"lapsed", ()))
         self._confirmations = Confirmations(self.present.values())
         self._note = note
 
@@ -132,7 +136,28 @@ class Members:
 
     @property
     def horizon_ms(self) -> int:
-        """Everybody has told all that he did until then."""
-        if not self.are_complete:
+        """Every member has told all that it did until then. Lapsed ones are not waited for."""
+        if not self.are_complete and 0 not in self.lapsed:
             return 0
-        return min((self._heard_ms.get(each, 0) - 1 for each in self.present.values()), default=END)
+        waited_for = {*self.present.values()} - self.lapsed
+        return min((self._heard_ms.get(each, 0) - 1 for each in waited_for), default=END)
+
+    # -- members that are away for too long ---------------------------------------------------
+
+    def behind(self, base: Vector) -> list[int]:
+        """The nodes that have not said that they have all this, and 0 if one never came."""
+        confirmed = self._confirmations.confirmed
+        nodes = [node for node, each in self.present.items() if not includes(confirmed(each), base)]
+        return nodes if self.are_complete else [0, *nodes]
+
+    def lapse(self, base: Vector) -> None:
+        """The log begins behind that: members that lack any of it take a snapshot."""
+        lapsed = {self.known.get(node, 0) for node in self.behind(base)}
+        if not lapsed <= self.lapsed:
+            self.lapsed |= lapsed
+            self._note(b"lapsed", sorted(self.lapsed))
+
+    def caught_up(self, replica: int) -> None:
+        if replica in self.lapsed:
+            self.lapsed.discard(replica)
+            self._note(b"lapsed", sorted(self.lapsed))

@@ -8,7 +8,7 @@ as the rows that clients see. Nothing here knows links or members' addresses.
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
@@ -16,7 +16,7 @@ from holdfast.crdt.dots import Author, Vector, includes, join
 from holdfast.crdt.effects import OVERWRITES, WRITES, Change, Effect
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY
-from holdfast.crdt.log import GapError, Log, Record, decode, encode, is_news
+from holdfast.crdt.log import GapError, Record, encode, is_news
 from holdfast.crdt.shapes import read_record
 from holdfast.crdt.types import text_in
 from holdfast.errors import HalfDoneError
@@ -25,6 +25,7 @@ from holdfast.store.members import Members
 from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, Op
 from holdfast.store.replicated_changes import Changes
 from holdfast.store.replicated_compare import Survey
+from holdfast.store.replicated_log import LIMIT_BYTES, RecordLog, rows_gone
 from holdfast.store.replicated_rows import (
     NO_CHANGES,
     PIECES,
@@ -47,29 +48,9 @@ _unpack = msgspec.msgpack.Decoder().decode
 SnapshotKey = tuple[int, bytes, tuple[tuple[str, Any, Any], ...]]  # database, name, rows
 
 
-# A row of the file has room for less than 1 GB, and a record is as large as what one transaction
-# wrote. So it is in rows of this size; most are one row.
-PART_BYTES: Final = 32 << 20
-
-
 # The fact that says up to which id the keys of a standalone server's file are replicated; None when
 # all are. See adoption.py.
 ADOPTING: Final = b"adopting"
-
-
-class Stored(NamedTuple):
-    """A record as the log keeps and sends it; `parts` is how many rows it is in the file."""
-
-    origin: int
-    seq: int
-    hlc: int
-    removals: int
-    data: bytes
-    parts: int
-
-    @property
-    def nbytes(self) -> int:
-        return len(self.data)
 
 
 @final
@@ -83,7 +64,7 @@ class Replication:
         self.vector: Vector = {}
         self.stamps: dict[int, int] = {}  # of each replica's last record, where it came as one
         self.clock = HybridClock(lambda: keyspace.now_ms)
-        self.log: Log[Stored] = Log()
+        self.log = RecordLog(keyspace.tables)
         self.members = Members(keyspace.node)
         self.drift_ms = 0  # the alarm: how far a record's stamp is ahead, when that is too far
         self.drift_replica = 0  # whose record
@@ -95,8 +76,6 @@ class Replication:
         self.facts: dict[bytes, Any] = {}
         self._shown = Shown(keyspace)
         self.slots = Slots(keyspace)
-        self.part_bytes = PART_BYTES
-        self._log_rows: dict[int, dict[int, bytes]] = {}  # while replaying: by lsn and part
         self._replayed_texts: set[Address] = set()  # likewise: strings that records have changed
         self._touched: dict[Slot, StoreKey | None] = {}  # while applying
         self._not_as_usual: set[Address] = set()  # likewise: strings of runs that were not
@@ -114,8 +93,7 @@ class Replication:
         if tables is None:
             return
         self.slots.load(tables.crdt_keys())
-        for part, lsn, data in tables.crdt_log():
-            self._log_rows.setdefault(lsn, {})[part] = data
+        self.log.load()
         self.facts = {name: _unpack(value) for name, value in tables.crdt_facts().items()}
 
     def replay(self, op: Op) -> None:
@@ -126,23 +104,19 @@ class Replication:
             else:
                 self.facts[sub] = _unpack(value)
         elif table == CRDT_LOG:
-            self._replay_record(sub, key_id, value)
+            record = self.log.replay(sub, key_id, value)
+            if record is not None:
+                self._replay_record(record)
         elif table == CRDT_KEYS:
             self.slots.replay_key(key_id, value)
         else:
             self.slots.replay_row(key_id, sub, value)
 
-    def _replay_record(self, lsn: int, part: int, data: bytes | None) -> None:
-        if data is None:
-            self._log_rows.pop(lsn, None)
-            return
-        parts = self._log_rows.setdefault(lsn, {})
-        parts[part] = data
-        if part == 0:  # the last to be written
-            for database, name, kind, effect in one_by_one(decode(_joined(parts)).changes):
-                self.slots.replay_effect((database, name), kind, effect)
-                if kind == TEXT:
-                    self._replayed_texts.add((database, name))
+    def _replay_record(self, record: Record) -> None:
+        for database, name, kind, effect in one_by_one(record.changes):
+            self.slots.replay_effect((database, name), kind, effect)
+            if kind == TEXT:
+                self._replayed_texts.add((database, name))
 
     def begin(self) -> None:
         facts = self.facts
@@ -150,11 +124,7 @@ class Replication:
         self.vector = dict(vector)
         self.stamps = dict(stamps[0]) if stamps else {}
         self.clock.last = last
-        base, start = facts.get(b"base", ({}, 0))
-        self.log = Log(dict(base), start)
-        for lsn in sorted(self._log_rows):
-            self.log.append(_stored(self._log_rows[lsn]))
-        self._log_rows = {}
+        self.log.begin(*facts.get(b"base", ({}, 0)))
         self.slots.begin()
         self.members.load(facts, self.note)
         identity = facts.get(b"identity")
@@ -230,18 +200,10 @@ class Replication:
         return next(each.index for each in self.keyspace.databases if each.space.id == space)
 
     def _append(self, record: Record, data: bytes) -> None:
-        log = self.log
-        lsn = log.start + len(log)
         removals = record.removals
-        last = (len(data) - 1) // self.part_bytes
-        log.append(Stored(record.origin, record.seq, record.hlc, removals, data, last + 1))
         self.vector[record.origin] = record.seq
         self.stamps[record.origin] = record.hlc
-        ops, size = self.keyspace.ops, self.part_bytes
-        # From the last to the first: recovery knows by the first that it has them all.
-        for part in range(last, 0, -1):
-            ops.append((CRDT_LOG, part, lsn, data[part * size : (part + 1) * size]))
-        ops.append((CRDT_LOG, 0, lsn, data[:size] if last else data))
+        self.keyspace.ops += self.log.write(record, data)
         if removals or self._has_residue:
             # Strings of runs hold something, but for those. (To look at them took as long as all
             # else, wherever a queue is popped from as well.)
@@ -464,43 +426,37 @@ class Replication:
         if vector.get(replica, 0) <= self.vector.get(replica, 0):
             self.members.heard(replica, now_ms)
         self.members.acknowledge(replica, vector, view)
+        if includes(vector, self.log.base):
+            self.members.caught_up(replica)
 
     @property
     def stable(self) -> Vector:
         return self.members.stable(self.vector)
 
-    def read_record(self, number: int, start: int = 0, most_bytes: int = sys.maxsize) -> bytes:
-        """So much of a record of the log. All who send records read them here and nowhere else, so
-        that the log may keep its records wherever it likes."""
-        data = self.log.at(number).data
-        return data if len(data) <= most_bytes else data[start : start + most_bytes]
-
     @property
-    def log_bytes(self) -> int:
-        """Counted: for people."""
-        return sum(record.nbytes for record in self.log.since(self.log.start))
+    def behind_log(self) -> set[int]:
+        """The replicas that the log's first record is kept for; 0 for nodes that never came."""
+        if not len(self.log):
+            return set()
+        first = self.log.at(self.log.start)
+        known = self.members.known
+        return {known.get(node, 0) for node in self.members.behind({first.origin: first.seq})}
 
     @property
     def unconfirmed_removals(self) -> int:
         return self.log.removals
 
-    def tidy(self) -> None:
-        """Cut the log, and forget residue, where every member has confirmed it."""
+    def tidy(self, log_limit_bytes: int = LIMIT_BYTES, linked_from: int = sys.maxsize) -> None:
+        """Cut the log, and forget residue, where every member has confirmed it. The log is cut to
+        its limit in any case, see `RecordLog.shrink`."""
         self.seal()
         stable = self.stable
+        self._cut_log(stable, log_limit_bytes, linked_from)
         found, self.slots.with_residue = self.slots.with_residue, set()
         if stable == self._tidied and not self._orphaned and not found:
             return
         self._tidied = stable
         self._has_residue |= found
-        start = self.log.start
-        if cut := self.log.cut(stable):
-            self.keyspace.ops += [
-                (CRDT_LOG, part, lsn, None)
-                for lsn, record in enumerate(cut, start)
-                for part in range(record.parts)
-            ]
-            self.note(b"base", (self.log.base, self.log.start))
         for address in list(self._has_residue):
             slot = self.slots.at(address)
             for kind, change in [*slot.settle(stable), *self._orphans_to_forget(slot, stable)]:
@@ -512,6 +468,17 @@ class Replication:
             if self.slots.at(address).has_residue
         }
         self.sealed = len(self.keyspace.ops)
+
+    def _cut_log(self, stable: Vector, limit_bytes: int, linked_from: int) -> None:
+        log, start = self.log, self.log.start
+        cut = log.cut(stable) if stable != self._tidied else []
+        if log.cost_bytes > limit_bytes and (cut_early := log.shrink(limit_bytes, linked_from)):
+            cut += cut_early
+            self.members.lapse(log.base)
+        if cut:
+            self.keyspace.ops += rows_gone(start, cut)
+            self.note(b"base", (log.base, log.start))
+            self.sealed = len(self.keyspace.ops)
 
     def _orphans_to_forget(self, slot: Slot, stable: Vector) -> list[tuple[str, Change]]:
         """Expiries of nothing, once all have seen what was seen here when they were found. What
@@ -525,13 +492,3 @@ class Replication:
             return []
         del self._orphaned[slot.address]
         return slot.forget_orphans()
-
-
-def _joined(parts: dict[int, bytes]) -> bytes:
-    return parts[0] if len(parts) == 1 else b"".join([parts[part] for part in range(len(parts))])
-
-
-def _stored(parts: dict[int, bytes]) -> Stored:
-    data = _joined(parts)
-    record = decode(data)
-    return Stored(record.origin, record.seq, record.hlc, record.removals, data, len(parts))

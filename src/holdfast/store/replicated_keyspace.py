@@ -142,6 +142,8 @@ class ReplicatedKeyspace(Keyspace):
 
     def expect(self, others: int) -> None:
         """So many have to be known before anything is forgotten because all have it."""
+        if others > self._expected:
+            self.replication.members.caught_up(0)  # there is one more to wait for
         self._expected = self.replication.members.expected = others
 
     def take_crdt(self, op: Op) -> None:
@@ -164,9 +166,14 @@ class ReplicatedKeyspace(Keyspace):
     def unwritten_rows(self) -> Iterator[Op]:
         return chain(super().unwritten_rows(), self.replication.slots.unwritten_rows())
 
+    def begin_fold(self) -> None:
+        super().begin_fold()
+        self.replication.log.fold_begins()
+
     def end_fold(self) -> None:
         super().end_fold()
         self.replication.slots.written()
+        self.replication.log.fold_ended()
 
     def seal(self) -> None:
         replication = self.replication

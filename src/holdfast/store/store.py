@@ -67,6 +67,8 @@ class MemoryStore:
 
     def fold(self) -> None: ...
 
+    def forget_lingering(self, limit: int) -> None: ...
+
     has_work_waiting = False
 
     def keep_up(self, new_ops: int) -> None: ...
@@ -241,6 +243,11 @@ class FileStore:
                 break
         self._used_bytes_before = keyspace.used_bytes
         return more
+
+    def forget_lingering(self, limit: int) -> None:
+        """Not while a batch is open, either."""
+        if not self.keyspace.ops:
+            self._eviction.forget_lingering(limit)
 
     def reload(self) -> None:
         """Forget memory and read the file again: what a failed commit left must not be seen."""

@@ -278,9 +278,21 @@ class Tables:
         """Of one replicated key: `(kind, sub)` and row, in order."""
         return self._rows(CRDT_ROWS, key_id)
 
-    def crdt_log(self) -> Iterator[tuple[int, int, bytes]]:
-        """`part`, `lsn` and that part of the record."""
-        return self._execute("SELECT part, lsn, record FROM crdt_log ORDER BY part, lsn")
+    def crdt_log(self) -> Iterator[tuple[int, int]]:
+        """`part` and `lsn` of all that there are."""
+        return self._execute("SELECT part, lsn FROM crdt_log ORDER BY part, lsn")
+
+    def crdt_record(self, lsn: int, part: int) -> bytes:
+        """That part of a record, which must be there."""
+        sql = "SELECT record FROM crdt_log WHERE part = ? AND lsn = ?"
+        record: bytes = next(self._execute(sql, (part, lsn)))[0]
+        return record
+
+    def crdt_record_bytes(self, lsn: int) -> int:
+        """The size of a record's first part, and of all parts but the last."""
+        sql = "SELECT length(record) FROM crdt_log WHERE part = 0 AND lsn = ?"
+        size: int = next(self._execute(sql, (lsn,)))[0]
+        return size
 
     def crdt_facts(self) -> dict[bytes, bytes]:
         return dict(self._rows(CRDT_FACTS, 0))
