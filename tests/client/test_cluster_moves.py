@@ -1,6 +1,7 @@
 """A cluster whose slots move while they are used: pops, transactions, messages, scans, caching."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -9,7 +10,8 @@ import pytest
 import holdfast
 from holdfast.client.client import Client
 from holdfast.client.cluster import Cluster
-from holdfast.client.errors import ServerError
+from holdfast.client.errors import ConnectError, ServerError
+from holdfast.client.request import Request
 from holdfast.client.slots import slot_of
 from tests.client.fakes import turns, until
 from tests.harness.cluster import Nodes, start_cluster
@@ -123,6 +125,104 @@ def test_transactions_follow(nodes: Nodes) -> None:
             assert not cluster_of(client)._owners
 
     asyncio.run(scenario())
+
+
+def test_transactions_ask_where_a_slot_is_moving_to(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        slot, target = await asyncio.to_thread(begin_move, nodes, "tx:asks")
+        try:
+            async with holdfast.connect(nodes.url) as client:
+                transaction = client.transaction().add("SET", "tx:asks", 1).add("INCR", "tx:asks")
+                assert await transaction.commit((bool, int)) == [True, 2]
+                async with client.transaction("tx:asks") as tx:
+                    value = await tx.exec("GET", "tx:asks", into=int)
+                    results = (
+                        await tx.add("SET", "tx:asks", value * 10).add("GET", "tx:asks").commit()
+                    )
+                    assert results == [b"OK", b"20"]
+                assert not cluster_of(client)._owners
+        finally:
+            await asyncio.to_thread(end_move, nodes, slot, target)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["command", "request", "transaction", "pop", "watch"])
+def test_a_slot_that_two_nodes_disclaim_for_a_moment_is_waited_for(nodes: Nodes, kind: str) -> None:
+    """The old owner learns first that the slot has moved. The new one still sends back to it."""
+    name = f"disclaimed:{kind}"
+
+    async def use(client: Client) -> object:
+        if kind == "command":
+            return await client.incr(name)
+        if kind == "request":
+            return (await client.exec_dynamic(Request().add("INCR", name), into=int))[0]
+        if kind == "transaction":
+            return (await client.transaction().add("INCR", name).commit(int))[0]
+        if kind == "pop":
+            await client.rpush(name, "x")
+            return len(await client.blpop(name, timeout_s=0) or ()) - 1
+        async with client.transaction(name) as tx:
+            return (await tx.add("INCR", name).commit(int))[0]
+
+    async def scenario() -> None:
+        slot, target = await asyncio.to_thread(begin_move, nodes, name)
+        there, here = nodes.servers[target], nodes.servers[(target + 2) % 3]
+        new = nodes.ids[target]
+        await asyncio.to_thread(nodes.ask, here, "CLUSTER", "SETSLOT", slot, "NODE", new)
+        try:
+            async with holdfast.connect(nodes.url) as client:
+                using = asyncio.create_task(use(client))
+                contested = cluster_of(client)._moved_s
+                await until(lambda: slot in contested)
+                await until(lambda: len(nodes_asked(client)) >= 2)
+                await asyncio.to_thread(nodes.ask, there, "CLUSTER", "SETSLOT", slot, "NODE", new)
+                assert await using == 1
+        finally:
+            await asyncio.to_thread(end_move, nodes, slot, target)
+
+    asyncio.run(scenario())
+
+
+def nodes_asked(client: Client) -> list[object]:
+    return [node for node in cluster_of(client)._nodes.values() if node.connection.generation]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("MOVED", "MOVED 1", "MOVED x 127.0.0.1:1", "MOVED 99999 127.0.0.1:1", "MOVED 1 nowhere"),
+        *("MOVED 1 127.0.0.1:x", "MOVED 1 127.0.0.1:99999", "ASK -1 127.0.0.1:1"),
+    ],
+)
+def test_a_malformed_redirection_is_an_error_of_the_server(nodes: Nodes, text: str) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            script = f"return redis.error_reply('{text}')"
+            with pytest.raises(ServerError, match=text.split()[0]):
+                await client.exec("EVAL", script, 1, "k")
+            (slot,) = await client.exec_dynamic(Request().add("EVAL", script, 1, "k"))
+            assert isinstance(slot, ServerError)
+            assert await client.set("k", "v")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("host", ["a" * 300, "a" * 64 + ".example", "a..b", ".", "x" * 5000])
+def test_a_redirection_to_what_cannot_be_a_host_is_an_error_of_connecting(
+    nodes: Nodes, host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            script = f"return redis.error_reply('MOVED {slot_of('k')} {host}:1')"
+            with pytest.raises(ConnectError):
+                await client.exec("EVAL", script, 1, "k")
+            await until(lambda: cluster_of(client)._slots[slot_of("k")] != (host, 1))
+            assert await client.set("k", "v")
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert "never retrieved" not in caplog.text, "a task of ours ended with what it does not expect"
 
 
 def test_scan_iter_goes_through_all_masters(nodes: Nodes) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.client import replies
-from holdfast.client.errors import ServerError
+from holdfast.client.errors import ReplyTooLargeError, ServerError
 from holdfast.client.replies import Push, ReplyParser
 from holdfast.errors import ProtocolError
 
@@ -117,18 +117,14 @@ def test_a_large_reply_in_many_pieces() -> None:
 @pytest.mark.parametrize(
     "wire",
     [
-        b"$%d\r\n" % (replies.MAX_BULK_BYTES + 1) + b"x" * (300 << 10),
-        b"=%d\r\n" % (replies.MAX_BULK_BYTES + 1),
         b"$99999999999999999999\r\n",
-        b"*2\r\n:1\r\n$%d\r\n" % (replies.MAX_BULK_BYTES + 1),
+        b"$4294967296\r\n",
+        b"*4294967296\r\n",
         b"+" + b"x" * (replies.MAX_LINE_BYTES + 1) + b"\r\n",
         b"-" + b"x" * (replies.MAX_LINE_BYTES + 1) + b"\r\n",
         b"*2\r\n:1\r\n+" + b"x" * (replies.MAX_LINE_BYTES + 1) + b"\r\n",
-        b"*%d\r\n" % (replies.MAX_ELEMENTS + 1),
-        b"~%d\r\n" % (replies.MAX_ELEMENTS + 1),
         b">%d\r\n" % (replies.MAX_ELEMENTS + 1),
-        b"%%%d\r\n" % (replies.MAX_ELEMENTS // 2 + 1),
-        b"|%d\r\n" % (replies.MAX_ELEMENTS // 2 + 1),
+        b">2\r\n+message\r\n$%d\r\n" % (replies.MAX_BULK_BYTES + 1),
         b":1\r\n*100000000000000\r\n",
         b"+" + b"x" * (300 << 10),
         b"*1\r\n" * 5000,
@@ -175,15 +171,55 @@ def test_a_line_without_an_end_is_given_up_in_time(start: bytes, step: int) -> N
         assert fed <= replies.MAX_LINE_BYTES
 
 
+ELEMENTS, BYTES = 1000, 300_000
+TOO_MANY = ELEMENTS + 1
+LONG = b"$%d\r\n%b\r\n" % (BYTES + 1, b"x" * (BYTES + 1))
+TOO_LARGE = {
+    "array": b"*%d\r\n%b" % (TOO_MANY, b"$100\r\n%b\r\n" % (b"x" * 100) * TOO_MANY),
+    "set": b"~%d\r\n%b" % (TOO_MANY, b"*2\r\n:1\r\n$90\r\n%b\r\n" % (b"x" * 90) * TOO_MANY),
+    "map": b"%%%d\r\n%b" % (TOO_MANY, b"+key\r\n$100\r\n%b\r\n" % (b"x" * 100) * TOO_MANY),
+    "array in a map": b"%%1\r\n+key\r\n*%d\r\n%b" % (TOO_MANY, b":1\r\n" * TOO_MANY),
+    "attribute": b"|%d\r\n%b:1\r\n" % (TOO_MANY, b"+a\r\n+b\r\n" * TOO_MANY),
+    "string": LONG,
+    "verbatim string": b"=" + LONG[1:],
+    "error": b"!" + LONG[1:],
+    "string in an array": b"*3\r\n:1\r\n%b:2\r\n" % LONG,
+    "last string of an array": b"*2\r\n:1\r\n%b" % LONG,
+    "two strings": b"*2\r\n" + LONG + LONG,
+}
+
+
+@pytest.mark.parametrize("step", [1000, 4096, 65536])
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_a_reply_that_is_too_large_costs_its_neighbours_nothing(name: str, step: int) -> None:
+    wire = b"+before\r\n" + TOO_LARGE[name] + b"*2\r\n:1\r\n$1\r\nx\r\n" + b"+after\r\n"
+    parser = ReplyParser(ELEMENTS, BYTES)
+    got = [reply for n in range(0, len(wire), step) for reply in parser.feed(wire[n : n + step])]
+    before, error, *others = got
+    assert before == b"before"
+    assert isinstance(error, ReplyTooLargeError)
+    assert error.may_have_executed
+    assert "allows no more" in str(error)
+    assert others == [[1, b"x"], b"after"]
+    assert parser.is_between_replies
+
+
+def test_nothing_of_a_reply_that_is_too_large_is_kept() -> None:
+    parser = ReplyParser(ELEMENTS, BYTES)
+    assert parser.feed(b"*2\r\n+a\r\n$%d\r\n" % (1 << 30)) == []
+    assert parser._exact is not None
+    for _ in range(100):
+        assert parser.feed(b"x" * 65536) == []
+        assert not parser._exact._buffer
+    assert not parser._exact._open[0].items
+
+
 @pytest.mark.parametrize("before", [b"", b":1\r\n", b"*2\r\n+a\r\n", b"%1\r\n+a\r\n"])
-def test_a_bulk_string_that_is_too_large_is_given_up_at_its_header(before: bytes) -> None:
-    header = b"$%d\r\n" % (replies.MAX_BULK_BYTES + 1)
-    with pytest.raises(ProtocolError, match="536870913 bytes"):
-        parse(before + header)
-    with pytest.raises(ProtocolError, match="536870913 bytes"):
-        parse(before + header[:5], header[5:])
+def test_a_string_that_is_as_large_as_allowed_is_waited_for(before: bytes) -> None:
     parser = ReplyParser()
-    parser.feed(before + b"$%d\r\n" % replies.MAX_BULK_BYTES)  # just allowed
+    parser.feed(before + b"$%d\r\n" % replies.MAX_BULK_BYTES)
+    assert parser._exact is not None
+    assert not parser._exact._bytes_to_drop
 
 
 def test_noise_raises_nothing_but_protocol_errors(rng: random.Random) -> None:

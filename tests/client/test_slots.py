@@ -1,8 +1,11 @@
-"""Which slot a command belongs to."""
+"""Which slot a command belongs to, and what nodes say about slots."""
+
+from typing import Any
 
 import pytest
 
-from holdfast.client.slots import first_key, slot_of
+from holdfast.client.errors import ConnectError
+from holdfast.client.slots import first_key, owners, slot_of
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,33 @@ def test_slots_are_those_of_the_specification(key: str, slot: int) -> None:
 )
 def test_the_first_key_decides(args: tuple[str | int | bytes, ...], key: str | None) -> None:
     assert first_key(args) == key
+
+
+SLOTS_REPLY = [[0, 99, [b"h1", 1, b"id"], [b"r", 2, b"id"]], [100, 16383, [b"", 3]]]
+
+
+def test_owners_are_read_from_the_reply() -> None:
+    found = owners(SLOTS_REPLY, "home")
+    assert found[0] == found[99] == ("h1", 1)
+    assert found[100] == found[16383] == ("home", 3)
+    assert owners([[5, 5, [b"?", 1]]], "home") == [None] * 16384
+    assert owners([], "home") == [None] * 16384
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(None, 1, b"OK", [1], [[]], [[0]], [[0, 1]], [[0, 1, None]], [[0, 1, []]], [[0, 1, b"x"]]),
+        *([[5, 4, [b"h", 1]]], [[-1, 4, [b"h", 1]]], [[0, 16384, [b"h", 1]]]),
+        *([[b"0", 4, [b"h", 1]]], {b"a": 1}, [{b"a": 1}], [[0, 1, [b"h"]]]),
+    ],
+    ids=repr,
+)
+def test_owners_that_no_cluster_would_name_are_refused(reply: Any) -> None:
+    with pytest.raises(ConnectError, match="home says what no cluster says"):
+        owners(reply, "home")
+
+
+@pytest.mark.parametrize("where", [[b"h", b"x"], [b"h", 99999], [b"\xff", 1], [[], 1], [1, 1]])
+def test_an_owner_without_an_address_is_none(where: list[Any]) -> None:
+    assert owners([[0, 1, where]], "home")[:3] == [None, None, None]

@@ -30,6 +30,7 @@ from holdfast.client.errors import (
     ConnectError,
     ConnectionLostError,
     NotConnectedError,
+    ReplyTooLargeError,
 )
 from holdfast.client.handshake import Agreement, handshake
 from holdfast.client.hooks import NO_HOOKS, ConnectionEvent, Hooks
@@ -38,7 +39,7 @@ from holdfast.client.options import Options
 from holdfast.client.pending import PendingMany
 from holdfast.client.pipeline import Pipeline, Sink
 from holdfast.client.pulse import Pulse
-from holdfast.client.replies import Push
+from holdfast.client.replies import Push, ReplyParser
 from holdfast.client.request import encode_all
 from holdfast.client.state import ADMISSION, TRANSITIONS, Admission, State
 from holdfast.client.waiting import deadline, sleep
@@ -246,7 +247,8 @@ class Connection:
     async def _open(self) -> None:
         options = self.options
         self._lost = self._loop.create_future()
-        link = self._link = Link(self, options.keepalive_s)
+        parser = ReplyParser(options.max_reply_elements, options.max_reply_bytes)
+        link = self._link = Link(self, options.keepalive_s, parser)
         try:
             what = f"connecting to {options.address} took too long"
             async with deadline(self.clock, options.connect_timeout_s, what):
@@ -295,8 +297,11 @@ class Connection:
     def on_replies(self, replies: list[Any]) -> None:
         on_reply = self._receiver.on_reply
         for reply in replies:
-            if type(reply) is Push or self.is_subscriber:
+            kind = type(reply)
+            if kind is Push or self.is_subscriber:
                 self.on_push(reply)
+            elif kind is ReplyTooLargeError:
+                self._receiver.on_too_large(reply)
             else:
                 on_reply(reply)
         if self._drained is not None and not self._pipeline.is_awaited:

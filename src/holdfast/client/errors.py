@@ -61,6 +61,21 @@ class BadReplyError(ConnectionLostError, ProtocolError):
     domain = "protocol"
 
 
+class RequestTooLargeError(ClientError):
+    """One request alone has more bytes than may be pending; never sent. To retry is of no use."""
+
+    @property
+    def is_retryable(self) -> bool:
+        return False
+
+
+class ReplyTooLargeError(ClientError):
+    """The reply is larger than the options allow. It was read and dropped; the command ran."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, may_have_executed=True)
+
+
 class RequestTimeoutError(ClientError, TimeoutError):
     """This call took too long. The connection, and every other call on it, goes on."""
 

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any, Protocol
 
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ClosedError, NotConnectedError, ServerError
+from holdfast.client.errors import ClosedError, NotConnectedError, ReplyTooLargeError, ServerError
 from holdfast.client.pipeline import Sink
 from holdfast.client.request import encode, text_of
 from holdfast.client.state import State
@@ -129,6 +129,8 @@ class Feed:
                 self._listener.on_closed()
 
     def _on_push(self, push: Any) -> None:
+        if isinstance(push, ReplyTooLargeError):
+            raise ProtocolError(str(push))  # we do not know what it was
         if isinstance(push, ServerError):
             if not self._asked:
                 raise ProtocolError(f"an error that answers nothing: {push}")

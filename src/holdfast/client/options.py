@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 from urllib.parse import parse_qsl, unquote
 
-from holdfast.client import pipeline
+from holdfast.client import pipeline, replies
 from holdfast.client.hooks import Hooks
 
 Address: TypeAlias = tuple[str, int]
@@ -60,6 +60,8 @@ class Options:
     keepalive_s: int | None = 30
     max_requests: int = pipeline.MAX_REQUESTS
     max_bytes: int = pipeline.MAX_BYTES
+    max_reply_elements: int = 1 << 24  # of one array, set or map
+    max_reply_bytes: int = replies.MAX_BULK_BYTES  # of one string
     reconnect: bool = True
     backoff: Backoff = field(default_factory=Backoff)
     cache_keys: int = 0  # client-side caching of that many replies
@@ -108,6 +110,8 @@ class ConnectOptions(TypedDict, total=False):
     keepalive_s: int | None
     max_requests: int
     max_bytes: int
+    max_reply_elements: int
+    max_reply_bytes: int
     reconnect: bool
     backoff: Backoff
     cache_keys: int
@@ -133,17 +137,13 @@ SENTINEL_SCHEMES = ("redis+sentinel", "rediss+sentinel")
 CLUSTER_SCHEMES = ("redis+cluster", "rediss+cluster")
 LOCAL_SCHEMES = ("holdfast", "memory")
 _SCHEMES = SERVER_SCHEMES + SENTINEL_SCHEMES + CLUSTER_SCHEMES + LOCAL_SCHEMES
-_NUMBERS = (
-    *("db", "protocol", "max_requests", "max_bytes", "cache_keys", "cache_bytes", "keepalive_s"),
-)
+_LIMITS = ("max_requests", "max_bytes", "max_reply_elements", "max_reply_bytes")
+_NUMBERS = ("db", "protocol", *_LIMITS, "cache_keys", "cache_bytes", "keepalive_s")
 _TIMEOUTS = ("resolve_timeout_s", "connect_timeout_s", "request_timeout_s", "silence_timeout_s")
 _SECONDS = (*_TIMEOUTS, "close_grace_s")
 _MAY_BE_NONE = (*_TIMEOUTS, "keepalive_s")
 _TEXTS = ("client_name", "username", "password", "sentinel_username", "sentinel_password")
-_AT_LEAST_ZERO = (
-    *_SECONDS,
-    *("db", "max_requests", "max_bytes", "cache_keys", "cache_bytes", "keepalive_s"),
-)
+_AT_LEAST_ZERO = (*_SECONDS, *_LIMITS, "db", "cache_keys", "cache_bytes", "keepalive_s")
 # A failover ends while we wait before the next attempt, so that must not take long.
 _CAP_WITH_SENTINELS_S = 2.0
 _TRUTH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}

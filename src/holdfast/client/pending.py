@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.client.errors import ClientError
+from holdfast.client.errors import ClientError, ReplyTooLargeError
 from holdfast.client.pipeline import Sink
 
 
@@ -32,6 +32,10 @@ class PendingOne(Sink):
     def deliver(self, reply: Any) -> None:
         if not self.future.done():
             self.future.set_result(reply)
+
+    def refuse(self, error: ReplyTooLargeError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
 
     def fail(self, error: ClientError) -> None:
         self.future.set_exception(error)
@@ -65,6 +69,10 @@ class PendingWait(PendingOne):
             self.heed(reply)
         super().deliver(reply)
         self.wake()  # at once: a callback of the future would come a turn of the loop later
+
+    def refuse(self, error: ReplyTooLargeError) -> None:
+        super().refuse(error)
+        self.wake()
 
     def fail(self, error: ClientError) -> None:
         super().fail(error)

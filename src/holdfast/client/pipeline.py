@@ -10,7 +10,13 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from holdfast.client.errors import ClientError, QueueFullError, RequestTimeoutError
+from holdfast.client.errors import (
+    ClientError,
+    QueueFullError,
+    ReplyTooLargeError,
+    RequestTimeoutError,
+    RequestTooLargeError,
+)
 from holdfast.errors import ProtocolError
 
 MAX_REQUESTS = 16_384
@@ -38,6 +44,10 @@ class Sink(ABC):
     @abstractmethod
     def deliver(self, reply: Any) -> None:
         """One of the replies. Called for settled sinks, too: they still consume theirs."""
+
+    def refuse(self, error: ReplyTooLargeError) -> None:
+        """The same for one that was dropped because of its size."""
+        self.deliver(error)
 
     @abstractmethod
     def fail(self, error: ClientError) -> None:
@@ -91,6 +101,9 @@ class Pipeline:
                 self._forget_unsent()
             if self.requests >= self._max_requests:
                 raise QueueFullError(f"{self.requests} requests are pending")
+            if sink.size > self._max_bytes:
+                text = f"a request of {sink.size} bytes: max_bytes={self._max_bytes} allows no more"
+                raise RequestTooLargeError(text)
             if self.bytes + sink.size > self._max_bytes:
                 raise QueueFullError(f"{self.bytes} bytes are pending, and {sink.size} more")
         self._queue.append(sink)
@@ -127,6 +140,17 @@ class Pipeline:
             self.requests -= 1
             self.bytes -= sink.size
         sink.deliver(reply)
+
+    def on_too_large(self, error: ReplyTooLargeError) -> None:
+        """Instead of a reply. Rare, and apart from `on_reply` because that is called for all."""
+        sink = self.oldest
+        if sink is None:
+            raise ProtocolError(f"a reply that nobody asked for: {error}")
+        sink.missing -= 1
+        if not sink.missing:
+            del self._inflight[0]
+            self._reclaim(sink)
+        sink.refuse(error)
 
     def fail_sent(self, error: Callable[[], ClientError]) -> None:
         """The connection is gone: what it carried fails, once."""

@@ -1,7 +1,8 @@
 """Replies from bytes: bytes in, Python values out. No sockets, no futures, no commands.
 
 There are two readers. `ExactReader` defines what a reply is: incremental, right at every byte, and
-bounded. hiredis is several times as quick, but it reserves memory for as many elements as it is
+bounded. A reply that is too large is read and dropped, and an error takes its place, so that others
+keep theirs. hiredis is several times as quick, but it reserves memory for as many elements as it is
 told, takes an attribute for a reply, keeps the last of two equal keys of a map, knows no bulk
 errors and no limits. So it gets the bytes that have none of these, and `ExactReader` the rest: what
 is too large is noticed when its header comes, or when a line is too long by one read. hiredis is
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 import hiredis
 
-from holdfast.client.errors import ServerError
+from holdfast.client.errors import ReplyTooLargeError, ServerError
 from holdfast.errors import ProtocolError
 
 MAX_BULK_BYTES = 512 << 20
@@ -35,6 +36,8 @@ MAX_DEPTH = 128
 
 # Bytes of an unfinished reply that hiredis may hold before `ExactReader` takes over.
 _MAX_HELD_BYTES = MAX_LINE_BYTES
+# Nothing announces that much in earnest: it is not worth reading to its end.
+_ABSURD = 1 << 32
 
 Push = hiredis.PushNotification
 _MISSING: Final = object()
@@ -46,9 +49,11 @@ _INTS = {b"%d" % n: n for n in range(-1, 1024)}
 class ReplyParser:
     """`feed` bytes, get the replies and pushes they complete. An error is final."""
 
-    __slots__ = ("_count", "_exact", "_held", "_reader")
+    __slots__ = ("_count", "_exact", "_held", "_max_bytes", "_max_elements", "_reader")
 
-    def __init__(self) -> None:
+    def __init__(self, max_elements: int = MAX_ELEMENTS, max_bytes: int = MAX_BULK_BYTES) -> None:
+        self._max_elements = max_elements
+        self._max_bytes = max_bytes
         self._reader = _reader()
         self._held = b""  # what hiredis was fed since it last stood between two replies
         self._count = 0  # replies that it has returned since then
@@ -108,7 +113,7 @@ class ReplyParser:
 
     def _hand_over(self, data: bytes) -> list[Any]:
         done, self._count = self._count, 0
-        self._exact = ExactReader()
+        self._exact = ExactReader(self._max_elements, self._max_bytes, drops=True)
         self._held = b""
         self._reader = _reader()
         return self._feed_exactly(data)[done:]
@@ -199,7 +204,19 @@ class ExactReader:
     """The reader that defines the format. Where most bytes are in few and long bulk strings it is
     also the quicker one: it does not look into them."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        max_elements: int = MAX_ELEMENTS,
+        max_bytes: int = MAX_BULK_BYTES,
+        *,
+        drops: bool = False,
+    ) -> None:
+        """`drops`: what is too large becomes a ReplyTooLargeError; else it raises ProtocolError."""
+        self._max_elements = max_elements
+        self._max_bytes = max_bytes
+        self._drops = drops
+        self._dropping: ReplyTooLargeError | None = None  # what takes the reply's place
+        self._bytes_to_drop = 0
         self._buffer = bytearray()
         self._pos = 0
         self._open: list[_Aggregate] = []
@@ -210,7 +227,7 @@ class ExactReader:
     @property
     def is_between_replies(self) -> bool:
         idle = not self._buffer and not self._open and self._bulk_len < 0
-        return idle and not self._attribute_done
+        return idle and not self._attribute_done and not self._bytes_to_drop
 
     def feed(self, data: bytes) -> list[Any]:
         self._buffer += data
@@ -240,11 +257,14 @@ class ExactReader:
                     if value.kind == 0x7C:  # | says something about a value, and is none
                         self._attribute_done = True
                         break
-                    value = value.finish()
+                    value = value.finish() if self._dropping is None else None
                 if not self._open:
+                    if self._dropping is not None:
+                        value, self._dropping = self._dropping, None
                     return value
                 top = self._open[-1]
-                top.items.append(value)
+                if self._dropping is None:
+                    top.items.append(value)
                 top.missing -= 1
                 if top.missing:
                     break
@@ -255,14 +275,19 @@ class ExactReader:
         buffer, pos, missing = self._buffer, self._pos, top.missing
         while missing > 1 and (header := _BULK(buffer, pos)):
             end = header.end() + int(header[1])
+            if end - header.end() > self._max_bytes:
+                break
             if buffer[end : end + 2] != b"\r\n":
                 break  # not all there, or not well-formed: the slow way finds out
-            top.items.append(bytes(buffer[header.end() : end]))
+            if self._dropping is None:
+                top.items.append(bytes(buffer[header.end() : end]))
             pos = end + 2
             missing -= 1
         self._pos, top.missing = pos, missing
 
     def _scalar_or_start(self) -> Any:
+        if self._bytes_to_drop:
+            return self._drop_bytes()
         if self._bulk_len >= 0:
             return self._bulk()
         line = self._line()
@@ -275,8 +300,11 @@ class ExactReader:
             length = _int(text)
             if length == -1 and kind == 0x24:
                 return None
-            if not 0 <= length <= MAX_BULK_BYTES:
-                raise ProtocolError(f"a bulk string of {length} bytes")
+            if not 0 <= length <= self._max_bytes:
+                limit = f"max_reply_bytes={self._max_bytes}"
+                self._drop(length, f"a string of {length} bytes", limit)
+                self._bytes_to_drop = length + 2
+                return self._drop_bytes()
             self._bulk_kind, self._bulk_len = kind, length
             return self._bulk()
         if kind in b"*~>%|":
@@ -285,10 +313,26 @@ class ExactReader:
                 return None
             if kind in b"%|":
                 count *= 2
-            if not 0 <= count <= MAX_ELEMENTS:
-                raise ProtocolError(f"{count} elements in one reply")
+            if not 0 <= count <= self._max_elements:
+                limit = f"max_reply_elements={self._max_elements}"
+                self._drop(count, f"{count} elements in one reply", limit, kind)
             return _Aggregate(kind, count)
         return _scalar(kind, text)
+
+    def _drop(self, size: int, what: str, limit: str, kind: int = 0) -> None:
+        """From here on nothing of the present reply is kept. Raises for what is no reply at all."""
+        first = self._open[0].kind if self._open else kind
+        if not self._drops or not 0 <= size < _ABSURD or first == 0x3E:  # >
+            raise ProtocolError(what)
+        self._dropping = ReplyTooLargeError(f"{what}; {limit} allows no more")
+        for aggregate in self._open:
+            aggregate.items.clear()
+
+    def _drop_bytes(self) -> Any:
+        count = min(self._bytes_to_drop, len(self._buffer) - self._pos)
+        self._pos += count
+        self._bytes_to_drop -= count
+        return _MISSING if self._bytes_to_drop else None
 
     def _line(self) -> bytes | None:
         end = self._buffer.find(b"\r\n", self._pos, self._pos + MAX_LINE_BYTES + 2)

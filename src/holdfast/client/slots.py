@@ -101,7 +101,9 @@ def owners(reply: Any, home: str) -> list[Address | None]:
         for first, last, (host, port, *_), *_ in reply:
             if not 0 <= first <= last < SLOTS:
                 raise ValueError
-            address = None if host == b"?" else address_of(host or home.encode(), port)
+            address = address_of(home.encode() if host in (b"", None) else host, port)
+            if host == b"?":
+                address = None
             slots[first : last + 1] = [address] * (last + 1 - first)
     except (TypeError, ValueError):
         raise ConnectError(f"{home} says what no cluster says: {reply!r:.80}") from None
