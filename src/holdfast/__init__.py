@@ -53,8 +53,7 @@ __all__ = [
     "UnknownLimitError",
     "Worker",
     "connect",
-    "open",
-]
+]  # and `open`, by its full name: a star import must not hide the builtin
 
 # Names whose modules are imported when somebody asks for them: a server needs none of them.
 _LATER = {

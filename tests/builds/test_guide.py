@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import fields
 from pathlib import Path
 
-import holdfast
 from holdfast.builds import Build
 from holdfast.builds.build import ANNOTATIONS
 from holdfast.builds.states import diagram, reference
@@ -15,11 +14,7 @@ TEXT = GUIDE.read_text()
 
 
 def test_the_examples_run(url: str) -> None:
-    async def scenario() -> None:
-        async with holdfast.connect(url) as client:
-            await run_examples(GUIDE, TEXT, url, client=client)
-
-    asyncio.run(scenario())
+    asyncio.run(run_examples(GUIDE, TEXT, url))
 
 
 def test_the_diagram_and_the_states_are_the_tables() -> None:

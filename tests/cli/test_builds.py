@@ -94,6 +94,19 @@ def test_abort_and_retry(builds: Run) -> None:
     assert builds("retry", "3")[:2] == (1, "build 3: REFUSED BLOCKED: it has not run yet\n")
 
 
+def test_to_abort_a_build_that_is_not_there_is_an_error_that_says_what_it_does(builds: Run) -> None:
+    code, out, err = builds("abort", "99")
+    assert (code, out) == (1, "")
+    assert err == (
+        "holdfast: there is no build 99 in the queue 'ci'; should it come within 30 minutes, it is"
+        " aborted then\n"
+    )
+
+
+def test_to_abort_a_build_that_has_ended_otherwise_says_so(builds: Run) -> None:
+    assert builds("abort", "4")[:2] == (1, "build 4: ALREADY_CLEAN it had ended as FAILURE\n")
+
+
 def test_stats(builds: Run) -> None:
     _, out, _ = builds("stats")
     assert out.splitlines()[0].split() == ["BLOCKED", "2", "RUNNING", "1", "FAILURE", "1"]

@@ -235,6 +235,15 @@ class BuildQueue:
         build, token = found[1].split()
         return int(build), int(token)
 
+    async def at_rest(self) -> None:
+        """Until nothing is under way that was cancelled: then the client can be closed."""
+        await self._commands.at_rest()
+
+    @property
+    def most_at_once(self) -> int | None:
+        """How many of its calls its client can have under way; None: any number."""
+        return self._commands.most_at_once
+
     # -- calls --------------------------------------------------------------------------------
 
     def _fields(self, build: Build) -> FlatFields:

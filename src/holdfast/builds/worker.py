@@ -23,6 +23,7 @@ from holdfast.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+_CONNECTIONS = 3  # two wait in blocking pops
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 
@@ -99,6 +100,11 @@ class Worker:
         if not isinstance(queue, BuildQueue):
             raise TypeError(f"a worker takes builds from a BuildQueue, not from {queue!r}")
         _check_handler(handler)
+        if queue.most_at_once is not None and queue.most_at_once < _CONNECTIONS:
+            raise BadBuildError(
+                f"a worker needs {_CONNECTIONS} connections, for builds, for aborts and for all"
+                f" else; its client has at most {queue.most_at_once}"
+            )
         unique = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.name = job_name(unique if name is None else name)
         if " " in self.name:
@@ -134,6 +140,7 @@ class Worker:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, *self._tasks, return_exceptions=True)
+            await self._queue.at_rest()
             self._over.set()
 
     async def stop(self, grace_s: float | None = None) -> None:

@@ -20,7 +20,7 @@ ACTIONS = {
     "show": "all that is known of a build",
     "events": "what happened to a build",
     "replay": "a build as its events tell it; exits with 1 if its record differs",
-    "abort": "end a build now",
+    "abort": "end a build now; exits with 1 if it had ended otherwise, or is not there",
     "retry": "another attempt; of a build that has ended, as a new one",
     "stats": "the queue in numbers",
     "demo": "thirty builds of eight jobs, here and now",
@@ -92,13 +92,28 @@ async def _act(args: "argparse.Namespace", view: "View") -> int:
                 return 1
             print(view.record(record))
         elif args.action == "abort":
-            stopped = await queue.abort(args.build)
-            print(f"build {args.build}: {stopped.status} {stopped.message}".rstrip())
+            return await _abort(queue, args.build)
         else:
             retried = await queue.retry(args.build)
             print(f"build {retried.build_id}: {retried.status} {retried.message}".rstrip())
             return 1 if retried.status == "REFUSED" else 0
     return 0
+
+
+async def _abort(queue: "BuildQueue", build: int) -> int:
+    """0 if it is aborted by now."""
+    from holdfast.builds.queue import ABORT_MARK_MS
+
+    stopped = await queue.abort(build)
+    if stopped.state is None:
+        raise ConfigError(
+            f"there is no build {build} in the queue '{queue.name}'; should it come within"
+            f" {ABORT_MARK_MS // 60_000} minutes, it is aborted then"
+        )
+    is_aborted = stopped.state.name == "ABORTED"
+    how = "" if is_aborted else f" it had ended as {stopped.state.name}"
+    print(f"build {build}: {stopped.status}{how}")
+    return 0 if is_aborted else 1
 
 
 async def _known(queue: "BuildQueue", build: int) -> "BuildRecord":

@@ -22,7 +22,10 @@ Heed: TypeAlias = Callable[[bytes], None]
 
 
 class Commands(Protocol):
-    """All keys of one call are in one slot of a cluster."""
+    """All keys of one call are in one slot of a cluster. `most_at_once`: more calls than that, pops
+    included, take turns; None if there is no limit."""
+
+    most_at_once: int | None
 
     async def run(
         self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
@@ -61,6 +64,11 @@ class Commands(Protocol):
 
     async def settled(self) -> None:
         """Wait until no cancelled call is on its way: what is sent then comes after all of them."""
+        ...
+
+    async def at_rest(self) -> None:
+        """Wait until nothing is under way for callers that were cancelled, pops included: then the
+        client can be closed."""
         ...
 
     async def time_s(self, key: Key) -> float:
@@ -139,6 +147,8 @@ class Scripted(ABC):
 class OurCommands(Scripted):
     """`Commands` by our client, whose pops are safe to cancel by themselves."""
 
+    most_at_once: int | None = None
+
     def __init__(self, client: Client) -> None:
         self._client = client
 
@@ -172,6 +182,9 @@ class OurCommands(Scripted):
 
     async def settled(self) -> None:
         """One connection keeps the order by itself."""
+
+    async def at_rest(self) -> None:
+        """A cancelled pop has given back what came by the time that its caller goes on."""
 
     async def scan(self, match: str) -> AsyncIterator[bytes]:
         async for key in self._client.binary.scan_iter(match, count=1000):

@@ -3,7 +3,8 @@
 No call of theirs is ever cancelled: they close the connection then, the server may run the
 command nevertheless and later, and what it popped is gone. So a call is a task of its own, which
 goes on to its end when the caller is cancelled. A pop waits in slices of a second at most, and
-what it pops for a caller that has left is pushed back to the head of its list.
+what it pops for a caller that has left is pushed back to the head of its list. A client that may
+have few connections gets no more calls at once than that; the others take turns.
 """
 
 import asyncio
@@ -15,16 +16,17 @@ from typing import Any
 
 from holdfast.client.backends import Heed, Scripted
 from holdfast.client.errors import (
-    ClientError,
     ConnectionLostError,
     RequestTimeoutError,
     ServerError,
 )
 from holdfast.client.lua import Key, Value
+from holdfast.client.waiting import sleep
 from holdfast.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 _SLICE_S = 1.0
+_MANY = 2**31
 
 
 class ForeignCommands(Scripted):
@@ -39,6 +41,9 @@ class ForeignCommands(Scripted):
         self._is_initialized = False
         self._initializing = asyncio.Lock()
         self._left: set[asyncio.Task[Any]] = set()  # calls whose callers did not stay
+        self._giving_back: set[asyncio.Task[Any]] = set()  # pops whose callers did not stay
+        self.most_at_once = _connections(client)
+        self._free = asyncio.Semaphore(self.most_at_once or _MANY)
 
     async def call(self, command: str, *args: Value) -> Any:
         task = self._start(self._call(command, *args))
@@ -58,12 +63,22 @@ class ForeignCommands(Scripted):
         while self._left:
             await asyncio.wait(self._left)
 
+    async def at_rest(self) -> None:
+        # A pop ends with its slice, unless the server does not answer at all.
+        limit = asyncio.ensure_future(sleep(self._clock, 2 * self._slice_s))
+        try:
+            while not limit.done() and (under_way := self._left | self._giving_back):
+                await asyncio.wait([*under_way, limit], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            limit.cancel()
+
     async def _call(self, command: str, *args: Value) -> Any:
         errors = self._errors
         try:
-            if not self._is_initialized:
-                await self._initialize()
-            return _as_bytes(await self._client.execute_command(command, *args))
+            async with self._free:
+                if not self._is_initialized:
+                    await self._initialize()
+                return _as_bytes(await self._client.execute_command(command, *args))
         except errors.NoScriptError as error:
             raise ServerError(f"NOSCRIPT {error}") from error
         except errors.ResponseError as error:
@@ -92,7 +107,9 @@ class ForeignCommands(Scripted):
             try:
                 reply = await asyncio.shield(task)
             except asyncio.CancelledError:
-                self._start(self._give_back(task))
+                giving_back = self._start(self._give_back(task))
+                self._giving_back.add(giving_back)
+                giving_back.add_done_callback(self._giving_back.discard)
                 raise
             if reply is not None:
                 if heed is not None:
@@ -112,8 +129,8 @@ class ForeignCommands(Scripted):
             reply = await popping
             if reply is not None:
                 await self._call("LPUSH", *reply)
-        except (ClientError, ServerError):
-            log.exception("an element popped for a cancelled caller may be lost")
+        except Exception as error:  # noqa: BLE001 - also what a client raises that is being closed
+            log.warning("an element popped for a cancelled caller may be lost: %s", error)
 
     async def scan(self, match: str) -> AsyncIterator[bytes]:
         async for key in self._client.scan_iter(match=match, count=1000):
@@ -125,6 +142,17 @@ def _as_bytes(reply: Any) -> Any:
     if isinstance(reply, str):
         return reply.encode()
     return [_as_bytes(item) for item in reply] if isinstance(reply, list | tuple) else reply
+
+
+def _connections(client: Any) -> int | None:
+    """How many connections it may have, of a cluster's to each node; None if it has no limit."""
+    if getattr(client, "single_connection_client", False):
+        return 1
+    pool = getattr(client, "connection_pool", None)
+    most = getattr(pool, "max_connections", None)
+    if pool is None:
+        most = getattr(client, "connection_kwargs", {}).get("max_connections")
+    return most if most is not None and most < _MANY else None
 
 
 def _socket_timeout_s(client: Any) -> float:

@@ -50,6 +50,7 @@ class LazyCommands:
         self._inner: Commands | None = None
         self._lock = asyncio.Lock()
         self._owner: asyncio.Task[None] | None = None
+        self.most_at_once: int | None = None  # its client is its own
 
     async def _open(self) -> Commands:
         async with self._lock:
@@ -95,6 +96,10 @@ class LazyCommands:
     async def settled(self) -> None:
         if self._inner is not None:
             await self._inner.settled()
+
+    async def at_rest(self) -> None:
+        if self._inner is not None:
+            await self._inner.at_rest()
 
     async def time_s(self, key: Key) -> float:
         return await (self._inner or await self._open()).time_s(key)
