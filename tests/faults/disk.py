@@ -17,6 +17,7 @@ import apsw
 SECTOR = 512  # what a disk writes whole
 
 _numbers = itertools.count()
+_pwrite = os.pwrite
 
 
 class KeptFile:
@@ -95,6 +96,13 @@ class Disk(apsw.VFS):
         if self.sync_error:
             raise OSError(errno.EIO, "Input/output error")
         self.file(os.readlink(f"/proc/self/fd/{fd}")).sync()
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        """In place of os.pwrite, as the mark is written."""
+        self.on_io()
+        count = _pwrite(fd, data, offset)
+        self.file(os.readlink(f"/proc/self/fd/{fd}")).unsynced.append((offset, bytes(data)))
+        return count
 
     def image(self, folder: Path, rng: random.Random | None = None) -> None:
         """The files as they would be found after a power cut now; without `rng`, at their worst."""

@@ -98,15 +98,21 @@ class Simulation:
     """A server on a disk. Its files are in `folder`; `patch` is the test's monkeypatch."""
 
     def __init__(
-        self, disk: Disk, folder: Path, patch: pytest.MonkeyPatch, appendfsync: str = "always"
+        self,
+        disk: Disk,
+        folder: Path,
+        patch: pytest.MonkeyPatch,
+        appendfsync: str = "always",
+        boot: str = "a-boot",
     ) -> None:
         Worker.all = []
         patch.setattr(turn, "Worker", Worker)
         patch.setattr(os, "fdatasync", disk.fdatasync)
+        patch.setattr(os, "pwrite", disk.pwrite)
         self.disk = disk
         self.is_stopped = False
         self.clock = ManualClock()
-        self.store = FileStore(folder / "a.db", vfs=disk.name)
+        self.store = FileStore(folder / "a.db", vfs=disk.name, boot=boot)
         self.engine = Engine(
             self.store,
             Config({"appendfsync": appendfsync, "enable-debug-command": "yes"}),

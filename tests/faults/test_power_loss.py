@@ -1,24 +1,65 @@
 """The power fails at any moment of any write: `always` has promised nothing that is gone then.
 
 `everysec` loses the last moments in the same runs, so the test can tell; but neither ever finds
-a file that is broken, or half of a batch.
+a file that is broken, or half of a batch. Files of a killed server that are damaged, and lack what
+was acknowledged, are refused.
 """
 
+import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
+from holdfast.errors import StorageError
 from holdfast.server import turn
 from holdfast.store import chunks, fold, fold_rows, journal
 from holdfast.store.store import FileStore
 from tests.faults.clients import difference
-from tests.faults.disk import Disk
+from tests.faults.disk import SECTOR, Disk
 from tests.faults.simulation import Client, SimulatedWriter, Simulation
 from tests.store.consistency import check_counts, check_rows, check_settled
 
 SEEDS = 60
 POWER_CUTS = 4  # one after the other, per seed
+DAMAGES = 2  # before each of them, of what a killed server would have left
+
+
+def flip_a_bit(path: Path, rng: random.Random) -> None:
+    """Of the WAL, anywhere. (In the file itself SQLite has no checksums.)"""
+    wal = bytearray(_wal(path).read_bytes())
+    if wal:
+        wal[rng.randrange(len(wal))] ^= 1 << rng.randrange(8)
+    _wal(path).write_bytes(wal)
+
+
+def zero_some_sectors(path: Path, rng: random.Random) -> None:
+    wal = bytearray(_wal(path).read_bytes())
+    start = rng.randrange(len(wal) // SECTOR + 1) * SECTOR
+    end = min(start + SECTOR * rng.randint(1, 20), len(wal))
+    wal[start:end] = bytes(end - start)
+    _wal(path).write_bytes(wal)
+
+
+def cut_the_wal(path: Path, rng: random.Random) -> None:
+    os.truncate(_wal(path), rng.randint(0, _wal(path).stat().st_size))
+
+
+def remove_the_wal(path: Path, rng: random.Random) -> None:
+    _wal(path).unlink()
+
+
+def cut_the_file(path: Path, rng: random.Random) -> None:
+    pages = path.stat().st_size // 4096
+    os.truncate(path, rng.choice([0, 4096 * rng.randrange(pages), 4096 * max(pages - 1, 0)]))
+
+
+LOSSES = [flip_a_bit, zero_some_sectors, cut_the_wal, remove_the_wal, cut_the_file]
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
 
 
 class PowerCuts:
@@ -32,10 +73,15 @@ class PowerCuts:
         self._writers = [SimulatedWriter(self._rng, number) for number in range(3)]
         self._generation = 0
         self.lost = 0  # acknowledged, and gone
+        self.refused = 0  # damaged, and noticed
 
     @property
     def _here(self) -> Path:
         return self._folder / str(self._generation)
+
+    @property
+    def _boot(self) -> str:
+        return f"boot-{self._generation}"
 
     def first_start(self) -> None:
         self._here.mkdir()
@@ -46,11 +92,13 @@ class PowerCuts:
         rng = self._rng
         disk = Disk()
         disk.adopt(self._here)
-        simulation = Simulation(disk, self._here, self._patch, self._appendfsync)
+        simulation = Simulation(disk, self._here, self._patch, self._appendfsync, self._boot)
         for writer in self._writers:
             writer.connect(simulation.client())
+        killed, boot = self._here, self._boot
         seen = self._run(simulation)
         simulation.stop()
+        self._lose(killed, boot)
         self._verify(seen, rng)
 
     def _run(self, simulation: Simulation) -> int:
@@ -90,9 +138,27 @@ class PowerCuts:
                 simulation.clock.advance(rng.choice([0.1, 1.0]))
         return seen
 
+    def _lose(self, killed: Path, boot: str) -> None:
+        """A server that was killed leaves files that lack nothing. When they are damaged then, the
+        next one has all that was acknowledged, or does not start."""
+        for number in range(DAMAGES):
+            damaged = killed.with_suffix(f".damaged-{number}")
+            shutil.copytree(killed, damaged)
+            what = self._rng.choice(LOSSES)
+            what(damaged / "a.db", self._rng)
+            try:
+                opened = FileStore(damaged / "a.db", boot=boot)
+            except StorageError:
+                self.refused += 1
+                continue
+            for writer in self._writers:
+                found, promised = writer.find(opened), writer.states[writer.acknowledged :]
+                assert found in promised, f"{what.__name__}: {difference(found, promised)}"
+            opened.abandon()
+
     def _verify(self, seen: int, rng: random.Random) -> None:
         check_rows_of_image(self._here)
-        opened = FileStore(self._here / "a.db")
+        opened = FileStore(self._here / "a.db", boot=self._boot)
         for writer, (acknowledged, states) in zip(self._writers, self._possible, strict=True):
             found = writer.find(opened)
             if self._appendfsync == "always":
@@ -144,7 +210,7 @@ def test_always_loses_nothing_that_was_acknowledged(
 def test_everysec_loses_the_last_moments_but_breaks_nothing(
     tmp_path: Path, restless: pytest.MonkeyPatch
 ) -> None:
-    lost = 0
+    lost = refused = 0
     for seed in range(SEEDS // 4):
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -153,7 +219,9 @@ def test_everysec_loses_the_last_moments_but_breaks_nothing(
         for _ in range(POWER_CUTS):
             cuts.cycle()
         lost += cuts.lost
+        refused += cuts.refused
     assert lost > 0, "the disk never forgot anything, so the other test proves nothing"
+    assert refused > 0, "no damage was ever noticed"
 
 
 def test_what_is_read_after_a_crash_is_there_after_a_power_cut(

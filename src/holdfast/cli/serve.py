@@ -19,9 +19,16 @@ _COMMON = (
     ("--active-active", "active-active", "share the database with other servers"),
     ("--node-id N", "node-id", "which of them this one is, from 1 to 255"),
     ("--peer URL", "peer", "where another one is: redis://host:port; once for each"),
+    (
+        "--accept-data-loss",
+        "accept-data-loss",
+        "start although writes are lost",
+    ),
     ("--dir PATH", "dir", "the folder that relative paths start from"),
     ("--loglevel LEVEL", "loglevel", "debug, verbose, notice or warning"),
 )
+
+_SWITCHES = frozenset(usage for usage, _, _ in _COMMON if " " not in usage)
 
 
 def run(argv: list[str]) -> int:
@@ -44,10 +51,10 @@ def run(argv: list[str]) -> int:
 
 
 def _with_values(argv: list[str]) -> Iterator[str]:
-    """`--active-active` alone means yes."""
+    """A switch alone means yes."""
     for at, word in enumerate(argv):
         yield word
-        if word == "--active-active" and (at + 1 == len(argv) or argv[at + 1].startswith("--")):
+        if word in _SWITCHES and (at + 1 == len(argv) or argv[at + 1].startswith("--")):
             yield "yes"
 
 

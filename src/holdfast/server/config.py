@@ -28,6 +28,7 @@ class Config:
     db: str
     dir: str
     databases: int
+    accept_data_loss: bool
     active_active: bool
     active_active_cluster: str
     active_active_log_limit: int

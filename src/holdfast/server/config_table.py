@@ -115,6 +115,7 @@ TABLE: tuple[Param, ...] = (
     Param("db", _TEXT, "holdfast.db", FIXED),
     Param("dir", Directory(), ".", Use.PROTECTED),
     Param("databases", Int(1), "16", FIXED),
+    Param("accept-data-loss", _BOOL, "no", FIXED | HIDDEN),  # once: see store/mark.py
     # Active-active: which of the servers this one is, and where the others are.
     Param("active-active", _BOOL, "no", FIXED | HIDDEN),
     Param("active-active-cluster", _TEXT, "holdfast", FIXED | HIDDEN),

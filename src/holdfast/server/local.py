@@ -190,7 +190,8 @@ class LocalDatabase:
 
 def open_local(path: str, **options: str | int) -> LocalDatabase:
     config = Config({name.replace("_", "-"): str(value) for name, value in options.items()})
-    return LocalDatabase(open_store(path, config.databases), config)
+    store = open_store(path, config.databases, accept_data_loss=config.accept_data_loss)
+    return LocalDatabase(store, config)
 
 
 def _as_it_is(value: Reply) -> Output:

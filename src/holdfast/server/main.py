@@ -75,7 +75,12 @@ class Server:
         sockets, tls_sockets = listener.listen(config)
         try:
             with _pidfile(config):
-                store = open_store(config.db_path, config.databases, node)
+                store = open_store(
+                    config.db_path,
+                    config.databases,
+                    node,
+                    accept_data_loss=config.accept_data_loss,
+                )
                 await _adopt(store)
                 await self._serve(store, peers, sockets, tls_sockets, tls)
         finally:

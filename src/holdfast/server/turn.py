@@ -237,6 +237,8 @@ class Turn:
         ):
             self._sync(_taken(sessions))
         else:
+            if self._fatal is None:
+                store.note_committed()
             for session in sessions:
                 out, session.out = session.out, []
                 _deliver(session, out)

@@ -14,6 +14,7 @@ import apsw
 from holdfast.errors import StorageError
 from holdfast.store.file import reading
 from holdfast.store.life import new_token
+from holdfast.store.mark import new_file_id
 
 STEP_PAGES = 1024  # 4 MB between two reports of progress
 
@@ -53,6 +54,9 @@ def _copy(
                     progress(work.page_count - work.remaining, work.page_count)
         # The WAL that this needs goes into the file, and goes, when the copy is closed.
         copy.execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('backup', ?)", (new_token(),))
+        # A copy is another file: what the mark of the first one claims does not bind it. (One that
+        # has no id yet is given one when it is opened.)
+        copy.execute("UPDATE holdfast_meta SET value = ? WHERE name = 'file_id'", (new_file_id(),))
 
 
 def _sync(path: Path) -> None:

@@ -17,6 +17,7 @@ from holdfast.store.blocks import LONGEST, PLACES, SPAN
 from holdfast.store.chunks import STEP
 from holdfast.store.file import reading
 from holdfast.store.journal import batches, one_by_one
+from holdfast.store.mark import DamagedFileError
 from holdfast.store.migrations import SCHEMA_VERSION
 from holdfast.store.ops import (
     CRDT_FACTS,
@@ -125,6 +126,13 @@ _words = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
 def check_file(path: Path) -> list[str]:
     """Sentences about what is wrong; none when all is well. Raises StorageError when the file
     is not Holdfast's at all."""
+    try:
+        return _problems(path)
+    except DamagedFileError as error:
+        return [str(error)]
+
+
+def _problems(path: Path) -> list[str]:
     with reading(path) as connection:
         try:
             problems = [

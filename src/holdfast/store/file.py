@@ -1,8 +1,9 @@
 """Opening the database file: the lock, the schema and its versions, the pragmas."""
 
 import fcntl
+import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,12 @@ from pathlib import Path
 import apsw
 
 from holdfast.errors import StorageError, StoreInUseError
+from holdfast.store.mark import DamagedFileError, LostWritesError, read_mark, this_boot
 from holdfast.store.migrations import MIGRATIONS, SCHEMA_VERSION
+from holdfast.store.verify import Verifier, dropped_frames
+from holdfast.store.wal import WalFile, has_wal, lacks_pages, read_header, valid_frames, wal_path
+
+log = logging.getLogger(__name__)
 
 # What SQLite raises, for those who must not know apsw.
 FileError = apsw.Error
@@ -67,16 +73,48 @@ class FileLock:
 
 
 class Place:
-    """Files that must stay where they are: what is written to one that was removed is lost."""
+    """A file and its WAL, which must stay where they are and as long as they are: what is written
+    to a file that was removed is lost, and so is what was cut off."""
 
-    def __init__(self, *paths: Path) -> None:
-        self._identities = {path: _identity(path) for path in paths}
+    def __init__(self, path: Path, connection: apsw.Connection) -> None:
+        self._path = path
+        self._wal = wal_path(path)
+        self._connection = connection
+        self._identities = {path: _identity(path) for path in (path, self._wal)}
+        self._nbytes = os.stat(path).st_size
 
     def check(self) -> None:
         """Raises StorageError."""
         for path, identity in self._identities.items():
             if _identity(path) != identity:
                 raise StorageError(f"{path} was removed or replaced while it was in use")
+        try:
+            cut = self._wal if self._is_wal_cut() else self._path if self._is_file_cut() else None
+        except (apsw.CorruptError, apsw.NotADBError):
+            cut = self._path
+        except apsw.Error:
+            return  # busy, or out of memory: that says nothing about the files
+        if cut is not None:
+            raise StorageError(f"{cut} was cut short while it was in use")
+
+    def _is_wal_cut(self) -> bool:
+        """Other programs may empty a WAL, too: SQLite then knows of no frames before it is cut. So
+        SQLite is asked again."""
+        before = None
+        while True:
+            frames = valid_frames(self._connection)
+            with closing(WalFile(self._wal)) as wal:
+                if frames is None or wal.frame_count >= frames[0]:
+                    return False
+            if frames == before:
+                return True
+            before = frames
+
+    def _is_file_cut(self) -> bool:
+        """A file that has shrunk may have been vacuumed, so one looks closer."""
+        nbytes = os.stat(self._path).st_size
+        is_shorter, self._nbytes = nbytes < self._nbytes or not nbytes, nbytes
+        return is_shorter and lacks_pages(self._connection, self._path)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -91,8 +129,7 @@ def look(path: Path, newest: int = SCHEMA_VERSION) -> None:
     """Raise StorageError unless the file is ours, or new. Reads 100 bytes, so that whatever
     else it is stays as it was: SQLite would tidy up behind a crashed program."""
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
+        header = read_header(path)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -115,15 +152,59 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
         )
 
 
+def open_verified(
+    path: Path, vfs: str | None, boot: str, accept_data_loss: bool
+) -> apsw.Connection:
+    """The writer's connection to a file that has all that its mark claims. Raises StorageError."""
+
+    def accept(error: LostWritesError) -> None:
+        if not accept_data_loss:
+            raise error
+        log.warning("accepted, as asked: %s", error)
+
+    claim = None
+    try:
+        claim = read_mark(path)
+        Verifier(path, claim, boot).before_opening()
+    except LostWritesError as error:
+        accept(error)
+        claim = None
+    verifier = Verifier(path, claim, boot)
+    verifier.not_replaced(vfs)
+
+    def verify(connection: apsw.Connection) -> None:
+        try:
+            verifier.opened(connection)
+        except LostWritesError as error:
+            accept(error)
+            _refuse_damaged(connection, path)
+        if dropped := dropped_frames(connection, path):
+            log.warning(
+                "%s: %d frames behind the last valid one are dropped", wal_path(path), dropped
+            )
+
+    return open_database(path, vfs, verify=verify)
+
+
+def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
+    """Half of a WAL over a file that has all of it is no database, whatever one accepts."""
+    found = connection.execute("PRAGMA integrity_check(1)").get
+    if found != "ok":
+        raise DamagedFileError(f"{path} is damaged: {' '.join(found.split())}. Restore a backup")
+
+
 def open_database(
     path: Path,
     vfs: str | None = None,
     *,
+    verify: Callable[[apsw.Connection], None] = lambda _: None,
     version: int = SCHEMA_VERSION,
     migrations: Mapping[int, str] = MIGRATIONS,
 ) -> apsw.Connection:
-    """The writer's connection; creates or migrates the file. Raises StorageError."""
+    """The writer's connection; creates or migrates the file. Raises StorageError, also whatever
+    `verify` does, which comes before anything is written."""
     look(path, version)
+    had_wal = wal_path(path).exists()
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
@@ -135,16 +216,18 @@ def open_database(
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(5000)
     try:
+        verify(connection)
         _set_up(connection)
         found = int(connection.execute("PRAGMA user_version").get)
         _refuse_newer(path, found, version)  # the header may be older than the WAL
         _migrate(connection, found, version, migrations)
-    except apsw.Error as error:
+    except (apsw.Error, StorageError) as error:
         connection.close()
+        if not had_wal:
+            _remove_empty_wal(path)
+        if isinstance(error, StorageError):
+            raise
         raise StorageError(f"cannot open {path}: {error}") from None
-    except StorageError:
-        connection.close()
-        raise
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     return connection
 
@@ -187,12 +270,19 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
     """For those who only look, also while a server writes. They see the file as it is at one
     moment. Raises StorageError."""
     path = real(path)
+    # The mark first: a server that writes meanwhile can then only have more than it says.
+    verifier = Verifier(path, read_mark(path), this_boot())
+    verifier.before_opening()
+    with _locked(path) as is_ours:
+        if is_ours:
+            verifier.not_replaced()
     look(path)
-    wal = path.with_name(path.name + "-wal")
-    had_wal = wal.exists()
+    had_wal = wal_path(path).exists()
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             connection.set_busy_timeout(5000)
+            with _asking(path) as asking:
+                verifier.opened(asking or connection)
             connection.execute("BEGIN")
             _refuse_newer(path, int(connection.execute("PRAGMA user_version").get), SCHEMA_VERSION)
             yield connection
@@ -200,21 +290,54 @@ def reading(path: Path) -> Iterator[apsw.Connection]:
         raise StorageError(f"cannot read {path}: {error}") from None
     finally:
         if not had_wal:
-            _remove_empty_wal(path, wal)
+            with _locked(path) as is_ours:
+                if is_ours:
+                    _remove_empty_wal(path)
 
 
-def _remove_empty_wal(path: Path, wal: Path) -> None:
-    """SQLite makes one even for readers. It goes again, unless a server has come meanwhile."""
+def dropped_by_next_start(path: Path) -> int:
+    """How many frames of the WAL follow the last valid one. 0 while a server has the file."""
+    path = real(path)
+    if not has_wal(path):
+        return 0
+    with _locked(path) as is_ours, _asking(path) as asking:
+        return dropped_frames(asking, path) if is_ours and asking else 0
+
+
+@contextmanager
+def _asking(path: Path) -> Iterator[apsw.Connection | None]:
+    """A connection that could write, because SQLite tells no other about the WAL. It does not."""
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    except apsw.Error:
+        yield None
+        return
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.set_busy_timeout(5000)
+    with closing(connection):
+        yield connection
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether no server has the file meanwhile."""
     try:
         lock = FileLock(path)
     except (OSError, StoreInUseError):
+        yield False
         return
     try:
-        if wal.exists() and wal.stat().st_size == 0:
-            wal.unlink()
-            path.with_name(path.name + "-shm").unlink(missing_ok=True)
+        yield True
     finally:
         lock.release()
+
+
+def _remove_empty_wal(path: Path) -> None:
+    """SQLite makes one even for connections that only read. The caller has the lock."""
+    wal = wal_path(path)
+    if wal.exists() and wal.stat().st_size == 0:
+        wal.unlink()
+        path.with_name(path.name + "-shm").unlink(missing_ok=True)
 
 
 def _run(connection: apsw.Connection, script: str) -> None:

@@ -46,6 +46,9 @@ COUNT_KEYS = (
 )
 
 
+NOTE_FOLDED = "INSERT OR REPLACE INTO holdfast_meta VALUES ('folded_lsn', ?)"
+
+
 class Fold:
     def __init__(self, connection: apsw.Connection, journal: Journal, keyspace: Keyspace) -> None:
         self._connection = connection
@@ -311,7 +314,9 @@ class Fold:
                 lsn, size = batches[count]
                 nbytes += size
                 count += 1
-            self._connection.execute("DELETE FROM journal WHERE lsn <= ?", (lsn,))
+            with self._connection:
+                self._execute("DELETE FROM journal WHERE lsn <= ?", (lsn,))
+                self._execute(NOTE_FOLDED, (lsn,))  # numbers go on where they were
             self.folded_lsn = lsn
             del batches[:count]
             yield

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.errors import StorageError
 from holdfast.store.chunks import STEP
+from holdfast.store.mark import Mark, Position, new_file_id
 from holdfast.store.ops import (
     FIELD_RUNS,
     HASH_FIELDS,
@@ -28,6 +29,8 @@ from holdfast.store.ops import (
     Op,
 )
 from holdfast.store.stream_blocks import entries_of
+from holdfast.store.verify import FILE_ID, LAST_LSN
+from holdfast.store.wal import SALTS, wal_path
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
@@ -40,21 +43,43 @@ Batch = tuple[int, list[Op]]  # lsn and operations
 
 
 class Journal:
-    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+    """`mark` notes up to where it lasts."""
+
+    def __init__(self, connection: apsw.Connection, path: Path, boot: str) -> None:
         self._connection = connection
         self._execute = connection.execute
         self._insert = connection.cursor().execute  # else there would be a new cursor each time
         self.wal_pages = 0
+        self._extent = (b"", 0)  # salts and frames of the WAL; together, for other threads
+        self._wal_fd = -1
         connection.set_wal_hook(self._after_commit)
-        last = self._execute("SELECT max(lsn) FROM journal").get
-        self.lsn: int = last or 0
+        self.lsn: int = self._execute(LAST_LSN).get
+        self._noted_lsn = self.lsn  # up to where the mark knows it, one way or the other
         # A second descriptor of the WAL: syncing a file syncs what anybody wrote to it.
         # (SQLite keeps its locks elsewhere, so closing this one harms nothing.)
         self._touch()  # SQLite creates the WAL at the first commit
-        self._wal_fd = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
-        self._sync_directory(path.parent)
+        self._wal_fd = os.open(wal_path(path), os.O_RDONLY | os.O_CLOEXEC)
+        self._extent = (self._read_salts(), self.wal_pages)
         # What a server that was killed had committed is in the WAL, but maybe not on the disk,
         # and nobody may see it before it is.
+        os.fdatasync(self._wal_fd)
+        self.mark = Mark(path, boot)
+        self._begin_mark(path)
+
+    def _begin_mark(self, path: Path) -> None:
+        """From now on the file has an id of its own, also without its WAL."""
+        self._synced = self.position
+        old_id, new_id = self._execute(FILE_ID).get, new_file_id()
+        self.mark.begin(new_id, old_id or new_id, self._synced)
+        self._sync_directory(path.parent)
+        self._execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('file_id', ?)", (new_id,))
+        try:
+            frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except (apsw.BusyError, apsw.FullError):
+            return
+        if frames == in_file:  # else a reader holds it up
+            self.mark.has_id(new_id)
+            self._touch()  # begins the WAL anew, so that no client waits for that
         self.sync()
 
     def _touch(self) -> None:
@@ -77,8 +102,24 @@ class Journal:
             os.close(fd)
 
     def _after_commit(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:
+        salts, before = self._extent
+        if pages <= before:  # the WAL begins anew
+            salts = self._read_salts()
+        self._extent = (salts, pages)
         self.wal_pages = pages
         return 0
+
+    def _read_salts(self) -> bytes:
+        """(Of a WAL that another program began we may miss it. The mark then has salts that no
+        start will find, and so says nothing about frames.)"""
+        return os.pread(self._wal_fd, 8, SALTS.start) if self._wal_fd >= 0 else b""
+
+    @property
+    def position(self) -> Position:
+        """Up to where everything is committed. Thread-safe."""
+        lsn = self.lsn
+        salts, frames = self._extent
+        return Position(lsn, salts, frames)
 
     def append(self, ops: list[Op]) -> int:
         """Commit a batch; returns its size in bytes. It survives our death, not yet a power cut."""
@@ -114,14 +155,32 @@ class Journal:
 
     def sync(self) -> None:
         """Wait until everything committed is on disk. Thread-safe; raises OSError."""
+        position = self.position
         os.fdatasync(self._wal_fd)
+        self.mark.synced(position)
+        self._synced = position
+        self._noted_lsn = position.lsn
+
+    def note_committed(self) -> None:
+        """What is committed is about to be acknowledged, perhaps without a sync."""
+        if self._noted_lsn != self.lsn:
+            self._noted_lsn = self.lsn
+            self.mark.committed(self.position)
+
+    def keep_mark(self) -> None:
+        """Raises StorageError when it is gone and cannot be written again."""
+        try:
+            self.mark.stay(self._synced)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.mark.path}: {error.strerror}") from None
 
     def batches(self) -> Iterator[Batch]:
         return batches(self._connection)
 
-    def close(self) -> None:
+    def close(self, *, is_clean: bool) -> None:
         self._connection.set_wal_hook(None)
         os.close(self._wal_fd)
+        self.mark.close(is_clean=is_clean)
 
 
 def batches(connection: apsw.Connection) -> Iterator[Batch]:

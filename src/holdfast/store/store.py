@@ -7,11 +7,12 @@ import apsw
 from holdfast.errors import StorageError
 from holdfast.store.adoption import Adoption
 from holdfast.store.eviction import Eviction
-from holdfast.store.file import FileLock, Place, open_database, real
+from holdfast.store.file import FileLock, Place, open_verified, real
 from holdfast.store.fold import Fold
 from holdfast.store.journal import Checkpointer, Journal
 from holdfast.store.keyspace import Keyspace
 from holdfast.store.life import Life
+from holdfast.store.mark import this_boot
 from holdfast.store.recovery import recover
 from holdfast.store.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.tables import Tables
@@ -57,6 +58,8 @@ class MemoryStore:
 
     def sync(self) -> None: ...
 
+    def note_committed(self) -> None: ...
+
     def checkpoint(self) -> None: ...
 
     def sync_and_checkpoint(self) -> None: ...
@@ -99,16 +102,26 @@ class FileStore:
     _used_bytes_before = 0  # when room was last made
 
     def __init__(
-        self, path: Path, databases: int = 16, vfs: str | None = None, node: int = 0
+        self,
+        path: Path,
+        databases: int = 16,
+        vfs: str | None = None,
+        node: int = 0,
+        *,
+        accept_data_loss: bool = False,
+        boot: str | None = None,
     ) -> None:
+        """Raises LostWritesError when the files lack writes that were acknowledged, unless that is
+        accepted. `boot` names this run of the kernel."""
         self.path = path
         self._vfs = vfs
+        self._boot = this_boot() if boot is None else boot
         try:
             self._lock = FileLock(path)
         except OSError as error:
             raise StorageError(f"cannot open {path}: {error.strerror}") from None
         try:
-            self._connection = open_database(path, vfs)
+            self._connection = open_verified(path, vfs, self._boot, accept_data_loss)
             try:
                 self._open(databases, node)
             except BaseException:
@@ -123,7 +136,7 @@ class FileStore:
             raise
 
     def _open(self, databases: int, node: int) -> None:
-        self.journal = Journal(self._connection, self.path)
+        self.journal = Journal(self._connection, self.path, self._boot)
         tables = Tables(self._connection)
         if not node and tables.crdt_facts():
             raise StorageError(f"{self.path} is the file of an active-active server")
@@ -131,7 +144,7 @@ class FileStore:
         self.folding = Fold(self._connection, self.journal, self.keyspace)
         self._eviction = Eviction(self.keyspace, self.folding)
         self._checkpointer = Checkpointer(self.path, self._vfs)
-        self._place = Place(self.path, self.path.with_name(f"{self.path.name}-wal"))
+        self._place = Place(self.path, self._connection)
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
         self._adoption = _adoption(self, self.keyspace)
 
@@ -190,8 +203,13 @@ class FileStore:
             self.journal.sync()
             life.note(reached)
 
+    def note_committed(self) -> None:
+        """What is committed is about to be acknowledged, although it is not synced."""
+        self.journal.note_committed()
+
     def checkpoint(self) -> None:
         """Copy the WAL into the file, as far as it goes without disturbing a commit."""
+        self.journal.mark.sync()  # now and then, where no client waits for it
         self._checkpointer.checkpoint()
 
     def sync_and_checkpoint(self) -> None:
@@ -264,8 +282,9 @@ class FileStore:
         return self.journal.probe()
 
     def check_in_place(self) -> None:
-        """Raises StorageError when somebody took the file away: nothing would last any more."""
+        """Raises StorageError when the file was taken away or cut: nothing would last any more."""
         self._place.check()
+        self.journal.keep_mark()
 
     def close(self) -> None:
         """Leave a file that is complete without its journal. Anything uncommitted is committed.
@@ -293,7 +312,7 @@ class FileStore:
 
     def _shut(self, *, keep_wal: bool) -> None:
         self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep_wal))
-        self.journal.close()
+        self.journal.close(is_clean=not keep_wal)
         self._checkpointer.close()
         self._connection.close()
         if self.life is not None:
@@ -304,11 +323,13 @@ class FileStore:
 Store = MemoryStore | FileStore
 
 
-def open_store(path: str, databases: int = 16, node: int = 0) -> Store:
+def open_store(
+    path: str, databases: int = 16, node: int = 0, *, accept_data_loss: bool = False
+) -> Store:
     """`node` is which of the servers of an active-active database this one is; 0: of none."""
     if path == MEMORY:
         return MemoryStore(databases, node)
-    return FileStore(real(Path(path)), databases, node=node)
+    return FileStore(real(Path(path)), databases, node=node, accept_data_loss=accept_data_loss)
 
 
 def _adoption(store: FileStore, keyspace: Keyspace) -> Adoption | None:

@@ -1,0 +1,125 @@
+"""What is in the files of a database, frame by frame and page by page. Reads only.
+
+SQLite says how many frames of its WAL are valid. It does not say whether more of them follow, nor
+whether the file has the pages that the WAL lacks. (It is never asked through its shared memory:
+closing a descriptor of that file would drop SQLite's locks.)
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+WAL_HEADER = 32
+FRAME_HEADER = 24
+SALTS = slice(16, 24)  # of the header: random, new for each generation of the WAL
+SALTS_OF_FRAME = slice(8, 16)
+MAGIC = (0x377F0682, 0x377F0683)
+
+
+def wal_path(database: Path) -> Path:
+    return database.with_name(f"{database.name}-wal")
+
+
+def read_header(path: Path) -> bytes:
+    """The first 100 bytes of a file, fewer if it has not as many. Raises OSError.
+
+    SQLite opens it: a process that closes a descriptor of its own loses all locks on the file,
+    and another program would take the file for unused and remove its WAL.
+    """
+    if stat.S_ISDIR(os.stat(path).st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB
+    try:
+        file = apsw.VFSFile("", os.fspath(path), [flags, 0])
+        try:
+            return file.xRead(100, 0)
+        finally:
+            file.xClose()
+    except apsw.Error as error:
+        raise OSError(errno.EIO, str(error)) from None
+
+
+def valid_frames(connection: apsw.Connection) -> tuple[int, int] | None:
+    """How many frames SQLite takes for valid, and how many of them are in the file already. None
+    for a connection that may not write: SQLite does not tell it."""
+    try:
+        _ = connection.execute("PRAGMA schema_version").get  # it learns so that there is a WAL
+        frames, in_file = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    except apsw.ReadOnlyError:
+        return None
+    return max(frames, 0), max(in_file, 0)
+
+
+def has_wal(database: Path) -> bool:
+    """Whether there is one that is not empty."""
+    try:
+        return os.stat(wal_path(database)).st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+class WalFile:
+    """A WAL as it is on the disk. One that is missing or empty has no salts and no frames."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = -1
+        self.salts = b""
+        self.frame_bytes = 0
+        self.nbytes = 0
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        self.nbytes = os.fstat(self._fd).st_size
+        header = os.pread(self._fd, WAL_HEADER, 0)
+        if len(header) == WAL_HEADER and int.from_bytes(header[:4]) in MAGIC:
+            self.salts = header[SALTS]
+            self.frame_bytes = FRAME_HEADER + int.from_bytes(header[8:12])
+
+    @property
+    def frame_count(self) -> int:
+        """As many as there is room for, valid or not."""
+        return (self.nbytes - WAL_HEADER) // self.frame_bytes if self.frame_bytes else 0
+
+    def pages(self, after: int, until: int | None = None) -> Iterator[int]:
+        """The page numbers of the frames of this generation behind the first `after`."""
+        for index in range(after, self.frame_count if until is None else until):
+            header = os.pread(self._fd, FRAME_HEADER, WAL_HEADER + index * self.frame_bytes)
+            if header[SALTS_OF_FRAME] == self.salts:
+                yield int.from_bytes(header[:4])
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+
+def lacks_pages(connection: apsw.Connection, path: Path) -> bool:
+    """Whether the database has pages that are neither in the file nor in the WAL. Another process
+    may be moving them from here to there, so what is missing must be so twice."""
+    page_size = int(connection.execute("PRAGMA page_size").get)
+    before = None
+    while True:
+        there = os.stat(path).st_size // page_size
+        count = int(connection.execute("PRAGMA page_count").get)
+        frames = valid_frames(connection)
+        found = (there, count, frames)
+        if there >= count or (there and count - there <= _pages_in_wal(path, *found)):
+            return False
+        if found == before:
+            return True
+        before = found
+
+
+def _pages_in_wal(path: Path, there: int, count: int, frames: tuple[int, int] | None) -> int:
+    """How many of the pages that the file lacks."""
+    until, after = frames or (None, 0)
+    with closing(WalFile(wal_path(path))) as wal:
+        return len({page for page in wal.pages(after, until) if there < page <= count})
