@@ -9,11 +9,12 @@ import pytest
 
 import holdfast
 from holdfast.client.cluster import Cluster
-from holdfast.client.errors import ClientError, ConnectError, ServerError
+from holdfast.client.errors import ClientError, ConnectError, RequestTimeoutError, ServerError
 from holdfast.client.request import Request
 from holdfast.client.slots import slot_of
 from holdfast.client.state import State
 from tests.client.fakes import until
+from tests.harness import wait_until
 from tests.harness.cluster import Nodes, add_replica, start_cluster
 
 
@@ -99,6 +100,35 @@ def test_ask_is_followed_once_and_not_remembered(nodes: Nodes) -> None:
             nodes.ask(here, "CLUSTER", "SETSLOT", slot, "STABLE")
 
     asyncio.run(scenario())
+
+
+def test_the_time_of_a_call_covers_connecting_to_its_node(nodes: Nodes) -> None:
+    async def scenario() -> None:
+        async with holdfast.connect(nodes.url) as client:
+            cluster = client._caller
+            assert isinstance(cluster, Cluster)
+            index = next(
+                n for n in range(3) if ("127.0.0.1", nodes.servers[n].port) not in cluster._nodes
+            )
+            key = next(f"k{n}" for n in range(100) if nodes.owner(slot_of(f"k{n}")) == index)
+            nodes.servers[index].suspend()  # before anything is connected to it
+            try:
+                calls = [
+                    client.within(0.1).get(key),
+                    client.within(0.1).blpop(key, timeout_s=0),
+                    client.exec_dynamic(Request().add("GET", key), timeout_s=0.1),
+                ]
+                for error in await asyncio.gather(*calls, return_exceptions=True):
+                    assert isinstance(error, RequestTimeoutError)
+                    assert error.is_retryable, "nothing was sent"
+            finally:
+                nodes.servers[index].resume()
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        for server in nodes.servers:
+            wait_until(lambda server=server: nodes.is_up(server, 3), "the cluster is up")  # type: ignore[misc]
 
 
 @pytest.mark.slow

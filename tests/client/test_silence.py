@@ -16,6 +16,7 @@ from holdfast.client.errors import ConnectionLostError, RequestTimeoutError
 from holdfast.client.factory import make_client
 from holdfast.client.options import parse_url
 from holdfast.client.single import Single
+from holdfast.client.special import longest_wait_s
 from holdfast.clock import ManualClock
 from tests.client.fakes import FakeServer, FakeTransport, turns, until
 from tests.client.proxy import ChaosProxy
@@ -393,3 +394,26 @@ def test_a_connection_that_waits_for_a_long_script_is_kept(tmp_path: Path) -> No
 
     with RedisServer(tmp_path / "own") as server:
         asyncio.run(scenario(server))
+
+
+@pytest.mark.parametrize(
+    ("command", "wait_s"),
+    [
+        (("BLPOP", "q", 10), 10),
+        (("BRPOP", "a", "b", b"1.5"), 1.5),
+        (("blmove", "a", "b", "LEFT", "LEFT", "2"), 2),
+        (("BLMPOP", 3, 1, "q", "LEFT"), 3),
+        (("XREAD", "COUNT", 1, "BLOCK", 500, "STREAMS", "s", "$"), 0.5),
+        (("BLPOP", "q", 0), None),
+        (("BLPOP", "q", "nan"), None),
+        (("BLPOP", "q", "inf"), None),
+        (("BLPOP", "q", -1), None),
+        (("BLPOP", "q", 10**400), None),
+        (("BLPOP", "q"), None),
+        (("XREAD", "BLOCK"), None),
+    ],
+)
+def test_how_long_a_server_may_wait_is_read_from_the_command(
+    command: tuple[Any, ...], wait_s: float | None
+) -> None:
+    assert longest_wait_s(command) == wait_s

@@ -28,6 +28,7 @@ _IN_REQUESTS = frozenset({"MULTI", "EXEC", "DISCARD", "UNWATCH"})
 _BLOCKING = frozenset(
     {"BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"}
 )
+_LONGEST_TIMER_S = 1e9
 SPECIAL = frozenset(REFUSED) | _BLOCKING | {"XREAD", "XREADGROUP", "CLIENT"}
 
 
@@ -52,9 +53,10 @@ def longest_wait_s(args: Command) -> float | None:
         words = [name_of(arg) for arg in args]
         place, unit = words.index("BLOCK") + 1, 0.001
     try:
-        return float(args[place]) * unit or None
-    except (ValueError, IndexError):
+        wait_s = float(args[place]) * unit
+    except (ValueError, IndexError, OverflowError):
         return None
+    return wait_s if 0 < wait_s < _LONGEST_TIMER_S else None
 
 
 def check(args: Command, *, together: bool = False) -> None:
