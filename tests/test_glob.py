@@ -54,8 +54,7 @@ def test_both_matchers_agree(rng: random.Random) -> None:
     for _ in range(500):
         pattern = bytes(rng.choices(ALPHABET, k=rng.randrange(9)))
         for nocase in (False, True):
-            tokens = glob._tokens(pattern, nocase)
-            by_hand = glob._by_hand(tokens, nocase)
+            by_hand = glob.Long(pattern, nocase)
             compiled = compile_glob(pattern, nocase=nocase)
             assert list(filter(by_hand, names)) == list(filter(compiled, names)), pattern
 
@@ -67,9 +66,27 @@ def test_long_patterns_are_matched_without_being_compiled(monkeypatch: pytest.Mo
 
 
 @pytest.mark.timeout(20)  # without care, these would outlive us all
-@pytest.mark.parametrize("pattern", [b"*a" * 60 + b"*b", b"*a?" * 60 + b"b", b"*a" * 400 + b"b"])
-def test_many_stars_do_not_multiply(pattern: bytes) -> None:
-    assert not compile_glob(pattern)(b"a" * 20_000)
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(b"*a" * 60 + b"*b", b"*a?" * 60 + b"b", b"*a" * 400 + b"b"),
+        *(b"*" + b"a" * 600 + b"b", b"*" + b"a" * 600 + b"b*", b"*" + b"a" * 500 + b"b*"),
+        *(b"*" + b"[ab]" * 600 + b"c*", b"*" + b"a?" * 300 + b"b*", b"*" + b"?" * 600 + b"b*"),
+        *(b"*" + b"[^b]" * 5000 + b"b*", b"*" + b"\\a" * 5000 + b"b*", b"*a[ab]" * 200 + b"*b*"),
+    ],
+    ids=range(12),
+)
+def test_long_names_and_patterns_do_not_multiply(pattern: bytes) -> None:
+    assert not compile_glob(pattern)(b"a" * 100_000)
+    assert not compile_glob(pattern, nocase=True)(b"A" * 100_000)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", [b"a", b"?", b"*", b"[a]", b"\\a", b"*?", b"["])
+def test_a_pattern_is_read_no_further_than_names_are_long(part: bytes) -> None:
+    pattern = part * (50_000_000 // len(part)) + b"b"
+    matches = compile_glob(pattern)
+    assert not any(matches(b"a" * size) for size in range(100))
 
 
 @pytest.mark.parametrize("pattern", [b"HZ", b"h[z-y]", b"h[Y-Z]", b"h[^A-y]", b"\\Hz", b"H?"])

@@ -5,19 +5,23 @@ here knows what the names are names of.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Final, final
 
 Matcher = Callable[[bytes], bool]
 
-# A token is the set of bytes that may stand in one place; None is a run of `*`.
-_Token = frozenset[int] | None
+# A token is a text, the set of bytes that may stand in one place, or None: a run of `*`.
+_Token = bytes | frozenset[int] | None
 _ANY = frozenset(range(256))
-_ONE = tuple(frozenset((byte,)) for byte in range(256))
 
 # Compiling costs about a microsecond per byte and `re` keeps what it compiled, so
 # patterns no person would write are matched by hand instead of being remembered.
 _LONGEST_COMPILED = 512
+
+_stars = re.compile(rb"\*+").match
+_text = re.compile(rb"[^*?\[\\]+").match
+_members = re.compile(rb"[^\]\\-]+(?=[^\]\\-])").match
 
 _STAR, _QUESTION, _OPEN, _CLOSE, _CARET, _DASH, _ESCAPE = b"*?[]^-\\"
 
@@ -28,39 +32,45 @@ def compile_glob(pattern: bytes, *, nocase: bool = False) -> Matcher:
     As in Redis, the empty name matches only the empty pattern: KEYS and SCAN have a
     rule of their own by which a lone `*` means every key.
     """
-    if len(pattern) > _LONGEST_COMPILED:
-        return _by_hand(_tokens(pattern, nocase), nocase)
-    return _compiled(pattern, nocase)
+    return Long(pattern, nocase) if len(pattern) > _LONGEST_COMPILED else _compiled(pattern, nocase)
 
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: bytes, nocase: bool) -> Matcher:
-    fullmatch = re.compile(_regex(_tokens(pattern, nocase)), re.DOTALL).fullmatch
+    fullmatch = re.compile(_regex(list(_tokens(pattern, nocase))), re.DOTALL).fullmatch
     if nocase:
         return lambda name: fullmatch(name.lower()) is not None
     return lambda name: fullmatch(name) is not None
 
 
-def _tokens(pattern: bytes, nocase: bool) -> list[_Token]:
-    tokens: list[_Token] = []
+def _tokens(pattern: bytes, nocase: bool) -> Iterator[_Token]:
     at, end = 0, len(pattern)
     while at < end:
         byte = pattern[at]
-        at += 1
         if byte == _STAR:
-            if not tokens or tokens[-1] is not None:
-                tokens.append(None)
+            run = _stars(pattern, at)
+            assert run is not None
+            at = run.end()
+            yield None
         elif byte == _QUESTION:
-            tokens.append(_ANY)
+            at += 1
+            yield _ANY
         elif byte == _OPEN:
-            token, at = _bracket(pattern, at, nocase)
-            tokens.append(token)
+            token, at = _bracket(pattern, at + 1, nocase)
+            yield token
         else:
-            if byte == _ESCAPE and at < end:
-                byte = pattern[at]
+            if byte == _ESCAPE and at + 1 < end:
+                text = pattern[at + 1 : at + 2]
+                at += 2
+            elif byte == _ESCAPE:
+                text = b"\\"
                 at += 1
-            tokens.append(_ONE[_lower(byte) if nocase else byte])
-    return tokens
+            else:
+                run = _text(pattern, at)
+                assert run is not None
+                text = run[0]
+                at = run.end()
+            yield text.lower() if nocase else text
 
 
 def _bracket(pattern: bytes, at: int, nocase: bool) -> tuple[frozenset[int], int]:
@@ -71,6 +81,10 @@ def _bracket(pattern: bytes, at: int, nocase: bool) -> tuple[frozenset[int], int
     negated = at < end and pattern[at] == _CARET
     at += negated
     while at < end and pattern[at] != _CLOSE:
+        run = _members(pattern, at)
+        if run is not None:  # all but the last, with which a range may begin
+            members.update(run[0].lower() if nocase else run[0])
+            at = run.end()
         first = last = pattern[at]
         if first == _ESCAPE and at + 1 < end:
             at += 1
@@ -118,7 +132,9 @@ def _regex(tokens: list[_Token]) -> bytes:
     return b"(?=.)" + b"".join(parts)
 
 
-def _class(token: frozenset[int]) -> bytes:
+def _class(token: bytes | frozenset[int]) -> bytes:
+    if isinstance(token, bytes):
+        return re.escape(token)
     if token is _ANY:
         return b"."
     if len(token) == 1:
@@ -128,28 +144,118 @@ def _class(token: frozenset[int]) -> bytes:
     return b"[" + b"".join(b"\\x%02x" % byte for byte in sorted(token)) + b"]"
 
 
-def _by_hand(tokens: list[_Token], nocase: bool) -> Matcher:
-    def matches(name: bytes) -> bool:
-        if not name or not tokens:
-            return not name and not tokens
-        if nocase:
-            name = name.lower()
-        at = position = 0
-        star, resume = -1, 0
-        while position < len(name):
-            token = tokens[at] if at < len(tokens) else frozenset()
-            if token is None:
-                star, resume = at, position
-                at += 1
-            elif name[position] in token:
-                at += 1
-                position += 1
-            elif star >= 0:
-                at = star + 1
-                resume += 1
-                position = resume
-            else:
-                return False
-        return at == len(tokens) or (at == len(tokens) - 1 and tokens[at] is None)
+@final
+class Part:
+    """What stands between two stars."""
 
-    return matches
+    def __init__(self, tokens: list[bytes | frozenset[int]]) -> None:
+        self._tokens = tokens
+        texts = [token for token in tokens if isinstance(token, bytes)]
+        if len(texts) == len(tokens) > 1:  # there were backslashes between them
+            self._tokens = [b"".join(texts)]
+        self.length = sum(map(_length, self._tokens))
+        self._masks: list[int] = []
+
+    def fits(self, name: bytes, at: int) -> bool:
+        """Whether it stands in a name at this place."""
+        for token in self._tokens:
+            if isinstance(token, bytes):
+                if not name.startswith(token, at):
+                    return False
+            elif name[at] not in token:
+                return False
+            at += _length(token)
+        return True
+
+    def find(self, name: bytes, start: int, end: int) -> int:
+        """Where it ends when it first stands in that part of a name; or -1.
+
+        Bit i of the state: the first i + 1 places fit the bytes read last. So a byte takes as many
+        steps as the part has machine words, not as many as it has places.
+        """
+        if not self.length:
+            return start
+        first = self._tokens[0]
+        if len(self._tokens) == 1 and isinstance(first, bytes):
+            at = name.find(first, start, end)
+            return at + self.length if at >= 0 else -1
+        masks = self._masks = self._masks or self._make_masks()
+        state, complete = 0, 1 << (self.length - 1)
+        for at in range(start, end):
+            state = (state << 1 | 1) & masks[name[at]]
+            if state >= complete:
+                return at + 1
+        return -1
+
+    def _make_masks(self) -> list[int]:
+        """For each byte, the places where it may stand."""
+        nbytes = (self.length + 7) // 8
+        anywhere = bytearray(nbytes)
+        masks = [bytearray(nbytes) for _ in range(256)]
+        place = 0
+        for token in self._tokens:
+            if token is _ANY:
+                anywhere[place >> 3] |= 1 << (place & 7)
+            elif isinstance(token, bytes):
+                for offset, byte in enumerate(token, place):
+                    masks[byte][offset >> 3] |= 1 << (offset & 7)
+            else:
+                for byte in token:
+                    masks[byte][place >> 3] |= 1 << (place & 7)
+            place += _length(token)
+        every = int.from_bytes(anywhere, "little")
+        return [int.from_bytes(mask, "little") | every for mask in masks]
+
+
+def _length(token: bytes | frozenset[int]) -> int:
+    return len(token) if isinstance(token, bytes) else 1
+
+
+@final
+class Long:
+    """A matcher that is not compiled. It reads no more of its pattern than names have bytes: so a
+    pattern of many megabytes costs next to nothing where names are short."""
+
+    def __init__(self, pattern: bytes, nocase: bool) -> None:
+        self._nocase: Final = nocase
+        self._unread: Final = _tokens(pattern, nocase)
+        self._is_read = False
+        self._parts: list[list[bytes | frozenset[int]]] = [[]]  # what was read, between stars
+        self._least_bytes = 0
+        self._ready: list[Part] = []
+
+    def __call__(self, name: bytes) -> bool:
+        if not self._could_fit(len(name)):
+            return False
+        if self._nocase:
+            name = name.lower()
+        parts = self._ready
+        if not name:
+            return len(parts) == 1
+        first, last = parts[0], parts[-1]
+        at, end = first.length, len(name) - last.length
+        if len(parts) == 1:
+            return end == 0 and first.fits(name, 0)
+        if not (first.fits(name, 0) and last.fits(name, end)):
+            return False
+        for part in parts[1:-1]:
+            at = part.find(name, at, end)
+            if at < 0:
+                return False
+        return True
+
+    def _could_fit(self, nbytes: int) -> bool:
+        """Whether a name of this length is long enough for all of the pattern, which is read."""
+        while self._least_bytes <= nbytes and not self._is_read:
+            for token in self._unread:
+                if token is None:
+                    self._parts.append([])
+                    continue
+                self._parts[-1].append(token)
+                self._least_bytes += _length(token)
+                break
+            else:
+                self._is_read = True
+                self._ready = [Part(tokens) for tokens in self._parts]
+                self._parts = []
+        return self._least_bytes <= nbytes
