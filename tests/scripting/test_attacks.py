@@ -44,6 +44,18 @@ LOOPS = {
     "greedy patterns": "local s = ('a'):rep(100000) while true do s:match('a*a*a*a*a*b') end",
     "replacing": "local s = ('a'):rep(100000) while true do s:gsub('a*a*a*b', '') end",
     "balanced": "local s = ('('):rep(100000) while true do s:find('%b()') end",
+    "a long pattern": (
+        "local s, p = ('a'):rep(1e5), ('.'):rep(8000) .. 'b' while true do s:find(p) end"
+    ),
+    "gmatch with a caret": (
+        "local s = ('^'):rep(3e5) while true do for _ in s:gmatch('^*^*b') do end end"
+    ),
+    "a malformed pattern": (
+        "local s = ('a'):rep(1e4) while true do pcall(string.find, s, 'a*a*a*a*b[') end"
+    ),
+    "a replacement of captures": (
+        "local s, r = ('a'):rep(1e6), ('%0'):rep(1e6) while true do s:gsub('', r) end"
+    ),
     "plain search": (
         "local s = ('a'):rep(3e6) while true do s:find(('a'):rep(1e6) .. 'b', 1, true) end"
     ),

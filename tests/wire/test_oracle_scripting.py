@@ -69,6 +69,14 @@ SCRIPTS = [
     "local t = {} for i = 1, 20000 do t[i] = -i end table.sort(t) return {t[1], t[20000]}",
     "local t = {} for i = 1, 20000 do t[i] = i end t[9] = 'x' return {pcall(table.sort, t)}",
     "return {pcall(error, cjson.null)}",
+    # Patterns that could take long: here they are matched in Lua.
+    "return {pcall(string.find, ('a'):rep(100), 'a*a*a*a*a*[')}",
+    "return {pcall(string.match, ('a'):rep(100), '(a*)(a*)(a*)(a*)a*%')}",
+    "return {pcall(string.gsub, ('ab'):rep(50), 'a*a*a*a*a*%f', '')}",
+    "return {pcall(string.find, ('ab'):rep(50), 'a*a*a*a*a*%bx')}",
+    "local n = 0 for a in ('^a'):rep(50):gmatch('^(a*)a*a*a*a*') do n = n + #a end return n",
+    "return {('ab'):rep(50):find('^(a*)a*a*a*a*(b)')}",
+    "return redis.sha1hex(cjson.encode(('a\\n\\0\"/'):rep(60000)))",
     # What catches errors.
     (
         "local n = 0 local ok, e = xpcall(function() error('a') end, function(e) n = n + 1 if "

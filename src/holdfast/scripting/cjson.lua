@@ -5,8 +5,10 @@ local fail, bad_argument, null = python.fail, python.bad_argument, python.null
 local byte, char, find, sub, format = string.byte, string.char, string.find, string.sub, string.format
 local gsub, concat, type, tonumber, next, rawget = string.gsub, table.concat, type, tonumber, next, rawget
 local floor, huge, select, tostring = math.floor, math.huge, select, tostring
+local watch = python.watch
+local PIECE_BYTES = 2 ^ 16 -- of a text, in which C escapes each byte
 
-local escapes = {}
+local ESCAPED, escapes = "[%c\"\\/\127]", {}
 for code = 0, 31 do escapes[char(code)] = format("\\u%04x", code) end
 escapes["\127"], escapes["\""], escapes["\\"], escapes["/"] = "\\u007f", "\\\"", "\\\\", "\\/"
 escapes["\b"], escapes["\t"], escapes["\n"], escapes["\f"], escapes["\r"] = "\\b", "\\t", "\\n", "\\f", "\\r"
@@ -50,7 +52,13 @@ local function new()
   end
 
   local function string_text(text)
-    return "\"" .. gsub(text, "[%c\"\\/\127]", escapes) .. "\""
+    if #text <= PIECE_BYTES then return "\"" .. gsub(text, ESCAPED, escapes) .. "\"" end
+    local pieces = {}
+    for at = 1, #text, PIECE_BYTES do
+      watch()
+      pieces[#pieces + 1] = gsub(sub(text, at, at + PIECE_BYTES - 1), ESCAPED, escapes)
+    end
+    return "\"" .. concat(pieces) .. "\""
   end
 
   -- How long the table is as an array, or nil.

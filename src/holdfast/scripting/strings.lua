@@ -106,12 +106,19 @@ end
 
 -- -- how much work a pattern can be ---------------------------------------------------------------
 
--- The items of a pattern, each with what follows it; nil when it is malformed.
-local function parse(pattern)
+-- The items of a pattern, each with what follows it. Where it is malformed it ends with an item that
+-- raises, as C does when it gets there. To gmatch, a `^` is a character like others.
+local function parse(pattern, for_gmatch)
   local nodes, at, size = {}, 1, #pattern
-  local anchored = sub(pattern, 1, 1) == "^"
+  local anchored = not for_gmatch and sub(pattern, 1, 1) == "^"
   if anchored then at = 2 end
+  local item
+  local function malformed()
+    nodes[#nodes + 1] = { kind = "malformed", rest = sub(pattern, item) }
+    return nodes, anchored
+  end
   while at <= size do
+    item = at
     local c = sub(pattern, at, at)
     local node
     if c == "(" then
@@ -125,7 +132,7 @@ local function parse(pattern)
       local following = sub(pattern, at + 1, at + 1)
       if c == "%" and following == "b" then
         node = { kind = "balanced", opens = byte(pattern, at + 2), closes = byte(pattern, at + 3) }
-        if not node.closes then return nil end
+        if not node.closes then return malformed() end
         at = at + 4
       elseif c == "%" and raw_match(following, "^%d$") then
         node, at = { kind = "again", number = tonumber(following) }, at + 2
@@ -140,14 +147,14 @@ local function parse(pattern)
           last = first + 1
           if sub(pattern, last, last) == "^" then last = last + 1 end
           repeat -- a bracket that comes first is an element
-            if last > size then return nil end
+            if last > size then return malformed() end
             if sub(pattern, last, last) == "%" then last = last + 1 end
             last = last + 1
           until sub(pattern, last, last) == "]"
         elseif frontier then
-          return nil
+          return malformed()
         end
-        if last > size then return nil end
+        if last > size then return malformed() end
         node = { kind = frontier and "frontier" or "one", class = sub(pattern, first, last) }
         at = last + 1
         local quantifier = sub(pattern, at, at)
@@ -161,34 +168,31 @@ local function parse(pattern)
   return nodes, anchored
 end
 
--- In how many ways the text can be shared out among the items: what follows the last one that
--- repeats decides nothing unless something comes after it.
+-- In how many ways the text can be shared out among the items, where a match begins among them:
+-- what follows the last one that repeats decides nothing unless something comes after it.
 local remembered, remembered_count = {}, 0
 
-local function power_of(pattern)
-  local power = remembered[pattern]
+local function power_of(pattern, for_gmatch)
+  local name = for_gmatch and "g" .. pattern or "f" .. pattern
+  local power = remembered[name]
   if power then return power end
-  local nodes, anchored = parse(pattern)
-  if not nodes then return 0 end -- it will raise
+  local nodes, anchored = parse(pattern, for_gmatch)
   power = anchored and 0 or 1
-  local repeats = 0
   for index, node in ipairs(nodes) do
-    if node.kind == "balanced" or node.kind == "again" then repeats = repeats + 1 end
-    if node.quantifier and index < #nodes then repeats = repeats + 1 end
+    if node.kind == "balanced" or node.kind == "again" then power = power + 1 end
+    if node.quantifier and index < #nodes then power = power + 1 end
   end
-  if repeats == 0 then power = 0 end
-  power = power + repeats
   if remembered_count > 1000 then remembered, remembered_count = {}, 0 end
-  remembered[pattern], remembered_count = power, remembered_count + 1
+  remembered[name], remembered_count = power, remembered_count + 1
   return power
 end
 
 -- Whether C may do it.
-local function is_bounded(text, pattern)
+local function is_bounded(text, pattern, for_gmatch)
   if type(text) ~= "string" or type(pattern) ~= "string" then return true end
   local size = #text
   if size < 32 and #pattern < 16 then return true end
-  local work = (size + 1) ^ power_of(pattern) * (#pattern + 1)
+  local work = (size + 1) ^ power_of(pattern, for_gmatch) * (#pattern + 1)
   if work > WORTH_A_LOOK then
     watch()
     return work <= MUCH
@@ -213,8 +217,8 @@ local function set_of(class)
   return set
 end
 
-local function matcher(text, pattern)
-  local nodes, anchored = parse(pattern)
+local function matcher(text, pattern, for_gmatch)
+  local nodes, anchored = parse(pattern, for_gmatch)
   for _, node in ipairs(nodes) do
     if node.class then node.set = set_of(node.class) end
   end
@@ -286,6 +290,8 @@ local function matcher(text, pattern)
         local before = at > 1 and byte(text, at - 1) or 0
         if node.set[before] or not node.set[byte(text, at) or 0] then return nil end
         index = index + 1
+      elseif kind == "malformed" then
+        raw_find("", node.rest)
       else -- what a capture held, again
         local number = node.number
         if number == 0 or number > captures or ends[number] < 0 then
@@ -370,8 +376,8 @@ end
 
 function strings.gmatch(...)
   local text, pattern = ...
-  if is_bounded(text, pattern) then return raw_gmatch(...) end
-  local attempt, _, all = matcher(text, pattern)
+  if is_bounded(text, pattern, true) then return raw_gmatch(...) end
+  local attempt, _, all = matcher(text, pattern, true)
   local at = 1
   return function()
     while at <= #text + 1 do
@@ -387,9 +393,17 @@ function strings.gmatch(...)
 end
 strings.gfind = strings.gmatch
 
+-- What is put together by C for each match: a text without `%` is limited by memory alone.
+local function is_short(text, replacement)
+  return type(text) ~= "string" or type(replacement) ~= "string" or #text * #replacement <= MUCH
+    or not raw_find(replacement, "%", 1, true)
+end
+
 function strings.gsub(...)
   local text, pattern, replacement, limit = ...
-  if is_bounded(text, pattern) then return raw_gsub(...) end
+  if is_bounded(text, pattern) and (is_short(text, replacement) or type(pattern) ~= "string") then
+    return raw_gsub(...)
+  end
   local attempt, captured, all, anchored = matcher(text, pattern)
   local kind, pieces, done, at = type(replacement), {}, 0, 1
   if kind == "number" then replacement, kind = tostring(replacement), "string" end
