@@ -20,7 +20,7 @@ COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; e
 # Tests of what is compiled that import it, for the most part.
 INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py)
 
-.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-memory bench-scripts bench-semaphore profile faults soak docs clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-fairness bench-memory bench-scripts bench-semaphore profile faults soak docs clean
 
 install: $(BUILT)
 	@:
@@ -88,6 +88,11 @@ bench-semaphore: install
 # What a call from Lua costs, and how long others wait while a script overruns.
 bench-scripts: install
 	@$(BIN)/python -m bench.scripts $(ARGS)
+
+# How long a PING waits beside another client's flood: make bench-fairness ARGS="--rounds 5"
+bench-fairness: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.fairness $(ARGS)
 
 bench-memory: install
 	@scripts/install-oracle

@@ -4,7 +4,8 @@ Turns end when a peer looks for its replies, so a test decides what happens in o
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
 
 from holdfast.clock import ManualClock
 from holdfast.server import families as families
@@ -73,9 +74,16 @@ class Peer:
 class InProcess:
     """An engine, its clock, and as many peers as wanted."""
 
-    def __init__(self, config: Mapping[str, str] | None = None, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        store: Store | None = None,
+        stopwatch_ns: Callable[[], int] = perf_counter_ns,
+    ) -> None:
         self.clock = ManualClock()
-        self.engine = Engine(store or MemoryStore(), Config(config), self.clock, random.Random(1))
+        self.engine = Engine(
+            store or MemoryStore(), Config(config), self.clock, random.Random(1), stopwatch_ns
+        )
 
     def peer(self, protocol: int = 2) -> Peer:
         return Peer(self.engine, protocol)

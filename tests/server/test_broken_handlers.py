@@ -137,7 +137,7 @@ def test_whoever_cannot_be_read_leaves_and_the_others_are_served(
         client.connection.data_received(b"*1\r\n$4\r\nPING\r\n")
     assert (before.read(), after.read()) == (b"+PONG\r\n", b"+PONG\r\n")
     assert broken.transport.state == "aborted"
-    assert not server.engine.inbox
+    assert not server.engine.runnable
 
 
 def test_whoever_cannot_be_written_to_leaves_and_the_others_are_answered(

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from time import perf_counter_ns
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_strangers_are_refused_while_there_is_no_password() -> None:
 def test_strangers_are_let_in_without_protection_or_with_a_password(
     config: dict[str, str],
 ) -> None:
-    server = WireServer(**config)
+    server = WireServer(perf_counter_ns, **config)
     assert server.connect(OUTSIDE).command("AUTH", "default", "secret") == b"+OK\r\n"
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from time import perf_counter_ns
 from typing import cast
 
 from holdfast.server.connection import Connection
@@ -38,6 +39,7 @@ class Transport:
         self.unsent_bytes = 0
         self.peak_bytes = 0
         self.is_stuck = False  # the client does not read
+        self.is_reading = True
         self.state = "open"
 
     def get_extra_info(self, name: str) -> object:
@@ -51,6 +53,14 @@ class Transport:
 
     def get_write_buffer_size(self) -> int:
         return self.unsent_bytes
+
+    def pause_reading(self) -> None:
+        assert self.is_reading
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading
+        self.is_reading = True
 
     def is_closing(self) -> bool:
         return self.state != "open"
@@ -93,9 +103,10 @@ class WireClient:
         self.connection.connection_made(cast(asyncio.Transport, self.transport))
 
     def send(self, data: bytes) -> None:
-        """It is read at once; the replies leave at the end of the turn."""
+        """It is run at once; the replies leave at the end of the turn."""
         self.connection.data_received(data)
-        self._server.engine.read_inbox()
+        while self._server.engine.run_some():
+            pass
 
     def send_command(self, *args: Argument) -> None:
         self.send(encode_command(*args))
@@ -117,8 +128,11 @@ class WireClient:
 class WireServer(InProcess):
     """An engine with connections, and its cron."""
 
-    def __init__(self, **config: str) -> None:
-        super().__init__({name.replace("_", "-"): value for name, value in config.items()})
+    def __init__(self, stopwatch_ns: Callable[[], int] = perf_counter_ns, /, **config: str) -> None:
+        super().__init__(
+            {name.replace("_", "-"): value for name, value in config.items()},
+            stopwatch_ns=stopwatch_ns,
+        )
         self._cron = Cron(self.engine)
         self._cron.start()
 

@@ -36,6 +36,8 @@ def _unescape(escape: re.Match[bytes]) -> bytes:
 
 def _split_inline(line: bytes) -> list[bytes]:
     """The arguments of an inline command, quoted and escaped as in redis-cli."""
+    if not (b'"' in line or b"'" in line or b"\v" in line or b"\f" in line):
+        return line.split()  # a twentieth of the time; \v and \f are blanks only between arguments
     args: list[bytes] = []
     pos = 0
     while pos < len(line):
@@ -107,6 +109,11 @@ class RequestParser:
         self._argv_len = 0  # bytes in it
         self._missing_args = 0
         self._bulk_len = -1
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Of a command that is not whole."""
+        return len(self._buffer) + self._argv_len
 
     def feed(self, data: bytes) -> list[list[bytes]]:
         """The commands that these bytes complete; none is empty. Sets `error` and `held`."""

@@ -64,6 +64,10 @@ class Guest:
     def writelines(self, parts: list[bytes]) -> None:
         self.write(b"".join(parts))
 
+    def pause_reading(self) -> None: ...  # the desk looks at `is_paused`
+
+    def resume_reading(self) -> None: ...
+
     def close(self) -> None:
         self._closing = True
 
@@ -145,9 +149,10 @@ class BusyDesk:
         for fd in self._listening:
             poll.register(fd, select.POLLIN)
         clients = {connection.session.fd: connection for connection in self._clients()}
-        self._empty_inbox(list(clients.values()))
-        for fd in clients:
-            poll.register(fd, select.POLLIN)
+        self._answer_runnable(clients)
+        for fd, connection in clients.items():
+            if not connection.is_paused:
+                poll.register(fd, select.POLLIN)
         for fd, events in poll.poll(0):
             if not events & select.POLLIN:
                 continue
@@ -155,6 +160,7 @@ class BusyDesk:
                 self._accept(*self._listening[fd])
             else:
                 self._read(clients[fd])
+        self._answer_runnable(clients)
 
     def _let_earlier_go(self) -> None:
         """The turn in which the script began: others were answered in it, and wait."""
@@ -179,7 +185,7 @@ class BusyDesk:
             if session is not running.caller
             and isinstance(session.sink, Connection)
             and isinstance(session, WireSession)
-            and not (session.held_bytes or session.is_waiting or session.backlog or session.closing)
+            and not (session.held_bytes or session.is_waiting or session.closing)
         ]
         return [
             connection
@@ -187,20 +193,20 @@ class BusyDesk:
             if connection.has_plain_socket or isinstance(connection.transport, TlsGuest)
         ]
 
-    def _empty_inbox(self, clients: list[Connection]) -> None:
-        """Who came in the turn in which the script began, and is not read yet, is answered first.
-        Others stay, in order."""
-        inbox = self._engine.inbox
-        for _ in range(len(inbox)):
-            connection, data = inbox.popleft()
-            if connection in clients:
-                self._answer(connection, data)
-            else:
-                inbox.append((connection, data))
-
-    def _answer(self, connection: Connection, data: bytes) -> None:
-        connection.read(data)
-        self._send(connection, self._engine.turn.take(connection.session))
+    def _answer_runnable(self, clients: dict[int, Connection]) -> None:
+        """Run the share of each client whose commands came before the script began, or just now.
+        Sessions that cannot be answered stay, in order."""
+        runnable = self._engine.runnable
+        for _ in range(len(runnable)):
+            session = runnable.popleft()
+            connection = clients.get(session.fd)
+            if connection is None or connection.session is not session:
+                runnable.append(session)
+                continue
+            session.is_runnable = False
+            if session.proceed():
+                self._engine.make_runnable(session)
+            self._send(connection, self._engine.turn.take(session))
 
     def _read(self, connection: Connection) -> None:
         session = connection.session
@@ -217,7 +223,7 @@ class BusyDesk:
         if isinstance(transport, TlsGuest):
             data = transport.decrypted(data)
         if data:
-            self._answer(connection, data)
+            connection.data_received(data)
 
     def _send(self, connection: Connection, replies: list[bytes]) -> None:
         """Past the loop, if that is possible; the rest goes the usual way."""

@@ -3,13 +3,14 @@
 import asyncio
 import ipaddress
 import socket
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.errors import CommandError
 from holdfast.resp import RequestParser, encode2
 from holdfast.server.output import WireSession
-from holdfast.server.session import NEEDS_AUTH
+from holdfast.server.session import NEEDS_AUTH, REPLIES_OFF
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 JOIN_BYTES: Final = 1 << 20  # more is not worth a second copy
 LINK_BULK_BYTES: Final = 512 << 20  # what links may say: the limits of clients, by default
 LINK_INPUT_BYTES: Final = 1 << 30
+CLOSED_BY_CLIENT: Final = "it has closed the connection"
+SHARE_BYTES: Final = 16 * 1024  # are parsed and run before other clients are: as redis-server reads
+AHEAD_BYTES: Final = 128 * 1024  # received and not run: then the socket is not read for a while
 
 TOO_MANY_CLIENTS = CommandError("ERR max number of clients reached")
 PROTECTED = CommandError(
@@ -41,11 +45,18 @@ class Connection:
 
     __slots__ = (
         "_engine",
+        "_has_ended",
+        "_is_forgotten",
         "_is_lost",
+        "_later",
         "_parser",
         "_transport",
-        "_waiting_bytes",
+        "_unread",
+        "_unread_at",
+        "_unread_bytes",
+        "_why_lost",
         "is_open",
+        "is_paused",
         "session",
     )
     __deletable__ = ("session",)
@@ -54,9 +65,18 @@ class Connection:
         self._engine = engine
         self._transport: asyncio.Transport
         self._parser = RequestParser()
-        self._waiting_bytes = 0
+        # What the client has sent and the parser has not seen: the first piece from a position on,
+        # and the others.
+        self._unread = b""
+        self._unread_at = 0
+        self._later: deque[bytes] = deque()
+        self._unread_bytes = 0
         self.is_open = False
-        self._is_lost = False
+        self.is_paused = False  # the socket is not read
+        self._has_ended = False  # the client says no more
+        self._is_lost = False  # the client hears no more
+        self._why_lost = ""
+        self._is_forgotten = False  # nothing of it is left to run
 
     # -- from the socket ----------------------------------------------------------------------
 
@@ -67,6 +87,8 @@ class Connection:
             guest: Any = self._transport
             guest.hand_over(transport)
             self._transport = transport
+            if self.is_paused and not transport.is_closing():
+                transport.pause_reading()
             return
         self._transport = transport
         self.is_open = True
@@ -110,42 +132,109 @@ class Connection:
         return None
 
     def data_received(self, data: bytes) -> None:
-        """Read at the end of the turn, with what others have sent. A tenth is gained by all: the
+        """Run at the end of the turn, with what others have sent. A tenth is gained by all: the
         interpreter stays in the processor's caches while the kernel is not called in between."""
-        inbox = self._engine.inbox
-        if not inbox:
-            self._engine.turn.schedule()
-        inbox.append((self, data))
-
-    def read(self, data: bytes) -> None:
-        if self._is_lost:
-            return
         session = self.session
-        if session.closing:
+        self._unread_bytes += len(data)
+        if self._unread:
+            self._later.append(data)
+        else:
+            self._unread = data
+        if session.waiter is not None or session.parked:
+            # The socket is read on, or a client that leaves would not be noticed. But a client
+            # cannot pile up commands for ever.
+            if self._unread_bytes > self._parser.max_buffered:
+                session.abort()
             return
-        engine = self._engine
-        session.last_active_s = engine.now_s
-        engine.meter.input_bytes += len(data)
+        if not session.is_runnable:
+            self._engine.make_runnable(session)
+        if self._unread_bytes > AHEAD_BYTES:
+            self.pause_reading()
+
+    def proceed(self, session: WireSession) -> bool:
+        """Run the client's share of what it has sent. Returns whether more of it could run."""
+        is_more = not session.closing and self._run_share(session)
+        if session.closing and self._is_lost:
+            self._forget(session)
+        return is_more
+
+    def _run_share(self, session: WireSession) -> bool:
         parser = self._parser
+        if session.backlog:
+            self._engine.work_off(session)
+        elif parser.held or self._unread:  # held: behind an AUTH
+            self._parse(session)
+        if session.closing:
+            return False
+        if session.waiter is not None or session.parked:
+            if self._has_ended:
+                self._leave()
+            else:
+                self.resume_reading()
+            return False
+        if session.backlog:
+            return True
+        if parser.error is not None:
+            session.send(CommandError(b"ERR " + str(parser.error).encode("latin-1")))
+            session.closing = True
+            return False
+        if parser.held or self._unread:
+            return True
+        self.resume_reading()
+        if self._has_ended:
+            self._leave()
+        return False
+
+    def _parse(self, session: WireSession) -> None:
+        engine, parser = self._engine, self._parser
+        session.last_active_s = engine.now_s
         parser.authenticated = not session.gate & NEEDS_AUTH
-        argvs = parser.feed(data)
+        argvs = parser.feed(b"" if parser.held else self._share())
         if argvs:
             engine.receive(session, argvs)
-            while parser.held and not session.closing:  # behind an AUTH
-                parser.authenticated = not session.gate & NEEDS_AUTH
-                engine.receive(session, parser.feed(b""))
-        if session.waiter is not None or session.parked:
-            # Commands behind one that waits are kept; a client cannot pile them up for ever.
-            self._waiting_bytes += len(data)
-            if self._waiting_bytes > parser.max_buffered:
-                self._waiting_bytes = self.input_bytes  # some have been answered meanwhile
-                if self._waiting_bytes > parser.max_buffered:
-                    session.abort()
+
+    def _share(self) -> bytes:
+        """The next bytes for the parser."""
+        data, at = self._unread, self._unread_at
+        if len(data) - at <= SHARE_BYTES:
+            self._unread = self._later.popleft() if self._later else b""
+            self._unread_at = 0
+            if at:
+                data = data[at:]
         else:
-            self._waiting_bytes = 0
-        if parser.error is not None:
-            session.last_words = CommandError(b"ERR " + str(parser.error).encode("latin-1"))
-            session.say_last_words()
+            self._unread_at = at + SHARE_BYTES
+            data = data[at : at + SHARE_BYTES]
+        self._unread_bytes -= len(data)
+        self._engine.meter.input_bytes += len(data)
+        return data
+
+    def _leave(self) -> None:
+        """The client has left. Replies that it may still hear are sent before, unless it waits:
+        what is pushed from now on must not go to a client that is gone."""
+        session = self.session
+        session.closing = True
+        if not self._is_lost and (session.is_waiting or not session.held_bytes):
+            self._engine.disconnected(session, CLOSED_BY_CLIENT)
+            self._transport.close()
+        # Else `deliver` closes, or `proceed` forgets it.
+
+    def _forget(self, session: WireSession) -> None:
+        if not self._is_forgotten:
+            self._is_forgotten = True
+            self._engine.disconnected(session, self._why_lost)
+            # What still refers to the session finds the way here, but not back: the two would keep
+            # each other in memory.
+            del self.session
+
+    def pause_reading(self) -> None:
+        if not (self.is_paused or self._transport.is_closing()):
+            self.is_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.is_paused and not self._transport.is_closing():
+            self.is_paused = False
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         """Never before `WireSession` cuts the client off."""
@@ -153,30 +242,33 @@ class Connection:
     def resume_writing(self) -> None: ...
 
     def eof_received(self) -> bool:
-        """The client has said all. What it has asked is still answered, unless it waits: what
-        is pushed from now on must not go to somebody who has left."""
-        self._engine.read_inbox()
+        """The client has said all. What it has asked is still answered, unless it waits."""
         session = self.session
-        owes_replies = session.held_bytes > 0 and not session.is_waiting
+        self._has_ended = True
+        if not session.is_waiting and (session.is_runnable or session.held_bytes):
+            session.closing = not session.is_runnable
+            return True  # the transport stays; `_leave` or `deliver` closes it
         session.closing = True
-        if not owes_replies:
-            self._engine.disconnected(session, "it has closed the connection")
-        return owes_replies  # False lets asyncio close; else `deliver` does
+        self._engine.disconnected(session, CLOSED_BY_CLIENT)
+        return False  # asyncio closes
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._is_lost:
             return
-        self._engine.read_inbox()
-        self._engine.disconnected(self.session, str(exc or "it has closed the connection"))
-        # Whoever still has something for the session finds the way here, but not back: the two
-        # would keep each other in memory.
-        self._is_lost = True
-        del self.session
+        self._is_lost = self._has_ended = True
+        self._why_lost = str(exc or CLOSED_BY_CLIENT)
+        session = self.session
+        if session.is_runnable and not session.closing:
+            session.reply_mode = REPLIES_OFF  # what it has sent is done, in its turn
+        else:
+            self._forget(session)
 
     @property
     def input_bytes(self) -> int:
-        """Of commands that wait behind another, as they would be sent, about."""
-        return sum([4 + sum([6 + len(arg) for arg in argv]) for argv in self.session.backlog])
+        """Of commands that have not run, as they were sent, about."""
+        backlog = self.session.backlog
+        parsed_bytes = sum([4 + sum([6 + len(arg) for arg in argv]) for argv in backlog])
+        return parsed_bytes + self._unread_bytes + self._parser.buffered_bytes
 
     def limit_input(self, *, is_link: bool) -> None:
         if is_link:  # what it says is short, and not to be cut off
@@ -204,7 +296,7 @@ class Connection:
 
     @property
     def output_bytes(self) -> int:
-        return self._transport.get_write_buffer_size()
+        return 0 if self._is_lost else self._transport.get_write_buffer_size()
 
     def deliver(self, replies: list[bytes]) -> None:
         if self._is_lost:

@@ -41,11 +41,14 @@ from holdfast.store.store import Store
 
 if TYPE_CHECKING:
     from holdfast.replication.replicator import Replicator
-    from holdfast.server.connection import Connection
 
 log = logging.getLogger(__name__)
 
 STALE_NS: Final = 5_000_000  # a command that took longer has made the cached time wrong
+# A client runs commands for so long, then the next client has its share; a turn takes so long, then
+# replies leave and sockets are read. See decision 14 in docs/decisions.
+SHARE_NS: Final = 1_000_000
+TURN_NS: Final = 2_000_000
 FEW_COMMANDS: Final = 16  # which have not, and to ask the clock takes half as long as a command
 
 
@@ -56,6 +59,7 @@ class Engine:
         config: Config | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        stopwatch_ns: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self.store = store
         self.keyspace = store.keyspace
@@ -95,16 +99,15 @@ class Engine:
         self.scripts = Scripts(self)
         self.replicator: Replicator | None = None  # of an active-active server
         self._gated = False  # `admit` looks at every command, not only at gated sessions'
-        self.inbox: deque[tuple[Connection, bytes]] = deque()  # since the last turn
-        self._is_reading = False
-        self._runnable: deque[Session] = deque()  # unblocked, with a backlog to work off
+        self.runnable: deque[Session] = deque()  # with commands to run, the next one first
+        self._is_running = False
         self._session_ids = 0
         self.now_s = self.clock.monotonic_s()  # as of the last tick: good enough for idleness
         self.error_stats: Counter[bytes] = Counter()
         self.commands = Commands(self.config)
         self._spellings = self.commands.spellings
         self._last_name, self._last_found = self.commands.any()  # most say the same again
-        self._now_ns = perf_counter_ns  # compiled code is at an attribute sooner than at a global
+        self._now_ns = stopwatch_ns  # compiled code is at an attribute sooner than at a global
         self.refresh_clock()
         settings.follow(self)
 
@@ -115,26 +118,41 @@ class Engine:
         self.keyspace.now_ms = now_ms
         self.keyspace.now_s = now_ms // 1000
 
-    def read_inbox(self) -> None:
-        """All that has come in, in order: at the end of a turn, or before somebody leaves."""
-        inbox = self.inbox
-        if self._is_reading or not inbox:
-            return
-        self._is_reading = True
+    def make_runnable(self, session: Session) -> None:
+        """Its commands run at the end of the turn, after those of sessions that came before."""
+        if not session.is_runnable:
+            session.is_runnable = True
+            self.runnable.append(session)
+            self.turn.schedule()
+
+    def run_some(self) -> bool:
+        """Run commands of all sessions, a share of each in turn, for as long as a turn may take.
+        Returns whether some are left."""
+        runnable = self.runnable
+        if self._is_running or not runnable:
+            return False
+        self._is_running = True
         try:
             self.refresh_clock()
-            while inbox:
-                connection, data = inbox.popleft()
+            until_ns = self._now_ns() + TURN_NS
+            while runnable:
+                session = runnable.popleft()
+                session.is_runnable = False
                 try:
-                    connection.read(data)
+                    if session.proceed():
+                        self.make_runnable(session)
                 except Exception as error:  # a bug must not take the server down
                     log.error("a client is cut off", exc_info=error)
-                    connection.session.abort()
+                    session.abort()
+                if runnable and self._now_ns() >= until_ns:
+                    return True
         finally:
-            self._is_reading = False
+            self._is_running = False
+        return False
 
     def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
-        """Run commands in order; those behind one that waits, wait."""
+        """Run commands in order, for as long as the share of a session. The rest is kept, and so
+        are commands behind one that waits."""
         turn = self.turn
         if len(argvs) > FEW_COMMANDS or not turn.is_scheduled:
             if self.scripts.running is None:  # else time stands still, as in Redis
@@ -143,14 +161,27 @@ class Engine:
         if session.backlog or session.is_waiting:
             session.backlog.extend(argvs)
             return
-        now_ns = 0
+        now_ns = self._now_ns()
+        until_ns = now_ns + SHARE_NS
         for number, argv in enumerate(argvs):
-            now_ns = self.execute(session, argv, now_ns)
+            now_ns = self.execute(session, argv, now_ns) or self._now_ns()
             if session.waiter is not None or session.parked:
                 session.backlog.extend(argvs[number + 1 :])
                 return
             if session.closing:
                 return
+            if now_ns >= until_ns and number + 1 < len(argvs):
+                session.backlog.extend(argvs[number + 1 :])
+                self.make_runnable(session)
+                return
+
+    def work_off(self, session: Session) -> None:
+        """Run commands that were kept, for as long as the share of a session."""
+        backlog = session.backlog
+        now_ns = self._now_ns()
+        until_ns = now_ns + SHARE_NS
+        while backlog and now_ns < until_ns and not (session.is_waiting or session.closing):
+            now_ns = self.execute(session, backlog.popleft(), now_ns) or self._now_ns()
 
     def execute(self, session: Session, argv: list[bytes], now_ns: int = 0) -> int:
         """Run a command and answer it. `now_ns` is what the one before has returned: to ask the
@@ -322,28 +353,14 @@ class Engine:
 
     # -- going on ----------------------------------------------------------------------------
 
-    def make_runnable(self, session: Session) -> None:
-        if session.backlog or session.last_words is not None:
-            self._runnable.append(session)
-            self.turn.schedule()
-
     def check_permission(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """For what a script calls in the name of `session`, its caller. Raises CommandError."""
         if not session.user.is_unrestricted:
             self.users.check_in_script(session, command, argv)
 
-    def _before_end(self) -> None:
-        """Then also commands run that arrived behind one that has now been answered."""
-        self.read_inbox()
-        while self._runnable:
-            session = self._runnable.popleft()
-            try:
-                while session.backlog and not session.is_waiting and not session.closing:
-                    self.execute(session, session.backlog.popleft())
-            except Exception as error:  # as in `read_inbox`
-                log.error("a client is cut off", exc_info=error)
-                session.abort()
-            session.say_last_words()
+    def _before_end(self) -> bool:
+        """Run what fits into the turn. Returns whether commands are left for the next one."""
+        self.run_some()
         if self.pubsub.topic is not None:
             self.pubsub.flush()
         if self.tracking.has_news:
@@ -354,6 +371,7 @@ class Engine:
             except Exception as error:  # what peers are not told may not be answered either
                 log.error("what was done cannot be told to peers", exc_info=error)
                 self.turn.fail(StorageError(f"cannot tell peers: {error}"))
+        return bool(self.runnable)
 
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""

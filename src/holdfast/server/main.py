@@ -186,12 +186,19 @@ async def _drain(engine: Engine, timeout_s: int) -> None:
     """Answer what has arrived, let the answers go once they are synced, then close."""
     for _ in range(3):  # what is in the sockets' buffers has arrived
         await asyncio.sleep(0)
-    engine.turn.end()
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    connections = [
+        session.sink for session in engine.sessions.values() if isinstance(session.sink, Connection)
+    ]
+    for connection in connections:
+        connection.pause_reading()
+    while engine.runnable and loop.time() < deadline_s:
+        engine.turn.end()
+        await asyncio.sleep(0)
     for session in list(engine.sessions.values()):
         session.closing = True
     await engine.turn.drain()
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + timeout_s
     for session in list(engine.sessions.values()):
         if isinstance(session.sink, Connection):
             session.sink.finish()

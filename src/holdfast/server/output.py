@@ -72,6 +72,9 @@ class WireSession(Session):
         super().use_protocol(version)
         self.writers = WRITERS3 if version == 3 else WRITERS2
 
+    def proceed(self) -> bool:
+        return self._connection.proceed(self)
+
     def send(self, value: Reply) -> None:
         if isinstance(value, (tuple, list, dict)) and self._is_too_much(value):
             return

@@ -62,10 +62,10 @@ class Session(Context):
         "id",
         "in_exec",
         "is_local",
+        "is_runnable",
         "kind",
         "last_active_s",
         "last_command",
-        "last_words",
         "lib_name",
         "lib_ver",
         "local_address",
@@ -107,8 +107,8 @@ class Session(Context):
         self.out: list[Output] = []
         self.waiter: Waiter | None = None
         self.parked = False  # CLIENT PAUSE holds its next command
-        self.backlog: deque[list[bytes]] = deque()  # arrived behind a command that waits
-        self.last_words: CommandError | None = None
+        self.backlog: deque[list[bytes]] = deque()  # commands that arrived and have not run
+        self.is_runnable = False  # it is in the engine's queue
         self.closing = False
         self.is_local = True
         self.created_s = self.last_active_s = engine.clock.monotonic_s()
@@ -205,11 +205,10 @@ class Session(Context):
             self.engine.turn.add(self)  # there will be no answer whose delivery closes
             self.out.append(NOTHING)
 
-    def say_last_words(self) -> None:
-        """The stream cannot be read on: tell so, once all before is answered, and close."""
-        if self.last_words is not None and not (self.is_waiting or self.backlog or self.closing):
-            self.send(self.last_words)
-            self.closing = True
+    def proceed(self) -> bool:
+        """Run the session's share of commands. Returns whether more of them could run."""
+        self.engine.work_off(self)
+        return bool(self.backlog) and not (self.is_waiting or self.closing)
 
     def look_after(self) -> None:
         """Called every second or so, for those whom time does something to."""
@@ -239,7 +238,7 @@ class Session(Context):
 
     @property
     def input_bytes(self) -> int:
-        """Bytes that arrived behind a command that waits."""
+        """Bytes of commands that arrived and have not run."""
         return 0
 
     def describe(self) -> bytes:

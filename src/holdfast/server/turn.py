@@ -99,7 +99,7 @@ class Turn:
         self._fold_error = ""  # while set, folding is put off
         self._fatal: CommandError | None = None  # after a failed sync: the answer to everything
         # The engine, which is built after the turn, hooks itself in here.
-        self.before_end: Callable[[], None] = lambda: None
+        self.before_end: Callable[[], bool] = lambda: False  # whether commands are left
         self.on_failure: Callable[[StorageError, bool], tuple[CommandError, bool]] = _no_engine
 
     # -- life ---------------------------------------------------------------------------------
@@ -112,8 +112,10 @@ class Turn:
                 worker.start()
 
     async def drain(self) -> None:
-        """Until every reply that waits for the disk has left."""
-        self.end()
+        """Until every command that has arrived is run, and every reply that waits for the disk has
+        left."""
+        while self._end():
+            pass
         while self._in_flight:
             assert self._loop is not None
             self._landed = self._loop.create_future()
@@ -184,8 +186,16 @@ class Turn:
     # -- its end ------------------------------------------------------------------------------
 
     def end(self) -> None:
+        """Commands that are left run in the next turn, after sockets were read. Without a loop
+        nothing can come in between."""
+        while self._end():
+            if self._loop is not None:
+                self.schedule()
+                return
+
+    def _end(self) -> bool:
         try:
-            self.before_end()
+            is_more = self.before_end()
         finally:
             self.is_scheduled = False  # whatever this brought is part of this turn
         waits_for_disk = self._always or self.must_sync
@@ -199,6 +209,7 @@ class Turn:
             # Not before the loop has sent the replies: clients go on meanwhile.
             self._is_tidying = True
             self._loop.call_soon(self._tidy)
+        return is_more
 
     def _tidy(self) -> None:
         self._is_tidying = False
