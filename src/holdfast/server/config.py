@@ -46,6 +46,7 @@ class Config:
     protected_mode: bool
     maxclients: int
     timeout: int
+    auth_timeout: int
     shutdown_timeout: int
     proto_max_bulk_len: int
     client_query_buffer_limit: int

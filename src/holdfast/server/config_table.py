@@ -143,6 +143,7 @@ TABLE: tuple[Param, ...] = (
     Param("protected-mode", _BOOL, "yes"),
     Param("maxclients", Int(1, 2**32 - 1), "10000"),
     Param("timeout", _COUNT, "0"),
+    Param("auth-timeout", _COUNT, "60"),  # ours: seconds to sign in where a password is needed
     Param("shutdown-timeout", _COUNT, "10"),
     Param("shutdown-on-sigint", _SHUTDOWN, "default", INERT),
     Param("shutdown-on-sigterm", _SHUTDOWN, "default", INERT),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from holdfast.errors import CommandError
 from holdfast.resp import RequestParser, encode2
 from holdfast.server.output import WireSession
-from holdfast.server.session import NEEDS_AUTH, REPLIES_OFF
+from holdfast.server.session import LINK, NEEDS_AUTH, REPLIES_OFF
 
 if TYPE_CHECKING:
     from holdfast.server.engine import Engine
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 JOIN_BYTES: Final = 1 << 20  # more is not worth a second copy
 LINK_BULK_BYTES: Final = 512 << 20  # what links may say: the limits of clients, by default
 LINK_INPUT_BYTES: Final = 1 << 30
+UNAUTHENTICATED_INPUT_BYTES: Final = 1 << 20  # as redis-server
 CLOSED_BY_CLIENT: Final = "it has closed the connection"
 SHARE_BYTES: Final = 16 * 1024  # are parsed and run before other clients are: as redis-server reads
 AHEAD_BYTES: Final = 128 * 1024  # received and not run: then the socket is not read for a while
@@ -246,7 +247,7 @@ class Connection:
         session = self.session
         self._has_ended = True
         if not session.is_waiting and (session.is_runnable or session.held_bytes):
-            session.closing = not session.is_runnable
+            session.closing = session.closing or not session.is_runnable
             return True  # the transport stays; `_leave` or `deliver` closes it
         session.closing = True
         self._engine.disconnected(session, CLOSED_BY_CLIENT)
@@ -270,13 +271,16 @@ class Connection:
         parsed_bytes = sum([4 + sum([6 + len(arg) for arg in argv]) for argv in backlog])
         return parsed_bytes + self._unread_bytes + self._parser.buffered_bytes
 
-    def limit_input(self, *, is_link: bool) -> None:
-        if is_link:  # what it says is short, and not to be cut off
-            self._parser.max_bulk_len, self._parser.max_buffered = LINK_BULK_BYTES, LINK_INPUT_BYTES
+    def limit_input(self, session: WireSession) -> None:
+        parser = self._parser
+        if session.kind == LINK:  # what it says is short, and not to be cut off
+            parser.max_bulk_len, parser.max_buffered = LINK_BULK_BYTES, LINK_INPUT_BYTES
             return
         config = self._engine.config
-        self._parser.max_bulk_len = config.proto_max_bulk_len
-        self._parser.max_buffered = config.client_query_buffer_limit
+        parser.max_bulk_len = config.proto_max_bulk_len
+        parser.max_buffered = config.client_query_buffer_limit
+        if session.gate & NEEDS_AUTH:  # of one command the parser takes less anyway
+            parser.max_buffered = min(parser.max_buffered, UNAUTHENTICATED_INPUT_BYTES)
 
     @property
     def transport(self) -> asyncio.Transport:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.resp import WRITERS2, WRITERS3, Reply, written
 from holdfast.server.config_kinds import BufferLimit
-from holdfast.server.session import LINK, PUBSUB, Session
+from holdfast.server.session import LINK, NEEDS_AUTH, PUBSUB, Session
 from holdfast.server.unasked import NOTHING, Output
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ UNSEEN_PART: Final = 16
 # A link to another server bounds itself (replication/feeds.py). If it were cut off for what it is
 # sent, it would be sent the same again, for ever.
 OF_LINKS: Final = BufferLimit(0, 0, 0)
+# A client that has not signed in is only sent errors. This is what redis-server keeps of them.
+UNAUTHENTICATED_OUTPUT_BYTES: Final = 16 * 1024
 
 
 def weight(reply: Reply) -> int:
@@ -152,8 +154,16 @@ class WireSession(Session):
         is_idle = self.engine.now_s - self.last_active_s > idle_s > 0
         is_listening = self.monitoring or self.kind == PUBSUB
         may_be_idle = not (self.is_waiting or self.backlog or is_listening or self.kind == LINK)
-        if (is_idle and may_be_idle) or self._is_slow(self.sink.output_bytes):
+        if (
+            (is_idle and may_be_idle)
+            or self._is_slow(self.sink.output_bytes)
+            or (self.gate & NEEDS_AUTH and self._is_late())
+        ):
             self.abort()
+
+    def _is_late(self) -> bool:
+        """Whether the client has had enough time to sign in."""
+        return self.engine.now_s - self.needs_auth_since_s > self.engine.config.auth_timeout > 0
 
     @property
     def _limit(self) -> BufferLimit:
@@ -164,9 +174,11 @@ class WireSession(Session):
 
     def limits_changed(self) -> None:
         self._hard_bytes = self._limit.hard_bytes or sys.maxsize
+        if self.gate & NEEDS_AUTH:
+            self._hard_bytes = min(self._hard_bytes, UNAUTHENTICATED_OUTPUT_BYTES)
         self._most_unseen_bytes = min(UNSEEN_BYTES, self._hard_bytes // UNSEEN_PART)
         self.room = self._hard_bytes - self.sink.output_bytes
-        self._connection.limit_input(is_link=self.kind == LINK)
+        self._connection.limit_input(self)
 
     @property
     def input_bytes(self) -> int:

@@ -72,6 +72,7 @@ class Session(Context):
         "multi",
         "multi_failed",
         "name",
+        "needs_auth_since_s",
         "out",
         "parked",
         "reply_mode",
@@ -112,6 +113,7 @@ class Session(Context):
         self.closing = False
         self.is_local = True
         self.created_s = self.last_active_s = engine.clock.monotonic_s()
+        self.needs_auth_since_s = self.created_s  # if it does
         self.last_command = ""
 
     @property
@@ -214,7 +216,8 @@ class Session(Context):
         """Called every second or so, for those whom time does something to."""
 
     def limits_changed(self) -> None:
-        """CONFIG SET changed what a client may send or be sent."""
+        """What the client may send or be sent is another now: by CONFIG SET, or because it has
+        signed in."""
 
     # -- transactions -------------------------------------------------------------------------
 

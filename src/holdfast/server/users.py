@@ -180,7 +180,11 @@ class Users:
             gate |= NEEDS_AUTH
         if not session.user.is_unrestricted:
             gate |= RESTRICTED
+        has_changed = (session.gate ^ gate) & NEEDS_AUTH
         session.gate = gate
+        if has_changed:
+            session.needs_auth_since_s = self._engine.clock.monotonic_s()
+            session.limits_changed()
 
     def authenticate(self, session: Session, argv: list[bytes], name: bytes, pw: bytes) -> None:
         """Raises WRONG_PASSWORD."""
