@@ -44,6 +44,7 @@ class Use(enum.Flag):
     HIDDEN = enum.auto()  # CONFIG GET shows it only by its full name
     PROTECTED = enum.auto()  # CONFIG SET needs enable-protected-configs
     FILE = enum.auto()  # a directive of files and command lines, unknown to CONFIG
+    SECRET = enum.auto()  # logs do not show it
     NAMES_FILE = enum.auto()  # to set what it is already means that the file is another
 
 
@@ -101,6 +102,7 @@ def _title(value: str) -> str | None:
 
 
 FIXED, INERT, HIDDEN, FILE = Use.FIXED, Use.INERT, Use.HIDDEN, Use.FILE
+SECRET = Use.SECRET
 
 _BOOL, _TEXT, _COUNT = Bool(), Text(), Int()
 _ANY_INT = Int(-INT_MAX - 1)
@@ -122,7 +124,7 @@ TABLE: tuple[Param, ...] = (
     # How much is kept for peers that are away. A peer that needs more takes a snapshot.
     Param("active-active-log-limit", Memory(1 << 16, LONG_MAX), "64mb"),
     Param("node-id", Int(0, 255), "0", FIXED | HIDDEN),
-    Param("peer", Entries(1, 1), "", FILE),
+    Param("peer", Entries(1, 1), "", FILE | SECRET),
     # Redis says no, everysec and three save points. Here every write is in the journal, and
     # a reply leaves when the write is on disk: never to acknowledge what could be lost is what
     # Holdfast is for. There are no snapshots, so there is nothing for `save` to schedule.
@@ -199,7 +201,7 @@ TABLE: tuple[Param, ...] = (
     Param("stream-node-max-entries", _LONG, "100"),
     Param("hll-sparse-max-bytes", _SIZE, "3000"),
     # Who may do what.
-    Param("requirepass", Secret(), ""),
+    Param("requirepass", Secret(), "", SECRET),
     Param("aclfile", _TEXT, "", FIXED),
     Param("acllog-max-len", _LONG, "128"),
     Param("acl-pubsub-default", Enum("allchannels resetchannels"), "resetchannels"),
@@ -227,7 +229,7 @@ TABLE: tuple[Param, ...] = (
     Param("tls-port", _PORT, "0"),
     Param("tls-cert-file", _TEXT, "", Use.NAMES_FILE),
     Param("tls-key-file", _TEXT, "", Use.NAMES_FILE),
-    Param("tls-key-file-pass", _TEXT, ""),
+    Param("tls-key-file-pass", _TEXT, "", SECRET),
     Param("tls-ca-cert-file", _TEXT, "", Use.NAMES_FILE),
     Param("tls-ca-cert-dir", _TEXT, "", Use.NAMES_FILE),
     Param("tls-dh-params-file", _TEXT, "", Use.NAMES_FILE),
@@ -241,7 +243,7 @@ TABLE: tuple[Param, ...] = (
     Param("tls-session-cache-timeout", _COUNT, "300"),
     Param("tls-client-cert-file", _TEXT, "", INERT),
     Param("tls-client-key-file", _TEXT, "", INERT),
-    Param("tls-client-key-file-pass", _TEXT, "", INERT),
+    Param("tls-client-key-file-pass", _TEXT, "", INERT | SECRET),
     Param("tls-cluster", _BOOL, "no", INERT),
     Param("tls-replication", _BOOL, "no", INERT),
     # The process.
@@ -320,8 +322,8 @@ TABLE: tuple[Param, ...] = (
     Param("aof-disable-auto-gc", _BOOL, "no", INERT),
     # Redis's replication and cluster.
     Param("replicaof", ReplicaOf(2, ""), "", FIXED | INERT, "slaveof"),
-    Param("masteruser", _TEXT, "", INERT),
-    Param("masterauth", Secret(), "", INERT),
+    Param("masteruser", _TEXT, "", INERT | SECRET),
+    Param("masterauth", Secret(), "", INERT | SECRET),
     Param("replica-announced", _BOOL, "yes", INERT),
     Param("replica-announce-ip", _TEXT, "", INERT, "slave-announce-ip"),
     Param("replica-announce-port", _PORT, "0", INERT, "slave-announce-port"),

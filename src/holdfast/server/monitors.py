@@ -4,10 +4,9 @@ from holdfast.clock import Clock
 from holdfast.commands.table import Command
 from holdfast.resp import Simple
 from holdfast.server.config_kinds import quoted
+from holdfast.server.secrets import without_secrets
 from holdfast.server.session import MONITORING, Session
 from holdfast.server.unasked import Shared
-
-REDACTED = b"(redacted)"
 
 
 class Monitors:
@@ -30,7 +29,7 @@ class Monitors:
     def feed(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Show a command that has run. What administers the server is nobody's business."""
         if "skip_monitor" not in command.flags and "admin" not in command.flags:
-            self.show(session, without_secrets(command, argv))
+            self.show(session, without_secrets(command.name, argv))
 
     def show(self, session: Session, argv: list[bytes]) -> None:
         now_us = self._clock.now_us()
@@ -42,19 +41,3 @@ class Monitors:
             b" ".join(quoted(arg) for arg in argv),
         )
         Shared(Simple(line)).send_to(*self.sessions.values())
-
-
-def without_secrets(command: Command, argv: list[bytes]) -> list[bytes]:
-    """The argv as people may see it."""
-    if command.name == "auth":
-        return [argv[0], *[REDACTED] * (len(argv) - 1)]
-    if command.name == "hello":
-        shown = list(argv)
-        at = 2
-        while at < len(argv):
-            option = argv[at].upper()
-            if option == b"AUTH":
-                shown[at + 1 : at + 3] = [REDACTED] * len(argv[at + 1 : at + 3])
-            at += {b"AUTH": 3, b"SETNAME": 2}.get(option, 1)
-        return shown
-    return argv

@@ -4,9 +4,10 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import count
 
+from holdfast.server.secrets import without_secrets
+
 MAX_ARGS = 32
 MAX_ARG_BYTES = 128
-SECRETS = frozenset({b"masterauth", b"masteruser", b"requirepass", b"tls-key-file-pass"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class SlowLog:
         address: str,
         client_name: bytes,
     ) -> None:
-        args = _shortened(_redacted(command_name, argv))
+        args = _shortened(without_secrets(command_name, argv))
         entry = SlowCommand(next(self._ids), at_s, took_us, args, address, client_name)
         self._entries.appendleft(entry)
         self.trim()
@@ -54,19 +55,6 @@ class SlowLog:
     def clear(self) -> None:
         """Forget the entries, but not how many there were: ids go on."""
         self._entries.clear()
-
-
-def _redacted(command_name: str, argv: list[bytes]) -> list[bytes]:
-    """Without passwords. (AUTH itself is never logged.)"""
-    secret: set[int] = set()
-    if command_name == "config|set":
-        secret = {at + 1 for at in range(2, len(argv), 2) if argv[at].lower() in SECRETS}
-    elif command_name == "hello":
-        at = next((at for at, arg in enumerate(argv) if arg.upper() == b"AUTH"), len(argv))
-        secret = {at + 1, at + 2}
-    elif command_name == "acl|setuser":
-        secret = set(range(2, len(argv)))
-    return [b"(redacted)" if at in secret else arg for at, arg in enumerate(argv)]
 
 
 def _shortened(argv: list[bytes]) -> tuple[bytes, ...]:
