@@ -17,6 +17,10 @@ ZERO: Final = 48
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
+# So many elements can be asked for with a negative count, which says how many whatever is stored.
+# More would keep all clients waiting: a reply is made whole before it leaves.
+MOST_REPEATED: Final = 1 << 20
+
 # No sign but minus, no leading zeros, no blanks: what Redis takes for a 64-bit integer.
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
@@ -50,6 +54,14 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
     if INT64_MIN <= number <= INT64_MAX:
         return number
     raise error
+
+
+def repeats(count: int, per_element: int = 1) -> int:
+    """How many elements a negative count asks for, some of them maybe twice. (The reply is to be a
+    list: a tuple says nothing twice, see `WireSession`.)"""
+    if -count * per_element > MOST_REPEATED:
+        raise CommandError(f"ERR a negative count is limited to {MOST_REPEATED // per_element}")
+    return -count
 
 
 def is_int(value: bytes) -> bool:

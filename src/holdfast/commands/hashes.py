@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from functools import partial
 
 from holdfast import longdouble
-from holdfast.commands.args import INT64_MAX, INT64_MIN, ScanOptions, parse_cursor, parse_int
+from holdfast.commands.args import (
+    INT64_MAX,
+    INT64_MIN,
+    ScanOptions,
+    parse_cursor,
+    parse_int,
+    repeats,
+)
 from holdfast.commands.context import Context
 from holdfast.commands.encodings import is_listpack
 from holdfast.commands.table import command, one
@@ -275,11 +282,18 @@ def hrandfield(c: Context, argv: list[bytes]) -> Reply:
     value = c.db.read_as(argv[1], Hash)
     if value is None or not count:
         return ()
-    names = value.sample(count, c.rng) if count > 0 else [value.pick(c.rng) for _ in range(-count)]
+    if count < 0:
+        picked = value.choices(repeats(count, 2 if with_values else 1), c.rng)
+        if not with_values:
+            return [*picked]
+        return list(_flat(value, picked)) if c.protocol == 2 else _pairs(value, picked)
+    names = value.sample(count, c.rng)
     if not with_values:
         return tuple(names)
-    if c.protocol == 2:
-        return _flat(value, names)
+    return _flat(value, names) if c.protocol == 2 else _pairs(value, names)
+
+
+def _pairs(value: Hash, names: Iterable[bytes]) -> Reply:
     return [(name, value.get(name) or b"") for name in names]
 
 

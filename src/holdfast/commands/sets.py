@@ -12,6 +12,7 @@ from holdfast.commands.args import (
     parse_cursor,
     parse_int,
     parse_int_between,
+    repeats,
 )
 from holdfast.commands.context import Context
 from holdfast.commands.encodings import is_intset
@@ -198,7 +199,7 @@ def srandmember(c: Context, argv: list[bytes]) -> Reply:
     if value is None or not count:
         return ()
     if count < 0:
-        return tuple([value.pick(c.rng) for _ in range(-count)])
+        return [*value.choices(repeats(count), c.rng)]
     if count >= len(value):
         return tuple(_members(c, value))
     return tuple(value.sample(count, c.rng))

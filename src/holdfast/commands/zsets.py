@@ -13,6 +13,7 @@ from holdfast.commands.args import (
     parse_int_between,
     parse_mpop,
     parse_timeout_s,
+    repeats,
 )
 from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.encodings import is_small_zset
@@ -235,12 +236,23 @@ def zrandmember(c: Context, argv: list[bytes]) -> Reply:
     if not value or not count:
         return ()
     if count < 0:
-        entries = _at(value, [c.rng.randrange(len(value)) for _ in range(-count)])
-    elif count >= len(value):
+        entries = _choices(c, value, repeats(count, 2 if with_scores else 1))
+        if not with_scores:
+            return [member for _, member in entries]
+        reply = entries_reply(c, entries)
+        return list(reply) if isinstance(reply, tuple) else reply
+    if count >= len(value):
         entries = value.slice(0, len(value))
     else:
         entries = _at(value, c.rng.sample(range(len(value)), count))
     return entries_reply(c, entries) if with_scores else tuple(member for _, member in entries)
+
+
+def _choices(c: Context, value: ZSet, count: int) -> list[Entry]:
+    """So many entries, each chosen from all."""
+    if count < len(value) // 4:  # it is quicker to look each of them up
+        return _at(value, [c.rng.randrange(len(value)) for _ in range(count)])
+    return c.rng.choices(value.slice(0, len(value)), k=count)
 
 
 def _at(value: ZSet, indexes: Sequence[int]) -> list[Entry]:

@@ -186,6 +186,13 @@ class Ordered(Generic[E]):
         """Any name; there must be one. In constant time when there are many."""
         return self._by_place().pick(rng)
 
+    def choices(self, count: int, rng: random.Random) -> list[bytes]:
+        """So many names, each chosen from all; there must be one."""
+        if count < len(self) // 4:  # it is quicker to look each of them up
+            pick = self._by_place().pick
+            return [pick(rng) for _ in range(count)]
+        return rng.choices(list(self.names), k=count)
+
     def sample(self, count: int, rng: random.Random) -> Iterable[bytes]:
         """So many names, none twice; all in order when there are no more."""
         if count >= len(self):
