@@ -19,6 +19,7 @@ OURS = {
     "huge-pages": "Redis forks, for which they are bad; we do not",
     "blocking-max-keys-per-wait": "limits of blocking pops are ours",
     "blocking-wakeup-batch-size": "limits of blocking pops are ours",
+    "auth-timeout": "the time to sign in is ours",
     "lua-hard-time-limit": "limits of scripts are ours",
     "lua-max-memory": "limits of scripts are ours",
     "set-max-listpack-entries": "Redis 7.2",

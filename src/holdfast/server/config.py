@@ -59,6 +59,7 @@ class Config:
     maxmemory: int
     maxmemory_policy: str
     maxmemory_samples: int
+    maxmemory_clients: int
     lfu_decay_time: int
     lfu_log_factor: int
     active_expire_effort: int

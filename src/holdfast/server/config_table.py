@@ -175,7 +175,7 @@ TABLE: tuple[Param, ...] = (
     ),
     Param("maxmemory-samples", Int(1), "5"),
     Param("maxmemory-eviction-tenacity", Int(0, 100), "10", INERT),
-    Param("maxmemory-clients", MemoryOrPercent(), "0", INERT),
+    Param("maxmemory-clients", MemoryOrPercent(), "0"),
     Param("lfu-decay-time", _COUNT, "1"),
     Param("lfu-log-factor", _COUNT, "10"),
     Param("active-expire-effort", Int(1, 10), "1"),

@@ -66,6 +66,8 @@ class Cron:
             for session in list(engine.sessions.values()):
                 session.look_after()
             self._check_place()
+        if engine.config.maxmemory_clients:
+            self._evict_clients()
         if self._freeing is None:
             self._free()
         if engine.turn.is_dead:
@@ -83,6 +85,26 @@ class Cron:
                 engine.turn.sync_beside()
             if engine.failure is not None and engine.store.probe():
                 engine.storage_recovered()
+
+    def _evict_clients(self) -> None:
+        """Clients may take so much of memory together (`maxmemory-clients`, or a part of
+        `maxmemory`). Above that those go first that take the most."""
+        engine = self._engine
+        limit = engine.config.maxmemory_clients
+        if limit < 0:
+            limit = engine.config.maxmemory * -limit // 100
+        sizes = [(each.memory_bytes, each) for each in engine.sessions.values()]
+        total = sum([nbytes for nbytes, _ in sizes])
+        if not 0 < limit < total:
+            return
+        evictable = [size for size in sizes if size[1].may_be_evicted]
+        for nbytes, session in sorted(evictable, key=lambda size: size[0], reverse=True):
+            if total <= limit:
+                return
+            log.info("evicting client %s, which takes %d bytes", session.address, nbytes)
+            engine.meter.evicted_clients += 1
+            session.abort()
+            total -= nbytes
 
     def _check_place(self) -> None:
         try:

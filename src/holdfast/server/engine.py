@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 STALE_NS: Final = 5_000_000  # a command that took longer has made the cached time wrong
 # A client runs commands for so long, then the next client has its share; a turn takes so long, then
-# replies leave and sockets are read. See decision 14 in docs/decisions.
+# replies leave and sockets are read. Why: docs/decisions, "shares of a turn".
 SHARE_NS: Final = 1_000_000
 TURN_NS: Final = 2_000_000
 FEW_COMMANDS: Final = 16  # which have not, and to ask the clock takes half as long as a command

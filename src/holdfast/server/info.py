@@ -115,7 +115,7 @@ def _memory(engine: "Engine") -> Facts:
     yield "mem_fragmentation_ratio", f"{resident / used if used else 0:.2f}"
     yield "mem_fragmentation_bytes", max(0, resident - used)
     yield from dict.fromkeys(NO_BUFFERS, 0).items()
-    yield "mem_clients_normal", sum(each.sink.output_bytes for each in engine.sessions.values())
+    yield "mem_clients_normal", sum(each.memory_bytes for each in engine.sessions.values())
     yield "mem_allocator", "python"
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", engine.keyspace.freeing.pending
@@ -199,7 +199,7 @@ def _stats(engine: "Engine") -> Facts:
     yield "expired_time_cap_reached_count", meter.expiry_slices_put_off
     yield "expire_cycle_cpu_milliseconds", meter.expiry_ns // 1_000_000
     yield "evicted_keys", keyspace.evicted
-    yield "evicted_clients", 0
+    yield "evicted_clients", meter.evicted_clients
     yield "holdfast_forgotten_keys", keyspace.forgotten
     yield "keyspace_hits", keyspace.hits
     yield "keyspace_misses", keyspace.misses

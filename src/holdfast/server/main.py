@@ -5,7 +5,6 @@ import contextlib
 import gc
 import logging
 import os
-import resource
 import signal
 import socket
 import ssl
@@ -22,6 +21,7 @@ from holdfast.server.busy import BusyDesk
 from holdfast.server.config import Config
 from holdfast.server.connection import Connection, accept
 from holdfast.server.cron import Cron
+from holdfast.server.descriptors import limit_clients
 from holdfast.server.engine import Engine
 from holdfast.server.lookup import renamed_table
 from holdfast.server.settings import LOG_LEVELS
@@ -33,7 +33,6 @@ from holdfast.store.store import Store, open_store
 log = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-OWN_DESCRIPTORS = 32  # files, the loop's own, and a reserve
 
 
 def run(config: Config) -> int:
@@ -71,6 +70,7 @@ class Server:
         renamed_table(config)  # these complain before anything is opened
         configured_users(config)
         tls = tls_context(config)
+        config.maxclients = limit_clients(config.maxclients)
         node, peers = replicas(config)
         sockets, tls_sockets = listener.listen(config)
         try:
@@ -111,16 +111,16 @@ class Server:
         cron = Cron(engine)
         cron.start()
         pages = huge_pages.start() if config.huge_pages else None
-        _allow_connections(config.maxclients)
         accepting = partial(accept, engine)
         listeners = [
-            await loop.create_server(accepting, sock=sock)
+            await loop.create_server(accepting, sock=sock, backlog=config.tcp_backlog)
             if sock.family != socket.AF_UNIX
-            else await loop.create_unix_server(accepting, sock=sock)
+            else await loop.create_unix_server(accepting, sock=sock, backlog=config.tcp_backlog)
             for sock in sockets
         ]
         listeners += [
-            await loop.create_server(accepting, sock=sock, ssl=tls) for sock in tls_sockets
+            await loop.create_server(accepting, sock=sock, ssl=tls, backlog=config.tcp_backlog)
+            for sock in tls_sockets
         ]
         if engine.replicator is not None:
             engine.replicator.start()
@@ -278,16 +278,3 @@ def _pidfile(config: Config) -> Iterator[None]:
     finally:
         if path is not None:
             path.unlink(missing_ok=True)
-
-
-def _allow_connections(count: int) -> None:
-    """Every client needs a file descriptor."""
-    wanted = count + OWN_DESCRIPTORS
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if allowed < wanted:
-        most = allowed - OWN_DESCRIPTORS
-        log.warning("maxclients is %d, but the system allows about %d connections", count, most)

@@ -42,7 +42,7 @@ class Meter:
 
     def reset(self) -> None:
         """CONFIG RESETSTAT."""
-        self.connections = self.rejected_connections = 0
+        self.connections = self.rejected_connections = self.evicted_clients = 0
         self.input_bytes = self.output_bytes = 0
         self.expiry_ns = self.expiry_slices_put_off = 0
         self.ops, self.input, self.output = Rate(), Rate(), Rate()

@@ -181,5 +181,13 @@ class WireSession(Session):
         self._connection.limit_input(self)
 
     @property
+    def output_bytes(self) -> int:
+        return self.held_bytes + self._connection.output_bytes
+
+    @property
+    def may_be_evicted(self) -> bool:
+        return self.kind != LINK and "e" not in self.flags  # CLIENT NO-EVICT
+
+    @property
     def input_bytes(self) -> int:
         return self._connection.input_bytes

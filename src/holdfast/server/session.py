@@ -244,12 +244,34 @@ class Session(Context):
         """Bytes of commands that arrived and have not run."""
         return 0
 
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of replies that the client has not got."""
+        return self.sink.output_bytes
+
+    @property
+    def argv_bytes(self) -> int:
+        """Of the command that it waits in."""
+        return sum(map(len, self.waiter.argv)) if self.waiter is not None else 0
+
+    @property
+    def multi_bytes(self) -> int:
+        """Of the commands of its transaction."""
+        return sum(len(arg) for _, argv in self.multi or () for arg in argv)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes of memory, about."""
+        bytes_of_commands = self.input_bytes + self.argv_bytes + self.multi_bytes
+        return OWN_BYTES + bytes_of_commands + self.output_bytes
+
+    @property
+    def may_be_evicted(self) -> bool:
+        return False  # there is nothing to gain
+
     def describe(self) -> bytes:
         """The line of CLIENT LIST, without its end."""
-        output_bytes = self.sink.output_bytes
-        argv_bytes = sum(map(len, self.waiter.argv)) if self.waiter is not None else 0
-        queued = self.multi or []
-        multi_bytes = sum(len(arg) for _, argv in queued for arg in argv)
+        output_bytes = self.output_bytes
         pubsub, tracker = self.engine.pubsub, self.engine.tracking.get(self)
         fields: dict[str, object] = {
             "id": self.id,
@@ -264,17 +286,17 @@ class Session(Context):
             "sub": pubsub.channels.count_of(self),
             "psub": pubsub.patterns.count_of(self),
             "ssub": pubsub.shards.count_of(self),
-            "multi": -1 if self.multi is None else len(queued),
+            "multi": -1 if self.multi is None else len(self.multi),
             "qbuf": self.input_bytes,
             "qbuf-free": 0,
-            "argv-mem": argv_bytes,
-            "multi-mem": multi_bytes,
+            "argv-mem": self.argv_bytes,
+            "multi-mem": self.multi_bytes,
             "rbs": 0,
             "rbp": 0,
             "obl": 0,
             "oll": len(self.out),
             "omem": output_bytes,
-            "tot-mem": OWN_BYTES + self.input_bytes + argv_bytes + multi_bytes + output_bytes,
+            "tot-mem": self.memory_bytes,
             "events": "rw" if output_bytes else "r",
             "cmd": self.last_command or "NULL",
             "user": self.user.name.decode("utf-8", "replace"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import ConfigError
+from holdfast.server.descriptors import check_clients
 from holdfast.server.latency import FAST_NS
 from holdfast.server.tls import renew
 from holdfast.store.eviction import Deletion
@@ -83,6 +84,9 @@ def follow(engine: "Engine") -> None:
         for session in list(engine.sessions.values()):
             session.limits_changed()
 
+    def maxclients() -> None:
+        check_clients(config.maxclients)
+
     def tls() -> None:
         if engine.tls is None:
             _needs_a_restart()
@@ -104,6 +108,7 @@ def follow(engine: "Engine") -> None:
         "latency-monitor-threshold": spikes,
         "loglevel": loglevel,
         "requirepass": engine.users.use_requirepass,
+        "maxclients": maxclients,
         "proto-max-bulk-len": client_limits,
         "client-query-buffer-limit": client_limits,
         "client-output-buffer-limit": client_limits,
