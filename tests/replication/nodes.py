@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.clock import ManualClock
 from holdfast.replication.feeds import Feed
 from holdfast.replication.intake import Intake
-from holdfast.replication.messages import MESSAGE_BYTES, Hello
+from holdfast.replication.messages import BEHIND, FOLLOWS, MESSAGE_BYTES, Hello
 from holdfast.server import families as families
 from holdfast.server.config import Config
 from holdfast.server.engine import Engine
@@ -110,14 +110,18 @@ class Node:
         self.engine.refresh_clock()
         taken = 0
         while True:
-            feed.pump()
+            while feed.pump():
+                pass
             if taken == len(messages) or taken == most:
                 break
             for kind, *parts in messages[taken:most]:
                 for data in parts:
-                    intake.take(kind, data)
+                    if kind not in (BEHIND, FOLLOWS):
+                        intake.take(kind, data)
+                while not intake.finish_some():
+                    pass
                 taken += 1
-            feed.acknowledged(dict(self.replication.vector), taken)
+            feed.acknowledged(dict(self.replication.vector), taken, takes_snapshot=True)
         self.engine.waiting.serve_ready()
         self.engine.turn.end()
         other.replication.acknowledge(

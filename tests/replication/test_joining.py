@@ -301,7 +301,7 @@ def test_who_falls_behind_takes_no_writes_while_a_snapshot_arrives(tmp_path: Pat
     one.replication.seal()
     puller = replicator.pullers[0]
     puller._meet(hello(one))
-    puller.state = State.FOLLOWING
+    puller.state = State.BEHIND
     puller._part(BEGIN, pack(one.replication.vector))
     keys = [pack(key) for key in one.replication.snapshot()]
     puller._part(KEYS, keys[0])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.replication.feeds import Feed
-from holdfast.replication.messages import BEGIN, RECORDS
+from holdfast.replication.messages import BEGIN, BEHIND, RECORDS
 from holdfast.store.replicated_log import ENTRY_BYTES, LINKED_SHARE
 from tests.harness import RawClient, wait_until
 from tests.replication.crew import ask, await_the_same, cluster
@@ -79,7 +79,10 @@ def test_a_linked_peer_that_was_left_behind_is_sent_a_snapshot() -> None:
     write(one)
     one.tidy(LIMIT_BYTES)
     feed.pump()
-    assert messages[0][0] == BEGIN
+    assert messages[0][0] == BEHIND
+    feed.acknowledged(two.replication.vector, 1, takes_snapshot=True)
+    feed.pump()
+    assert messages[1][0] == BEGIN
     assert RECORDS not in [kind for kind, *_ in messages]
 
 

@@ -135,7 +135,7 @@ def test_greetings_and_acknowledgements_that_are_bent(
     assert two.engine.replicator is not None
     hello = pack(two.engine.replicator.hello())
     vector, view = dict(two.replication.vector), two.replication.members.view
-    ack = pack(Ack(vector, two.clock.now_ms(), 1, view, False, ""))
+    ack = pack(Ack(vector, two.clock.now_ms(), 1, view, False, False, ""))
     for _ in range(1500):
         peer = Peer(one.engine, 3)
         if rng.random() < 0.5:
@@ -270,10 +270,12 @@ def test_one_snapshot_does_not_begin_in_another(caplog: pytest.LogCaptureFixture
         node = started(1)
         assert node.engine.replicator is not None
         puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
-        puller.state = puller.state.FOLLOWING
+        puller.state = puller.state.BEHIND
         over = puller._over = asyncio.get_running_loop().create_future()
-        puller.on_replies([Push([PUSH, BEGIN, b"\x80"]), Push([PUSH, BEGIN, b"\x80"])])
-        assert "snapshot" in str(over.exception())
+        puller.on_replies([Push([PUSH, BEGIN, b"\x80"])])
+        assert not over.done()
+        puller.on_replies([Push([PUSH, BEGIN, b"\x80"])])
+        assert "too early" in str(over.exception())
 
     asyncio.run(main())
     assert said_of_bugs(caplog) == []

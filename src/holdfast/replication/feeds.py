@@ -8,7 +8,9 @@ from typing import NamedTuple
 from holdfast.crdt.dots import Vector
 from holdfast.replication.messages import (
     BEGIN,
+    BEHIND,
     COMPLETE,
+    FOLLOWS,
     KEYS,
     MESSAGE_BYTES,
     PIECE,
@@ -20,6 +22,10 @@ from holdfast.replication.messages import (
 from holdfast.store.replicated import Replication, SnapshotKey
 
 WINDOW_BYTES = 1 << 20  # sent and not taken in yet: more would only wait in buffers
+# Looked at before others have their turn, about ten milliseconds' work: keys of a snapshot, which
+# may have to be read from the file, and records, which the peer may have already.
+PUMP_KEYS = 250
+PUMP_RECORDS = 5000
 
 
 class Large(NamedTuple):
@@ -36,7 +42,10 @@ class Feed:
     """`cursor` is the number of the log's next record that the peer may need. What others wrote it
     mostly gets from themselves, so their records are held back for a while: up to `_limit` all may
     leave, and so may what one of our own records may depend on. It is dropped when the peer says
-    that it has it, and sent when that takes too long (`relay`)."""
+    that it has it, and sent when that takes too long (`relay`).
+
+    A peer that lacks more than the log has needs a snapshot. It is told so (BEHIND) and asks for it
+    when it takes none from elsewhere; afterwards our log may do."""
 
     def __init__(
         self,
@@ -56,20 +65,15 @@ class Feed:
         self.total_bytes = 0
         self._large: Large | None = None
         self._snapshot: Iterator[SnapshotKey] | None = None
-        self._is_begun = True  # has the peer been told of the snapshot?
-        self._vector: Vector = {}
+        self._vector: Vector = {}  # what we had seen when it began
+        self._first: list[list[bytes]] = []  # messages that leave before all others
+        self._looks_left = PUMP_RECORDS  # before others have their turn
         log = replication.log
         self.cursor = log.start
         self._limit = self._held = log.start + len(log)
-        if not replication.can_serve(hello.vector):
-            self._begin_snapshot()
-
-    def _begin_snapshot(self) -> None:
-        replication, log = self.replication, self.replication.log
-        self._snapshot = replication.snapshot()
-        self._vector = dict(replication.vector)
-        self.cursor = log.start + len(log)
-        self._is_begun = False
+        self._is_behind = not replication.can_serve(hello.vector)
+        if self._is_behind:
+            self._first.append([BEHIND, pack(log.base)])
 
     @property
     def lag_ops(self) -> int:
@@ -80,7 +84,12 @@ class Feed:
     @property
     def has_news(self) -> bool:
         """Whether `pump` would send anything, if the peer keeps up."""
-        return self._large is not None or self._snapshot is not None or self.cursor < self._end
+        return bool(
+            self._first
+            or self._large is not None
+            or self._snapshot is not None
+            or (not self._is_behind and self.cursor < self._end)
+        )
 
     @property
     def _end(self) -> int:
@@ -92,26 +101,43 @@ class Feed:
     def is_holding(self) -> bool:
         """Whether it is time to wait for `relay`."""
         log = self.replication.log
-        return self.cursor < log.start + len(log)
+        return not self._is_behind and self.cursor < log.start + len(log)
 
     def relay(self) -> None:
         """Called again and again: what was there the last time has waited long enough."""
         log = self.replication.log
         self._limit, self._held = self._held, log.start + len(log)
 
-    def acknowledged(self, vector: Vector, taken: int) -> None:
+    def acknowledged(self, vector: Vector, taken: int, takes_snapshot: bool = False) -> None:
         self._seen = vector
         while self._taken < taken and self._sent:
             self._taken += 1
             self._sent_bytes -= self._sent.popleft()
+        if self._is_behind and takes_snapshot:
+            self._catch_up(vector)
 
-    def pump(self) -> None:
-        """Send what there is, as long as the peer keeps up."""
-        while self._sent_bytes < WINDOW_BYTES:
+    def _catch_up(self, vector: Vector) -> None:
+        replication, log = self.replication, self.replication.log
+        self._is_behind = False
+        if replication.can_serve(vector):
+            self.cursor = log.start
+            self._first.append([FOLLOWS, pack(replication.vector)])
+        else:
+            self.cursor = log.start + len(log)
+            self._vector = dict(replication.vector)
+            self._snapshot = replication.snapshot()
+            self._first.append([BEGIN, pack(self._vector)])
+
+    def pump(self) -> bool:
+        """Send what there is, as long as the peer keeps up. Whether it is to be called again when
+        others have had their turn."""
+        self._looks_left = PUMP_RECORDS
+        while self._sent_bytes < WINDOW_BYTES and self._looks_left > 0:
             parts = self._next()
             if parts is None:
-                return
+                return self._looks_left <= 0 and self.has_news
             self._say(parts)
+        return self._looks_left <= 0 and self.has_news
 
     def _say(self, parts: list[bytes]) -> None:
         nbytes = sum(map(len, parts))
@@ -121,11 +147,16 @@ class Feed:
         self._send(parts)
 
     def _next(self) -> list[bytes] | None:
-        """The next message."""
+        """The next message; None if there is none, or none yet."""
+        if self._first:
+            return self._first.pop(0)
+        if self._is_behind:
+            return None  # until it asks for a snapshot
         if self._large is not None and (piece := self._piece(self._large)):
             return [PIECE, piece]
         if self._snapshot is None and self._is_left_behind:
-            self._begin_snapshot()
+            self._is_behind = True
+            return [BEHIND, pack(self.replication.log.base)]
         return self._snapshot_part() if self._snapshot is not None else self._records()
 
     @property
@@ -159,7 +190,8 @@ class Feed:
         cursor = max(self.cursor, log.start)
         end = self._end
         parts, nbytes = [RECORDS], 0
-        while cursor < end and nbytes < most:
+        while cursor < end and nbytes < most and self._looks_left > 0:
+            self._looks_left -= 1
             record = log.at(cursor)
             # Its own it has, though it may not have said so yet.
             if record.origin != self.replica and seen.get(record.origin, 0) < record.seq:
@@ -176,11 +208,9 @@ class Feed:
 
     def _snapshot_part(self) -> list[bytes]:
         assert self._snapshot is not None
-        if not self._is_begun:  # not before the peer is answered, so not when this is made
-            self._is_begun = True
-            return [BEGIN, pack(self._vector)]
         parts, nbytes = [KEYS], 0
         for key in self._snapshot:
+            self._looks_left -= PUMP_RECORDS // PUMP_KEYS
             data = pack(key)
             if len(data) > self._message_bytes:
                 if nbytes:
@@ -188,7 +218,7 @@ class Feed:
                 return self._start(Large(len(data), None, data))
             parts.append(data)
             nbytes += len(data)
-            if nbytes >= self._message_bytes:
+            if nbytes >= self._message_bytes or self._looks_left <= 0:
                 return parts
         if nbytes:
             return parts

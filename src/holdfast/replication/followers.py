@@ -109,8 +109,11 @@ class Followers:
             return
         self._pumped_bytes = 0
         peers = len(self._feeds)  # some may leave now
-        self._pump(replication)
-        self._next_pump_s = now_s + pause_s(self._pumped_bytes / peers)
+        if self._pump(replication):  # more is there: as soon as others have had their turn
+            self._next_pump_s = now_s
+            self._pump_timer = clock.call_later(0.0, self._pump_again)
+        else:
+            self._next_pump_s = now_s + pause_s(self._pumped_bytes / peers)
 
     def _has_news(self, replication: Replication) -> bool:
         """Whether somebody is to be told something. A server that follows takes in much and mostly
@@ -123,15 +126,18 @@ class Followers:
         self._pump_timer = None
         self._engine.turn.schedule()
 
-    def _pump(self, replication: Replication) -> None:
+    def _pump(self, replication: Replication) -> bool:
+        """Whether one of them has more to say, and stopped for the sake of others."""
+        has_more = False
         for session, feed in list(self._feeds.items()):
             if session.closing:
                 del self._feeds[session]
             elif feed.replication is not replication:  # it may have told what is lost
                 self._drop(session, "our file was read again")
-            else:
-                feed.pump()
+            elif feed.pump():
+                has_more = True
         self._wait_for_relay()
+        return has_more
 
     def _wait_for_relay(self) -> None:
         if self._relay_timer is None and any(feed.is_holding for feed in self._feeds.values()):

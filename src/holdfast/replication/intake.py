@@ -1,5 +1,7 @@
 """What a peer sends, taken in: parts of messages go in, the database changes. No I/O."""
 
+from collections.abc import Iterator
+
 from holdfast.crdt.dots import Vector
 from holdfast.errors import ProtocolError
 from holdfast.replication.messages import (
@@ -25,6 +27,7 @@ class Intake:
         self.replication = replication
         self._names: set[Address] | None = None  # that the snapshot had so far, if there is one
         self.snapshot_seen: Vector = {}  # what its author had seen
+        self._rest: Iterator[None] | None = None  # what a snapshot did not have, while it goes
         self._kind = b""  # of the part that comes in pieces
         self._missing_bytes = 0
         self._pieces: list[bytes] = []
@@ -51,10 +54,21 @@ class Intake:
             self._names.add((database, name))
             self.replication.merge((database, name, rows), self.snapshot_seen)
         elif kind == COMPLETE and self._names is not None:
-            self.replication.merged_all(self._names, self.snapshot_seen)
+            self._rest = self.replication.merge_rest(self._names, self.snapshot_seen)
             self._names = None
         else:
             raise ProtocolError(f"unknown message {kind!r}")
+
+    @property
+    def is_finishing(self) -> bool:
+        """A snapshot is complete. `finish_some` is to be called, and nothing may be taken in."""
+        return self._rest is not None
+
+    def finish_some(self) -> bool:
+        """A slice of what is left to do; whether that was all."""
+        if self._rest is not None and next(self._rest, self) is self:
+            self._rest = None
+        return self._rest is None
 
     def _piece(self, data: bytes) -> None:
         self._pieces.append(data)

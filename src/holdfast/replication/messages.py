@@ -27,6 +27,8 @@ FORGOTTEN = b"FORGOTTEN"
 DUPLICATE = b"DUPLICATE"
 PUSH = b"active"
 RECORDS = b"records"  # records of the log
+BEHIND = b"behind"  # the log does not reach back so far: what it lacks. Waits for `takes_snapshot`
+FOLLOWS = b"follows"  # now it does, because of a snapshot from elsewhere: what its author has seen
 BEGIN = b"begin"  # a snapshot: what its author had seen
 KEYS = b"keys"  # of the snapshot
 COMPLETE = b"complete"
@@ -57,13 +59,15 @@ class Hello(NamedTuple):
 
 class Ack(NamedTuple):
     """What I have on disk, what my clock says, how many pushes I have taken in; and as in Hello.
-    `trouble` is why the last link of this node to the other one ended, until that was told."""
+    `takes_snapshot`: now is the time for it, if the log does not reach back so far. `trouble` is
+    why the last link of this node to the other one ended, until that was told."""
 
     vector: Vector
     now_ms: int
     taken: int
     view: bytes
     is_joining: bool
+    takes_snapshot: bool = False
     trouble: str = ""
 
 
@@ -88,7 +92,7 @@ _hello = msgspec.msgpack.Decoder(
         list[Node],
     ]
 ).decode
-_ack = msgspec.msgpack.Decoder(tuple[WireVector, Time, Number, bytes, bool, str]).decode
+_ack = msgspec.msgpack.Decoder(tuple[WireVector, Time, Number, bytes, bool, bool, str]).decode
 _any = msgspec.msgpack.Decoder().decode
 _vector = msgspec.msgpack.Decoder(WireVector).decode
 _start = msgspec.msgpack.Decoder(tuple[bytes, Number]).decode

@@ -22,9 +22,12 @@ from holdfast.replication.claims import PATIENCE_S
 from holdfast.replication.intake import Intake
 from holdfast.replication.messages import (
     BEGIN,
+    BEHIND,
     COMPLETE,
     DUPLICATE,
+    FOLLOWS,
     FORGOTTEN,
+    KEYS,
     PUSH,
     Ack,
     Hello,
@@ -32,7 +35,7 @@ from holdfast.replication.messages import (
     read_ack,
     read_hello,
 )
-from holdfast.replication.states import Event, State, after
+from holdfast.replication.states import TABLE, Event, State, after
 from holdfast.server.session import Session
 from holdfast.server.tls import tls_to_peers
 from holdfast.server.unasked import Published
@@ -48,6 +51,14 @@ ACK_AFTER_BYTES = 256 * 1024
 # So much is taken in at once, about two milliseconds' work, before others have their turn. A record
 # that is larger is taken in whole, as all of it is seen or nothing.
 SLICE_BYTES = 64 * 1024
+KEY_BYTES = 256  # what a key of a snapshot counts at least: it is more work than its bytes tell
+# While the journal or the fold has to catch up with so much, nothing more is taken in: the link's
+# window makes the peer wait as well.
+MOST_OPS = 10_000
+MOST_OWED_SLICES = 100
+WAIT_S = 0.005
+# Messages that change the state of the link.
+EVENTS = {BEHIND: Event.BEHIND, BEGIN: Event.BEGIN, FOLLOWS: Event.FOLLOWS}
 # A link that followed for so long was a good one: the next is dialled at once when it ends.
 STEADY_S = 5.0
 FIRST_PART = 2  # of a push: before it are its own kind and the message's
@@ -92,6 +103,7 @@ class Puller:
         self._acknowledged_bytes = 0
         self._intake = Intake(replicator.replication)
         self._trouble = ""  # why the last link ended, until the peer is told
+        self.takes_snapshot = False  # it is this one's turn; see Snapshots
         self._heard_s = 0.0
         self.peer_vector: Vector = {}
         self._goal: Vector | None = None  # what the peer had when it let us in
@@ -193,6 +205,7 @@ class Puller:
         self._asked_s.clear()
         self._at = FIRST_PART
         self._become(Event.LOST)
+        self._replicator.snapshots.ended(self)
 
     def _hang_up(self, error: Exception) -> None:
         for future in (self._expected, self._over):
@@ -282,6 +295,10 @@ class Puller:
             return
         self._heard_s = self._engine.clock.monotonic_s()
         self._inbox += replies
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Unless it does already."""
         if self._going_on is None:
             self._go_on()
 
@@ -290,6 +307,12 @@ class Puller:
         self._going_on = None
         if self._over is None or self._over.done():
             return  # the link was given up meanwhile
+        engine = self._engine
+        loop = asyncio.get_running_loop()
+        if engine.store.owed_slices > MOST_OWED_SLICES or len(engine.keyspace.ops) > MOST_OPS:
+            engine.turn.schedule()
+            self._going_on = loop.call_later(WAIT_S, self._go_on)
+            return
         try:
             if self._take_some():
                 self._acknowledge_soon()
@@ -303,8 +326,14 @@ class Puller:
             self._broke(error)
             self._hang_up(LinkError("internal error, see the server's log"))
         else:
-            if self._inbox:
-                self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+            if self._is_waiting_for_turn:
+                return  # until `go_on`
+            if self._inbox or self._intake.is_finishing:
+                self._going_on = loop.call_soon(self._go_on)
+
+    @property
+    def _is_waiting_for_turn(self) -> bool:
+        return self._replicator.snapshots.is_from_another(self)
 
     def on_writable(self) -> None: ...
 
@@ -318,18 +347,35 @@ class Puller:
         engine = self._engine
         if engine.failure is not None or engine.turn.is_dead:
             raise LinkError("nothing can be stored now")
+        if self._is_waiting_for_turn:
+            self._take_replies()
+            return False
         engine.refresh_clock()
-        end = self.received_bytes + SLICE_BYTES
-        inbox, taken = self._inbox, False
-        while inbox and self.received_bytes < end:
+        taken = self._take_slice()
+        if taken:
+            self._took()
+        return taken
+
+    def _take_slice(self) -> bool:
+        """Whether there was anything but replies."""
+        if self._intake.is_finishing:
+            self._finish_some()
+            return True
+        inbox, taken, left = self._inbox, False, SLICE_BYTES
+        while inbox and left > 0:
             reply = inbox[0]
             if type(reply) is Push:
                 if len(reply) < FIRST_PART or reply[0] != PUSH:
                     raise ProtocolError("a push that is none of a peer's")
                 taken = True
-                while self._at < len(reply) and self.received_bytes < end:
-                    self._part(reply[1], reply[self._at])
+                kind = _data(reply[1])
+                while self._at < len(reply) and left > 0:
+                    part = _data(reply[self._at])
+                    left -= max(len(part), KEY_BYTES) if kind == KEYS else len(part)
+                    self._part(kind, part)
                     self._at += 1
+                if kind == COMPLETE:  # there is more to do before anything is taken in
+                    left = 0
                 if self._at < len(reply):
                     break
                 self._at = FIRST_PART
@@ -337,8 +383,6 @@ class Puller:
             else:
                 self._reply(reply)
             inbox.popleft()
-        if taken:
-            self._took()
         return taken
 
     def _took(self) -> None:
@@ -347,6 +391,20 @@ class Puller:
         self._engine.waiting.serve_ready()
         self._engine.turn.schedule()
         self._replicator.check_joined()
+
+    def _take_replies(self) -> None:
+        """What a peer pushes waits while another one sends a snapshot."""
+        replies = [reply for reply in self._inbox if type(reply) is not Push]
+        if replies:
+            self._inbox = deque(reply for reply in self._inbox if type(reply) is Push)
+            for reply in replies:
+                self._reply(reply)
+
+    def _finish_some(self) -> None:
+        if self._intake.finish_some():
+            self._become(Event.COMPLETE)
+            log.info("link to %s: the snapshot is complete", self.where)
+            self._replicator.snapshots.ended(self)
 
     def _reply(self, reply: Any) -> None:
         if isinstance(reply, ServerError):
@@ -366,15 +424,22 @@ class Puller:
         intake = self._intake
         if intake.replication is not self._replicator.replication:
             raise LinkError("the file was read again")  # which may have less than was taken in
-        self.received_bytes += len(_data(data))
-        if kind == BEGIN and self.state is State.SNAPSHOT:
-            raise ProtocolError("a snapshot in the middle of another")
-        intake.take(kind, data)
+        self.received_bytes += len(data)
+        event = EVENTS.get(kind)
+        if event is None:
+            intake.take(kind, data)
+            return
+        if event not in TABLE[self.state]:
+            raise ProtocolError(f"the message {kind!r} came too early")
+        self._become(event)
         if kind == BEGIN:
-            self._become(Event.BEHIND)
+            log.info("link to %s: taking a snapshot", self.where)
+            intake.take(kind, data)
             self._replicator.fell_behind(intake.snapshot_seen)
-        elif kind == COMPLETE:
-            self._become(Event.COMPLETE)
+        elif kind == BEHIND:
+            self._replicator.snapshots.wanted()
+        else:
+            self._replicator.snapshots.ended(self)
 
     # -- what we say --------------------------------------------------------------------------
 
@@ -396,6 +461,7 @@ class Puller:
                 self._taken,
                 replication.members.view,
                 self._replicator.is_joining,
+                self.takes_snapshot,
                 self._trouble,
             )
             self._trouble = ""

@@ -12,6 +12,7 @@ from holdfast.replication.followers import Followers
 from holdfast.replication.identity import Identity
 from holdfast.replication.messages import FORGOTTEN, VERSION, Ack, Hello, pack
 from holdfast.replication.puller import LinkError, Puller
+from holdfast.replication.snapshots import Snapshots
 from holdfast.replication.standing import (
     CATCHING_UP,
     COPIED,
@@ -48,6 +49,8 @@ class Replicator:
         self.engine = engine
         self._keyspace = keyspace
         self.followers = Followers(engine)
+        self.pullers: list[Puller] = []
+        self.snapshots = Snapshots(lambda: self.pullers)
         self._paused: set[int] = set()
         self._timer: Timer | None = None
         self._ack_timer: Timer | None = None
@@ -194,7 +197,7 @@ class Replicator:
         if feed is None:
             raise NOT_LINKED
         self.identity.hear(feed.node, feed.life)
-        feed.acknowledged(ack.vector, ack.taken)
+        feed.acknowledged(ack.vector, ack.taken, ack.takes_snapshot)
         if ack.trouble:
             log.warning("node %d could not follow any more: %s", feed.node, ack.trouble)
         self.learn(ack.view)

@@ -8,7 +8,8 @@ class State(Enum):
     WAITING = "waiting"  # to dial again
     DIALING = "dialing"
     GREETING = "greeting"
-    SNAPSHOT = "snapshot"  # too far behind for the log: everything is sent
+    BEHIND = "behind"  # too far for the peer's log: waits until no other peer sends a snapshot
+    SNAPSHOT = "snapshot"  # everything is sent
     FOLLOWING = "following"
 
 
@@ -17,6 +18,8 @@ class Event(Enum):
     CONNECTED = "connected"
     WELCOME = "welcome"
     BEHIND = "behind"
+    FOLLOWS = "follows"
+    BEGIN = "begin"
     COMPLETE = "complete"
     LOST = "lost"
     PAUSE = "pause"
@@ -34,7 +37,13 @@ TABLE: dict[State, dict[Event, State]] = {
     State.WAITING: {Event.DIAL: State.DIALING, Event.RESUME: State.WAITING, **_ALWAYS},
     State.DIALING: {Event.CONNECTED: State.GREETING, Event.RESUME: State.DIALING, **_ALWAYS},
     State.GREETING: {Event.WELCOME: State.FOLLOWING, Event.RESUME: State.GREETING, **_ALWAYS},
-    State.FOLLOWING: {Event.BEHIND: State.SNAPSHOT, Event.RESUME: State.FOLLOWING, **_ALWAYS},
+    State.FOLLOWING: {Event.BEHIND: State.BEHIND, Event.RESUME: State.FOLLOWING, **_ALWAYS},
+    State.BEHIND: {
+        Event.BEGIN: State.SNAPSHOT,
+        Event.FOLLOWS: State.FOLLOWING,  # thanks to a snapshot from elsewhere
+        Event.RESUME: State.BEHIND,
+        **_ALWAYS,
+    },
     State.SNAPSHOT: {Event.COMPLETE: State.FOLLOWING, Event.RESUME: State.SNAPSHOT, **_ALWAYS},
 }
 

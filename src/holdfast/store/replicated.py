@@ -53,6 +53,11 @@ SnapshotKey = tuple[int, bytes, tuple[tuple[str, Any, Any], ...]]  # database, n
 ADOPTING: Final = b"adopting"
 
 
+# Names looked at in a slice of `merge_rest`, and what a key costs that has to be merged.
+SLICE_LOOKS: Final = 20_000
+LOOKS_PER_MERGE: Final = 100
+
+
 @final
 class Replication:
     """Made anew whenever the keyspace forgets what it knows. `load` takes what the tables have,
@@ -356,7 +361,7 @@ class Replication:
         where it was when this began, and to apply that again changes nothing in the end."""
         for address in self.slots.addresses:
             if address in self.slots.ids:
-                yield (*address, tuple(self.slots.at(address).rows()))
+                yield (*address, tuple(self.slots.glance(address).rows()))
 
     def merge(self, snapshot: SnapshotKey, other_seen: Vector) -> None:
         """One key as somebody has it who has seen so much (at least)."""
@@ -388,11 +393,20 @@ class Replication:
         if slot.id and slot.has_residue:
             self._has_residue.add(slot.address)
 
-    def merged_all(self, names: set[Address], other_seen: Vector) -> None:
-        """A snapshot is complete: what it does not have, though its author has seen it, goes."""
+    def merge_rest(self, names: set[Address], other_seen: Vector) -> Iterator[None]:
+        """A snapshot is complete: what it does not have, though its author has seen it, goes. In
+        slices; until the last one nothing else may be applied. Else an element that came meanwhile
+        would stay, though the removal that is already seen took it away."""
+        looks_left = SLICE_LOOKS
         for address in self.slots.addresses:
+            looks_left -= 1
             if address not in names:
                 self.merge((*address, ()), other_seen)
+                looks_left -= LOOKS_PER_MERGE
+            if looks_left <= 0:
+                yield
+                looks_left = SLICE_LOOKS
+        self.seal()
         for replica, seq in other_seen.items():
             if seq > self.vector.get(replica, 0):
                 self.stamps.pop(replica, None)

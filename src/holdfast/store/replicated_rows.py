@@ -294,16 +294,18 @@ class Slots:
     def unwritten_rows(self) -> Iterator[Op]:
         """What the tables lack. While this goes on nothing may be in memory that the journal does
         not have: tables must never know more than the journal has told."""
-        for slot, places in self._journaled:  # what the fold got meanwhile may be older
-            slot.note(places)
-            self._unwritten[slot] = None
-        self._journaled = []
+        journaled, self._journaled = self._journaled, []
         unwritten, self._unwritten = self._unwritten, {}
+        for slot, places in journaled:  # what the fold got meanwhile may be older
+            yield from self._write_now(slot, places)
         for slot in unwritten:
             places, slot.unwritten = slot.unwritten, _NOTHING
-            before = self._being_written.get(slot)  # by a fold that failed
-            self._being_written[slot] = places if before is None else _joined(before, places)
-            yield from slot.ops(places)
+            yield from self._write_now(slot, places)
+
+    def _write_now(self, slot: Slot, places: Places) -> Iterator[Op]:
+        before = self._being_written.get(slot)  # of this fold, or of one that failed
+        self._being_written[slot] = places if before is None else _joined(before, places)
+        return slot.ops(places)
 
     def written(self) -> None:
         self._being_written = {}

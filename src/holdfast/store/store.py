@@ -26,6 +26,18 @@ OPS_PER_SLICE = 250
 # a new key, and small keys are the most work.
 BYTES_PER_SLICE = 8192
 
+# No turn is held up for more slices than this, by the fold: about 30 ms. What is left over is done
+# in the turns that follow. So no client pays for all at once that a checkpoint has put off, or that
+# a command of a million keys has brought.
+MOST_SLICES = 16
+
+# To make room, more: it is not to run out under a load that goes on.
+MOST_ROOM_SLICES = 64
+
+# When so many are left over from earlier turns, a turn pays for all that it brings: the journal
+# does not grow without end under a load that the fold cannot follow.
+MOST_OWED_SLICES = 4000
+
 
 class MemoryStore:
     """Nothing lasts: no file, no journal, nothing to wait for."""
@@ -55,6 +67,7 @@ class MemoryStore:
     wal_pages = 0
     may_fold = True
     max_bytes = 0
+    owed_slices = 0
 
     def sync(self) -> None: ...
 
@@ -100,6 +113,7 @@ class FileStore:
     max_bytes = 0  # of values in memory; 0: no limit
     life: Life | None = None  # of an active-active server
     _used_bytes_before = 0  # when room was last made
+    owed_slices = 0  # of the fold, by turns that have ended
 
     def __init__(
         self,
@@ -225,10 +239,15 @@ class FileStore:
     def keep_up(self, new_ops: int) -> None:
         """While the fold is behind, a few slices, in proportion to what a turn has brought."""
         folding = self.folding
-        for _ in range((1 + new_ops // OPS_PER_SLICE) * folding.urgency):
+        due = (1 + new_ops // OPS_PER_SLICE) * folding.urgency
+        most = due if due > MOST_SLICES and self.owed_slices > MOST_OWED_SLICES else MOST_SLICES
+        self.owed_slices += due
+        for _ in range(min(most, self.owed_slices)):
             if not folding.is_behind:
+                self.owed_slices = 0
                 return
             folding.step()
+            self.owed_slices -= 1
 
     @property
     def may_fold(self) -> bool:
@@ -253,13 +272,15 @@ class FileStore:
         used_bytes = keyspace.used_bytes
         grown = max(min(used_bytes - self._used_bytes_before, used_bytes - self.max_bytes), 0)
         more = True
-        for _ in range(1 + grown // BYTES_PER_SLICE):
+        slices = 1 + grown // BYTES_PER_SLICE
+        for _ in range(min(slices, MOST_ROOM_SLICES)):
             more = keyspace.used_bytes > self.max_bytes > 0 and (
                 self._eviction.step(self.max_bytes) > 0 or self.folding.step()
             )
             if not more:
                 break
-        self._used_bytes_before = keyspace.used_bytes
+        left_over = max(slices - MOST_ROOM_SLICES, 0) * BYTES_PER_SLICE
+        self._used_bytes_before = keyspace.used_bytes - left_over
         return more
 
     def forget_lingering(self, limit: int) -> None:
@@ -272,6 +293,7 @@ class FileStore:
         try:
             self.keyspace.forget()
             self.folding = Fold(self._connection, self.journal, self.keyspace)
+            self.owed_slices = 0
             recover(self.keyspace, self.journal, self.folding)
         except apsw.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error
