@@ -144,6 +144,15 @@ def test_a_worker_on_three_connections_waits_for_one_instead_of_failing(
     assert [record for record in caplog.records if "connections" in record.message] == []
 
 
+def test_queues_that_share_a_small_client_take_turns(url: str) -> None:
+    async def scenario() -> None:
+        for n, client in enumerate(small_clients(url, 3)):
+            async with client:
+                await asyncio.gather(build_all(client, f"a{n}"), build_all(client, f"b{n}"))
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("most", [1, 2])
 def test_more_calls_at_once_than_connections_take_turns(url: str, most: int) -> None:
     async def scenario() -> None:

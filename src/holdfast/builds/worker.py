@@ -139,9 +139,11 @@ class Worker:
             self._leave()
             for helper in helpers:
                 helper.cancel()
-            await asyncio.gather(*helpers, *self._tasks, return_exceptions=True)
-            await self._queue.at_rest()
-            self._over.set()
+            try:
+                await asyncio.gather(*helpers, *self._tasks, return_exceptions=True)
+                await self._queue.at_rest()
+            finally:
+                self._over.set()
 
     async def stop(self, grace_s: float | None = None) -> None:
         """Take nothing more, and let what runs finish. After the grace period handlers are

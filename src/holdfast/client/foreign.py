@@ -11,8 +11,10 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib import import_module
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from holdfast.client.backends import Heed, Scripted
 from holdfast.client.errors import (
@@ -27,6 +29,8 @@ from holdfast.clock import Clock, SystemClock
 log = logging.getLogger(__name__)
 _SLICE_S = 1.0
 _MANY = 2**31
+# By client and loop: semaphores and queues share a client, and a loop's locks are its own.
+_TURNS: WeakKeyDictionary[Any, WeakKeyDictionary[Any, asyncio.Semaphore]] = WeakKeyDictionary()
 
 
 class ForeignCommands(Scripted):
@@ -43,7 +47,6 @@ class ForeignCommands(Scripted):
         self._left: set[asyncio.Task[Any]] = set()  # calls whose callers did not stay
         self._giving_back: set[asyncio.Task[Any]] = set()  # pops whose callers did not stay
         self.most_at_once = _connections(client)
-        self._free = asyncio.Semaphore(self.most_at_once or _MANY)
 
     async def call(self, command: str, *args: Value) -> Any:
         task = self._start(self._call(command, *args))
@@ -75,7 +78,7 @@ class ForeignCommands(Scripted):
     async def _call(self, command: str, *args: Value) -> Any:
         errors = self._errors
         try:
-            async with self._free:
+            async with self._turn():
                 if not self._is_initialized:
                     await self._initialize()
                 return _as_bytes(await self._client.execute_command(command, *args))
@@ -87,6 +90,14 @@ class ForeignCommands(Scripted):
             raise RequestTimeoutError(str(error), may_have_executed=True) from error
         except self._failures as error:
             raise ConnectionLostError(str(error), may_have_executed=True) from error
+
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        """A connection of a client with few, for all who use the client through us."""
+        if self.most_at_once is None:
+            return nullcontext()
+        turns = _TURNS.setdefault(self._client, WeakKeyDictionary())
+        loop = asyncio.get_running_loop()
+        return turns.setdefault(loop, asyncio.Semaphore(self.most_at_once))
 
     async def _initialize(self) -> None:
         """A cluster's client fails when its first calls come at the same time."""

@@ -18,6 +18,7 @@ local id = ARGV[2] ~= "" and ARGV[2] or Arrivals.new_id(q, ARGV[3])
 if not Record.exists(q, id) then
   Arrivals.enqueue(q, id, fields)
   Turns.settle(q)
+  return { id, Record.decision(Record.raw(q, id)) }
 elseif not Record.matches(q, id, fields) then
   return { id, "REFUSE", "ID_TAKEN", "", "", "build " .. id .. " is another one", "" }
 end
