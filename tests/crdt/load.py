@@ -23,6 +23,7 @@ class Load:
         self.rng = rng
         self.count = 0
         self.families = families.split()
+        self.may_flush = True
 
     def step(self, replica: Replica) -> None:
         family = self.rng.choice(self.families)
@@ -39,6 +40,9 @@ class Load:
         key = replica.key(name)
         if self.rng.random() < 0.06:
             replica.delete(name)
+            return
+        if self.may_flush and self.rng.random() < 0.03:
+            replica.flush()
             return
         kind = family
         if family == "any":  # one name for all types: clashes

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.clock import ManualClock
 from holdfast.crdt.dots import Author, Vector, join
 from holdfast.crdt.effects import Change, Effect, frozen
+from holdfast.crdt.flush import FLUSHED, clearings, flush, points_of
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY, Key
 from holdfast.crdt.log import Confirmations, Log, Record, decode, encode, is_news
@@ -71,6 +72,12 @@ class Replica:
     def apply(self, name: bytes, kind: str, effect: Effect) -> list[Change]:
         return self.key(name).integrate(kind, effect)
 
+    def apply_flush(self, effect: Effect) -> None:
+        points = points_of(effect)
+        for name, key in list(self.keys.items()):
+            for kind, clearing in clearings(effect, key, points.get(name, {})):
+                self.apply(name, kind, clearing)
+
     def key(self, name: bytes) -> Key:
         return self.keys.setdefault(name, Key())
 
@@ -90,6 +97,12 @@ class Replica:
         with self.multi() as author:
             for kind, effect in self.key(name).delete(author):
                 self.emit(name, kind, effect)
+
+    def flush(self) -> None:
+        with self.multi() as author:
+            effect = flush(self.keys.items(), author)
+            self.apply_flush(effect)
+            self._changes.append((b"", FLUSHED, effect))
 
     def view(self, name: bytes) -> Any:
         return self.key(name).view()
@@ -261,7 +274,10 @@ class Replica:
             if type(self).is_news(self.seen, record):
                 self.alarms += [ahead] if (ahead := self.hlc.observe(record.hlc)) else []
                 for name, kind, effect in record.changes:
-                    self.apply(name, kind, effect)
+                    if kind == FLUSHED:
+                        self.apply_flush(effect)
+                    else:
+                        self.apply(name, kind, effect)
                 self.seen[record.origin] = max(record.seq, self.seen.get(record.origin, 0))
                 self.log.append(record)
 

@@ -10,9 +10,10 @@ from holdfast.crdt import cells, dots, keys, lists, log
 from holdfast.crdt.cell import Total, Write
 from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import Author, Vector
+from holdfast.crdt.flush import clearings
 from holdfast.crdt.log import Record
 from holdfast.crdt.numbers import total
-from tests.crdt import test_lists, test_timelines
+from tests.crdt import network, test_lists, test_timelines
 from tests.crdt.network import Replica
 from tests.crdt.test_properties import converge
 from tests.crdt.test_properties import (
@@ -155,3 +156,20 @@ def test_forgetting_resets_before_everybody_has_confirmed(monkeypatch: pytest.Mo
     monkeypatch.setattr(log.Confirmations, "stable", lambda _self, seen: dict(seen))
     monkeypatch.setattr(log.Log, "cut", lambda _self, _stable: 0)
     assert breaks(merge_like_apply)
+
+
+def test_a_flush_that_takes_what_others_do_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_all(effect: Any, key: keys.Key, points: Any) -> Any:
+        everything = dict.fromkeys(range(10), 1 << 40)
+        return clearings((effect[0], everything, *effect[2:]), key, points)
+
+    monkeypatch.setattr(network, "clearings", take_all)
+    assert breaks(lambda seed: converge(seed, families="text"))
+    assert breaks(lambda seed: converge(seed, families="list"))
+
+
+def test_a_flush_that_does_not_know_how_far_a_counter_had_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network, "points_of", lambda _: {})
+    assert breaks(lambda seed: converge(seed, steps=150, families="text"))

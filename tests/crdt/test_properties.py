@@ -177,6 +177,7 @@ def test_who_joins_late_gets_a_snapshot_and_then_the_log(seed: int) -> None:
     joiner = Replica(9)
     assert not replicas[0].log.can_serve(joiner.seen)
     joiner.incrby(b"mine", 1)  # what it did before must not get lost
+    load.may_flush = False
     for replica in replicas:
         replica.confirmations.admit(joiner.number)
         joiner.confirmations.admit(replica.number)
@@ -188,6 +189,22 @@ def test_who_joins_late_gets_a_snapshot_and_then_the_log(seed: int) -> None:
     for replica in replicas:
         assert replica.digest() == joiner.digest()
         assert replica.view(b"mine") == b"1"
+
+
+class OneByOne(Replica):
+    """Flushes by the deletion of every key."""
+
+    def flush(self) -> None:
+        with self.multi() as author:
+            for name, key in list(self.keys.items()):
+                for kind, part in key.parts:
+                    self.emit(name, kind, part.clear(author))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flush_is_the_deletion_of_every_key(seed: int) -> None:
+    at_once, one_by_one = converge(seed), converge(seed, OneByOne)
+    assert [views(each) for each in at_once] == [views(each) for each in one_by_one]
 
 
 class Twice(Replica):

@@ -72,6 +72,9 @@ class Node:
     def __call__(self, *args: Argument) -> bytes:
         return self.client.command(*args)
 
+    def another_client(self) -> Peer:
+        return Peer(self.engine)
+
     def restart(self, *, fold: bool = False) -> None:
         """As after kill -9, or in good order."""
         if fold:
@@ -143,6 +146,8 @@ class Node:
     def check(self) -> None:
         """Clients see what the replicated values say, no more and no less; and both sides know
         each other."""
+        while self.keyspace.freeing.step():
+            pass
         found = Survey(self.keyspace).finish().found
         assert not found, "\n".join(map(str, found))
         slots = self.replication.slots

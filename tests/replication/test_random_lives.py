@@ -84,7 +84,8 @@ def command(rng: random.Random, node: Node | None = None, family: str = "") -> l
         ["XCLAIM", key, "g", consumer, 0, entry],
         ["XDEL", key, entry],
         ["XAUTOCLAIM", key, "g", "d", 0, "0"],
-        ["FLUSHDB"] if rng.random() < 0.1 else ["TYPE", key],
+        ["FLUSHDB"] if rng.random() < 0.2 else ["TYPE", key],
+        ["FLUSHALL"] if rng.random() < 0.2 else ["TYPE", key],
     ]
     if family and rng.random() < 0.9:
         commands = [words for words in commands if str(words[0]).startswith(family)]

@@ -315,3 +315,91 @@ def test_what_a_replicated_database_refuses(line: Timeline) -> None:
     assert line.one("SWAPDB", 0, 1).startswith(b"-ERR SWAPDB is not possible")
     assert line.one("XADD", "k", "1-1", "f", "v").startswith(b"-ERR on an active-active server")
     assert line.one("EXISTS", "k") == b":0\r\n"
+
+
+class TestFlush:
+    def test_what_others_do_meanwhile_survives(self, line: Timeline) -> None:
+        line.one("MSET", "a", 1, "b", 2, "c", 3)
+        line.one("RPUSH", "list", "x", "y")
+        line.one("INCRBY", "n", 5)
+        line.one("HINCRBY", "h", "f", 5)
+        line.one("HSET", "h", "gone", 1)
+        line.sync()
+        line.one("FLUSHALL")
+        line.two("SET", "b", "new")
+        line.two("RPUSH", "list", "z")
+        line.two("INCRBY", "n", 1)
+        line.two("HINCRBY", "h", "f", 1)
+        line.two("EXPIRE", "c", 100)
+        line.sync()
+        assert line.both("DBSIZE") == [":4"]
+        assert line.both("GET", "b") == ["new"]
+        assert line.both("GET", "n") == ["1"]
+        assert line.both("HGETALL", "h") == ["f", "1"]
+        assert line.both("LRANGE", "list", 0, -1) == ["z"]
+
+    def test_a_counter_that_its_author_went_on_with(self, line: Timeline) -> None:
+        """The other has seen 5 of it, and flushes; also when that is heard after two more."""
+        line.two("INCRBY", "n", 5)
+        line.sync()
+        line.two("INCRBY", "n", 2)
+        line.one("FLUSHDB")
+        line.two("INCRBY", "n", 3)
+        line.sync()
+        assert line.both("GET", "n") == ["5"]
+        line.one("INCRBY", "n", 1)
+        line.sync()
+        assert line.both("GET", "n") == ["6"]
+
+    def test_both_flush(self, line: Timeline) -> None:
+        line.one("SET", "a", 1)
+        line.sync()
+        line.one("FLUSHALL")
+        line.one("SET", "b", 1)
+        line.two("FLUSHALL")
+        line.two("INCR", "c")
+        line.sync()
+        assert line.both("DBSIZE") == [":2"]
+
+    def test_one_database_and_a_transaction(self, line: Timeline) -> None:
+        """What a transaction did before is gone, and what it does after is there."""
+        line.one("SET", "a", 1)
+        line.one("MOVE", "a", 1)
+        line.one.client.transaction(
+            ("SET", "b", 1),
+            ("FLUSHDB",),
+            ("SET", "c", 1),
+            ("RPUSH", "d", 1),
+            ("FLUSHDB",),
+            ("SET", "e", 1),
+        )
+        line.sync()
+        assert line.both("KEYS", "*") == ["e"]
+        for node in (line.one, line.two):
+            node("SELECT", 1)
+        assert line.both("KEYS", "*") == ["a"]
+        for node in (line.one, line.two):
+            node("SELECT", 0)
+
+    def test_a_script_that_fails_has_not_flushed(self, line: Timeline) -> None:
+        line.one("SET", "a", 1)
+        line.sync()
+        line.one("EVAL", "redis.call('flushall') redis.call('set', 'b', 1) error('no')", 0)
+        line.sync()
+        assert line.both("KEYS", "*") == ["a"]
+        line.one("SET", "a", 2)
+        line.sync()
+        assert line.both("GET", "a") == ["2"]
+
+    def test_it_is_told_in_few_bytes_and_keeps_nothing(self, line: Timeline) -> None:
+        for number in range(100):
+            line.one("SET", f"key-{number}", number)
+            line.two("RPUSH", f"list-{number}", number)
+        line.sync()
+        before = line.one.replication.log.total_bytes
+        line.one("FLUSHALL")
+        assert line.one.replication.log.total_bytes - before < 100
+        line.sync()
+        for node in (line.one, line.two):
+            assert node.replication.slots.addresses == []
+            assert node.replication.addresses == {}

@@ -13,7 +13,7 @@ the difference. Both only ever move on, so it does not matter how often they are
 that is wholly reset is residue: it has to stay until everybody knows of the reset (`settle`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,11 +33,12 @@ class Cells(Replicated):
     shows in the number: a dot is never below 2^16. `_written` counts the cells that show a
     write."""
 
-    __slots__ = ("_cells", "_written")
+    __slots__ = ("_cells", "_has_totals", "_written")
 
     def __init__(self) -> None:
         self._cells: dict[Name, Cell] = {}
         self._written = 0
+        self._has_totals = False  # and never had any
 
     def __len__(self) -> int:
         return sum(1 for _ in self.names())
@@ -130,6 +131,32 @@ class Cells(Replicated):
         resets = tuple([(name, of_name) for name, of_name in all_resets if of_name])
         by = author.dot() if resets else 0
         return (CLEAR, author.observed(), resets, by)
+
+    @property
+    def has_totals(self) -> bool:
+        return self._has_totals
+
+    def counted(self) -> Iterator[tuple[Name, Cell]]:
+        """Cells that have totals."""
+        if self._has_totals:
+            for name, cell in self._all():
+                if cell.counter is not None:
+                    yield name, cell
+
+    def resets_within(self, vector: Vector, kind: str, points: Mapping[Any, Any]) -> Any:
+        all_resets: list[tuple[Name, tuple[Any, ...]]] = []
+        for name, cell in self.counted():
+            resets: list[Any] = []
+            for replica, seq, amount in cell.resets:
+                if seq <= vector.get(replica, 0):
+                    resets.append((replica, seq, amount))
+                else:
+                    last, until_then = points.get((kind, name, replica), (0, 0))
+                    if last:
+                        resets.append((replica, last, until_then))
+            if resets:
+                all_resets.append((name, tuple(resets)))
+        return tuple(all_resets)
 
     # -- applying -----------------------------------------------------------------------------
 
@@ -243,6 +270,7 @@ class Cells(Replicated):
             return []
         if cell is None:
             cell = self._create(name)
+        self._has_totals = True
         cell.put_total(replica, new)
         if cell.is_empty:
             self._discard(name)

@@ -16,6 +16,7 @@ MANY: Final = 4  # (effect, …), on cells of one value
 WRITES: Final = 5  # and the next two, of many strings: see store/replicated_runs.py
 ADDS: Final = 6
 OVERWRITES: Final = 7
+FLUSH: Final = 8  # of a whole database: vector, totals, dot of the flush; see flush.py
 # Lists.
 INSERT: Final = 10  # ((position, value), …)
 DELETE: Final = 11  # (position, …)
@@ -31,7 +32,7 @@ Effect = Sequence[Any]  # a tuple; from elsewhere with lists in place of tuples,
 Change = tuple[Any, Any, Any]
 
 # Those that take something away, and are therefore kept until everybody has confirmed them.
-_REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM, POP})
+_REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM, POP, FLUSH})
 
 
 def is_removal(effect: Effect) -> bool:

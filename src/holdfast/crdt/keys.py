@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.crdt.cell import Cell
+from holdfast.crdt.cells import Cells
 from holdfast.crdt.dots import Author, Vector
 from holdfast.crdt.effects import Change, Effect
 from holdfast.crdt.lists import List
@@ -147,6 +148,21 @@ class Key:
     @property
     def has_residue(self) -> bool:
         return any(part.has_residue for _, part in self.parts) or bool(self.orphans)
+
+    @property
+    def has_totals(self) -> bool:
+        text = self.text
+        if text is not None:
+            return text.counter is not None
+        return any(part.has_totals for _, part in self.parts)
+
+    def live_totals(self) -> Iterator[tuple[str, bytes | None, int, int, Any]]:
+        """Of counters that count: kind, cell, replica, number and total."""
+        for kind, part in self.parts:
+            if isinstance(part, Cells):
+                for name, cell in part.counted():
+                    for replica, number, total in cell.resets:
+                        yield kind, name, replica, number, total
 
     @property
     def orphans(self) -> list[bytes | None]:

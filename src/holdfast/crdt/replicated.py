@@ -1,7 +1,7 @@
 """What all replicated values have in common: state as rows, and how two states become one."""
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.crdt.dots import Author, Dot, Vector, covers
@@ -83,6 +83,16 @@ class Replicated(metaclass=ABCMeta):
         for sub, new, _ in changes:
             self.apply(sub, new)
         return changes
+
+    def resets_within(self, vector: Vector, kind: str, points: Mapping[Any, Any]) -> Any:
+        """Which counters are reset by a flush that has seen so much, as CLEAR says it; see there
+        for the points."""
+        return ()
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether there are counters, or were since this came to memory."""
+        return False
 
     @property
     def has_residue(self) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.crdt import effects, positions
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS
 from holdfast.crdt.effects import CLEAR, MANY
+from holdfast.crdt.flush import FLUSHED
 from holdfast.crdt.log import Record
 from holdfast.crdt.sketches import REGISTERS
 from holdfast.crdt.streams import (
@@ -82,7 +83,10 @@ def check_record(record: Record, databases: int) -> None:
         database, name, kind, effect = change
         _check_database(database, databases)
         check(type(effect) is list and len(effect) > 1 and type(effect[0]) is int, "an effect")
-        if name is None:
+        if kind == FLUSHED:
+            check(name is None, "a flush")
+            _check_flush(effect)
+        elif name is None:
             check(kind == "string", "a run")
             _check_run(effect)
         else:
@@ -177,6 +181,16 @@ def _check_run(effect: list[Any]) -> None:
     check(_are_only(_BYTES, parts[1::width]), "a string")
     if what == effects.WRITES:
         check(_are_only(_INTS, parts[2::3]), "a dot")
+
+
+def _check_flush(effect: list[Any]) -> None:
+    check(effect[0] == effects.FLUSH and len(effect) == 4 and _is_vector(effect[1]), "a flush")
+    check(type(effect[2]) is list and _is_dot(effect[3]), "a flush")
+    for total in effect[2]:
+        check(type(total) is list and len(total) == 6 and type(total[0]) is bytes, "a total")
+        check(type(total[1]) is str and total[1] in _CELLS, "a total")
+        is_one = _is_name(total[1], total[2]) and type(total[3]) is int and _is_seq(total[4])
+        check(is_one and _is_number(total[5]), "a total")
 
 
 _RUNS: Final = {effects.WRITES: (4, 3), effects.OVERWRITES: (4, 2), effects.ADDS: (3, 4)}

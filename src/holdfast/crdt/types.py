@@ -71,6 +71,7 @@ class String(Texts):
     def __init__(self) -> None:
         self._cells = _NO_CELLS
         self._written = 0
+        self._has_totals = False
         self.cell = Cell()
 
     def _find(self, name: Name) -> Cell | None:

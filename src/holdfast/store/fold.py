@@ -22,7 +22,16 @@ from holdfast.store.fold_rows import ChangedRows, Rows, in_order
 from holdfast.store.fold_streams import StreamRows
 from holdfast.store.journal import Journal
 from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STREAM_ENTRIES, STRINGS, Op
+from holdfast.store.ops import (
+    CRDT_FACTS,
+    CRDT_ROWS,
+    KEYS,
+    LIST_ITEMS,
+    SPACES,
+    STREAM_ENTRIES,
+    STRINGS,
+    Op,
+)
 from holdfast.store.tables import ROWS, STATEMENT_ROWS, RowTable, put_sql, spaces_sql
 from holdfast.store.types import COLLECTIONS
 
@@ -40,6 +49,13 @@ BURY = (
     "INSERT OR IGNORE INTO redis_graves"
     " SELECT id, type FROM redis_keys WHERE id = ? AND type <> 'string'"
 )
+
+REPLICATED = "replicated "  # and the number of the database: what a grave of these is called
+BURY_REPLICATED = (
+    "INSERT OR IGNORE INTO redis_graves SELECT ?1, ?2 || ?3"
+    " WHERE EXISTS (SELECT 1 FROM crdt_keys WHERE db = ?3 AND id < ?1)"
+)
+FLUSHED_KEYS = "SELECT id FROM crdt_keys WHERE db = ? AND id > ? AND id < ? ORDER BY id LIMIT ?"
 
 COUNT_KEYS = (
     "INSERT INTO redis_space_sizes VALUES (?1, ?2) ON CONFLICT DO UPDATE SET keys = keys + ?2"
@@ -62,6 +78,8 @@ class Fold:
         self._rows_in_pass = ChangedRows()  # and not all of it in the tables
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
         self._pass: Generator[None] | None = None
+        self._buried: dict[int, int] = {}  # by database: up to there replicated keys have a grave
+        self._emptied: dict[int, int] = {}  # by such a grave: the last key that was taken from it
         self._is_collecting = False  # asks the keyspace what else there is to write
         self.pending_ops = 0  # not yet taken by a pass
         self.pending_bytes = 0
@@ -165,6 +183,8 @@ class Fold:
             yield from self._write(rows, first_new_id)
             if rows.has(SPACES):
                 self._bury_spaces()
+            if rows.has(CRDT_FACTS):
+                self._bury_replicated()
             yield from self._delete_batches(batches)
         except Exception:
             # What the journal still has, we must have too: the next pass does it all again.
@@ -333,6 +353,15 @@ class Fold:
             " WHERE space NOT IN (SELECT space FROM redis_databases)"
         )
 
+    def _bury_replicated(self) -> None:
+        """Of an active-active server: replicated keys that were flushed, by the id below which they
+        are."""
+        assert self.keyspace.tables is not None
+        for database, first_id in self.keyspace.tables.crdt_flushed().items():
+            if self._buried.get(database) != first_id:
+                self._buried[database] = first_id
+                self._connection.execute(BURY_REPLICATED, (first_id, REPLICATED, database))
+
     def _spaces_shown(self, rows: ChangedRows) -> set[int] | None:
         """When the pass is done; None: as before."""
         if not rows.has(SPACES):
@@ -352,6 +381,8 @@ class Fold:
             with connection:
                 if grave[1] == "space":
                     self._empty_space(grave[0])
+                elif grave[1].startswith(REPLICATED):
+                    self._empty_replicated(grave[0], int(grave[1].removeprefix(REPLICATED)))
                 else:
                     self._empty_key(*grave)
             yield
@@ -377,6 +408,23 @@ class Fold:
             place = next(self._connection.execute(table.next_place, (key_id, SLICE_ROWS)), None)
         sql = table.delete_of_key(up_to_place=place is not None)
         self._connection.execute(sql, (key_id, *(place or ())))
+
+    def _empty_replicated(self, first_id: int, database: int) -> None:
+        connection, rows_left = self._connection, SLICE_ROWS
+        after = self._emptied.get(first_id, 0)  # what is below belongs to other databases
+        keys = list(connection.execute(FLUSHED_KEYS, (database, after, first_id, SLICE_ROWS)))
+        for (key_id,) in keys:
+            before = connection.total_changes()
+            self._delete_some(ROWS[CRDT_ROWS], key_id)
+            gone = connection.total_changes() - before
+            rows_left -= gone + 1
+            if gone < SLICE_ROWS:
+                connection.execute("DELETE FROM crdt_keys WHERE id = ?", (key_id,))
+                self._emptied[first_id] = key_id
+            if rows_left <= 0:
+                return
+        connection.execute("DELETE FROM redis_graves WHERE id = ?", (first_id,))
+        self._emptied.pop(first_id, None)
 
     def _empty_space(self, space: int) -> None:
         connection = self._connection

@@ -7,6 +7,7 @@ It is also what breaks up circles, which the server does not look for (see `_col
 and the space they are in, entries that are pending and their consumers.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from holdfast.store.streams import Stream
@@ -21,13 +22,15 @@ CHUNK: Final = 250  # elements that one of a list's items may have, about
 
 
 class Freeing:
-    __slots__ = ("_parts", "_removed", "_spaces", "freed")
+    __slots__ = ("_parts", "_removed", "_spaces", "freed", "let_go")
 
     def __init__(self) -> None:
         self._removed: list[Key] = []
         self._spaces: list[Space] = []
         self._parts: list[Any] = []  # dicts and lists, of values that are being taken apart
         self.freed = 0  # keys that were removed with large values, or flushed
+        # Of keys that were flushed: those who know them have to be told.
+        self.let_go: Callable[[Key], None] | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -50,6 +53,10 @@ class Freeing:
         """It is shown again: whoever flushed it has failed."""
         if space in self._spaces:
             self._spaces.remove(space)
+
+    def take_parts(self, parts: list[Any]) -> None:
+        """Dicts and lists that nobody needs."""
+        self._parts += parts
 
     def take(self, value: "Value") -> None:
         """A value that is certain not to be needed."""
@@ -93,6 +100,8 @@ class Freeing:
         count = min(most, len(keys))
         for _ in range(count):
             _, key = keys.popitem()
+            if self.let_go is not None:
+                self.let_go(key)
             self.take(key.value)
             self.freed += 1
         if not keys:

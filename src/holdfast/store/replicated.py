@@ -7,16 +7,17 @@ as the rows that clients see. Nothing here knows links or members' addresses.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
-from holdfast.crdt.dots import Author, Vector, includes, join
+from holdfast.crdt.dots import Author, Vector, covers, dot_of, includes, join
 from holdfast.crdt.effects import OVERWRITES, WRITES, Change, Effect
+from holdfast.crdt.flush import FLUSHED, clearings, points_of
 from holdfast.crdt.hlc import HybridClock
 from holdfast.crdt.keys import EXPIRY
-from holdfast.crdt.log import GapError, Record, encode, is_news
+from holdfast.crdt.log import GapError, Record, decode, encode, is_news
 from holdfast.crdt.shapes import read_record
 from holdfast.crdt.types import text_in
 from holdfast.errors import HalfDoneError
@@ -37,6 +38,7 @@ from holdfast.store.replicated_rows import (
 )
 from holdfast.store.replicated_runs import NEXT_DOT, TEXT, WIDTHS, one_by_one, part_of_run
 from holdfast.store.replicated_shown import Shown
+from holdfast.store.tables import FLUSHED_IDS
 
 if TYPE_CHECKING:
     from holdfast.store.keys import Key as StoreKey
@@ -78,6 +80,7 @@ class Replication:
         self.addresses: dict[int, Any] = {}
         self.own_end = 0  # the number of the log's record behind our last own
         self.sealed = 0  # operations of the open batch that are told already
+        self.retired_spaces: dict[int, int] = {}  # flushed since: their databases
         self.facts: dict[bytes, Any] = {}
         self._shown = Shown(keyspace)
         self.slots = Slots(keyspace)
@@ -97,9 +100,10 @@ class Replication:
         tables = self.keyspace.tables
         if tables is None:
             return
+        self.facts = {name: _unpack(value) for name, value in tables.crdt_facts().items()}
+        self.slots.flushed = dict(self.facts.get(FLUSHED_IDS, {}))
         self.slots.load(tables.crdt_keys())
         self.log.load()
-        self.facts = {name: _unpack(value) for name, value in tables.crdt_facts().items()}
 
     def replay(self, op: Op) -> None:
         table, key_id, sub, value = op
@@ -108,6 +112,8 @@ class Replication:
                 self.facts.pop(sub, None)
             else:
                 self.facts[sub] = _unpack(value)
+                if sub == FLUSHED_IDS:
+                    self.slots.replay_flushed(self.facts[sub])
         elif table == CRDT_LOG:
             record = self.log.replay(sub, key_id, value)
             if record is not None:
@@ -119,6 +125,9 @@ class Replication:
 
     def _replay_record(self, record: Record) -> None:
         for database, name, kind, effect in one_by_one(record.changes):
+            if kind == FLUSHED:
+                self.slots.replay_flush(database, effect)
+                continue
             self.slots.replay_effect((database, name), kind, effect)
             if kind == TEXT:
                 self._replayed_texts.add((database, name))
@@ -150,7 +159,7 @@ class Replication:
             for database in self.keyspace.databases
             for name in walking.names(self.keyspace, database.space)
         }
-        self._has_residue = self.slots.ids.keys() - shown
+        self._has_residue = set(self.slots.addresses) - shown
 
     replica = 0
 
@@ -182,6 +191,8 @@ class Replication:
             if kept:
                 ops[self.sealed : self.sealed] = kept
             self.sealed = len(ops)
+            if self.retired_spaces:
+                self.retired_spaces.clear()
 
     def tell(self, own: list[Op]) -> list[Op]:
         """Returns those of the operations that the journal needs beside the record."""
@@ -201,8 +212,11 @@ class Replication:
         return changes.kept
 
     def database_of(self, space: int) -> int:
-        """The number of the one that shows it."""
-        return next(each.index for each in self.keyspace.databases if each.space.id == space)
+        """The number of the one that shows it, or did before it was flushed."""
+        for each in self.keyspace.databases:
+            if each.space.id == space:
+                return each.index
+        return self.retired_spaces[space]
 
     def _append(self, record: Record, data: bytes) -> None:
         removals = record.removals
@@ -218,7 +232,7 @@ class Replication:
             for address in touched & self._orphaned.keys():
                 del self._orphaned[address]
             if removals:
-                self._has_residue |= touched & self.slots.ids.keys()
+                self._has_residue |= {address for address in touched if address in self.slots}
         self._has_moved = True
 
     def note_position(self) -> None:
@@ -267,7 +281,9 @@ class Replication:
         keyspace.settled = len(keyspace.ops)
         try:
             for change in record.changes:
-                if change[1] is None:
+                if change[2] == FLUSHED:
+                    self._apply_flush(change[0], change[3])
+                elif change[1] is None:
                     self._apply_run(change[0], change[3])
                 else:
                     slot = self.slots.at((change[0], change[1]))
@@ -302,6 +318,38 @@ class Replication:
             self._touched[slot] = self._shown.update(slot, kind, changes, before)
             if kind == EXPIRY and slot.orphans:
                 self._has_residue.add(slot.address)
+
+    def _apply_flush(self, database: int, effect: Effect) -> None:
+        """All keys at once; one by one only those that were changed by what the flush has not
+        seen, of which something may be left."""
+        points = points_of(effect)
+        kept: list[Slot] = []
+        for name in self._changed_unseen(effect[1], database):
+            slot = self.slots.at((database, name))
+            for kind, clearing in clearings(effect, slot, points.get(name, {})):
+                slot.integrate(kind, clearing)
+            if next(slot.rows(), None) is not None:
+                kept.append(slot)
+        self.slots.flush(database, kept)
+        self._shown.flush(database)
+        for slot in kept:
+            self._touched[slot] = self._shown.rebuild(slot, None)
+            self._has_residue.add(slot.address)
+
+    def _changed_unseen(self, seen: Vector, database: int) -> Iterable[bytes]:
+        """The keys that were changed by what somebody has not seen who has seen so much. The log
+        tells; if it does not reach back so far, it may be any."""
+        log = self.log
+        if not includes(seen, log.base):
+            return self.slots.names_with_id(database)
+        names: dict[bytes, None] = {}
+        for number in range(log.start, log.start + len(log)):
+            stored = log.at(number)
+            if not covers(seen, dot_of(stored.origin, stored.seq)):
+                for change in one_by_one(decode(log.read(number)).changes):
+                    if change[0] == database and change[1] is not None:
+                        names[change[1]] = None
+        return names
 
     def _apply_run(self, database: int, run: Effect) -> None:
         """Of strings that are here nearly always, and not changed by anybody else."""
@@ -360,7 +408,7 @@ class Replication:
         """All keys, each as it is when it is asked for. What changes meanwhile is in the log from
         where it was when this began, and to apply that again changes nothing in the end."""
         for address in self.slots.addresses:
-            if address in self.slots.ids:
+            if address in self.slots:
                 yield (*address, tuple(self.slots.glance(address).rows()))
 
     def merge(self, snapshot: SnapshotKey, other_seen: Vector) -> None:
@@ -478,8 +526,8 @@ class Replication:
         self.slots.drop_empty(self._has_residue)
         self._has_residue = {
             address
-            for address in self._has_residue & self.slots.ids.keys()
-            if self.slots.at(address).has_residue
+            for address in self._has_residue
+            if address in self.slots and self.slots.at(address).has_residue
         }
         self.sealed = len(self.keyspace.ops)
 

@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author
 from holdfast.crdt.effects import ADDS, WRITES, Effect
+from holdfast.crdt.flush import flush
 from holdfast.crdt.keys import EXPIRY
 from holdfast.crdt.types import String
 from holdfast.store import hll
@@ -33,6 +34,7 @@ from holdfast.store.ops import (
     REMOVE_AT,
     SET_AT,
     SET_MEMBERS,
+    SPACES,
     STRINGS,
     WRITTEN_AGAIN,
     ZSET_MEMBERS,
@@ -93,7 +95,9 @@ class Changes:
                 else:
                     self._intent(key_id, sub, value)
                 continue
-            if table == KEYS:
+            if table == SPACES:
+                self._flush(key_id)
+            elif table == KEYS:
                 self._key_row(key_id, value)
             elif table == LIST_ITEMS:
                 self._tell_end(key_id)
@@ -195,6 +199,12 @@ class Changes:
         if slot is not None:
             effect = _LIST_ENDS[end.what](slot.part("list"), end.data, self._author)
             self._change(slot, "list", effect)
+
+    def _flush(self, database: int) -> None:
+        """It shows a new space: nothing is as old as all that its author has seen."""
+        self._tell_all()
+        self.told.flush(database, flush(self._slots.counted(database), self._author))
+        self._slots.flush(database, [])
 
     # -- keys ---------------------------------------------------------------------------------
 

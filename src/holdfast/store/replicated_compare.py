@@ -69,7 +69,7 @@ class Survey:
     def _walk(self) -> Iterator[bool]:
         keyspace, slots = self._keyspace, self._replication.slots
         for address in slots.addresses:
-            if address in slots.ids:  # else it has gone since
+            if address in slots:  # else it has gone since
                 slot = slots.glance(address)
                 self.digest = (self.digest + slot.digest(b"%d:%s" % address)) % DIGESTS
                 what = difference(keyspace, slot)
@@ -81,7 +81,7 @@ class Survey:
             while len(database.space):
                 cursor, names = walking.walk(keyspace, database.space, cursor, NAMES_AT_ONCE)
                 for name, _ in names:
-                    if (database.index, name) not in slots.ids:
+                    if (database.index, name) not in slots:
                         what = "is there, and is not replicated"
                         self.found.append(Difference((database.index, name), what))
                 yield True

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, final
 
 from holdfast.errors import CommandError
-from holdfast.store import walking
 from holdfast.store.database import Database
 from holdfast.store.keys import FollowedKey, Key, Space
 from holdfast.store.keyspace import Keyspace
@@ -87,15 +86,15 @@ class ReplicatedDatabase(Database):
         super().move(key, target, name)
 
     def flush(self) -> int:
-        """Key by key: others may be adding to this database at the same time."""
-        names = list(walking.names(self.keyspace, self.space))
-        for name in names:
-            key = self.glance(name)
-            if key is not None:
-                self.remove(key)
-                self.touch(name)
-        self.keyspace.dirty += len(names)
-        return len(names)
+        """One effect, however many keys there are. What was done to them before, in the same batch,
+        is told first, and of their space it has to be known then whose it was."""
+        keyspace = cast("ReplicatedKeyspace", self.keyspace)
+        keyspace.replication.retired_spaces[self.space.id] = self.index
+        return super().flush()
+
+    def empty(self) -> int:
+        """`flush`, as somebody else did."""
+        return super().flush()
 
     def swap(self, other: Database) -> None:
         raise NO_SWAPPING
@@ -119,6 +118,7 @@ class ReplicatedKeyspace(Keyspace):
         self.node = node
         self._expected = 0  # others
         super().__init__(tables, databases)
+        self.freeing.let_go = self._let_go
         if tables is None:
             self.recovered(lambda key_id: False)
 
@@ -162,6 +162,18 @@ class ReplicatedKeyspace(Keyspace):
                 replication.note(ADOPTING, 0)
         self.replica = replication.replica
         replication.sealed = len(self.ops)
+
+    def _let_go(self, key: Key) -> None:
+        """It was flushed, and is taken apart. (Or it was read again, and there is another of that
+        id, in a space that is shown.)"""
+        assert isinstance(key, FollowedKey)
+        if key.slot is not None:
+            key.slot.release()
+        if key.space.id not in [database.space.id for database in self.databases]:
+            replication = self.replication
+            if len(self.ops) > replication.sealed:
+                replication.seal()  # as long as something is to be told of it, it has to be found
+            replication.addresses.pop(key.id, None)
 
     def unwritten_rows(self) -> Iterator[Op]:
         return chain(super().unwritten_rows(), self.replication.slots.unwritten_rows())

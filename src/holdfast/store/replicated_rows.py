@@ -7,16 +7,19 @@ is newer changes nothing in the end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, final
 
 import msgspec
 
 from holdfast.crdt.effects import Change, Effect, frozen
+from holdfast.crdt.flush import clearings
 from holdfast.crdt.keys import Key
 from holdfast.crdt.lists import List, pieces_of_run
 from holdfast.store.keys import FollowedKey
 from holdfast.store.keys import Key as ShownKey
-from holdfast.store.ops import CRDT_KEYS, CRDT_ROWS, Op
+from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_ROWS, Op
+from holdfast.store.tables import FLUSHED_IDS
 
 if TYPE_CHECKING:
     from holdfast.store.replicated_keyspace import ReplicatedKeyspace
@@ -26,6 +29,7 @@ KINDS = ("string", "list", "hash", "set", "zset", "stream", "hyperloglog", "expi
 # Added to a kind's number, as the files' first version had a row for each write and element.
 PIECES = len(KINDS)
 NUMBERS = {kind: number for number, kind in enumerate(KINDS, PIECES)}
+COUNTED: Final = [NUMBERS[kind] for kind in ("string", "hash", "zset", "stream")]  # can be
 LIST = "list"  # whose places are positions, which are bytes already
 
 Address = tuple[int, bytes]  # number of the database, name of the key
@@ -160,12 +164,15 @@ class Slots:
 
     def __init__(self, keyspace: "ReplicatedKeyspace") -> None:
         self._keyspace = keyspace
-        self.ids: dict[Any, int] = {}  # by Address
+        self._ids: dict[int, dict[bytes, int]] = {}  # by the two parts of their Addresses
         self._places: dict[int, Address] = {}  # by id: while replaying
-        self._slots: dict[int, dict[bytes, Slot]] = {}  # by the two parts of their Addresses
+        self._slots: dict[int, dict[bytes, Slot]] = {}  # likewise
+        # By database: ids below this were flushed, and whatever the file has of them is dead.
+        self.flushed: dict[int, int] = {}
         # Whether the tables have all that was committed of an id: the fold knows, if there is one.
         self.is_clean: Callable[[int], bool] = lambda key_id: False
-        self._unwritten: dict[Slot, None] = {}  # of which the tables lack something
+        # By database: those of which the tables lack something.
+        self._unwritten: dict[int, dict[Slot, None]] = {}
         # What the fold that runs took of it. A key that ends meanwhile has to tell it again.
         self._being_written: dict[Slot, Places] = {}
         self._journaled: list[tuple[Slot, Places]] = []  # since it began
@@ -174,6 +181,10 @@ class Slots:
         self.with_residue: set[Address] = set()
 
     # -- finding ------------------------------------------------------------------------------
+
+    def __contains__(self, address: Address) -> bool:
+        """Whether it has an id: whether there is anything to know of it."""
+        return address[1] in self._ids_in(address[0])
 
     def at(self, address: Any) -> Slot:
         """The key of that Address."""
@@ -190,7 +201,7 @@ class Slots:
         return self.names(address[0]).get(address[1]) or self._loaded(address)
 
     def _loaded(self, address: Address) -> Slot:
-        slot = Slot(self.ids.get(address, 0), address[0], address[1])
+        slot = Slot(self._ids_in(address[0]).get(address[1], 0), address[0], address[1])
         tables = self._keyspace.tables
         if slot.id and tables is not None:
             for place, row in tables.crdt_rows(slot.id):
@@ -204,9 +215,18 @@ class Slots:
             names = self._slots[database] = {}
         return names
 
+    def _ids_in(self, database: int) -> dict[bytes, int]:
+        ids = self._ids.get(database)
+        if ids is None:
+            ids = self._ids[database] = {}
+        return ids
+
     @property
     def addresses(self) -> list[Address]:
-        return list(self.ids)
+        return [(database, name) for database, ids in self._ids.items() for name in ids]
+
+    def names_with_id(self, database: int) -> list[bytes]:
+        return list(self._ids_in(database))
 
     def evict(self, address: Address) -> None:
         """It is loaded again when it is needed, if the tables have all of it."""
@@ -216,7 +236,7 @@ class Slots:
             return
         slot.release()
         if (
-            slot not in self._unwritten
+            slot not in self._unwritten_in(address[0])
             and slot not in self._being_written
             and self.is_clean(slot.id)
         ):
@@ -241,13 +261,19 @@ class Slots:
             return False
         if self._keyspace.tables is not None:
             slot.note({LIST: pieces_of_run(keys)})
-            self._unwritten[slot] = None
+            self._unwritten_in(slot.database)[slot] = None
         return True
 
     def _note(self, slot: Slot, kind: str, changes: list[Change]) -> None:
         if self._keyspace.tables is not None:
             slot.note(slot.places(kind, changes))
-            self._unwritten[slot] = None
+            self._unwritten_in(slot.database)[slot] = None
+
+    def _unwritten_in(self, database: int) -> dict[Slot, None]:
+        unwritten = self._unwritten.get(database)
+        if unwritten is None:
+            unwritten = self._unwritten[database] = {}
+        return unwritten
 
     def write(self, slot: Slot, kind: str, changes: list[Change]) -> None:
         """The journal has to hear of it, because no record tells."""
@@ -266,7 +292,7 @@ class Slots:
     def _name(self, slot: Slot) -> None:
         keyspace = self._keyspace
         address = slot.address
-        slot.id = self.ids[address] = keyspace.next_id
+        slot.id = self._ids_in(slot.database)[slot.name] = keyspace.next_id
         keyspace.next_id += 1
         keyspace.ops.append((CRDT_KEYS, slot.id, None, address))
 
@@ -283,11 +309,45 @@ class Slots:
 
     def _forget(self, address: Address) -> None:
         """Whatever is known of that name: it has come to its end, or begins anew."""
-        self.ids.pop(address, None)
+        self._ids_in(address[0]).pop(address[1], None)
         slot = self.names(address[0]).pop(address[1], None)
         if slot is not None:
             slot.release()
-            self._unwritten.pop(slot, None)
+            self._unwritten_in(address[0]).pop(slot, None)
+
+    def flush(self, database: int, kept: list[Slot]) -> None:
+        """All keys of a database go but those, of which something is left. How many there are makes
+        no difference: ids from here on are new ones, and what has an older one is dead wherever it
+        is, in memory, in the journal and in the tables. It leaves them in slices."""
+        keyspace = self._keyspace
+        self.flushed = {**self.flushed, database: keyspace.next_id}
+        keyspace.next_id += 1
+        keyspace.ops.append((CRDT_FACTS, 0, FLUSHED_IDS, pack(self.flushed)))
+        old: list[Any] = [
+            each.pop(database, {}) for each in (self._slots, self._ids, self._unwritten)
+        ]
+        keyspace.freeing.take_parts(old)
+        for slot in kept:
+            slot.release()
+            slot.id, slot.unwritten = 0, _NOTHING
+            self.names(database)[slot.name] = slot
+            self.write_all(slot)
+
+    def counted(self, database: int) -> Iterator[tuple[bytes, Slot]]:
+        """The keys of a database that have counters, or had."""
+        names, ids = self.names(database), self._ids_in(database)
+        for name, slot in names.items():
+            text = slot.text
+            if slot.has_totals if text is None else text.counter is not None:  # most are strings
+                yield name, slot
+        tables = self._keyspace.tables
+        if tables is not None and len(names) < len(ids):
+            for key_id, name in tables.crdt_counted(database, COUNTED):
+                if name not in names and ids.get(name) == key_id:
+                    yield name, self._loaded((database, name))
+
+    def _is_flushed(self, slot: Slot) -> bool:
+        return slot.id < self.flushed.get(slot.database, 0)
 
     # -- the tables ---------------------------------------------------------------------------
 
@@ -297,8 +357,11 @@ class Slots:
         journaled, self._journaled = self._journaled, []
         unwritten, self._unwritten = self._unwritten, {}
         for slot, places in journaled:  # what the fold got meanwhile may be older
-            yield from self._write_now(slot, places)
-        for slot in unwritten:
+            if not self._is_flushed(slot):
+                yield from self._write_now(slot, places)
+        for slot in chain.from_iterable(unwritten.values()):
+            if self._is_flushed(slot):
+                continue  # since this began
             places, slot.unwritten = slot.unwritten, _NOTHING
             yield from self._write_now(slot, places)
 
@@ -315,20 +378,39 @@ class Slots:
     def load(self, rows: Iterable[tuple[int, Address]]) -> None:
         """What the table of keys has."""
         for key_id, address in rows:
-            self.ids[address] = key_id
-            self._places[key_id] = address
+            if key_id >= self.flushed.get(address[0], 0):
+                self._ids_in(address[0])[address[1]] = key_id
+                self._places[key_id] = address
 
     def replay_key(self, key_id: int, row: Sequence[Any] | None) -> None:
         """The row of its database and name; None when the key has come to its end."""
         address = self._places.pop(key_id, None)
-        if address is not None and self.ids.get(address) == key_id:
+        if address is not None and self._ids_in(address[0]).get(address[1]) == key_id:
             self._forget(address)
         if row is not None:
             database, name = row
             address = (database, name)
             self._forget(address)
             self._places[key_id] = address
-            self.ids[address] = key_id
+            self._ids_in(database)[name] = key_id
+
+    def replay_flushed(self, flushed: dict[int, int]) -> None:
+        """Of what the journal has told so far, and the tables had before."""
+        for database, first_id in flushed.items():
+            ids = self._ids_in(database)
+            for name, key_id in [each for each in ids.items() if each[1] < first_id]:
+                self._places.pop(key_id, None)
+                self._forget((database, name))
+            self._keyspace.next_id = max(self._keyspace.next_id, first_id + 1)
+        self.flushed = dict(flushed)
+
+    def replay_flush(self, database: int, effect: Effect) -> None:
+        """Of keys that the same record has changed before. (Of others nothing is left to clear.)"""
+        for slot in list(self.names(database).values()):
+            for kind, clearing in clearings(effect, slot, {}):
+                changes = slot.integrate(kind, clearing)
+                if changes and slot.id:
+                    self._note(slot, kind, changes)
 
     def replay_row(self, key_id: int, place: RowPlace, row: bytes | None) -> None:
         if key_id in self._places:  # else of a key whose end was folded already

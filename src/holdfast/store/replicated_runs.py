@@ -20,6 +20,7 @@ from typing import Any, Final, final
 
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS
 from holdfast.crdt.effects import ADD, ADDS, OVERWRITES, WRITE, WRITES, Effect
+from holdfast.crdt.flush import FLUSHED
 from holdfast.crdt.numbers import Number
 from holdfast.store.ops import LIST_RUNS, POP_LEFT, Op
 
@@ -58,6 +59,10 @@ class Told:
         else:
             self._kind = self.first_dot = self._next_dot = 0
             self.changes.append((database, name, kind, effect))
+
+    def flush(self, database: int, effect: Effect) -> None:
+        self._kind = self.first_dot = self._next_dot = 0
+        self.changes.append((database, None, FLUSHED, effect))
 
     def write(
         self, database: int, name: bytes, dot: int, hlc: int, value: bytes, seen: int
@@ -120,9 +125,9 @@ class Told:
 
 
 def one_by_one(changes: Iterable[Change]) -> Iterator[Change]:
-    """The same without runs."""
+    """The same without runs. (A flush has no name.)"""
     for change in changes:
-        if change[1] is not None:
+        if change[1] is not None or change[2] == FLUSHED:
             yield change
             continue
         database, _, kind, run = change

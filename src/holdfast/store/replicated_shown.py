@@ -145,6 +145,13 @@ class Shown:
         slot.show_by(key)
         return key
 
+    def flush(self, index: int) -> None:
+        """Nothing is seen in that database any more."""
+        database = self._database(index)
+        if database is not None:
+            database.empty()
+            self._keyspace.flushed()
+
     def announce(self, address: Address, key: Key | None) -> None:
         """Once all is in place: watchers, notifications, and those who wait for a stream."""
         database = self._database(address[0])

@@ -187,7 +187,7 @@ CREATE TABLE crdt_facts (
 ) WITHOUT ROWID;
 
 -- What died as one row operation but still has rows: the id of a key, with its type, or of a
--- space.
+-- space; or the id below which the replicated keys of a database are dead.
 CREATE TABLE redis_graves (
   id INTEGER PRIMARY KEY,
   kind TEXT NOT NULL

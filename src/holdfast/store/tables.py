@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 import apsw
+import msgspec
 
 from holdfast.store.ops import (
     CRDT_FACTS,
@@ -36,6 +37,9 @@ from holdfast.store.streams import Stream
 from holdfast.store.types import COLLECTIONS, Value
 
 NUL: Final = b"\0"
+FLUSHED_IDS: Final = b"flushed"  # the fact: ids below which replicated keys are dead, by database
+_decode_row = msgspec.msgpack.Decoder().decode
+_decode_flushed = msgspec.msgpack.Decoder(dict[int, int]).decode
 STATEMENT_ROWS: Final = 50  # of many that are written, removed or asked for
 
 
@@ -191,7 +195,7 @@ class Tables:
             " coalesce((SELECT max(space) FROM redis_databases), 0),"
             " coalesce((SELECT max(id) FROM redis_graves), 0))"
         ).get
-        return max(FIRST_ID, int(highest) + 1)
+        return max(FIRST_ID, int(highest) + 1, *(1 + each for each in self.crdt_flushed().values()))
 
     def space_shown(self, database: int) -> int:
         return int(self._execute("SELECT space FROM redis_databases WHERE db = ?", (database,)).get)
@@ -296,6 +300,25 @@ class Tables:
 
     def crdt_facts(self) -> dict[bytes, bytes]:
         return dict(self._rows(CRDT_FACTS, 0))
+
+    def crdt_counted(self, database: int, kinds: list[int]) -> list[tuple[int, bytes]]:
+        """`id` and name of the replicated keys of a database that have counters. A row is a pair of
+        writes and totals, and most have no totals: these end with an empty list, and hardly ever
+        have a byte that a list of five begins with."""
+        rows = self._execute(
+            "SELECT k.id, k.name, r.row FROM crdt_keys k JOIN crdt_rows r ON r.key_id = k.id"
+            f" WHERE k.db = ? AND r.kind IN ({','.join(map(str, kinds))})"
+            " AND (substr(r.row, -1) <> x'90' OR instr(r.row, x'95'))",
+            (database,),
+        )
+        found = {key_id: name for key_id, name, row in rows if _decode_row(row)[1]}
+        return list(found.items())
+
+    def crdt_flushed(self) -> dict[int, int]:
+        """By database: replicated keys with ids below this were flushed."""
+        query = "SELECT value FROM crdt_facts WHERE part = 0 AND name = ?"
+        fact: bytes | None = self._execute(query, (FLUSHED_IDS,)).get
+        return {} if fact is None else _decode_flushed(fact)
 
     def scripts(self, kind: int) -> dict[bytes, bytes]:
         """Bodies by name."""
