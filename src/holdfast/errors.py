@@ -54,6 +54,10 @@ class StoreInUseError(StorageError):
     """Another process (or another engine in this one) has the file open."""
 
 
+class StoreBusyError(StorageError):
+    """Another program is writing to the file. Nothing was written; it can be tried again."""
+
+
 class HalfDoneError(HoldfastError):
     """A handler has a bug, or a peer sent what cannot be taken in, and something was changed before
     that was known."""

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store import backup as backup_module
-from holdfast.store import walking
+from holdfast.store import copying, walking
 from holdfast.store.backup import backup
 from holdfast.store.check import check_file
 from holdfast.store.store import FileStore
@@ -42,7 +41,7 @@ def test_a_copy_of_a_file_that_is_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commits between the steps, none of which may get in or start the copy anew."""
-    monkeypatch.setattr(backup_module, "STEP_PAGES", 3)
+    monkeypatch.setattr(copying, "STEP_PAGES", 3)
     source, dest = tmp_path / "x.db", tmp_path / "y.db"
     store = FileStore(source)
     put(store, 0, 200)

@@ -194,6 +194,34 @@ def test_a_file_of_an_old_version_becomes_what_a_new_one_is(tmp_path: Path, vers
     assert check_file(old) == []
 
 
+def test_a_file_is_copied_before_it_is_migrated(tmp_path: Path) -> None:
+    path, copy = tmp_path / "old.db", tmp_path / "old.db-version-3"
+    make_old(path, 3)
+    FileStore(path).abandon()
+    assert pragma(path, "user_version") == SCHEMA_VERSION
+    assert pragma(copy, "user_version") == 3
+    assert check_file(copy) == []
+    copy.unlink()
+    FileStore(path).close()  # and not again
+    assert os.listdir(tmp_path) == ["old.db"]
+
+
+def test_a_file_is_migrated_without_a_copy_when_asked_to(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    make_old(path, 3)
+    FileStore(path, keeps_copy=False).close()
+    assert os.listdir(tmp_path) == ["old.db"]
+
+
+def test_a_file_that_cannot_be_copied_is_not_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    make_old(path, 3)
+    (tmp_path / "old.db-version-3").mkdir()
+    with pytest.raises(StorageError, match="--no-backup"):
+        FileStore(path)
+    assert pragma(path, "user_version") == 3
+
+
 def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     make_store(path)

@@ -29,6 +29,7 @@ class Config:
     dir: str
     databases: int
     accept_data_loss: bool
+    no_backup: bool
     active_active: bool
     active_active_cluster: str
     active_active_log_limit: int

@@ -118,6 +118,7 @@ TABLE: tuple[Param, ...] = (
     Param("dir", Directory(), ".", Use.PROTECTED),
     Param("databases", Int(1), "16", FIXED),
     Param("accept-data-loss", _BOOL, "no", FIXED | HIDDEN),  # once: see store/mark.py
+    Param("no-backup", _BOOL, "no", FIXED | HIDDEN),  # of a file that is migrated
     # Active-active: which of the servers this one is, and where the others are.
     Param("active-active", _BOOL, "no", FIXED | HIDDEN),
     Param("active-active-cluster", _TEXT, "holdfast", FIXED | HIDDEN),

@@ -190,7 +190,12 @@ class LocalDatabase:
 
 def open_local(path: str, **options: str | int) -> LocalDatabase:
     config = Config({name.replace("_", "-"): str(value) for name, value in options.items()})
-    store = open_store(path, config.databases, accept_data_loss=config.accept_data_loss)
+    store = open_store(
+        path,
+        config.databases,
+        accept_data_loss=config.accept_data_loss,
+        keeps_copy=not config.no_backup,
+    )
     return LocalDatabase(store, config)
 
 

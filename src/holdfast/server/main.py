@@ -80,6 +80,7 @@ class Server:
                     config.databases,
                     node,
                     accept_data_loss=config.accept_data_loss,
+                    keeps_copy=not config.no_backup,
                 )
                 await _adopt(store)
                 await self._serve(store, peers, sockets, tls_sockets, tls)

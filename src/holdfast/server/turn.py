@@ -5,7 +5,6 @@ all that arrives waits for the next one: one batch, one commit, one sync, howeve
 """
 
 import asyncio
-import contextlib
 import enum
 import logging
 import queue
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.errors import CommandError, StorageError
+from holdfast.errors import CommandError, StorageError, StoreBusyError
 from holdfast.resp import Push
 from holdfast.server.unasked import NOTHING, Output, Published, Unasked
 from holdfast.store.store import Store
@@ -64,6 +63,9 @@ class Worker(threading.Thread):
                 done(None)
 
 
+BUSY_PATIENCE_S = 5.0  # with another program that writes to the file
+
+
 class Checkpoint(enum.Enum):
     """Moving the WAL into the file takes two steps, so that no commit waits long for it: one
     beside the commits, then one for the little that came meanwhile, with commits held back."""
@@ -85,6 +87,8 @@ class Turn:
         self._in_flight = False  # the flusher is busy
         self._holding = False  # … and nothing may be committed or leave until it is back
         self._unsynced = False
+        self.patience_s = BUSY_PATIENCE_S
+        self._busy_since_s = 0.0  # another program writes to the file since; 0: none does
         self._is_tidying = False  # is about to
         self._new_ops = 0  # committed since the fold last kept up with it
         self._checkpoint = Checkpoint.NOT_DUE
@@ -116,8 +120,11 @@ class Turn:
         left."""
         while self._end():
             pass
-        while self._in_flight:
+        while self._in_flight or self._busy_since_s:
             assert self._loop is not None
+            if not self._in_flight:
+                await asyncio.sleep(0)
+                continue
             self._landed = self._loop.create_future()
             await self._landed
 
@@ -224,22 +231,45 @@ class Turn:
     def commit_early(self) -> None:
         """For a save: what this turn did so far is part of it. Raises StorageError."""
         try:
+            while not self._try_to_commit():
+                pass
+        except StorageError as error:
+            self.fail(error)
+            raise
+
+    def _try_to_commit(self) -> bool:
+        """False when another program writes to the file, which may go on for a while: the batch
+        stays open, and all its replies wait. Raises StorageError."""
+        try:
             # While writes are refused, keys still expire. Nobody is promised that: it can wait.
             if not self.refuses_writes and (count := self._store.commit()):
                 self._unsynced = True
                 self._new_ops += count
-        except StorageError as error:
-            self.fail(error)
+        except StoreBusyError:
+            now_s = time.monotonic()
+            if not self._busy_since_s:
+                self._busy_since_s = now_s
+            if now_s < self._busy_since_s + self.patience_s:
+                return False
+            self._busy_since_s = 0.0
             raise
+        self._busy_since_s = 0.0
+        return True
 
     def _commit(self) -> None:
         store = self._store
         if self._fatal is not None:
             store.keyspace.ops.clear()
+            self._busy_since_s = 0.0
             self._refuse(self._fatal)
         else:
-            with contextlib.suppress(StorageError):
-                self.commit_early()
+            try:
+                while not self._try_to_commit():
+                    if self._loop is not None:
+                        self.schedule()  # it goes on meanwhile
+                        return
+            except StorageError as error:
+                self.fail(error)
         sessions, self._sessions, self._waited = self._sessions, [], 0
         waits_for_disk, self.must_sync = self._always or self.must_sync, False
         if self._fatal is None and (

@@ -1,22 +1,10 @@
-"""`holdfast backup`: a copy of a database file, also of one that is being served.
+"""`holdfast backup`: a copy of a database file, also of one that is being served."""
 
-The copy carries a mark of its own: an active-active server that starts on it has to know that it is
-not on the file that it left (see life.py).
-"""
-
-import os
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
-import apsw
-
-from holdfast.errors import StorageError
+from holdfast.store.copying import copy_to
 from holdfast.store.file import reading
-from holdfast.store.life import new_token
-from holdfast.store.mark import new_file_id
-
-STEP_PAGES = 1024  # 4 MB between two reports of progress
 
 
 def backup(source: Path, dest: Path, progress: Callable[[int, int], None] | None = None) -> None:
@@ -24,44 +12,7 @@ def backup(source: Path, dest: Path, progress: Callable[[int, int], None] | None
 
     `dest` appears complete and on disk, or not at all. `progress` hears pages done and in all.
     """
-    partial = dest.with_name(f".{dest.name}.{os.getpid()}.partial")
-    try:
-        # The read transaction is held open all the time: without it every commit of the server
-        # would start the copy anew.
-        with reading(source) as connection:
-            _copy(connection, partial, progress)
-        _sync(partial)
-        os.rename(partial, dest)
-        _sync(dest.parent)
-    except OSError as error:
-        raise StorageError(f"cannot write {dest}: {error.strerror}") from None
-    except apsw.Error as error:
-        raise StorageError(f"cannot copy {source} to {dest}: {error}") from None
-    finally:
-        for leftover in (partial, *(Path(f"{partial}-{end}") for end in ("journal", "wal", "shm"))):
-            leftover.unlink(missing_ok=True)
-
-
-def _copy(
-    connection: apsw.Connection, partial: Path, progress: Callable[[int, int], None] | None
-) -> None:
-    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    with closing(apsw.Connection(str(partial), flags=flags)) as copy:
-        with copy.backup("main", connection, "main") as work:
-            while not work.done:
-                work.step(STEP_PAGES)
-                if progress is not None:
-                    progress(work.page_count - work.remaining, work.page_count)
-        # The WAL that this needs goes into the file, and goes, when the copy is closed.
-        copy.execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('backup', ?)", (new_token(),))
-        # A copy is another file: what the mark of the first one claims does not bind it. (One that
-        # has no id yet is given one when it is opened.)
-        copy.execute("UPDATE holdfast_meta SET value = ? WHERE name = 'file_id'", (new_file_id(),))
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    # The read transaction is held open all the time: without it every commit of the server would
+    # start the copy anew.
+    with reading(source) as connection:
+        copy_to(connection, dest, progress)

@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.errors import StorageError, StoreInUseError
+from holdfast.store.copying import copy_to
 from holdfast.store.mark import DamagedFileError, LostWritesError, read_mark, this_boot
 from holdfast.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from holdfast.store.verify import Verifier, dropped_frames
@@ -153,7 +154,7 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
 
 
 def open_verified(
-    path: Path, vfs: str | None, boot: str, accept_data_loss: bool
+    path: Path, vfs: str | None, boot: str, *, accept_data_loss: bool, keeps_copy: bool
 ) -> apsw.Connection:
     """The writer's connection to a file that has all that its mark claims. Raises StorageError."""
 
@@ -183,7 +184,7 @@ def open_verified(
                 "%s: %d frames behind the last valid one are dropped", wal_path(path), dropped
             )
 
-    return open_database(path, vfs, verify=verify)
+    return open_database(path, vfs, verify=verify, keeps_copy=keeps_copy)
 
 
 def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
@@ -198,11 +199,12 @@ def open_database(
     vfs: str | None = None,
     *,
     verify: Callable[[apsw.Connection], None] = lambda _: None,
+    keeps_copy: bool = True,
     version: int = SCHEMA_VERSION,
     migrations: Mapping[int, str] = MIGRATIONS,
 ) -> apsw.Connection:
-    """The writer's connection; creates or migrates the file. Raises StorageError, also whatever
-    `verify` does, which comes before anything is written."""
+    """The writer's connection; creates or migrates the file, of which a copy is kept. Raises
+    StorageError, also whatever `verify` does, which comes before anything is written."""
     look(path, version)
     had_wal = wal_path(path).exists()
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -220,6 +222,8 @@ def open_database(
         _set_up(connection)
         found = int(connection.execute("PRAGMA user_version").get)
         _refuse_newer(path, found, version)  # the header may be older than the WAL
+        if 0 < found < version and keeps_copy:
+            _copy_before_migration(connection, path, found, version)
         _migrate(connection, found, version, migrations)
     except (apsw.Error, StorageError) as error:
         connection.close()
@@ -249,6 +253,26 @@ def _set_up(connection: apsw.Connection) -> None:
         f"journal_size_limit = {KEPT_WAL_BYTES}",
     ):
         _run(connection, f"PRAGMA {pragma}")
+
+
+def _copy_before_migration(
+    connection: apsw.Connection, path: Path, found: int, wanted: int
+) -> None:
+    """An older Holdfast cannot read what the new one makes of the file."""
+    copy = path.with_name(f"{path.name}-version-{found}")
+    try:
+        copy_to(connection, copy)
+    except StorageError as error:
+        raise StorageError(
+            f"{error}. {path} is of version {found} and becomes version {wanted}; a copy is kept"
+            " before that, unless you start with --no-backup"
+        ) from None
+    log.warning(
+        "%s becomes version %d, which an older Holdfast cannot read; as it was, it is kept as %s",
+        path,
+        wanted,
+        copy,
+    )
 
 
 def _migrate(

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from holdfast.errors import StorageError
+from holdfast.errors import StorageError, StoreBusyError
 from holdfast.store.chunks import STEP
 from holdfast.store.mark import Mark, Position, new_file_id
 from holdfast.store.ops import (
@@ -132,6 +132,8 @@ class Journal:
             else:
                 batch = b""  # its rows take as much again
                 lsn = self._append_rows(lsn, ops)
+        except apsw.BusyError:
+            raise StoreBusyError("another program holds the database file locked") from None
         except Exception as error:  # whatever it is, nobody may be told that it was written
             raise StorageError(f"cannot write the journal: {error}") from error
         self.lsn = lsn

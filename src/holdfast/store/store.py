@@ -19,6 +19,11 @@ from holdfast.store.tables import Tables
 
 MEMORY = ":memory:"
 
+# How long SQLite waits for another program that writes to the file. The loop stands still so long,
+# and the turn tries again; where no loop waits, longer.
+BUSY_ON_LOOP_MS = 5
+BUSY_MS = 5000
+
 # A slice folds 500 rows, so this is twice as fast as they can come.
 OPS_PER_SLICE = 250
 
@@ -123,10 +128,11 @@ class FileStore:
         node: int = 0,
         *,
         accept_data_loss: bool = False,
+        keeps_copy: bool = True,
         boot: str | None = None,
     ) -> None:
         """Raises LostWritesError when the files lack writes that were acknowledged, unless that is
-        accepted. `boot` names this run of the kernel."""
+        accepted. `keeps_copy`: of a file that is migrated. `boot` names this run of the kernel."""
         self.path = path
         self._vfs = vfs
         self._boot = this_boot() if boot is None else boot
@@ -135,7 +141,9 @@ class FileStore:
         except OSError as error:
             raise StorageError(f"cannot open {path}: {error.strerror}") from None
         try:
-            self._connection = open_verified(path, vfs, self._boot, accept_data_loss)
+            self._connection = open_verified(
+                path, vfs, self._boot, accept_data_loss=accept_data_loss, keeps_copy=keeps_copy
+            )
             try:
                 self._open(databases, node)
             except BaseException:
@@ -160,6 +168,7 @@ class FileStore:
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self._place = Place(self.path, self._connection)
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
+        self._connection.set_busy_timeout(BUSY_ON_LOOP_MS)
         self._adoption = _adoption(self, self.keyspace)
 
     def adopt_step(self) -> bool:
@@ -314,6 +323,7 @@ class FileStore:
         Raises StorageError when that fails; what was committed before is in the file all the same.
         """
         keep_wal = True
+        self._connection.set_busy_timeout(BUSY_MS)
         try:
             if not self.is_broken:
                 self.commit()
@@ -346,12 +356,23 @@ Store = MemoryStore | FileStore
 
 
 def open_store(
-    path: str, databases: int = 16, node: int = 0, *, accept_data_loss: bool = False
+    path: str,
+    databases: int = 16,
+    node: int = 0,
+    *,
+    accept_data_loss: bool = False,
+    keeps_copy: bool = True,
 ) -> Store:
     """`node` is which of the servers of an active-active database this one is; 0: of none."""
     if path == MEMORY:
         return MemoryStore(databases, node)
-    return FileStore(real(Path(path)), databases, node=node, accept_data_loss=accept_data_loss)
+    return FileStore(
+        real(Path(path)),
+        databases,
+        node=node,
+        accept_data_loss=accept_data_loss,
+        keeps_copy=keeps_copy,
+    )
 
 
 def _adoption(store: FileStore, keyspace: Keyspace) -> Adoption | None:
