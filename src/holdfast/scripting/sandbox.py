@@ -200,9 +200,13 @@ class Sandbox:
     def _compiled(self, text: bytes, name: bytes) -> Any:
         if not self._has_room(len(text)):
             raise CommandError("not enough memory")
-        function = self._loaded(text, name)
         kept = keep_frames(text)
-        return function if kept is text else self._loaded(kept, name)
+        if kept is not text:
+            try:
+                return self._loaded(kept, name)
+            except CommandError:  # what is wrong is said about the text as it is
+                pass
+        return self._loaded(text, name)
 
     def _loaded(self, text: bytes, name: bytes) -> Any:
         try:

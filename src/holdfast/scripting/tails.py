@@ -8,6 +8,7 @@ returns what it is given, where it may return more.
 """
 
 import re
+from typing import Final, NamedTuple
 
 # They return one value each. (`error` returns none, ever.)
 _SINGLE = (
@@ -24,60 +25,113 @@ _SEVERAL = (
     rb"|\((?:\"[^\"\\\n]*\"|'[^'\\\n]*')\)\s*:\s*\w+"
 )
 _ALIAS = re.compile(
-    rb"\blocal\s+(\w+)\s*=\s*(?:redis|string|table|math|cjson|cmsgpack|struct)\s*\.\s*\w+"
+    rb"local\s+(\w+)\s*=\s*(?:redis|string|table|math|cjson|cmsgpack|struct)\s*\.\s*\w+"
     rb"(?!\w)(?!\s*[\(\"'{\[.:])"
 )
-_TOKEN = re.compile(
-    rb"--\[(=*)\[.*?\]\1\]|--[^\n]*"  # comments
-    rb"|\[(=*)\[.*?\]\2\]"  # long strings
-    rb"|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
-    rb"|\w+|\s+|.",
-    re.DOTALL,
-)
+# What is called, up to its arguments; by a name that may be an alias, too.
+_CALLEE = re.compile(rb"\s+()(?:(%b)\s*(?=\()|(?:%b|(\w+))\s*(?=[\(\"'{\[]))" % (_SINGLE, _SEVERAL))
+_METHOD = re.compile(rb":\s*\w+\s*(?=[\(\"'{\[])")
+# Each begins with a character (not \b): so `re` leaps over all others.
+_EVENT = re.compile(rb"--\[(=*)\[|--[^\n]*|\[(=*)\[|[\"'()\[\]{}]|return(?<!\wreturn)\b")
+# The rest of a text in quotes; possessive, else `re` would remember each byte of it.
+_REST = {
+    b'"': re.compile(rb"(?:[^\"\\]++|\\.)*+\"", re.DOTALL),
+    b"'": re.compile(rb"(?:[^'\\]++|\\.)*+'", re.DOTALL),
+}
+_BLANKS = re.compile(rb"\s*+")
+_WORD = re.compile(rb"\w+|.", re.DOTALL)
 # What can follow a call that is all of a `return`.
-_ENDS = frozenset({b"end", b"else", b"elseif", b"until", b";"})
+_ENDS = frozenset({b"", b"end", b"else", b"elseif", b"until", b";"})
+
+# Brackets, texts and comments that are looked at, a microsecond each. Behind that, errors may have
+# another line: it is a second, and nothing could interrupt it.
+MOST_EVENTS: Final = 1_000_000
+
+
+class Call(NamedTuple):
+    """What may become another call."""
+
+    start: int
+    opening: bytes
 
 
 def keep_frames(text: bytes) -> bytes:
-    """The script without such tail calls, line by line the same. It must be valid Lua."""
+    """The script without such tail calls, line by line the same. What is not Lua stays so."""
     if b"return" not in text:
         return text
-    several = b"|".join([_SEVERAL, *(re.escape(name) for name in _ALIAS.findall(text))])
-    tail = re.compile(rb"\breturn\s+(?=(%s)\s*\(|(?:%s)\s*[\(\"'{\[])" % (_SINGLE, several))
-    if tail.search(text) is None:
-        return text
-    tokens = [match[0] for match in _TOKEN.finditer(text)]
-    starts: dict[int, int] = {}  # where each token begins
+    aliases = frozenset(_ALIAS.findall(text))
+    edits: list[tuple[int, bytes]] = []  # what is inserted where
+    brackets: list[Call | None] = []  # that are open: whose arguments are in them
+    next_call: Call | None = None  # its arguments come now
     at = 0
-    for index, token in enumerate(tokens):
-        starts[at] = index
-        at += len(token)
-    for match in tail.finditer(text):
-        first = starts.get(match.end())
-        if first is None or match.start() not in starts:
-            continue  # inside a string or comment
-        last = _closing(tokens, first)
-        if last is not None:
-            tokens[first] = (b"(" if match[1] else b"__keep(") + tokens[first]
-            tokens[last] += b")"
-    return b"".join(tokens)
-
-
-def _closing(tokens: list[bytes], first: int) -> int | None:
-    """The token that closes the call, if nothing but it is returned."""
-    depth = 0
-    last: int | None = None
-    for index in range(first, len(tokens)):
-        token = tokens[index]
+    for _ in range(MOST_EVENTS):
+        event = _EVENT.search(text, at)
+        if event is None:
+            break
+        token, at = event[0], event.end()
+        call, next_call = next_call, None
+        if token == b"return":
+            next_call, at = _callee(text, at, aliases)
+            continue
         if token in (b"(", b"{", b"["):
-            if depth == 0 and last is not None:
-                return None  # what was returned is called
-            depth += 1
-        elif token in (b")", b"}", b"]"):
-            depth -= 1
-            last = index if depth == 0 else None
-        elif last is not None and not token.isspace() and not token.startswith(b"--"):
-            if token != b":":
-                return last if token in _ENDS else None
-            last = None  # a method of what was returned is called
-    return last
+            brackets.append(call)
+            continue
+        if token in (b")", b"}", b"]"):
+            call = brackets.pop() if brackets else None
+        else:
+            at = _end_of(text, event)
+            if token.startswith(b"--"):
+                continue
+        if call is None:
+            continue
+        following = _following(text, at)
+        method = _METHOD.match(text, following)
+        word = _WORD.match(text, following)
+        if method is not None:  # of what was returned
+            next_call, at = call, method.end()
+        elif (word[0] if word is not None else b"") in _ENDS:
+            edits += [(call.start, call.opening), (at, b")")]
+    return _edited(text, edits) if edits else text
+
+
+def _callee(text: bytes, at: int, aliases: frozenset[bytes]) -> tuple[Call | None, int]:
+    """What a `return` calls, and where its arguments begin."""
+    found = _CALLEE.match(text, at)
+    if found is None or (found[3] is not None and found[3] not in aliases):
+        return None, at
+    return Call(found.start(1), b"__keep(" if found[2] is None else b"("), found.end()
+
+
+def _end_of(text: bytes, event: re.Match[bytes]) -> int:
+    """Where the text or comment ends that begins there; one that has no end is all of the rest."""
+    token = event[0]
+    if token in _REST:
+        rest = _REST[token].match(text, event.end())
+        return len(text) if rest is None else rest.end()
+    level = event[1] if event[1] is not None else event[2]
+    if level is None:
+        return event.end()
+    closing = b"]%b]" % level
+    end = text.find(closing, event.end())
+    return len(text) if end < 0 else end + len(closing)
+
+
+def _following(text: bytes, at: int) -> int:
+    """Where the next word is, behind blanks and comments."""
+    while True:
+        blanks = _BLANKS.match(text, at)
+        assert blanks is not None
+        at = blanks.end()
+        comment = _EVENT.match(text, at)
+        if comment is None or not comment[0].startswith(b"--"):
+            return at
+        at = _end_of(text, comment)
+
+
+def _edited(text: bytes, edits: list[tuple[int, bytes]]) -> bytes:
+    pieces: list[bytes] = []
+    last = 0
+    for at, inserted in sorted(edits):
+        pieces += [text[last:at], inserted]
+        last = at
+    return b"".join([*pieces, text[last:]])
