@@ -127,6 +127,27 @@ def test_sequence(pair: Pair, name: str) -> None:
     assert_same(pair, SEQUENCES[name])
 
 
+@pytest.mark.parametrize("command", ["SORT", "SORT_RO"])
+@pytest.mark.parametrize("key", ["l", "s", "sw", "z", "big", "missing"])
+def test_a_script_sees_a_set_in_order(pair: Pair, command: str, key: str) -> None:
+    """Also BY a constant, which leaves lists and sorted sets as they are."""
+    assert_same(pair, START)
+    pair.same("SADD", "big", *(f"m{number * 7919 % 1000}" for number in range(1000)))
+    for options in (
+        "",
+        "DESC",
+        "LIMIT 1 2",
+        "DESC LIMIT 0 2",
+        "ALPHA",
+        "ALPHA DESC",
+        "GET # GET w_*",
+    ):
+        words = ["BY", "constant", *options.split()]
+        script = f"return redis.call('{command}', KEYS[1], unpack(ARGV))"
+        pair.same("EVAL", script, 1, key, *words)
+        pair.same("EVAL", script, 1, key, "BY", "w_*", *words)
+
+
 @pytest.mark.parametrize("name", ["sort", "sort_ro"])
 def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
     assert_same(pair, [f"COMMAND INFO {name}"], in_any_order=True)

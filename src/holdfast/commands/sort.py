@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -148,9 +148,9 @@ def _sorted(c: Context, name: bytes, request: Request) -> list[Any]:
 
     if not request.keeps_order:
         elements = _ordered(c, elements, request)
-    elif isinstance(value, Set) and request.target is not None:
-        # What is stored must not depend on how we keep sets.
-        elements.sort(reverse=request.descending)
+    elif isinstance(value, Set) and (request.target is not None or c.is_script):
+        # What is stored, or seen by a script, must not depend on how we keep sets.
+        elements = _ordered(c, elements, replace(request, by=None, alphabetic=True))
     elif request.descending and not isinstance(value, Set):
         elements.reverse()
     elements = elements[request.window(len(elements))]
