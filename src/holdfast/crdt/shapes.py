@@ -66,14 +66,14 @@ def read_record(data: bytes, databases: int) -> Record:
         fields = None
     if type(fields) is not list or len(fields) != len(Record._fields):
         raise MalformedError("the peer sent a record that is none")
-    record = Record(*fields)
-    check_record(record, databases)
-    return record
+    check_record(fields, databases)
+    return Record(*fields)
 
 
-def check_record(record: Record, databases: int) -> None:
-    """Raises MalformedError."""
-    origin, after, seq, hlc, changes = record
+def check_record(fields: Any, databases: int) -> None:
+    """Those of a record, before it is one: compiled code takes its types for true. Raises
+    MalformedError."""
+    origin, after, seq, hlc, changes = fields
     check(type(origin) is int and 0 < origin <= MAX_REPLICA, "a replica")
     check(type(after) is int and type(seq) is int and 0 <= after < seq < MAX_SEQ, "a number")
     check(type(hlc) is int and 0 <= hlc < MAX_STAMP, "a stamp")
