@@ -80,6 +80,24 @@ def test_a_queue_that_was_left_idle_is_forgotten_without_another_build(play: Pla
     play(scenario)
 
 
+def test_a_worker_of_an_older_version_may_still_be_there(play: Play) -> None:
+    """Its scripts end a held build without knowing that it is held."""
+
+    async def scenario(b: Bench) -> None:
+        await restore(b)
+        assert (await b.queue.start(2)).action == "BLOCK"
+        await b.queue.abort(2)
+        await b.client.exec("HSET", "{builds}:job:test", "held", "5")
+        await b.client.exec("HINCRBY", "{builds}:dependents:compile", "test", 1)
+        assert (await b.queue.complete(3)).status == "CLEANED"
+        await b.queue.enqueue(Build(20, "test", blocked_by=["compile"], priority=99))
+        claimed = await b.queue.claim("new", 30)
+        assert claimed.build_id == 20
+        assert await b.client.exists("{builds}:dependents:compile") == 0
+
+    play(scenario)
+
+
 def test_old_and_new_builds_live_side_by_side(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await restore(b)

@@ -56,9 +56,10 @@ function Turns.hold(q, build)
   return nil
 end
 
--- A build of a job has ended that the READY build of another one may have waited for.
+-- A build of a job has ended that the READY build of another one may have waited for. (Scripts of
+-- older versions do not know `held`, and may leave it behind.)
 local function release(q, job)
-  local build = job.held and Record.load(q, job.ready)
+  local build = job.held and job.ready and Record.load(q, job.ready)
   if build and not hindrance(q, build, running_builds) then
     Queue.offer_again(q, build, job.held)
   end
