@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.errors import CommandError
 from holdfast.resp import Reply, RequestParser, encode2
+from holdfast.resp.requests import MOST_AT_ONCE
 from tests.harness import RedisServer, encode_command
 
 MB = 1024 * 1024
@@ -38,7 +39,11 @@ def chunks(stream: bytes, cuts: Iterable[int]) -> list[bytes]:
 
 def feed(parser: RequestParser, parts: Iterable[bytes]) -> tuple[list[list[bytes]], str | None]:
     """All commands, and what was wrong in the end."""
-    commands = [argv for part in parts for argv in parser.feed(part)]
+    commands = []
+    for part in parts:
+        commands += parser.feed(part)
+        while parser.held:
+            commands += parser.feed(b"")
     assert all(commands), "none is empty"
     return commands, None if parser.error is None else str(parser.error)
 
@@ -334,3 +339,16 @@ def test_a_long_pipeline_leaves_nothing_behind() -> None:
         assert len(parser._buffer) < 100
     assert count == 20_000
     assert not parser._buffer
+
+
+@pytest.mark.parametrize("line", [b"a\n", b"\r\n", b"*0\r\n"])
+def test_commands_that_are_read_slowly_are_read_in_pieces(line: bytes) -> None:
+    parser = RequestParser()
+    count = 3 * MOST_AT_ONCE
+    pieces = [parser.feed(line * count + encode_command("PING"))]
+    while parser.held:
+        pieces.append(parser.feed(b""))
+    assert len(pieces) >= 3
+    assert all(len(piece) <= MOST_AT_ONCE + 1 for piece in pieces)
+    commands = [argv for piece in pieces for argv in piece]
+    assert commands == [*[[b"a"]] * (count if line == b"a\n" else 0), [b"PING"]]

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from holdfast.resp.requests import MOST_AT_ONCE
 from holdfast.server.connection import AHEAD_BYTES, SHARE_BYTES
 from holdfast.server.engine import SHARE_NS, TURN_NS
 from tests.harness import encode_command
@@ -52,6 +53,17 @@ def test_a_long_pipeline_does_not_run_whole_before_another_clients_command() -> 
     assert short.read() == b":%d\r\n" % (run_before_short(server) + 1)
     assert run_before_short(server) <= SHARE_BYTES // len(LONG)
     assert long.read().count(b":") == 5000
+
+
+def test_many_short_lines_of_one_client_do_not_run_whole_before_another_clients_command() -> None:
+    """16 KB can have thousands of them, and to split them takes longer than to run them."""
+    server = WireServer(lambda: 0)
+    long, short = server.connect(), server.connect()
+    arrive(long, b"RPUSH log long\n" * 1000)
+    arrive(short, SHORT)
+    short.read()
+    assert run_before_short(server) <= MOST_AT_ONCE
+    assert long.read().count(b":") == 1000
 
 
 def test_slow_commands_of_one_client_do_not_all_run_before_another_clients_command() -> None:
