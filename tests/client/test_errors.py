@@ -15,7 +15,9 @@ from holdfast.client.errors import (
     ConversionError,
     NotConnectedError,
     QueueFullError,
+    ReplyTooLargeError,
     RequestTimeoutError,
+    RequestTooLargeError,
     ServerError,
     TransactionAbortedError,
 )
@@ -35,6 +37,8 @@ SAYS: list[tuple[Anything, str, bool, bool, bool]] = [
     (BadReplyError("x", may_have_executed=True), "protocol", False, True, False),
     (RequestTimeoutError("x"), "client", True, False, True),
     (RequestTimeoutError("x", may_have_executed=True), "client", True, True, False),
+    (RequestTooLargeError("x"), "client", False, False, False),
+    (ReplyTooLargeError("x"), "client", False, True, False),
     (TransactionAbortedError("x"), "client", False, False, True),
     (ServerError("ERR x"), "server", False, False, False),
     (ServerError("WRONGTYPE x"), "server", False, False, False),

@@ -11,7 +11,7 @@ import pytest
 
 import holdfast
 from holdfast.client.connection import Connection
-from holdfast.client.errors import ConnectError, ConnectTimeoutError, QueueFullError
+from holdfast.client.errors import ConnectError, ConnectTimeoutError, RequestTooLargeError
 from holdfast.client.options import Options
 from holdfast.client.request import Request
 from holdfast.client.single import Single
@@ -95,7 +95,7 @@ def test_a_huge_request_is_one_request(redis_url: str) -> None:
             count = 30_000
             request = Request(("INCR", "n") for _ in range(count))
             assert await client.exec_dynamic(request, into=int) == list(range(1, count + 1))
-            with pytest.raises(QueueFullError, match="bytes are pending, and"):
+            with pytest.raises(RequestTooLargeError, match="max_bytes=67108864 allows no more"):
                 await client.exec(Request().add("SET", "k", b"x" * (65 << 20)), into=(None,))
             assert await client.get("n") == str(count)
 
