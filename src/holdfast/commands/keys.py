@@ -51,7 +51,7 @@ def exists(c: Context, argv: list[bytes]) -> Reply:
 
     EXISTS key [key ...]
     """
-    return sum(c.db.read(name, is_use=False) is not None for name in argv[1:])
+    return sum(c.db.type_of(name) is not None for name in argv[1:])
 
 
 @generic("touch", -2, "readonly fast", many("RO"), since="3.2.1", tips=MULTI_SHARD_SUM)
@@ -69,8 +69,8 @@ def type_(c: Context, argv: list[bytes]) -> Reply:
 
     TYPE key
     """
-    key = c.db.read(argv[1], is_use=False)
-    return Simple(b"none" if key is None else key.type_name.encode())
+    type_name = c.db.type_of(argv[1])
+    return Simple(b"none" if type_name is None else type_name.encode())
 
 
 # -- finding names ----------------------------------------------------------------------------

@@ -103,6 +103,18 @@ class Database:
             self.notify(name, b"keymiss", MISS)
         return key
 
+    def type_of(self, name: bytes) -> str | None:
+        """For commands that ask for no more, `read` without a use: a cold key stays cold, so that
+        its size does not matter."""
+        space, keyspace = self.space, self.keyspace
+        if space.cold and name not in space.keys:
+            cold_type = keyspace.cold_type(space, name)
+            if cold_type is not None:
+                keyspace.hits += 1
+                return cold_type
+        key = self.read(name, is_use=False)
+        return None if key is None else key.type_name
+
     def read_string(self, name: bytes) -> bytes | None:
         """None when missing; WRONGTYPE when it is something else."""
         keyspace = self.keyspace

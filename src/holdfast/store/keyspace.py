@@ -283,6 +283,19 @@ class Keyspace(ChangeLog):
                 return self.adopt(space, key_id, name, type_name, expires_at_ms)
         return None
 
+    def cold_type(self, space: Space, name: bytes) -> str | None:
+        """Of a living cold key, from its row. None when `load` has to say."""
+        if self.is_replicated:
+            return None
+        assert self.tables is not None
+        for key_id, type_name, expires_at_ms in self.tables.rows_named(space.id, name):
+            if not self.is_ahead_of_file(key_id):
+                lives = expires_at_ms is None or expires_at_ms > self.now_ms
+                if lives and type_name == "hash":  # its fields may all have expired
+                    lives = self.tables.has_living_field(key_id, self.now_ms)
+                return type_name if lives else None
+        return None
+
     def adopt(
         self, space: Space, key_id: int, name: bytes, type_name: str, expires_at_ms: int | None
     ) -> Key:

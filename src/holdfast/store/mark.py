@@ -3,7 +3,7 @@
 A WAL that is damaged, cut short or missing is no error to SQLite: it shows what was there before.
 So each sync notes in `x.db-mark` up to where the writes last, and a start compares. The mark is
 written after the sync and is not synced itself. It may therefore say too little after a power
-cut, never too much. A clean close removes it. Decision 18 has the reasons.
+cut, never too much. A clean close removes it. Decision 19 has the reasons.
 
     holdfast-mark 1 <id of the file> <or this one> <boot> <checksum>
     synced    <number of the last batch> <salts of the WAL> <its frames> <checksum>

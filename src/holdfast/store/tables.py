@@ -349,6 +349,13 @@ class Tables:
                     apply(collection, sub, row)
         return collection
 
+    def has_living_field(self, key_id: int, now_ms: int) -> bool:
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM redis_hash_fields WHERE key_id = ?"
+            " AND (expires_at_ms IS NULL OR expires_at_ms > ?))"
+        )
+        return bool(self._execute(query, (key_id, now_ms)).get)
+
     def _select(self, table: int, key_id: int) -> Iterator[tuple[Any, ...]]:
         """The rows of a key as they are in the table, by place, without the key."""
         spec = ROWS[table]
