@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.errors import StorageError, StoreInUseError
 from holdfast.store import file, migrations
+from holdfast.store.backup import backup
 from holdfast.store.check import check_file
 from holdfast.store.file import FileLock, open_database
 from holdfast.store.lists import List
@@ -423,3 +424,30 @@ def test_a_huge_batch_leaves_no_huge_wal(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_name_that_is_not_utf8_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="its name is not UTF-8"):
         open_database(tmp_path / os.fsdecode(b"n\xff.db"))
+
+
+def test_new_files_can_be_read_by_their_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    before = os.umask(0o022)
+    try:
+        store = FileStore(path)
+        store.keyspace.databases[0].set_string(b"k", b"v")
+        store.commit()
+        store.fold()
+        backup(path, tmp_path / "b.db")
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    names = {"a.db", "a.db-wal", "a.db-shm", "a.db-lock", "b.db"}
+    assert modes == dict.fromkeys(names, 0o600)
+
+
+def test_the_mode_of_a_file_that_is_there_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    FileStore(path).close()
+    path.chmod(0o640)
+    store = FileStore(path)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert path.with_name("a.db-wal").stat().st_mode & 0o777 == 0o640
+    store.close()

@@ -12,12 +12,13 @@ import holdfast
 from holdfast.client.errors import ConnectError, ServerError
 from holdfast.client.handshake import handshake
 from holdfast.client.link import Link, dialer
-from holdfast.client.options import Backoff, parse_url
+from holdfast.client.options import SERVER_SCHEMES, Backoff, parse_url
 from holdfast.client.replies import ExactReader, Push
 from holdfast.client.request import encode, encode_all
 from holdfast.client.waiting import deadline
 from holdfast.crdt.dots import Vector, includes
 from holdfast.errors import HalfDoneError, HoldfastError, ProtocolError
+from holdfast.replication.addresses import bare
 from holdfast.replication.claims import PATIENCE_S
 from holdfast.replication.intake import Intake
 from holdfast.replication.messages import (
@@ -74,10 +75,13 @@ class Puller:
     output_bytes = 0
 
     def __init__(self, replicator: "Replicator", url: str, node: int | None = None) -> None:
-        self.url = url
+        self.url, self.place = url, bare(url)
         self._replicator = replicator
         self._engine = replicator.engine
-        self._options = parse_url(url).options
+        target = parse_url(url)
+        if target.scheme not in SERVER_SCHEMES:
+            raise ValueError(f"{target.scheme}:// names no single server")
+        self._options = target.options
         self._task: asyncio.Task[None] | None = None
         self._link: Link | None = None
         self._session: Session | None = None

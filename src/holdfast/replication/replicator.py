@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.clock import Timer
 from holdfast.crdt.dots import Vector, includes
 from holdfast.errors import CommandError, ConfigError
+from holdfast.replication.addresses import Addresses, bare
 from holdfast.replication.drift import Drift
 from holdfast.replication.followers import Followers
 from holdfast.replication.identity import Identity
@@ -64,12 +65,12 @@ class Replicator:
             raise ConfigError(f"this file belongs to the cluster '{known}', not to '{cluster}'")
         self.cluster = cluster
         self.identity = Identity(self)
+        self._addresses = Addresses(replication, engine.store.path)
         nodes = replication.facts.get(b"urls", {})
-        joined = replication.facts.get(b"joined", ())
         self.pullers = [
-            Puller(self, url, nodes.get(url))
-            for url in dict.fromkeys([*urls, *joined])
-            if nodes.get(url) not in replication.members.removed
+            Puller(self, url, nodes.get(bare(url)))
+            for url in self._addresses.of(urls, replication)
+            if nodes.get(bare(url)) not in replication.members.removed
         ]
         if known is None:
             replication.note(b"cluster", cluster)
@@ -245,8 +246,8 @@ class Replicator:
             raise LinkError(str(error)) from None
         puller.node = peer.node
         urls = dict(replication.facts.get(b"urls", {}))
-        if urls.get(puller.url) != peer.node:
-            urls[puller.url] = peer.node
+        if urls.get(puller.place) != peer.node:
+            urls[puller.place] = peer.node
             replication.note(b"urls", urls)
         if self.state == NEW:
             self.turn_into(CATCHING_UP)
@@ -349,20 +350,30 @@ class Replicator:
     # -- what people ask for ------------------------------------------------------------------
 
     def join(self, url: str) -> None:
-        """One more peer. It has to be told of this server, too."""
+        """One more peer, which has to be told of this server, too; or another login for one."""
         if any(puller.url == url for puller in self.pullers):
             return
         try:
             puller = Puller(self, url)
         except (ValueError, TypeError) as error:
             raise CommandError(f"ERR {error}") from None
+        self._addresses.joined(url)
         replication = self.replication
         replication.seal()
         if not replication.vector and not replication.members.known:
             self.turn_into(NEW)  # nobody has been here yet
-        replication.note(b"joined", [*replication.facts.get(b"joined", ()), url])
-        self._follow_pullers([*self.pullers, puller])
+        joined = [*replication.facts.get(b"joined", ()), puller.place]
+        replication.note(b"joined", list(dict.fromkeys(joined)))
+        others = self._pause_all(puller.place)
+        self._follow_pullers([*others, puller])
         puller.start()
+
+    def _pause_all(self, place: str) -> list[Puller]:
+        """Of that address; the others."""
+        for puller in self.pullers:
+            if puller.place == place:
+                puller.pause()
+        return [puller for puller in self.pullers if puller.place != place]
 
     def forget(self, node: int) -> None:
         """Nobody waits for this node any more, and it is not let in again: here from now on, and
@@ -375,15 +386,15 @@ class Replicator:
 
     def forget_address(self, url: str) -> None:
         """An address that leads nowhere, or nowhere any more. Who is a member stays one."""
-        pullers = [puller for puller in self.pullers if puller.url == url]
-        if not pullers:
+        place = bare(url)
+        others = self._pause_all(place)
+        if len(others) == len(self.pullers):
             raise CommandError("ERR there is no link by that address")
-        for puller in pullers:
-            puller.pause()
+        self._addresses.left(place)
         self.replication.seal()
-        joined = [each for each in self.replication.facts.get(b"joined", ()) if each != url]
+        joined = [each for each in self.replication.facts.get(b"joined", ()) if each != place]
         self.replication.note(b"joined", joined)
-        self._follow_pullers([puller for puller in self.pullers if puller.url != url])
+        self._follow_pullers(others)
         self.check_joined()
 
     def _found_itself(self, puller: Puller) -> None:

@@ -1,4 +1,5 @@
-"""A copy of a database through an open connection, complete and on disk or not there at all.
+"""New files: private ones, and a copy of a database through an open connection, complete and on disk
+or not there at all.
 
 The copy carries a mark of its own: an active-active server that starts on it has to know that it is
 not on the file that it left (see life.py).
@@ -16,6 +17,17 @@ from holdfast.store.life import new_token
 from holdfast.store.mark import new_file_id
 
 STEP_PAGES = 1024  # 4 MB between two reports of progress
+
+
+def create_private(path: Path) -> None:
+    """A new file that only its owner can read. SQLite gives the files beside it the same mode, but
+    by itself makes files that everybody can read. Raises StorageError."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise StorageError(f"cannot open {path}: {error.strerror}") from None
 
 
 def copy_to(
@@ -40,6 +52,7 @@ def copy_to(
 def _copy(
     connection: apsw.Connection, partial: Path, progress: Callable[[int, int], None] | None
 ) -> None:
+    create_private(partial)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     with closing(apsw.Connection(str(partial), flags=flags)) as copy:
         with copy.backup("main", connection, "main") as work:

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.errors import StorageError, StoreInUseError
-from holdfast.store.copying import copy_to
+from holdfast.store.copying import copy_to, create_private
 from holdfast.store.mark import DamagedFileError, LostWritesError, read_mark, this_boot
 from holdfast.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from holdfast.store.verify import Verifier, dropped_frames
@@ -207,6 +207,7 @@ def open_database(
     StorageError, also whatever `verify` does, which comes before anything is written."""
     look(path, version)
     had_wal = wal_path(path).exists()
+    create_private(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
