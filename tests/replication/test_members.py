@@ -208,9 +208,52 @@ def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
 def test_who_is_not_let_in(peer: Hello, why: str) -> None:
     node = Node(1)
     replicator = replicator_of(node)
+    node.replication.members.admit(3, 3)
     replicator.forget(3)
     with pytest.raises(CommandError, match=why):
         replicator.link(node.client.session, peer)
+
+
+def test_a_node_that_nobody_knows_cannot_be_forgotten() -> None:
+    """A slip of the finger would keep out a server that is still to come."""
+    node = Node(1)
+    node.engine.replicator = replicator_of(node)
+    assert node("ACTIVE", "FORGET", 7) == b"-ERR node 7 is not known here, see ACTIVE INFO\r\n"
+    assert node.replication.members.removed == set()
+    node.replication.members.admit(7, 7)
+    for _ in range(2):
+        assert node("ACTIVE", "FORGET", 7) == b"+OK\r\n"
+
+
+def test_a_server_that_was_told_to_follow_itself_does_not() -> None:
+    node = Node(1)
+    replicator = replicator_of(node, "redis://127.0.0.1:1")
+    (puller,) = replicator.pullers
+    with pytest.raises(LinkError, match="this address is this server's own"):
+        puller._meet(replicator.hello())
+    assert replicator.pullers == []
+    assert node.replication.members.expected == 0
+    replicator.check_joined()
+    assert node("SET", "k", "v") == b"+OK\r\n", "nobody is waited for"
+
+
+@pytest.mark.parametrize(
+    ("urls", "members", "said"),
+    [
+        ((), (), "no --peer is given: this server is alone, and takes writes"),
+        ((), (2, 3), "no address of node 2, 3 is known"),
+        (("redis://127.0.0.1:1",), (2,), ""),
+    ],
+)
+def test_a_start_without_peers_warns(
+    urls: tuple[str, ...], members: tuple[int, ...], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(1)
+    for member in members:
+        node.replication.members.admit(member, member)
+    replicator_of(node, *urls)._warn_of_missing_peers()
+    assert said in caplog.text
+    assert bool(said) == bool(caplog.text)
 
 
 def test_a_clock_that_is_far_off_is_reported() -> None:

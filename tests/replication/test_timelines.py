@@ -403,3 +403,33 @@ class TestFlush:
         for node in (line.one, line.two):
             assert node.replication.slots.addresses == []
             assert node.replication.addresses == {}
+
+
+def test_a_group_lags_by_what_it_has_not_been_given() -> None:
+    """Whoever has read and deleted meanwhile: it never lags by less than nothing."""
+    one, two = Node(1), Node(2)
+    for _ in range(3):
+        one("XADD", "s", "*", "f", "v")
+    sync(one, two)
+    two("XGROUP", "CREATE", "s", "g", "0")
+    two("XREADGROUP", "GROUP", "g", "me", "STREAMS", "s", ">")
+    sync(one, two)
+    for node in (one, two):
+        node.clock.advance(1)
+    one("DEL", "s")
+    two("XADD", "s", "*", "f", "v")
+    two("XGROUP", "CREATE", "s", "h", "0")
+    two("XREADGROUP", "GROUP", "h", "me", "STREAMS", "s", ">")
+    sync(one, two)
+    for node in (one, two):
+        assert lags(node) == [0]
+    one("XADD", "s", "*", "f", "v")
+    sync(one, two)
+    for node in (one, two):
+        assert lags(node) == [1]
+        assert b"lag\r\n:1" in node("XINFO", "STREAM", "s", "FULL")
+
+
+def lags(node: Node) -> list[int]:
+    lines = node("XINFO", "GROUPS", "s").split(b"\r\n")
+    return [int(lines[at + 1][1:]) for at, line in enumerate(lines) if line == b"lag"]

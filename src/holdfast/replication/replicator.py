@@ -87,9 +87,20 @@ class Replicator:
     # -- life ---------------------------------------------------------------------------------
 
     def start(self) -> None:
+        self._warn_of_missing_peers()
         for puller in self.pullers:
             puller.start()
         self._beat()
+
+    def _warn_of_missing_peers(self) -> None:
+        members = ", ".join(map(str, self.unlinked))
+        if members and all(puller.node is not None for puller in self.pullers):
+            log.warning(
+                "no address of node %s is known: it is not followed (--peer, ACTIVE JOIN)",
+                members,
+            )
+        elif not self.pullers:
+            log.warning("no --peer is given: this server is alone, and takes writes (ACTIVE JOIN)")
 
     async def stop(self) -> None:
         for timer in (self._timer, self._ack_timer):
@@ -380,8 +391,11 @@ class Replicator:
         everywhere as soon as it is known there."""
         if node == self.replication.node:
             raise CommandError("ERR a server does not forget itself: say it to another one")
+        members = self.replication.members
+        if node not in members.known and node not in members.removed:
+            raise CommandError(f"ERR node {node} is not known here, see ACTIVE INFO")
         self.replication.seal()
-        self.replication.members.remove([node])
+        members.remove([node])
         self._left({node})
 
     def forget_address(self, url: str) -> None:

@@ -168,6 +168,10 @@ class Stream:
             place = self.place_of(group.last_id)
         return None if place is None else signed(self.entries_added - place)
 
+    def count_behind(self, entry_id: int) -> int:
+        """How many entries there are with higher ids."""
+        return len(self) - self.entries.excess(None, entry_id + 1)
+
     # -- entries ------------------------------------------------------------------------------
 
     def add(
