@@ -116,16 +116,21 @@ class Worker(threading.Thread):
 
     def _note(self, names: set[str], *args: Argument) -> None:
         name = self._next_name()
-        reply = self._command(*args, name)
-        (self.in_doubt if reply is None else names).add(name)
+        self._keep(name, self._command(*args, name), names)
+
+    def _keep(self, name: str, reply: bytes | None, names: set[str]) -> None:
+        """A server that says no has not done it."""
+        if reply is None:
+            self.in_doubt.add(name)
+        elif not reply.startswith(b"-"):
+            names.add(name)
 
     def _count(self) -> None:
         """Together with its name: so it is known in the end whether it counts."""
         amount = self._rng.randint(-9, 9)
         name = self._next_name(amount)
         commands = (("MULTI",), ("SADD", "counted", name), ("INCRBY", "counter", amount))
-        reply = self._talk(*commands, ("EXEC",))
-        (self.in_doubt if reply is None else self.counted).add(name)
+        self._keep(name, self._talk(*commands, ("EXEC",)), self.counted)
 
     def _write_halves(self) -> None:
         """Larger than several messages of a link, and never seen apart."""
@@ -135,10 +140,11 @@ class Worker(threading.Thread):
     def _remove(self) -> None:
         """What is seen here, whoever added it."""
         seen = self._command("SRANDMEMBER", "set")
-        if seen is not None and not seen.startswith(b"$-1"):
+        if seen is not None and not seen.startswith((b"$-1", b"-")):
             name = seen.split(b"\r\n")[1].decode()
             self.perhaps_removed.add(name)
-            if self._command("SREM", "set", name) is not None:
+            reply = self._command("SREM", "set", name)
+            if reply is not None and not reply.startswith(b"-"):
                 self.removed.add(name)
 
 

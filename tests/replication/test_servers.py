@@ -3,6 +3,7 @@ acknowledged is there in the end, everywhere."""
 
 import os
 import random
+import shutil
 import sys
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.store.backup import backup
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.replication.crew import (
     CONVERGENCE_S,
@@ -30,6 +32,41 @@ def say(figure: str) -> None:
     sys.stdout.write(f"{figure}\n")
 
 
+EVENTS = ("kill", "stop", "copy", "clone", "isolate", "cut", "block", "pause")
+# Ten seconds after a clone was last heard of the others take it for gone.
+CLONE_IS_OVER_S = 15.0
+
+
+def put_a_copy_in_place_of(server: HoldfastServer, rng: random.Random) -> None:
+    """It has all that the file had. Without what is beside it, it is known to be a copy; by
+    `holdfast backup`, too."""
+    server.terminate()
+    path = Path(server.db)
+    copy = path.with_name("copy.db")
+    if rng.random() < 0.5:
+        backup(path, copy)
+    else:
+        shutil.copy(path, copy)
+        path.with_name(f"{path.name}-life").unlink()
+    path.unlink()
+    copy.rename(path)
+    server.start()
+
+
+def run_a_clone_of(server: HoldfastServer, rng: random.Random) -> None:
+    """For a while, beside it; no client knows of it."""
+    server.terminate()
+    folder = server.folder.with_name(f"clone-of-{server.folder.name}")
+    shutil.copytree(server.folder, folder)
+    server.start()
+    args = [
+        arg if ".sock" not in arg or "unix://" in arg else f"{arg}-clone" for arg in server.args
+    ]
+    with HoldfastServer(folder, *args):
+        time.sleep(rng.uniform(0.3, 2.0))
+    shutil.rmtree(folder)
+
+
 def live(
     servers: list[HoldfastServer], cutter: Cutter, rng: random.Random, duration_s: float
 ) -> list[Worker]:
@@ -48,13 +85,19 @@ def live(
         time.sleep(rng.uniform(0.3, 1.0))  # this is how long things last, not a wait
         number, other = rng.sample(numbers, 2)
         server = servers[number - 1]
-        what = rng.choice(("kill", "stop", "isolate", "cut", "block", "pause", "heal", "heal"))
+        what = rng.choice((*EVENTS, "heal", "heal"))
+        if what == "clone" and time.monotonic() > end_s - CLONE_IS_OVER_S:
+            what = "copy"
         happened[what] += 1
         if what == "kill":
             server.kill()
             server.restart()
         elif what == "stop":
             server.restart()
+        elif what == "copy":
+            put_a_copy_in_place_of(server, rng)
+        elif what == "clone":
+            run_a_clone_of(server, rng)
         elif what == "isolate":
             cutter.each(Line.cut, number)
         elif what == "cut":
