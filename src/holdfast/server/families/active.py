@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from holdfast.replication.replicator import Replicator
 
 ADMIN = "admin noscript loading stale"
-TAKES_URL = f"{ADMIN} skip_slowlog"  # a URL may have a password
 NOT_ACTIVE = CommandError("ERR this server is not active-active (see --active-active)")
 BAD_NODE = CommandError("ERR a node id is a number from 1 to 255")
 BAD_MESSAGE = CommandError("ERR this is no message of a peer")
@@ -89,7 +88,7 @@ def peers(session: Session, argv: list[bytes]) -> Reply:
     return replies
 
 
-@command("active|join", 3, TAKES_URL, group="server", since="7.0.0")
+@command("active|join", 3, ADMIN, group="server", since="7.0.0")
 def join(session: Session, argv: list[bytes]) -> Reply:
     """Follow one more server; it needs to be told of this one, too.
 
@@ -99,7 +98,7 @@ def join(session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-@command("active|forget", 3, TAKES_URL, group="server", since="7.0.0")
+@command("active|forget", 3, ADMIN, group="server", since="7.0.0")
 def forget(session: Session, argv: list[bytes]) -> Reply:
     """Remove a server for good: nobody waits for it, and it is refused. The others learn of it.
     Or follow an address no more.
