@@ -1,5 +1,5 @@
-"""New files: private ones, and a copy of a database through an open connection, complete and on disk
-or not there at all.
+"""New files, which only their owner can read; and a copy of a database through an open connection,
+complete and on disk or not there at all.
 
 The copy carries a mark of its own: an active-active server that starts on it has to know that it is
 not on the file that it left (see life.py).
