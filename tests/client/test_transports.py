@@ -199,3 +199,21 @@ def test_a_file_that_is_in_use(tmp_path: Path) -> None:
             assert isinstance(caught.value.__cause__, holdfast.StoreInUseError)
 
     asyncio.run(scenario())
+
+
+def test_an_embedded_server_may_stop_reading_for_a_while() -> None:
+    """It does when a client is far ahead: see the shares of a turn in the server's tour."""
+
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            request = Request()
+            for number in range(3000):
+                request.add("SET", number, "x" * 300)
+            late = asyncio.create_task(client.exec_dynamic(request, into=bool))
+            assert await late == [True] * 3000
+            assert await client.dbsize() == 3000
+            last = [asyncio.create_task(client.set("last", "y" * 300_000)) for _ in range(3)]
+            await asyncio.sleep(0)
+        assert await asyncio.gather(*last) == [True] * 3  # closing waited for them
+
+    asyncio.run(scenario())

@@ -545,3 +545,46 @@ def test_there_is_no_debugger(pair: Pair) -> None:
     ours, theirs = both(pair, "SCRIPT", "DEBUG", "YES")
     assert (ours[:4], theirs) == (b"-ERR", b"+OK\r\n")
     pair.oracle.command("SCRIPT", "DEBUG", "NO")
+
+
+@shows("auth-timeout")
+def test_a_client_has_a_time_to_sign_in(pair: Pair) -> None:
+    assert setting(pair.ours, "auth-timeout") == b"60"
+    assert pair.oracle.command("CONFIG", "GET", "auth-timeout")[1:] == b"0\r\n"
+
+
+@shows("negative-counts")
+@pytest.mark.parametrize("command", ["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER"])
+def test_a_negative_count_is_bounded(pair: Pair, command: str) -> None:
+    pair.same("SADD", "SRANDMEMBER", "a")
+    pair.same("HSET", "HRANDFIELD", "a", 1)
+    pair.same("ZADD", "ZRANDMEMBER", 1, "a")
+    ours, theirs = both(pair, command, command, -1_048_577)
+    assert ours.startswith(b"-ERR ")
+    assert theirs.startswith(b"*1048577\r\n")
+
+
+@shows("redacted-arguments")
+def test_secrets_are_hidden_in_commands_with_a_mistake(pair: Pair) -> None:
+    pair.same("CONFIG", "SET", "slowlog-log-slower-than", 0)
+    shown = both(pair, "COMMAND", "GETKEYS", "MIGRATE", "h", 1, "k", 0, 1, "AUTH", "my-secret")
+    assert shown[0] == shown[1]
+    ours, theirs = both(pair, "SLOWLOG", "GET", 2)
+    pair.same("CONFIG", "SET", "slowlog-log-slower-than", 10000)
+    assert b"my-secret" not in ours
+    assert b"my-secret" in theirs
+
+
+@shows("script-log")
+def test_a_script_logs_one_line(
+    start_server: Callable[..., HoldfastServer], tmp_path: Path
+) -> None:
+    script = "redis.log(redis.LOG_WARNING, 'one\\ntwo')"
+    ours = start_server()
+    with RedisServer(tmp_path / "oracle") as oracle:
+        for server in (ours, oracle):
+            assert server.client().command("EVAL", script, 0) == b"$-1\r\n"
+        said = ours.stdout + ours.stderr
+        assert "one\\ntwo" in said
+        assert "one\ntwo" not in said
+        assert "one\ntwo" in oracle.stdout

@@ -20,7 +20,7 @@ ACTIONS = {
     "show": "all that is known of a build",
     "events": "what happened to a build",
     "replay": "a build as its events tell it; exits with 1 if its record differs",
-    "abort": "end a build now; exits with 1 if it had ended otherwise, or is not there",
+    "abort": "end a build now; exits with 1 if that was not possible",
     "retry": "another attempt; of a build that has ended, as a new one",
     "stats": "the queue in numbers",
     "demo": "thirty builds of eight jobs, here and now",

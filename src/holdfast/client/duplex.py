@@ -25,7 +25,8 @@ class Receiver(Protocol):
 
 
 class End(asyncio.Transport):
-    """What one side writes in a loop turn, the other receives in the next, in one piece."""
+    """Bytes that one side writes in a loop turn, the other receives in the next, in one piece; or
+    once it reads again, if it has paused."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
@@ -34,6 +35,7 @@ class End(asyncio.Transport):
         self._size = 0
         self.has_closed = False
         self.is_lost = False
+        self._is_paused = False  # this side does not read
         self.peer: End | None = None
         self.protocol: Receiver | None = None
 
@@ -46,10 +48,35 @@ class End(asyncio.Transport):
         self._size += len(data)
 
     def _pass_on(self) -> None:
+        if self._is_held_up:
+            return
         data, self._parts, self._size = b"".join(self._parts), [], 0
         peer = self.peer
         if data and peer is not None and peer.protocol is not None and not peer.is_lost:
             peer.protocol.data_received(data)
+
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether there are bytes that the other side will read later."""
+        peer = self.peer
+        return bool(self._parts) and not (peer is None or peer.is_reading() or peer.is_lost)
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        if self.peer is not None:
+            self._loop.call_soon(self.peer.go_on)
+
+    def is_reading(self) -> bool:
+        return not self._is_paused
+
+    def go_on(self) -> None:
+        """The other side reads again."""
+        self._pass_on()
+        if self.has_closed:
+            self.lose()
 
     def close(self) -> None:
         """What was written still arrives."""
@@ -62,7 +89,7 @@ class End(asyncio.Transport):
         self.close()
 
     def lose(self) -> None:
-        if self.is_lost:
+        if self.is_lost or self._is_held_up:
             return
         self.is_lost = True
         if self.protocol is not None:

@@ -297,7 +297,7 @@ class Session(Context):
             "oll": len(self.out),
             "omem": output_bytes,
             "tot-mem": self.memory_bytes,
-            "events": "rw" if output_bytes else "r",
+            "events": "rw" if self.sink.output_bytes else "r",  # what the socket did not take
             "cmd": self.last_command or "NULL",
             "user": self.user.name.decode("utf-8", "replace"),
             "redir": -1 if tracker is None else tracker.redirect,
