@@ -69,6 +69,18 @@ def test_passwords_of_peers_are_not_in_the_file_nor_in_its_backups(
     node.close()
 
 
+def test_a_peer_can_be_forgotten_after_its_password_was_removed_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(1, tmp_path / "a.db")
+    replicator = start(node)
+    join(replicator, URL, monkeypatch)
+    (tmp_path / "a.db-peers").unlink()
+    replicator.forget_address(PLACE)
+    assert urls(replicator) == []
+    node.close()
+
+
 def test_a_file_that_has_passwords_loses_them(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     node = Node(1, path)

@@ -3,7 +3,6 @@ go where passwords must not. Logins that ACTIVE JOIN was given are beside it (`N
 
 import json
 import logging
-import os
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
@@ -84,5 +83,5 @@ class Addresses:
             if logins:
                 replace_file(self._path, json.dumps(logins, indent=1).encode(), new_mode=0o600)
             else:
-                os.unlink(self._path)
+                self._path.unlink(missing_ok=True)
         self._logins = logins
