@@ -237,6 +237,17 @@ def test_a_server_that_was_told_to_follow_itself_does_not() -> None:
     assert node("SET", "k", "v") == b"+OK\r\n", "nobody is waited for"
 
 
+def test_an_address_that_turns_out_to_be_ones_own_is_followed_no_more(tmp_path: Path) -> None:
+    """It is the server, not the puller, that finds out first: it is greeted by itself."""
+    with cluster(tmp_path, 1) as (server,):
+        assert ask(server, "ACTIVE", "JOIN", f"unix://{tmp_path / '1.sock'}") == b"+OK\r\n"
+        wait_until(lambda: ask(server, "ACTIVE", "PEERS") == b"*0\r\n", "no peers", 20.0)
+        assert ask(server, "SET", "k", "v") == b"+OK\r\n", "nobody is waited for"
+        server.kill()
+        server.start()
+        assert ask(server, "ACTIVE", "PEERS") == b"*0\r\n"
+
+
 @pytest.mark.parametrize(
     ("urls", "members", "said"),
     [

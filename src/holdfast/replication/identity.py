@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.crdt.dots import MAX_REPLICA
 from holdfast.errors import CommandError, ConfigError, StorageError
 from holdfast.replication.claims import PATIENCE_S, Claims
-from holdfast.replication.messages import DUPLICATE, Hello
+from holdfast.replication.messages import DUPLICATE, ITSELF, Hello
 from holdfast.replication.standing import CATCHING_UP, COPIED, FORKED, MEMBER, NEW
 from holdfast.store.life import Left, Life, left_beside, new_token
 from holdfast.store.members import REPLICAS_PER_NODE, read_view
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 REMEMBERED_LIVES = 32
 FORKED_ERROR = CommandError("ERR a copy of this server's file has written, too")
 RENEWED = CommandError("ERR this server was restored from a backup: it is a new replica now")
-ITSELF = CommandError("ERR this address is this server's own")
+OWN_ADDRESS = CommandError(f"{ITSELF.decode()} this address is this server's own")
 
 
 class Identity:
@@ -174,7 +174,7 @@ class Identity:
         node = self._replication.node
         if peer.node == node:
             if peer.life == self.token:
-                raise ITSELF
+                raise OWN_ADDRESS
             self.was_disputed()
             raise CommandError(f"{DUPLICATE.decode()} node id {node} is this server's, too")
         if node in peer.disputed:

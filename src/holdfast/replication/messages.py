@@ -22,9 +22,11 @@ from holdfast.store.members import REPLICAS_PER_NODE, Node, Replica, read_view
 # out what their author did before, 4 neither pieces nor lives.
 VERSION = 5
 MESSAGE_BYTES = 128 * 1024
-# Codes of errors: for a server that was removed, and for one whose node id another one has, too.
+# Codes of errors: for a server that was removed, for one whose node id another one has, too, and
+# for one that has dialled itself.
 FORGOTTEN = b"FORGOTTEN"
 DUPLICATE = b"DUPLICATE"
+ITSELF = b"ITSELF"
 PUSH = b"active"
 RECORDS = b"records"  # records of the log
 BEHIND = b"behind"  # the log does not reach back so far: what it lacks. Waits for `takes_snapshot`

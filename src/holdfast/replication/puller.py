@@ -28,6 +28,7 @@ from holdfast.replication.messages import (
     DUPLICATE,
     FOLLOWS,
     FORGOTTEN,
+    ITSELF,
     KEYS,
     PUSH,
     Ack,
@@ -266,6 +267,8 @@ class Puller:
                 self._replicator.was_removed()
             elif reply.code == DUPLICATE:
                 self._replicator.identity.was_disputed()
+            elif reply.code == ITSELF:
+                self._replicator.found_itself(self)
             raise LinkError(str(reply))
         self._meet(read_hello(_data(reply)))
 

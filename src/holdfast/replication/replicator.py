@@ -253,7 +253,7 @@ class Replicator:
             self.identity.check_history(peer)
         except CommandError as error:
             if peer.life == self.identity.token:
-                self._found_itself(puller)
+                self.found_itself(puller)
             raise LinkError(str(error)) from None
         puller.node = peer.node
         urls = dict(replication.facts.get(b"urls", {}))
@@ -411,7 +411,7 @@ class Replicator:
         self._follow_pullers(others)
         self.check_joined()
 
-    def _found_itself(self, puller: Puller) -> None:
+    def found_itself(self, puller: Puller) -> None:
         log.warning("%s is this server itself: not followed any more", puller.where)
         self.forget_address(puller.url)
 
