@@ -1,6 +1,7 @@
 """A server on a copy of a file is another replica, however the copy was made, before it takes a
 write: else two histories would go on under one number, and replicas would differ for ever."""
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +233,29 @@ def test_a_copy_with_peers_takes_no_writes_before_it_has_met_one(tmp_path: Path)
     assert restored("SET", "k", "w") == b"+OK\r\n"
     sync(one, restored)
     restored.close()
+
+
+def test_a_server_that_became_a_new_replica_greets_all_its_peers_again(tmp_path: Path) -> None:
+    """A peer that knows it as the old one counts its acknowledgements for the old one, and keeps
+    its log for the new one."""
+
+    async def main() -> None:
+        path, copy = tmp_path / "two.db", tmp_path / "copy.db"
+        one, two = Node(1), started(2, path, URL)
+        start(one)
+        two.engine.replicator.pullers[0]._meet(hello_of(one))  # type: ignore[union-attr]
+        sync(one, two)
+        copy_while_stopped(two, path, copy)
+        one.replication.members.admit(2, 258)
+        restored = started(2, copy, URL, "redis://127.0.0.1:2")
+        first, second = restored.engine.replicator.pullers  # type: ignore[union-attr]
+        greeted = second._over = asyncio.get_running_loop().create_future()
+        with pytest.raises(LinkError, match="new replica now"):
+            first._meet(hello_of(one))
+        assert isinstance(greeted.exception(), LinkError)
+        restored.close()
+
+    asyncio.run(main())
 
 
 # -- copies of both files: peers know -------------------------------------------------------------

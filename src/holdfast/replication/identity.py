@@ -148,6 +148,7 @@ class Identity:
             log.warning("peers know more of this server than it does: it becomes a new replica")
             self._become_new([*peer.vector, newest])
             self._met()
+            replicator.greet_again()
             replicator.engine.turn.schedule()
             raise RENEWED
         self._met()

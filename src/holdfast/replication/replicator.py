@@ -165,6 +165,12 @@ class Replicator:
         for puller in self.pullers:
             puller.acknowledge()
 
+    def greet_again(self) -> None:
+        """This server is a new replica now. Peers that it greeted as the old one would take its
+        acknowledgements for those of the old one, and wait for the new one for ever."""
+        for puller in self.pullers:
+            puller.close()
+
     # -- peers who pull -----------------------------------------------------------------------
 
     def hello(self) -> Hello:

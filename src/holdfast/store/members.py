@@ -84,6 +84,7 @@ class Members:
         if replica > before and node != self.node:
             if before:  # it came back from a backup, as somebody new
                 self._confirmations.forget(before)
+                self.caught_up(before)
             self.known[node] = replica
             if node not in self.removed:
                 self._confirmations.admit(replica)
@@ -97,6 +98,7 @@ class Members:
             replica = self.known.get(node)
             if replica is not None:
                 self._confirmations.forget(replica)
+                self.caught_up(replica)
                 self._heard_ms.pop(replica, None)
         self._confirmations.start_over()
         self._note(b"removed", sorted(self.removed))
@@ -158,6 +160,7 @@ class Members:
             self._note(b"lapsed", sorted(self.lapsed))
 
     def caught_up(self, replica: int) -> None:
+        """Or it is no member any more."""
         if replica in self.lapsed:
             self.lapsed.discard(replica)
             self._note(b"lapsed", sorted(self.lapsed))
