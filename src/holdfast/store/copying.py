@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.errors import StorageError
+from holdfast.store.fsync import sync_path
 from holdfast.store.life import new_token
 from holdfast.store.mark import new_file_id
 
@@ -37,9 +38,9 @@ def copy_to(
     partial = dest.with_name(f".{dest.name}.{os.getpid()}.partial")
     try:
         _copy(connection, partial, progress)
-        _sync(partial)
+        sync_path(partial)
         os.rename(partial, dest)
-        _sync(dest.parent)
+        sync_path(dest.parent)
     except OSError as error:
         raise StorageError(f"cannot write {dest}: {error.strerror}") from None
     except apsw.Error as error:
@@ -65,11 +66,3 @@ def _copy(
         # A copy is another file: what the mark of the first one claims does not bind it. (One that
         # has no id yet is given one when it is opened.)
         copy.execute("UPDATE holdfast_meta SET value = ? WHERE name = 'file_id'", (new_file_id(),))
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

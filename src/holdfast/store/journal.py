@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.errors import StorageError, StoreBusyError
 from holdfast.store.chunks import STEP
+from holdfast.store.fsync import sync_path
 from holdfast.store.mark import Mark, Position, new_file_id
 from holdfast.store.ops import (
     FIELD_RUNS,
@@ -71,7 +72,7 @@ class Journal:
         self._synced = self.position
         old_id, new_id = self._execute(FILE_ID).get, new_file_id()
         self.mark.begin(new_id, old_id or new_id, self._synced)
-        self._sync_directory(path.parent)
+        sync_path(path.parent)
         self._execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('file_id', ?)", (new_id,))
         try:
             frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -92,14 +93,6 @@ class Journal:
         except apsw.Error:
             return False
         return True
-
-    @staticmethod
-    def _sync_directory(directory: Path) -> None:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def _after_commit(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:
         salts, before = self._extent

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.errors import StorageError
+from holdfast.store.fsync import sync_path
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class Life:
                 os.write(fd, line)
                 os.fsync(fd)
                 os.rename(partial, self._path)
-                _sync_directory(self._path.parent)
+                sync_path(self._path.parent)
             except OSError:
                 os.close(fd)
                 raise
@@ -112,11 +113,3 @@ class Life:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
