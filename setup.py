@@ -21,11 +21,11 @@ GROUPS = {
     """,
     "holdfast_store": """
         resp/constants resp/requests resp/replies
-        store/ops store/types store/keys store/freeing store/expiry store/renamed store/database
-        store/keyspace store/walking store/replicated_keyspace store/savepoint store/journal
-        store/blocks store/stored_lists store/stream_blocks store/tables store/fold_rows
-        store/fold_removals store/fold_lists store/fold_streams store/fold store/recovery
-        store/store
+        store/ops store/types store/keys store/freeing store/expiry store/renamed store/cold_rows
+        store/database store/keyspace store/walking store/replicated_keyspace store/savepoint
+        store/journal store/blocks store/stored_lists store/stream_blocks store/tables
+        store/fold_rows store/fold_removals store/fold_lists store/fold_streams store/fold
+        store/recovery store/store
     """,
     "holdfast_replicated": """
         crdt/dots crdt/effects crdt/hlc crdt/numbers crdt/log crdt/replicated

@@ -19,10 +19,12 @@ from holdfast.store.database import Database
 from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
 from holdfast.store.expiry import expire_due
 from holdfast.store.hashes import Hash
+from holdfast.store.keys import Key
 from holdfast.store.lists import List
 from holdfast.store.savepoint import Savepoint
 from holdfast.store.sets import Set
 from holdfast.store.store import FileStore
+from holdfast.store.types import TYPE_NAMES
 from holdfast.store.zsets import ZSet
 from tests.model.plain import (
     KINDS,
@@ -83,6 +85,10 @@ class Work:
     def some_expiry(self) -> int | None:
         return self.rng.choice([None, None, self.now_ms + self.rng.randrange(1, 3000)])
 
+    def find_or_row(self, database: Database, name: bytes) -> Key | None:
+        """For changes of the row; mostly as commands do it, which load no collection for that."""
+        return self.rng.choice([database.find, database.find_row, database.find_row])(name)
+
     # -- changes ------------------------------------------------------------------------------
 
     def set(self) -> None:
@@ -110,7 +116,7 @@ class Work:
     def remove(self) -> None:
         database, entries = self.database()
         name = self.name()
-        key = database.find(name)
+        key = self.find_or_row(database, name)
         assert (key is not None) == (name in entries)
         if key is not None:
             database.remove(key)
@@ -122,11 +128,11 @@ class Work:
         if self.rng.random() < 0.4:
             target, target_entries = self.database()
         old, new = self.name(), self.name()
-        key = database.find(old)
+        key = self.find_or_row(database, old)
         assert (key is not None) == (old in entries)
         if key is None or (target is database and old == new):
             return
-        in_the_way = target.find(new)
+        in_the_way = self.find_or_row(target, new)
         assert (in_the_way is not None) == (new in target_entries)
         if in_the_way is not None:
             target.remove(in_the_way)
@@ -140,7 +146,7 @@ class Work:
         key = database.find(old)
         if key is None or (target is database and old == new):
             return
-        in_the_way = target.find(new)
+        in_the_way = self.find_or_row(target, new)
         if in_the_way is not None:
             target.remove(in_the_way)
         target.copy(key, new)
@@ -150,8 +156,9 @@ class Work:
     def expire(self) -> None:
         database, entries = self.database()
         name, expires_at_ms = self.name(), self.some_expiry()
-        key = database.find(name)
+        key = self.find_or_row(database, name)
         if key is not None:
+            assert key.expires_at_ms == entries[name].expires_at_ms
             database.set_expiry(key, expires_at_ms)
             entries[name].expires_at_ms = expires_at_ms
 
@@ -327,6 +334,17 @@ class Work:
 
     # -- looking ------------------------------------------------------------------------------
 
+    def read_row(self) -> None:
+        database, entries = self.database()
+        name = self.name()
+        row, entry = database.read_row(name), entries.get(name)
+        if entry is None:
+            assert row is None
+            return
+        assert row == (KINDS[type(entry.value)], entry.expires_at_ms)
+        kind = next(kind for kind, named in TYPE_NAMES.items() if named == row[0])
+        assert database.read_size(name, kind) == len(entry.value)
+
     def read(self) -> None:
         database, entries = self.database()
         name = self.name()
@@ -412,6 +430,13 @@ class Work:
         self.store.max_bytes = self.rng.choice([1, 1000, 5000])
         for _ in range(self.rng.randint(1, 4)):
             self.store.make_room()
+
+    def evict_all(self) -> None:
+        """But keys that a script changed and put back: those stay until there is a fold."""
+        self.fold_all()
+        self.store.max_bytes = 1
+        while self.store.keyspace.used_bytes and self.store.make_room():
+            pass
 
     def free(self) -> None:
         self.store.keyspace.freeing.step()
@@ -507,6 +532,7 @@ class Work:
     RARE_CHANGES: tuple[Callable[["Work"], None], ...] = (flush, swap, wait, reap)
     FILE_WORK: tuple[Callable[["Work"], None], ...] = (
         commit, commit, commit, commit, fold_some, fold_some, fold_some, fold_some, evict,
+        evict_all,
     )  # fmt: skip
     RARE_FILE_WORK: tuple[Callable[["Work"], None], ...] = (
         fold_all, free, checkpoint, fail_to_commit, fail_to_fold, restart, crash, crash,
@@ -520,7 +546,7 @@ class Work:
         )[0]
         self.rng.choice(steps)(self)
         self.keep_track_of_scan()
-        self.rng.choice([Work.read, Work.go_on_scanning])(self)
+        self.rng.choice([Work.read, Work.read_row, Work.go_on_scanning])(self)
         if self.rng.random() < 0.1:
             self.check()
 

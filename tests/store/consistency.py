@@ -119,14 +119,20 @@ def check_counts(keyspace: Keyspace) -> None:
             used_bytes += key.nbytes
             if isinstance(key.value, List):
                 key.value.check()
+        for name, key in space.unloaded.items():
+            assert (key.name, key.space) == (name, space)
+            assert not key.is_loaded
+            assert not key.value
+            used_bytes += key.nbytes
+        assert not space.unloaded.keys() & space.keys.keys()
         if keyspace.tables is not None:
-            assert space.cold == _count_cold(
-                keyspace, space.id, {k.id for k in space.keys.values()}
-            )
+            in_memory = {key.id for key in space.in_memory()}
+            assert space.cold == len(space.unloaded) + _count_cold(keyspace, space.id, in_memory)
     assert keyspace.used_bytes == used_bytes
 
 
-def _count_cold(keyspace: Keyspace, space_id: int, hot: set[int]) -> int:
+def _count_cold(keyspace: Keyspace, space_id: int, in_memory: set[int]) -> int:
     assert keyspace.tables is not None
     rows = keyspace.tables._execute("SELECT id FROM redis_keys WHERE space = ?", (space_id,))
-    return sum(key_id not in hot and not keyspace.is_ahead_of_file(key_id) for (key_id,) in rows)
+    ids = [key_id for (key_id,) in rows if key_id not in in_memory]
+    return sum(not keyspace.is_ahead_of_file(key_id) for key_id in ids)

@@ -12,7 +12,7 @@ from holdfast.store.check import check_file
 from holdfast.store.fold_rows import Rows
 from holdfast.store.fold_streams import StreamRows
 from holdfast.store.store import FileStore
-from holdfast.store.stream_blocks import BYTES, ENTRIES, unpack
+from holdfast.store.stream_blocks import BYTES, ENTRIES, HEAD_BYTES, entry_count, pack, unpack
 from holdfast.store.stream_ids import to_row
 from holdfast.store.streams import Stream
 from tests.store.consistency import check_settled
@@ -246,3 +246,18 @@ def test_a_damaged_row_is_found(tmp_path: Path, row: bytes) -> None:
     connection.execute(update, (row, to_row(1)))
     connection.close()
     assert check_file(path) == [f"row {to_row(1).hex()} of stream {key_id} is damaged"]
+
+
+def test_the_head_of_a_row_tells_how_many_entries_it_has(rng: random.Random) -> None:
+    encode = msgspec.msgpack.Encoder().encode
+    for _ in range(1000):
+        words = [
+            rng.randbytes(rng.choice([0, 1, 16, 16, 300, 70_000]))
+            for _ in range(rng.choice([2, 4, 16, 20]))
+        ]
+        of_old_schema = encode(words)
+        assert entry_count(of_old_schema[:HEAD_BYTES]) == len(unpack(b"", of_old_schema)) == 1
+        count = rng.randint(1, ENTRIES)
+        ids = [rng.randbytes(16) for _ in range(count)]
+        row = pack(ids, [encode(rng.choice([words[:2], words])) for _ in ids])
+        assert entry_count(row[:HEAD_BYTES]) == len(unpack(b"", row)) == count

@@ -148,7 +148,7 @@ def bitop(c: Context, argv: list[bytes]) -> Reply:
     if result:
         c.db.set_string(target, result)
         c.db.signal(target, b"set", STRING)
-    elif (old := c.db.find(target)) is not None:
+    elif (old := c.db.find_row(target)) is not None:
         c.db.remove(old)
         c.db.signal(target, b"del", GENERIC)
     return len(result)

@@ -67,7 +67,7 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
     """
     name = argv[1]
     words, idle_s, frequency = _options(argv)
-    old = c.db.find(name)
+    old = c.db.find_row(name)
     if old is not None and b"REPLACE" not in words:
         raise BUSY
     ttl_ms = parse_int(argv[2])

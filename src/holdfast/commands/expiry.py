@@ -64,7 +64,7 @@ def persist(c: Context, argv: list[bytes]) -> Reply:
 
     PERSIST key
     """
-    key = c.db.find(argv[1])
+    key = c.db.find_row(argv[1])
     if key is not None and c.keyspace.is_replicated:
         c.keyspace.intend(PERSISTED, key.id, None)  # also a key that somebody else lets expire
     if key is None or key.expires_at_ms is None:
@@ -83,7 +83,7 @@ def _expire(
     if not (-SOON < time_ms < SOON) and (time_ms < INT64_MIN or expires_at_ms > INT64_MAX):
         raise CommandError(f"ERR invalid expire time in '{command_name}' command")
     name = argv[1]
-    key = c.db.find(name)
+    key = c.db.find_row(name)
     if key is None:
         return 0
     if conditions is not None and not _allows(key.expires_at_ms, expires_at_ms, conditions):
@@ -162,10 +162,11 @@ def pexpiretime(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _remaining_ms(c: Context, name: bytes, since_ms: int) -> int:
-    key = c.db.read(name, is_use=False)
-    if key is None:
+    row = c.db.read_row(name)
+    if row is None:
         return -2
-    return -1 if key.expires_at_ms is None else key.expires_at_ms - since_ms
+    expires_at_ms = row[1]
+    return -1 if expires_at_ms is None else expires_at_ms - since_ms
 
 
 def _in_seconds(time_ms: int) -> int:

@@ -227,8 +227,7 @@ def hlen(c: Context, argv: list[bytes]) -> Reply:
 
     HLEN key
     """
-    value = c.db.read_as(argv[1], Hash)
-    return len(value) if value else 0
+    return c.db.read_size(argv[1], Hash)
 
 
 @hash_command("hstrlen", 3, "readonly fast", one("RO"), since="3.2.0")

@@ -37,7 +37,7 @@ def del_(c: Context, argv: list[bytes]) -> Reply:
     """
     count = 0
     for name in argv[1:]:
-        key = c.db.find(name)
+        key = c.db.find_row(name)
         if key is not None:
             c.db.remove(key)
             c.db.signal(name, b"del", GENERIC)
@@ -51,7 +51,7 @@ def exists(c: Context, argv: list[bytes]) -> Reply:
 
     EXISTS key [key ...]
     """
-    return sum(c.db.type_of(name) is not None for name in argv[1:])
+    return sum(c.db.read_row(name) is not None for name in argv[1:])
 
 
 @generic("touch", -2, "readonly fast", many("RO"), since="3.2.1", tips=MULTI_SHARD_SUM)
@@ -69,8 +69,8 @@ def type_(c: Context, argv: list[bytes]) -> Reply:
 
     TYPE key
     """
-    type_name = c.db.type_of(argv[1])
-    return Simple(b"none" if type_name is None else type_name.encode())
+    row = c.db.read_row(argv[1])
+    return Simple(b"none" if row is None else row[0].encode())
 
 
 # -- finding names ----------------------------------------------------------------------------
@@ -159,12 +159,12 @@ def renamenx(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _rename(c: Context, name: bytes, new_name: bytes, *, replace: bool) -> bool:
-    key = c.db.find(name)
+    key = c.db.find_row(name)
     if key is None:
         raise NO_SUCH_KEY
     if name == new_name:
         return False
-    replaced = c.db.find(new_name)
+    replaced = c.db.find_row(new_name)
     if replaced is not None:
         if not replace:
             return False
@@ -200,7 +200,7 @@ def copy(c: Context, argv: list[bytes]) -> Reply:
     key = c.db.read(name)
     if key is None:
         return 0
-    replaced = target.find(new_name)
+    replaced = target.find_row(new_name)
     if replaced is not None:
         if not replace:
             return 0
@@ -220,8 +220,8 @@ def move(c: Context, argv: list[bytes]) -> Reply:
     target = _database(c, argv[2])
     if target is c.db:
         raise SAME_OBJECT
-    key = c.db.find(name)
-    if key is None or target.find(name) is not None:
+    key = c.db.find_row(name)
+    if key is None or target.find_row(name) is not None:
         return 0
     c.db.move(key, target, name)
     c.db.signal(name, b"move_from", GENERIC)

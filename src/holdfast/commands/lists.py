@@ -299,8 +299,7 @@ def llen(c: Context, argv: list[bytes]) -> Reply:
 
     LLEN key
     """
-    value = c.db.read_as(argv[1], List)
-    return len(value) if value else 0
+    return c.db.read_size(argv[1], List)
 
 
 @list_command("lindex", 3, "readonly", one("RO access"), since="1.0.0")

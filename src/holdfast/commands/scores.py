@@ -169,7 +169,7 @@ def may_change(flags: int, old: float, new: float) -> bool:
 
 def store_entries(c: Context, name: bytes, entries: Sequence[Entry], event: bytes) -> int:
     """Whatever the name held before, it has these members now, or is gone if there are none."""
-    key = c.db.find(name)
+    key = c.db.find_row(name)
     if key is not None:
         c.db.remove(key)
     if entries:

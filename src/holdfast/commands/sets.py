@@ -157,8 +157,7 @@ def scard(c: Context, argv: list[bytes]) -> Reply:
 
     SCARD key
     """
-    value = c.db.read_as(argv[1], Set)
-    return len(value) if value else 0
+    return c.db.read_size(argv[1], Set)
 
 
 @set_command("sismember", 3, "readonly fast", one("RO"), since="1.0.0")
@@ -273,7 +272,7 @@ def _combined(c: Context, argv: list[bytes], combine: Combine) -> Reply:
 def _store(c: Context, argv: list[bytes], combine: Combine, event: bytes) -> Reply:
     name = argv[1]
     members = list(combine(c, _sets(c, argv[2:])))
-    old = c.db.find(name)
+    old = c.db.find_row(name)
     if old is not None:
         c.db.remove(old)
     if members:

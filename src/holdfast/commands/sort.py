@@ -67,7 +67,7 @@ def sort(c: Context, argv: list[bytes]) -> Reply:
     if request.target is None:
         return result
     target = request.target
-    old = c.db.find(target)
+    old = c.db.find_row(target)
     if old is not None:
         c.db.remove(old)
     if result:

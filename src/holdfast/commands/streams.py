@@ -208,8 +208,7 @@ def xlen(c: Context, argv: list[bytes]) -> Reply:
 
     XLEN key
     """
-    stream = c.db.read_as(argv[1], Stream)
-    return len(stream) if stream is not None else 0
+    return c.db.read_size(argv[1], Stream)
 
 
 def _range(c: Context, argv: list[bytes], low: int, high: int, *, backward: bool) -> Reply:

@@ -60,7 +60,7 @@ def strlen(c: Context, argv: list[bytes]) -> Reply:
 
     STRLEN key
     """
-    return len(c.db.read_string(argv[1]) or b"")
+    return c.db.read_size(argv[1], bytes)
 
 
 @string("substr", 4, "readonly", one("RO access"), since="1.0.0")

@@ -150,8 +150,7 @@ def zcard(c: Context, argv: list[bytes]) -> Reply:
 
     ZCARD key
     """
-    value = c.db.read_as(argv[1], ZSet)
-    return len(value) if value else 0
+    return c.db.read_size(argv[1], ZSet)
 
 
 @zset_command("zscore", 3, "readonly fast", one("RO access"), since="1.2.0")

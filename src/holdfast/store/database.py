@@ -13,7 +13,7 @@ from holdfast.store.hashes import Hash
 from holdfast.store.keys import Key, Space
 from holdfast.store.ops import KEYS, SPACES, STRINGS, WATCHERS
 from holdfast.store.streams import Stream
-from holdfast.store.types import Collection, Value
+from holdfast.store.types import TYPE_NAMES, Collection, Value
 
 if TYPE_CHECKING:
     from holdfast.store.keyspace import Keyspace
@@ -62,6 +62,23 @@ class Database:
         key.accessed_s = keyspace.now_s
         return key
 
+    def find_row(self, name: bytes) -> Key | None:
+        """`find`, for those that remove the key, rename it, change its expiry or ask whether it is
+        there, and nothing else: a cold collection is not loaded."""
+        keyspace, space = self.keyspace, self.space
+        if not space.cold or name in space.keys:
+            return self.find(name)
+        key = keyspace.load(space, name, only_row=True)
+        if key is None:
+            return None
+        if key.is_loaded:
+            return self.find(name)
+        if key.expires_at_ms is not None and key.expires_at_ms <= keyspace.now_ms:
+            self.expire(key)
+            return None
+        key.accessed_s = keyspace.now_s
+        return key
+
     def peek(self, name: bytes) -> Key | None:
         """`find`, but looking at a key this way is no use of it: OBJECT, TYPE, TTL."""
         keyspace, space = self.keyspace, self.space
@@ -103,17 +120,36 @@ class Database:
             self.notify(name, b"keymiss", MISS)
         return key
 
-    def type_of(self, name: bytes) -> str | None:
-        """For commands that ask for no more, `read` without a use: a cold key stays cold, so that
-        its size does not matter."""
+    def read_row(self, name: bytes) -> tuple[str, int | None] | None:
+        """Type and expiry. For commands that ask for no more, `read` without a use: a cold key
+        stays cold, so that its size does not matter."""
         space, keyspace = self.space, self.keyspace
         if space.cold and name not in space.keys:
-            cold_type = keyspace.cold_type(space, name)
-            if cold_type is not None:
+            row = keyspace.cold_rows.living(space, name)
+            if row is not None:
                 keyspace.hits += 1
-                return cold_type
+                return row[1], row[2]
         key = self.read(name, is_use=False)
-        return None if key is None else key.type_name
+        return None if key is None else (key.type_name, key.expires_at_ms)
+
+    def read_size(self, name: bytes, kind: type[bytes] | type[Collection]) -> int:
+        """How long what it holds is, 0 when missing; WRONGTYPE when it is something else. A cold
+        key stays cold."""
+        space, keyspace = self.space, self.keyspace
+        if space.cold and name not in space.keys:
+            row = keyspace.cold_rows.living(space, name)
+            if row is not None:
+                keyspace.hits += 1
+                if row[1] != TYPE_NAMES[kind]:
+                    raise WRONG_TYPE
+                return keyspace.cold_rows.size(row)
+        key = self.read(name)
+        if key is None:
+            return 0
+        value = key.value
+        if type(value) is kind:
+            return len(value)
+        raise WRONG_TYPE
 
     def read_string(self, name: bytes) -> bytes | None:
         """None when missing; WRONGTYPE when it is something else."""
@@ -198,7 +234,7 @@ class Database:
         key = self.space.keys.get(name)
         if key is not None and key.expires_at_ms is None and not keyspace.looks_closer:
             key.accessed_s = keyspace.now_s  # as in `read_string`: no call for the usual key
-        elif (key := self.find(name)) is None:
+        elif (key := self.find_row(name)) is None:
             return self.create(name, value, expires_at_ms)
         old = key.value
         if type(old) is not bytes:
@@ -357,15 +393,15 @@ class Database:
         """All keys gone, as one row operation. Returns how many there were."""
         count = len(self)
         for name in list(self.watched):
-            if self.find(name) is not None:
+            if self.find_row(name) is not None:
                 self.touch(name)
         for name in list(self.awaited):
-            key = self.find(name)
+            key = self.find_row(name)
             if key is not None:
                 self.wake_readers(key)
         if count:
             keyspace = self.keyspace
-            if any(each.space.keys for each in keyspace.databases if each is not self):
+            if any(each.space.has_any_in_memory for each in keyspace.databases if each is not self):
                 keyspace.used_bytes -= self.space.nbytes
             else:
                 keyspace.used_bytes = 0  # nothing but these, so they need not be counted
@@ -378,7 +414,7 @@ class Database:
         mine, theirs = self.space, other.space
         for database in (self, other):
             for name in list(database.watched):
-                if self.find(name) is not None or other.find(name) is not None:
+                if self.find_row(name) is not None or other.find_row(name) is not None:
                     database.touch(name)
         self.show(theirs)
         other.show(mine)

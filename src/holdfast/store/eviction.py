@@ -224,8 +224,11 @@ class Deletion:
             space = spaces.get(space_id)
             if space is None or name in space.keys or keyspace.is_ahead_of_file(key_id):
                 continue
-            key = keyspace.adopt(space, key_id, name, type_name, expires_at_ms)
-            key.accessed_s = self._started_s
+            if name in space.unloaded:
+                keyspace.load(space, name)
+            else:
+                key = keyspace.adopt(space, key_id, name, type_name, expires_at_ms)
+                key.accessed_s = self._started_s
         self._loaded_up_to = rows[-1][0] if rows else 0
 
 
@@ -239,7 +242,7 @@ def _long_stride(count: int) -> int:
 
 
 def _in_memory(keyspace: Keyspace) -> list[Key]:
-    return [key for database in keyspace.databases for key in database.space.keys.values()]
+    return [key for database in keyspace.databases for key in database.space.in_memory()]
 
 
 def _nobody() -> Key | None:

@@ -39,7 +39,7 @@ class Freeing:
     @property
     def pending(self) -> int:
         """Keys and large values that wait."""
-        flushed = sum([len(space.keys) for space in self._spaces])
+        flushed = sum([len(space.keys) + len(space.unloaded) for space in self._spaces])
         return flushed + len(self._removed) + bool(self._parts)
 
     def removed(self, key: "Key") -> None:
@@ -96,7 +96,7 @@ class Freeing:
         return count * CHUNK
 
     def _empty(self, space: "Space", most: int) -> int:
-        keys = space.keys
+        keys = space.keys or space.unloaded
         count = min(most, len(keys))
         for _ in range(count):
             _, key = keys.popitem()
@@ -104,7 +104,7 @@ class Freeing:
                 self.let_go(key)
             self.take(key.value)
             self.freed += 1
-        if not keys:
+        if not space.has_any_in_memory:
             self._spaces.remove(space)
         return count + 1
 

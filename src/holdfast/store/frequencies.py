@@ -52,7 +52,7 @@ class Frequencies:
         self._counts = {
             key.id: self._counts[key.id]
             for database in self._keyspace.databases
-            for key in database.space.keys.values()
+            for key in database.space.in_memory()
             if key.id in self._counts
         }
         self._sweep_at = max(FEWEST_TO_SWEEP, 2 * len(self._counts))

@@ -7,10 +7,15 @@ from holdfast.store.types import TYPE_NAMES, Value
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
 KEY_OVERHEAD: Final = 256
 
+NOT_LOADED: Final = -1  # in place of the fold that a change was before: there can be none
+
 
 class Key:
     """A name's value, while it is in memory. `accessed_s` serves OBJECT IDLETIME and eviction,
-    `changed_in` says before which fold its string was changed last (see Keyspace)."""
+    `changed_in` says before which fold its string was changed last (see Keyspace).
+
+    A key that is not loaded is there for its row only: it may be removed, renamed, or expire at
+    another time. Its value is empty, and its elements are in the file (see Space.unloaded)."""
 
     __slots__ = ("accessed_s", "changed_in", "expires_at_ms", "id", "name", "space", "value")
 
@@ -27,8 +32,14 @@ class Key:
         self.name = name
 
     @property
+    def is_loaded(self) -> bool:
+        return self.changed_in != NOT_LOADED
+
+    @property
     def is_attached(self) -> bool:
-        return self.space.keys.get(self.name) is self
+        space = self.space
+        keys = space.unloaded if self.changed_in == NOT_LOADED else space.keys
+        return keys.get(self.name) is self
 
     @property
     def type_name(self) -> str:
@@ -61,17 +72,26 @@ class FollowedKey(Key):
 class Space:
     """The keys that one database shows. FLUSHDB swaps it for a new one."""
 
-    __slots__ = ("cold", "id", "keys")
+    __slots__ = ("cold", "id", "keys", "unloaded")
 
     def __init__(self, space_id: int, cold: int = 0) -> None:
         self.id = space_id
         self.keys: dict[bytes, Key] = {}
         self.cold = cold  # how many keys are in the file and not in `keys`
+        # Of these, the collections whose row memory has, and maybe knows better than the file.
+        self.unloaded: dict[bytes, Key] = {}
 
     def __len__(self) -> int:
         return len(self.keys) + self.cold
 
     @property
+    def has_any_in_memory(self) -> bool:
+        return bool(self.keys or self.unloaded)
+
+    def in_memory(self) -> list[Key]:
+        return [*self.keys.values(), *self.unloaded.values()]
+
+    @property
     def nbytes(self) -> int:
         """What its keys take in memory, counted."""
-        return sum(key.nbytes for key in self.keys.values())
+        return sum(key.nbytes for key in self.in_memory())

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import StorageError
+from holdfast.store.cold_rows import ColdRows
 from holdfast.store.database import Database
 from holdfast.store.expiry import FROM_THE_START, ExpiryHeap, fields_scheduled_ms
 from holdfast.store.freeing import Freeing
 from holdfast.store.frequencies import Frequencies
 from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key, Space, id_of
+from holdfast.store.keys import NOT_LOADED, Key, Space, id_of
 from holdfast.store.ops import (
     FIRST_ID,
     INTENT,
@@ -31,7 +32,7 @@ from holdfast.store.ops import (
 from holdfast.store.ordered import Ordered
 from holdfast.store.renamed import Renamed
 from holdfast.store.stream_entries import NODE_BYTES, NODE_ENTRIES
-from holdfast.store.types import Value
+from holdfast.store.types import COLLECTIONS, Value
 
 if TYPE_CHECKING:
     from holdfast.store.tables import Tables
@@ -58,6 +59,7 @@ class Keyspace(ChangeLog):
     """
 
     replica = 0  # which one this is, where there are several
+    loads_rows_alone = True  # of cold collections
 
     @property
     def own_position(self) -> tuple[int, int]:
@@ -121,13 +123,14 @@ class Keyspace(ChangeLog):
         # Whether `find` must do more: fields expire, or uses are counted.
         self.looks_closer = self.frequencies is not None
         self.renamed = Renamed()
+        self.cold_rows = ColdRows(self)
         # Scripts by SHA1 and libraries by name, all of them always in memory.
         tables = self.tables
         self.scripts, self.libraries = (
             {} if tables is None else tables.scripts(kind) for kind in (SCRIPT, LIBRARY)
         )
         for database in self.databases:
-            if database.space.keys:
+            if database.space.has_any_in_memory:
                 self.freeing.flushed(database.space)
             database.space = self._first_space(database.index)
             for name in database.watched:
@@ -169,13 +172,24 @@ class Keyspace(ChangeLog):
         return Key(key_id, space, name, value, expires_at_ms)
 
     def attach(self, key: Key) -> None:
-        key.space.keys[key.name] = key
+        space = key.space
+        if key.is_loaded:
+            space.keys[key.name] = key
+        else:
+            space.unloaded[key.name] = key
+            space.cold += 1
         self.used_bytes += key.nbytes
 
     def detach(self, key: Key) -> None:
-        if key.is_attached:
-            del key.space.keys[key.name]
-            self.used_bytes -= key.nbytes
+        if not key.is_attached:
+            return
+        space = key.space
+        if key.is_loaded:
+            del space.keys[key.name]
+        else:
+            del space.unloaded[key.name]
+            space.cold -= 1
+        self.used_bytes -= key.nbytes
 
     def write_row(self, key: Key, *, gone: bool = False) -> None:
         row = None if gone else (key.space.id, key.name, key.type_name, key.expires_at_ms)
@@ -275,26 +289,43 @@ class Keyspace(ChangeLog):
 
     # -- the file -----------------------------------------------------------------------------
 
-    def load(self, space: Space, name: bytes) -> Key | None:
-        """A cold key, made hot. Rows that memory knows better than the file are not believed."""
-        assert self.tables is not None
-        for key_id, type_name, expires_at_ms in self.tables.rows_named(space.id, name):
-            if not self.is_ahead_of_file(key_id):
-                return self.adopt(space, key_id, name, type_name, expires_at_ms)
-        return None
-
-    def cold_type(self, space: Space, name: bytes) -> str | None:
-        """Of a living cold key, from its row. None when `load` has to say."""
-        if self.is_replicated:
+    def load(self, space: Space, name: bytes, *, only_row: bool = False) -> Key | None:
+        """A cold key, made hot. With `only_row` a collection that lives is not loaded, and one
+        that has expired never is: it only comes to go."""
+        row = self.cold_rows.row(space, name)
+        if row is None:
             return None
+        key_id, type_name, expires_at_ms = row
+        needs_value = self.cold_rows.needs_value(row, only_row)
+        key = space.unloaded.get(name)
+        if key is not None:
+            if needs_value:
+                self._fill(key)
+            return key
+        if needs_value:
+            return self.adopt(space, key_id, name, type_name, expires_at_ms)
+        return self._adopt_row(space, key_id, name, type_name, expires_at_ms)
+
+    def _adopt_row(
+        self, space: Space, key_id: int, name: bytes, type_name: str, expires_at_ms: int | None
+    ) -> Key:
+        key = self.key(key_id, space, name, COLLECTIONS[type_name].cls(key_id), expires_at_ms)
+        key.changed_in = NOT_LOADED
+        space.cold -= 1
+        self.attach(key)
+        if expires_at_ms is not None:
+            self.expiring.push(key)
+        return key
+
+    def _fill(self, key: Key) -> None:
+        """Load what was not. It stays the same key, which the fold or a step back may know."""
         assert self.tables is not None
-        for key_id, type_name, expires_at_ms in self.tables.rows_named(space.id, name):
-            if not self.is_ahead_of_file(key_id):
-                lives = expires_at_ms is None or expires_at_ms > self.now_ms
-                if lives and type_name == "hash":  # its fields may all have expired
-                    lives = self.tables.has_living_field(key_id, self.now_ms)
-                return type_name if lives else None
-        return None
+        value = self.tables.value(key.id, key.type_name, self._loaded)
+        self.detach(key)
+        key.value, key.changed_in = value, 0
+        self.attach(key)
+        self.cold_rows.forget(key.id)
+        self.watch_fields(key)
 
     def adopt(
         self, space: Space, key_id: int, name: bytes, type_name: str, expires_at_ms: int | None
@@ -302,6 +333,7 @@ class Keyspace(ChangeLog):
         assert self.tables is not None
         value = self.tables.value(key_id, type_name, self._loaded)
         key = self.key(key_id, space, name, value, expires_at_ms)
+        self.cold_rows.forget(key_id)
         space.cold -= 1
         self.attach(key)
         if expires_at_ms is not None:

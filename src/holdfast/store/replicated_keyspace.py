@@ -113,6 +113,7 @@ class ReplicatedDatabase(Database):
 @final
 class ReplicatedKeyspace(Keyspace):
     is_replicated = True
+    loads_rows_alone = False  # what others are told of a key takes its value
 
     def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
         self.node = node

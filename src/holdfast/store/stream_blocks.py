@@ -22,7 +22,9 @@ PIECE_BYTES: Final = BYTES // 4  # so that rows become about full; one entry may
 
 _ID: Final = b"\xc4\x10"  # msgpack: 16 bytes follow
 _ARRAY: Final = b"\xdc"  # and a length of two bytes
+_BYTES: Final = (b"\xc4", b"\xc5", b"\xc6")  # bytes follow, with a length of 1, 2 or 4 bytes
 _OVERHEAD: Final = len(_ID) + 16
+HEAD_BYTES: Final = 1 + 2 + _OVERHEAD + 1  # up to where the fields of the first entry begin
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
@@ -81,6 +83,13 @@ def unpack(row_id: bytes, row: bytes) -> list[tuple[Any, Any]]:
     if isinstance(words[1], bytes):
         return [(row_id, tuple(words))]
     return list(zip(words[::2], words[1::2], strict=True))
+
+
+def entry_count(head: bytes) -> int:
+    """How many entries a row has, from its first `HEAD_BYTES`."""
+    if head[:1] != _ARRAY or head[3:5] != _ID or head[21:22] in _BYTES:
+        return 1
+    return int.from_bytes(head[1:3], "big") // 2
 
 
 def packed(row_id: bytes, row: bytes) -> tuple[list[bytes], list[bytes]]:

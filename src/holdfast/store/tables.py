@@ -32,7 +32,7 @@ from holdfast.store.ops import (
     ZSET_MEMBERS,
 )
 from holdfast.store.stored_lists import StoredLists
-from holdfast.store.stream_blocks import unpack
+from holdfast.store.stream_blocks import HEAD_BYTES, entry_count, unpack
 from holdfast.store.streams import Stream
 from holdfast.store.types import COLLECTIONS, Value
 
@@ -151,6 +151,21 @@ ROWS: dict[int, RowTable] = {
     CRDT_FACTS: RowTable("crdt_facts", key="part", sub=("name",)),
     SCRIPTS: RowTable("redis_scripts", key="kind", sub=("name",), values=("body",)),
 }
+
+
+SIZES: Final = {
+    "string": "SELECT length(value) FROM redis_strings WHERE key_id = ?",
+    "list": "SELECT length FROM redis_list_meta WHERE key_id = ?",
+    "set": "SELECT count(*) FROM redis_set_members WHERE key_id = ?",
+    "zset": "SELECT count(*) FROM redis_zset_members WHERE key_id = ?",
+}
+HASH_SIZE: Final = (
+    "SELECT count(*), count(*) FILTER (WHERE expires_at_ms IS NULL OR expires_at_ms > ?2),"
+    " count(expires_at_ms) FROM redis_hash_fields WHERE key_id = ?1"
+)
+STREAM_HEADS: Final = (
+    f"SELECT substr(entries, 1, {HEAD_BYTES}) FROM redis_stream_entries WHERE key_id = ?"
+)
 
 
 @cache
@@ -355,6 +370,17 @@ class Tables:
             " AND (expires_at_ms IS NULL OR expires_at_ms > ?))"
         )
         return bool(self._execute(query, (key_id, now_ms)).get)
+
+    def size(self, key_id: int, type_name: str, now_ms: int) -> tuple[int, bool]:
+        """How many elements a key has, or bytes of a string; and whether it stays so while no
+        row changes, which is not so when fields expire."""
+        if type_name == "hash":
+            size, living, expiring = self._execute(HASH_SIZE, (key_id, now_ms)).get
+            return (size, True) if not expiring else (living, False)
+        if type_name == "stream":
+            heads = self._execute(STREAM_HEADS, (key_id,))
+            return sum([entry_count(head) for (head,) in heads]), True
+        return int(self._execute(SIZES[type_name], (key_id,)).get or 0), True
 
     def _select(self, table: int, key_id: int) -> Iterator[tuple[Any, ...]]:
         """The rows of a key as they are in the table, by place, without the key."""

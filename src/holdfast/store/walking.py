@@ -30,7 +30,9 @@ def scan(keyspace: "Keyspace", space: Space, after_id: int, limit: int) -> tuple
             break
         last_id, found = walk(keyspace, space, last_id, limit)
     for name in keyspace.renamed.between(after_id, last_id or keyspace.next_id, space):
-        key = space.keys.get(name) or (keyspace.load(space, name) if space.cold else None)
+        key = space.keys.get(name) or (
+            keyspace.load(space, name, only_row=True) if space.cold else None
+        )
         if key is not None and key.id <= after_id:
             _add_if_living(key, space, found, keyspace)
     return last_id, found

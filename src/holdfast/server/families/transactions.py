@@ -47,7 +47,8 @@ def exec_(session: Session, argv: list[bytes]) -> Reply:
         raise CommandError("ERR EXEC without MULTI")
     failed = session.multi_failed
     broken = session.watch_broken or any(
-        was_alive and database.find(name) is None for database, name, was_alive in session.watching
+        was_alive and database.find_row(name) is None
+        for database, name, was_alive in session.watching
     )
     if failed or broken:
         session.reset_transaction()
@@ -119,7 +120,7 @@ def watch(session: Session, argv: list[bytes]) -> Reply:
         watchers = database.watched.setdefault(name, set())
         if session not in watchers:
             watchers.add(session)
-            session.watching.append((database, name, database.find(name) is not None))
+            session.watching.append((database, name, database.find_row(name) is not None))
     return OK
 
 
