@@ -103,6 +103,28 @@ def test_a_line_that_breaks_in_the_middle_of_a_record_costs_nothing(rng: random.
     sync(one, two)
 
 
+def test_a_record_is_needed_until_its_last_piece_has_left() -> None:
+    """A log that is above its limit waits for linked peers, and so for this one. A record that was
+    cut all the same, as the last one of the log, was not noticed: the peer waited for its pieces
+    for ever."""
+    one, two = Node(1), Node(2)
+    one.keyspace.expect(1)
+    one("SET", "large", "x" * 20 * MESSAGE_BYTES)
+    messages: list[list[bytes]] = []
+    feed = Feed(one.replication, two.hello(), messages.append, MESSAGE_BYTES)
+    while len(messages) < 3:
+        parts = feed._next()
+        assert parts is not None
+        messages.append(parts)
+    assert [message[0] for message in messages] == [STARTS, PIECE, PIECE]
+    log = one.replication.log
+    assert feed.cursor == log.start, "it is not to be cut yet"
+    assert feed.lag_ops
+    log.cut(one.replication.vector)
+    feed.pump()
+    assert messages[3][0] == BEHIND, "it has to be told everything now"
+
+
 def test_a_record_that_the_log_lost_in_the_middle_is_forgotten_by_who_has_half_of_it(
     rng: random.Random,
 ) -> None:

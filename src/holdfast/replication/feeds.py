@@ -181,8 +181,10 @@ class Feed:
         else:
             piece = self.replication.log.read(number, start, size)
         sent_bytes = start + len(piece)
-        is_over = not piece or sent_bytes == large.nbytes
-        self._large = None if is_over else large._replace(sent_bytes=sent_bytes)
+        is_whole = sent_bytes == large.nbytes
+        self._large = None if is_whole or not piece else large._replace(sent_bytes=sent_bytes)
+        if is_whole and number is not None:
+            self.cursor = number + 1
         return piece
 
     def _records(self) -> list[bytes] | None:
@@ -197,7 +199,7 @@ class Feed:
             if record.origin != self.replica and seen.get(record.origin, 0) < record.seq:
                 if record.nbytes > most:
                     if not nbytes:
-                        self.cursor = cursor + 1
+                        self.cursor = cursor  # until its last piece has left
                         return self._start(Large(record.nbytes, cursor, b""))
                     break  # what is before it leaves first
                 parts.append(self.replication.log.read(cursor))
