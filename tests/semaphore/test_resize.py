@@ -70,6 +70,26 @@ def test_a_resize_is_remembered_when_nobody_uses_the_semaphore(place: Place, wor
     place.play(scenario)
 
 
+def test_a_waiting_lock_stays_out_when_its_name_is_resized(any_place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        lock = Lock(client, "s")
+        held = await lock.acquire()
+        first = asyncio.create_task(lock.acquire())
+        await waiting(lock)
+        second = asyncio.create_task(Lock(client, "s").acquire())
+        await waiting(lock, 2)
+        await Semaphore(client, "s").resize(2)
+        for waiter in (first, second):
+            with pytest.raises(LimitMismatchError, match="a limit of 2, not 1"):
+                await waiter
+        assert await lock.count() == 1
+        assert await lock.release(held)
+        await lock.resize(None)
+        await emptied(client)
+
+    any_place.play(scenario)
+
+
 def test_a_resize_can_be_taken_back(place: Place) -> None:
     async def scenario(client: Any) -> None:
         semaphore = Semaphore(client, "s", 1)

@@ -130,21 +130,30 @@ class Keeper:
                 self.failure = None
                 state, number, token = self._unpack(answer)
                 if state == 1:
-                    return Acquisition(id, number, token, sent_s)
-                waiter.still_waits(token, sent_s)
-                self._believe(waiter, waiter.message)
-                patient, failures = True, 0  # it has a place, which is worth waiting for the server
-                self._listen(self._box if self._settings.shared_mailbox else id)
-                self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
-                await waiter.told()
+                    waiter.acquisition = Acquisition(id, number, token, sent_s)
+                else:
+                    waiter.still_waits(token, sent_s)
+                    self._believe(waiter, waiter.message)
+                    patient, failures = True, 0  # its place is worth waiting for the server
+                    self._listen(self._box if self._settings.shared_mailbox else id)
+                    self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
+                    await waiter.told()
             if waiter.acquisition is not None:
-                return waiter.acquisition
+                if self._may_hold(waiter.acquisition):
+                    return waiter.acquisition
+                self._hear(await self._run_for(LEAVE, id))
+                waiter = self._waiting[id] = Waiter()
             waiter.is_told = False
             sent_s = self._now_s()
             try:
                 answer = await self._run_for(ENTER, id)
             except (ClientError, ServerError) as error:
                 answer = error
+
+    def _may_hold(self, acquisition: Acquisition) -> bool:
+        """False for a lock that a resize let in beside another holder. It leaves and asks again:
+        the answer then is the limit that the name has now."""
+        return not self._settings.is_exact or acquisition.slot_number == self._settings.limit
 
     def _unpack(self, answer: int | list[int]) -> tuple[int, int, int]:
         """What ENTER says: state, slot number and token."""
