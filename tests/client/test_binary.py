@@ -77,6 +77,11 @@ def test_what_was_popped_is_in_the_error_when_it_is_not_text(play: Play) -> None
         with pytest.raises(ConversionError) as scripted:
             await client.script("return redis.call('LPOP', KEYS[1])")(["q"], into=str)
         assert scripted.value.reply == b"\xff4"
+        await client.rpush("q", b"\xff5")
+        async with client.transaction("other") as transaction:
+            with pytest.raises(ConversionError) as watched:
+                await transaction.exec("LPOP", "q", into=str)
+        assert watched.value.reply == b"\xff5"
 
     play(scenario)
 

@@ -137,6 +137,20 @@ def test_neither_reads_of_one_key_nor_large_replies_exceed_the_bounds() -> None:
     asyncio.run(scenario())
 
 
+def test_a_reply_that_has_no_room_drives_out_no_other() -> None:
+    async def scenario() -> None:
+        cache = Cache(100, 20_000)
+        cache.is_on = True
+        for n in range(10):
+            await cache.call(("GET", str(n)), answer(b"small"))
+        await cache.call(("GET", "large"), answer(b"x" * 30_000))
+        await cache.call(("GETRANGE", "3", 0, -1), answer(b"x" * 30_000))
+        assert list(cache._replies) == [b"%d" % n for n in range(10)]
+        assert cache.count == 10
+
+    asyncio.run(scenario())
+
+
 def test_a_reader_that_changes_its_reply_changes_no_other(redis_url: str) -> None:
     async def scenario() -> None:
         async with holdfast.connect(redis_url, cache_keys=100) as client:

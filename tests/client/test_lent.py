@@ -8,7 +8,12 @@ import pytest
 
 import holdfast
 from holdfast.client.client import Client
-from holdfast.client.errors import ClosedError, ConnectionLostError, NotConnectedError
+from holdfast.client.errors import (
+    ClosedError,
+    ConnectionLostError,
+    ConversionError,
+    NotConnectedError,
+)
 from holdfast.client.factory import make_client
 from holdfast.client.options import parse_url
 from holdfast.client.single import Single
@@ -182,3 +187,17 @@ def test_a_watch_that_is_cancelled_as_it_is_answered_watches_nothing_later(play:
             assert await tx.add("SET", "other", 1).commit((bool,)) == [True]
 
     play(scenario)
+
+
+@pytest.mark.parametrize("reply", [b":1\r\n", b"$2\r\nOK\r\n", b"*1\r\n:1\r\n"])
+def test_what_is_no_reply_to_a_transaction_is_a_conversion_error(reply: bytes) -> None:
+    async def scenario() -> None:
+        client, server = await open_client()
+        committing = asyncio.create_task(client.transaction().add("GET", "a").add("PING").commit())
+        await turns(20)
+        server.link.say(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n" + reply)
+        with pytest.raises(ConversionError, match="expected 2 replies from EXEC"):
+            await committing
+        await client.close()
+
+    asyncio.run(scenario())

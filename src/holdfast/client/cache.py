@@ -76,11 +76,14 @@ class Cache:
         return reply
 
     def _keep(self, key: bytes, args: Command, reply: Any) -> None:
+        cost = _cost(args, reply)
+        if cost > self._max_bytes:
+            return  # it would drive out all others, and then itself
         known = self._replies.setdefault(key, {})
         if args not in known:  # else a second reader was quicker
             known[args] = reply
             self.count += 1
-            self.nbytes += _cost(args, reply)
+            self.nbytes += cost
         while self.count > self._max_replies or self.nbytes > self._max_bytes:
             self._drop(next(iter(self._replies)))
 

@@ -4,10 +4,11 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, Self, TypeVar, overload
 
 from holdfast.client.connection import Connection
-from holdfast.client.convert import Converter, Failure, Into, converter, slot_value
+from holdfast.client.convert import Converter, Failure, Into, checked, converter, slot_value
 from holdfast.client.errors import (
     ClientError,
     ClosedError,
+    ConversionError,
     NotConnectedError,
     ServerError,
     TransactionAbortedError,
@@ -94,7 +95,7 @@ class Transaction:
         *_, reply = await self._run_many("single", request, over=self._connection)
         if isinstance(reply, ServerError | ClientError):
             raise reply
-        return make(reply)
+        return checked(make, reply)
 
     def add(self, *args: Argument) -> Self:
         """Queue a command until `commit`."""
@@ -127,6 +128,12 @@ class Transaction:
             raise result
         if result is None:
             raise TransactionAbortedError("a watched key changed; nothing ran")
+        if not isinstance(result, list) or len(result) != len(commands):
+            error = ConversionError(
+                f"expected {len(commands)} replies from EXEC, got {result!r:.80}"
+            )
+            error.reply = result
+            raise error
         return list(map(slot_value, converters, result))
 
     def slots(self, into: Any) -> list[Converter]:
