@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.replication.feeds import Feed
 from holdfast.replication.messages import BEGIN, BEHIND, RECORDS
+from holdfast.server.cron import EXPIRE_BREAK_S, EXPIRE_SLICE, Cron
 from holdfast.store.replicated_log import ENTRY_BYTES, LINKED_SHARE
 from tests.harness import RawClient, wait_until
 from tests.replication.crew import ask, await_the_same, cluster
@@ -188,6 +189,24 @@ def test_expired_keys_leave_memory_while_a_peer_is_away(tmp_path: Path) -> None:
         node.check()
         assert node("DBSIZE") == b":1\r\n"
         node.close()
+
+
+def test_the_cron_goes_on_at_once_while_there_are_more_of_them(tmp_path: Path) -> None:
+    """Keys that expire faster than ten slices a second must leave memory as fast."""
+    one, two = (Node(n, tmp_path / f"{n}.db") for n in (1, 2))
+    sync(one, two)
+    cron = Cron(one.engine)
+    cron.start()
+    for number in range(3 * EXPIRE_SLICE):
+        one("SET", f"key-{number}", "x", "PX", 100)
+    one.store.fold()
+    one.clock.advance(0.2)
+    for _ in range(10):
+        one.clock.advance(EXPIRE_BREAK_S)
+    assert hot(one) == 0
+    cron.stop()
+    one.close()
+    two.close()
 
 
 def test_a_lapsed_peer_does_not_keep_expired_keys(tmp_path: Path) -> None:

@@ -121,14 +121,14 @@ class Cron:
             return
         started_ns = time.perf_counter_ns()
         count = expire_due(keyspace, EXPIRE_SLICE)
-        engine.store.forget_lingering(EXPIRE_SLICE)
+        forgotten = engine.store.forget_lingering(EXPIRE_SLICE)
         elapsed_ns = time.perf_counter_ns() - started_ns
         engine.meter.expiry_ns += elapsed_ns
         engine.spikes.add(b"expire-cycle", keyspace.now_s, elapsed_ns // 1_000_000)
         if count:
             engine.waiting.serve_ready()  # readers of a group whose stream is gone
             engine.turn.schedule()
-        if count >= EXPIRE_SLICE or is_searching(keyspace):
+        if max(count, forgotten) >= EXPIRE_SLICE or is_searching(keyspace):
             engine.meter.expiry_slices_put_off += 1
             self._expiry = engine.clock.call_later(EXPIRE_BREAK_S, lambda: self._try(self._expire))
 

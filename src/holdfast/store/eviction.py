@@ -108,13 +108,16 @@ class Eviction:
                 count += 1
         return count
 
-    def forget_lingering(self, limit: int) -> None:
+    def forget_lingering(self, limit: int) -> int:
         """Keys that have expired, but that an active-active server keeps for a while (see
-        `horizon_ms`): no client sees them, so memory need not have them either."""
+        `horizon_ms`): no client sees them, so memory need not have them either. How many were found
+        or forgotten; there may be more from `limit` on."""
         keyspace, lingering = self._keyspace, self._lingering
-        horizon_ms = keyspace.horizon_ms
+        horizon_ms, count = keyspace.horizon_ms, 0
         if horizon_ms < keyspace.now_ms:
-            lingering += keyspace.expiring.pop_due(keyspace.now_ms, limit)
+            found = keyspace.expiring.pop_due(keyspace.now_ms, limit)
+            lingering += found
+            count = len(found)
         for _ in range(min(limit, len(lingering))):
             key = lingering.popleft()
             expires_at_ms = key.expires_at_ms
@@ -124,8 +127,10 @@ class Eviction:
                 keyspace.expiring.push(key)  # its time has come, or was changed
             elif self._may_go(key):
                 keyspace.evict(key)
+                count += 1
             else:
                 lingering.append(key)
+        return count
 
     def _list_keys(self) -> list[Key]:
         return _in_memory(self._keyspace)

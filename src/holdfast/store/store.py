@@ -88,7 +88,8 @@ class MemoryStore:
 
     def fold(self) -> None: ...
 
-    def forget_lingering(self, limit: int) -> None: ...
+    def forget_lingering(self, limit: int) -> int:
+        return 0
 
     has_work_waiting = False
 
@@ -292,10 +293,9 @@ class FileStore:
         self._used_bytes_before = keyspace.used_bytes - left_over
         return more
 
-    def forget_lingering(self, limit: int) -> None:
+    def forget_lingering(self, limit: int) -> int:
         """Not while a batch is open, either."""
-        if not self.keyspace.ops:
-            self._eviction.forget_lingering(limit)
+        return 0 if self.keyspace.ops else self._eviction.forget_lingering(limit)
 
     def reload(self) -> None:
         """Forget memory and read the file again: what a failed commit left must not be seen."""
