@@ -1,5 +1,5 @@
-# Everything a person does with this repository, one word each. Assumes python3 and make, and is
-# quicker with a compiler; all the rest goes into .venv.
+# One target for each thing that a developer does with this repository. It needs python3 and make;
+# with a C compiler the server is quicker. Everything else is installed into .venv.
 
 PYTHON ?= python3
 BIND   ?= 127.0.0.1
@@ -8,19 +8,19 @@ DB     ?= ./holdfast.db
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 BUILT  := .venv/.built
-SOURCE := $(sort $(shell find src -name '*.py' -o -name '*.lua' -o -name '*.sql' -o -name '*.c'))
+SOURCE := $(sort $(shell find src -name '*.py' -o -name '*.lua' -o -name '*.sql' -o -name '*.c' -o -name '*.pyi'))
 ifdef PURE
-# make test PURE=1: what is in src as it is, nothing compiled.
+# make test PURE=1: the server runs from src, and nothing is compiled.
 export PYTHONPATH := $(CURDIR)/src
 BUILT  := $(STAMP)
 endif
-# One worker per core, but no more redis-servers at once than a laptop likes.
+# One worker for each core, but at most 8: each starts redis-servers of its own.
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; exit(not IS_COMPILED)'
-# Tests of what is compiled that import it, for the most part.
+# The tests that import compiled modules; most other tests use a server.
 INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py)
 
-.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-fairness bench-memory bench-scripts bench-semaphore profile faults soak docs clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-scripts bench-semaphore bench-start profile faults soak docs site release clean
 
 install: $(BUILT)
 	@:
@@ -35,20 +35,20 @@ $(STAMP): pyproject.toml
 	@scripts/install-valkey $(BIN)/pip
 	@touch $@
 
-# Written only when a file has come or gone: one that is gone is newer than nothing.
+# Lists the source files. It changes only when a file is added or deleted: make does not see that
+# a file is gone.
 .venv/.files: $(STAMP) FORCE
 	@echo $(SOURCE) | cmp -s - $@ || echo $(SOURCE) >$@
 FORCE:
 
-.venv/.built: $(STAMP) setup.py $(SOURCE) .venv/.files
-	@echo "installing what is in src, compiled if possible: up to two minutes"
-	@find build/lib build/lib.* -type f ! -name '*.so' -delete 2>/dev/null || true # files that are no more
+.venv/.built: $(STAMP) pyproject.toml setup.py MANIFEST.in docs/holdfast.1 scripts/build-wheel $(SOURCE) .venv/.files
+	@echo "building a wheel of src, compiled if possible: up to two minutes"
 	@mkdir -p build
-	@$(BIN)/pip install -v --disable-pip-version-check --no-deps --no-build-isolation --force-reinstall . \
-	  >build/install.log 2>&1 || { tail -n 30 build/install.log >&2; exit 1; }
+	@scripts/build-wheel $(BIN)/python >build/install.log 2>&1 || { tail -n 30 build/install.log >&2; exit 1; }
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --force-reinstall build/wheel/*.whl
 	@$(COMPILED) \
-	  || echo "not compiled, so slower: this needs a C compiler and the headers of Python (python3-dev);" \
-	  "why is in build/install.log, and 'make clean install' tries again" >&2
+	  || echo "not compiled, so slower: $$($(BIN)/python -c 'from holdfast.server.version import why_not_compiled; print(why_not_compiled())');" \
+	  "'make clean install' tries again" >&2
 	@touch $@
 
 serve: install
@@ -58,9 +58,10 @@ serve: install
 test: install $(if $(ARGS),,test-compiled)
 	@scripts/install-oracle
 	@scripts/install-libraries
+	@scripts/install-monitors
 	@$(PYTEST) $(ARGS)
 
-# Tests import src as it is. Here some import what is installed, if that is compiled.
+# The other tests import src. These import the installed package, if that is compiled.
 test-compiled: install
 	@scripts/install-oracle
 	@! $(COMPILED) || $(PYTEST) -o pythonpath=. -m 'not slow and not source_only' $(or $(ARGS),$(INNER))
@@ -68,14 +69,14 @@ test-compiled: install
 lint: install
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy $(wildcard src tests bench)
+	@$(BIN)/mypy $(wildcard src tests bench scripts)
 	@$(BIN)/lint-imports --no-logo
 
 format: install
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-# Us and redis-server side by side, in one run: make bench ARGS="--only SET,GET --policy always"
+# Holdfast beside redis-server, in one run: make bench ARGS="--only SET,GET --policy always"
 bench: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.compare $(ARGS)
@@ -85,24 +86,38 @@ bench-semaphore: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.semaphore $(ARGS)
 
-# What a call from Lua costs, and how long others wait while a script overruns.
+# The cost of a call from Lua, and the wait of other clients while a script overruns.
 bench-scripts: install
 	@$(BIN)/python -m bench.scripts $(ARGS)
 
-# How long a PING waits beside another client's flood: make bench-fairness ARGS="--rounds 5"
+# The wait of a PING while another client floods the server: make bench-fairness ARGS="--rounds 5"
 bench-fairness: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.fairness $(ARGS)
+
+# The wait of a PING while another client touches a cold collection: make bench-cold ARGS="--maxmemory 20mb"
+bench-cold: install
+	@$(BIN)/python -m bench.cold $(ARGS)
+
+# How long until the first PONG: make bench-start ARGS="--rounds 21"
+bench-start: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.start $(ARGS)
+
+# From a clone, and from a wheel, to the first PONG, in empty environments; and the wheel's size.
+bench-install: install
+	@$(BIN)/python -m bench.install $(ARGS)
 
 bench-memory: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.memory $(ARGS)
 
-# Where the server's time goes: make profile ARGS="SET --pipeline 16"
+# The functions that take the server's time: make profile ARGS="SET --pipeline 16"
 profile: install
 	@$(BIN)/python -m bench.profile_server $(ARGS)
 
-# Our client and others from PyPI, which live in a .venv of their own so that no test sees them.
+# Our client and others from PyPI. Those are installed into a separate environment, because no test
+# may import them by accident.
 bench-client: install
 	@scripts/install-oracle
 	@test -x build/bench-client/bin/python || $(PYTHON) -m venv build/bench-client
@@ -110,7 +125,7 @@ bench-client: install
 	  . redis hiredis coredis valkey-glide
 	@$(BIN)/python bench/client.py --python build/bench-client/bin/python $(ARGS)
 
-# What it costs to share a database: make bench-active-active ARGS="--policy always"
+# The cost of sharing a database between servers: make bench-active-active ARGS="--policy always"
 bench-active-active: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.active_active $(ARGS)
@@ -120,20 +135,48 @@ bench-builds: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.builds $(ARGS)
 
-# The long version of the crash tests, and the client's minutes in chaos.
+# The long versions of the crash tests and of the tests of clients whose servers come and go.
 faults: install
 	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication -m slow $(ARGS)
 
-# Minutes of mixed load, and then the books must balance: make soak ARGS="--minutes 30 --kills"
+# Minutes of mixed load, then a check of all data: make soak ARGS="--minutes 30 --kills"
 soak: install
 	@$(BIN)/python -m bench.soak $(ARGS)
 
-# The references that are generated from the code.
+# The references that are generated from the code, and the plots from the stored benchmark results.
 docs: install
 	@$(BIN)/python scripts/generate_docs.py
+	@$(BIN)/python scripts/generate_api.py
+	@$(BIN)/python scripts/generate_diagrams.py
+	@$(BIN)/python scripts/generate_metrics.py
+	@$(BIN)/python scripts/generate_dashboard.py
 	@$(BIN)/python scripts/generate_client.py
+	@$(BIN)/python -m scripts.generate_man
+	@$(BIN)/python -m bench.plot
 
-# Never touches a database file.
+# docs/ as a site in build/site. A broken link fails it. (Not with --quiet: mkdocs counts only
+# the warnings that it prints.) mkdocs has a separate environment, because no test may import it.
+site: build/site-venv/.installed
+	@scripts/install-mermaid
+	@NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --strict $(ARGS)
+	@! grep -rnoE '<(script|link|img)[^>]* (src|href)="?https?:[^>]*' build/site --include '*.html' \
+	  || { echo "a page loads something from elsewhere" >&2; exit 1; }
+
+# The files of a release in dist, checked and tried out; nothing is uploaded.
+release: install build/release-venv/.installed
+	@$(BIN)/python -m scripts.release
+
+# An environment for one extra of pyproject.toml, without Holdfast itself.
+build/site-venv/.installed: EXTRA := docs
+build/release-venv/.installed: EXTRA := release
+build/%-venv/.installed: pyproject.toml
+	@$(PYTHON) -m venv $(@D)
+	@$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["$(EXTRA)"], sep="\n")' \
+	  >$(@D)/requirements.txt
+	@$(@D)/bin/pip install -qq --disable-pip-version-check -r $(@D)/requirements.txt
+	@touch $@
+
+# Deletes everything that make has written, and never a database file.
 clean:
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

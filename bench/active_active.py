@@ -1,14 +1,17 @@
-"""`make bench-active-active`: what it costs to share a database with other servers.
+"""`make bench-active-active`: the cost of sharing a database with other servers.
 
-In one run: how far idle servers lag behind each other, how quickly one catches up that was away;
-then, round by round, a standalone server, and the same work on one of three active-active servers,
-whose peers follow it, with the lag that they have meanwhile; and the pure list beside Loro and
-pycrdt (crdt.py). The load is redis-benchmark's, with fsync as --policy says.
+One run measures:
+- the lag between idle servers;
+- the rate at which a server catches up after an absence;
+- round by round, the same writes on a standalone server and on one of three active-active servers,
+  with the lag of its peers meanwhile;
+- the pure list beside Loro and pycrdt (crdt.py).
+The load comes from redis-benchmark; --policy sets fsync.
 
-Peers are on other machines. Here they are not, so while writes are counted they run with the lowest
-priority: what they do is not to be taken from the server that is written to and its clients, as far
-as two cores can do both; what they cannot do at once is seen in their lag. How much of a core one
-of them would need at that rate is shown (`busy`). `--equal` gives all the same priority.
+In production the peers run on other machines. Here they share this one, so they run with the lowest
+priority while writes are counted: their work should take no time from the written server and its
+clients, as far as two cores allow. Work that they put off shows in their lag. `busy` is the share
+of a core that a peer would need at that rate. `--equal` gives all servers the same priority.
 """
 
 import argparse
@@ -34,10 +37,10 @@ CLIENTS = 50
 LOWEST_PRIORITY = 19
 PIPELINES = (1, 16)
 PIPELINED = 10
-KEYS = 10_000  # those of which "any" is one
+KEYS = 10_000  # "any key" is one of them
 PATIENCE_S = 600.0
 PROBE_EVERY_S = 0.01
-AIM = 0.5  # of the standalone server's rate, with two peers
+AIM = 0.5  # the least share of the standalone server's rate, with two peers
 
 VALUE = "0123456789abcdef"
 WORKLOADS = {
@@ -52,19 +55,19 @@ WORKLOADS = {
 
 class Sizes(NamedTuple):
     rounds: int = 5
-    writes: int = 100_000  # and PIPELINED times as many if pipelined: the fold is part of it
-    probes: int = 200  # of the lag when idle
-    missed: int = 1_000_000  # while away
+    writes: int = 100_000  # PIPELINED times as many if pipelined, so that they include folding
+    probes: int = 200  # of the lag of idle servers
+    missed: int = 1_000_000  # writes during the absence of a server
     pure: tuple[int, int, int] = (crdt.COUNT, crdt.EDITS, crdt.ROUNDS)
 
 
 class Sample(NamedTuple):
-    """One workload in one round, on the standalone server and on the one that is followed."""
+    """One workload in one round, on the standalone server and on the one with peers."""
 
     alone: Figures
     together: Figures
     peer_cpu_us: float
-    lags_ms: list[float]  # of one peer, meanwhile
+    lags_ms: list[float]  # of one peer during the workload
 
     @property
     def share(self) -> float:
@@ -74,7 +77,7 @@ class Sample(NamedTuple):
 def work(
     alone: HoldfastServer, servers: list[HoldfastServer], sizes: Sizes
 ) -> dict[str, list[Sample]]:
-    """On the first of the servers, and on the one that is alone, by turns."""
+    """Measure all workloads, alternating between the standalone server and the first with peers."""
     samples: dict[str, list[Sample]] = {}
     for round_number in range(sizes.rounds):
         for pipeline in PIPELINES:
@@ -89,7 +92,7 @@ def work(
                     pipeline=pipeline,
                     keys=KEYS,
                 )
-                with stopped(servers), probing(alone, alone):  # so that both have the same to do
+                with stopped(servers), probing(alone, alone):  # both sides serve a probe
                     by_itself = load(alone)
                 with stopped([alone]):
                     before_s = cpu_s(servers[-1].pid)
@@ -104,7 +107,7 @@ def work(
 
 @contextmanager
 def stopped(servers: list[HoldfastServer]) -> Iterator[None]:
-    """Whatever they still have to do, they do not do it now."""
+    """Stop these servers during the block, so that work which they put off takes no time."""
     for server in servers:
         os.kill(server.pid, signal.SIGSTOP)
     try:
@@ -115,13 +118,13 @@ def stopped(servers: list[HoldfastServer]) -> Iterator[None]:
 
 
 def lower_priority(server: HoldfastServer) -> None:
-    """Of all its threads."""
+    """Give all threads of a server the lowest priority."""
     for thread in Path(f"/proc/{server.pid}/task").iterdir():
         os.setpriority(os.PRIO_PROCESS, int(thread.name), LOWEST_PRIORITY)
 
 
 def await_all(servers: list[HoldfastServer]) -> None:
-    """Until the others have what the first one has: what it did last comes last."""
+    """Wait until the other servers have all writes of the first. Its last write arrives last."""
     mark = str(time.time_ns())
     ask(servers[0], "SET", "mark", mark)
     wanted = ask(servers[0], "GET", "mark")
@@ -134,8 +137,8 @@ def _shows(server: HoldfastServer, mark: bytes) -> bool:
 
 
 class Probe(threading.Thread):
-    """How long after a push on one server a pop on another has it, again and again. Who pushes
-    does not wait for that: a long lag is seen as often as it would have been met."""
+    """Measures again and again the time from a push on one server to its pop on another. Pushes do
+    not wait for pops, so a period of long lag has its full share of the samples."""
 
     def __init__(self, pushed: HoldfastServer, popped: HoldfastServer) -> None:
         super().__init__(daemon=True)
@@ -144,7 +147,7 @@ class Probe(threading.Thread):
         self._popped = RawClient.connect(popped.port, timeout_s=PATIENCE_S)
 
     def push_until(self, ends: Callable[[], bool]) -> None:
-        """Returns when all that was pushed has come."""
+        """Push until `ends` is true. Returns when all elements have been popped."""
         self.start()
         while True:
             self._pushed.command("RPUSH", "probe", time.perf_counter_ns())
@@ -165,7 +168,7 @@ class Probe(threading.Thread):
 
 @contextmanager
 def probing(pushed: HoldfastServer, popped: HoldfastServer) -> Iterator[list[float]]:
-    """Until the block ends; the list is complete then."""
+    """Probe the lag during the block. The list is complete when the block has ended."""
     probe, ends = Probe(pushed, popped), threading.Event()
     pusher = threading.Thread(
         target=probe.push_until, args=(partial(ends.wait, PROBE_EVERY_S),), daemon=True
@@ -177,7 +180,7 @@ def probing(pushed: HoldfastServer, popped: HoldfastServer) -> Iterator[list[flo
         ends.set()
         pusher.join(PATIENCE_S)
     if pusher.is_alive() or not probe.lags_ms:
-        fail("what was pushed on one server has not come to another")
+        fail("elements pushed on one server have not arrived on another")
 
 
 def idle_lags_ms(servers: list[HoldfastServer], probes: int) -> list[float]:
@@ -192,7 +195,7 @@ def p50_and_p99(lags_ms: list[float]) -> dict[str, float]:
 
 
 def catch_up_per_s(servers: list[HoldfastServer], missed: int) -> float:
-    """Operations a second, after the third one was away."""
+    """The rate at which the third server catches up after an absence, in operations a second."""
     for server in servers[:2]:
         ask(server, "ACTIVE", "PAUSE", 3)
     run_benchmark(
@@ -231,7 +234,7 @@ def measure(folder: Path, policy: str, sizes: Sizes, *, equal: bool) -> dict[str
 
 
 def _summary(rounds: list[Sample]) -> dict[str, Any]:
-    """Medians, but for what says `least` or `most`; lags of all rounds together."""
+    """Medians of the rounds, except `least…` and `most…`. The lags are those of all rounds."""
     shares = [sample.share for sample in rounds]
     return {
         "standalone_per_s": round(median(sample.alone.rps for sample in rounds)),

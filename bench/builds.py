@@ -1,9 +1,10 @@
 """`make bench-builds`: the build queue on redis-server and on Holdfast, in one run.
 
-Both servers run all the time, at the same durability, and take turns round by round; shown are
-the medians of the rounds. A decision is a start or an end of a build. Latency is from the call
-that ends a build to the first line of the handler of the build that waited for it: in round trips,
-counted, in ms, and divided by the median time of a SET, which waits for the disk as these calls do.
+Both servers run all the time, at the same durability, and take turns round by round. The table
+shows the medians of the rounds. A decision is a start or an end of a build. Latency is the time
+from the call that ends a build to the first line of the handler of the build that it blocked. It
+is shown in round trips, in ms, and as a multiple of the median time of a SET, which waits for the
+disk as these calls do.
 """
 
 import argparse
@@ -42,7 +43,7 @@ SMOKE = Sizes(builds=40, latencies=20, waiting=200)
 
 @dataclass
 class Figures:
-    """Of all rounds on one server, by what they measure."""
+    """The figures of all rounds on one server, by name."""
 
     rounds: dict[str, list[float]] = field(default_factory=dict)
 
@@ -60,7 +61,7 @@ async def timed_s(work: Awaitable[object]) -> float:
 
 
 async def decide(queue: BuildQueue, workers: int, builds: int) -> None:
-    """So many workers claim and complete until so many builds have gone."""
+    """Workers claim and complete builds until that many builds are done."""
     left = builds
 
     async def work() -> None:
@@ -86,7 +87,7 @@ async def throughput(client: Client, figures: Figures, sizes: Sizes) -> None:
 
 
 class Waits(Hooks):
-    """When a worker has gone to wait for builds, and what it has sent."""
+    """Notices when a worker begins to wait for builds, and counts its requests."""
 
     def __init__(self) -> None:
         self.waits = asyncio.Event()
@@ -100,14 +101,14 @@ class Waits(Hooks):
 
 
 async def latency(client: Client, url: str, figures: Figures, sizes: Sizes) -> None:
-    """One client ends builds, the other's worker is idle and waits for what they block."""
+    """One client ends builds; the idle worker of another client waits for the builds they block."""
     await client.exec("FLUSHALL")
     queue, hook = BuildQueue(client), Waits()
     started: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
     async def handler(run: Run) -> None:
         started.set_result(time.perf_counter())
-        counts.append(1 + hook.sent)  # the call that ended the other build, and the worker's
+        counts.append(1 + hook.sent)  # the call that ended the other build, and the worker's calls
 
     counts: list[float] = []
     trips_s: list[float] = []
@@ -135,8 +136,8 @@ async def latency(client: Client, url: str, figures: Figures, sizes: Sizes) -> N
 
 
 async def depth(client: Client, figures: Figures, sizes: Sizes) -> None:
-    """The same decisions about a job of which few builds wait, and of which many do. For each
-    build that goes another comes, so that it stays so."""
+    """The same decisions about a job with few waiting builds and about one with many. Each build
+    that leaves is replaced, so their number stays the same."""
     costs_ms = []
     for waiting in (FEW, sizes.waiting):
         await client.exec("FLUSHALL")

@@ -2,9 +2,10 @@
 
     python bench/client.py [--python PATH] [--rounds N] [--seconds S] [--libraries a,b]
 
-Every library runs in a process of its own, on uvloop, in turns, so that noise hits all alike;
-the medians of the rounds are shown. One client each; how many connections it opens is its own
-business. A library that is not installed for that Python is left out, and the table says so.
+Every library runs in a process of its own, on uvloop. The libraries take turns, so that noise
+affects all of them alike. The table shows the medians of the rounds. Each library has one client,
+which may open as many connections as it likes. A library that is not installed for that Python is
+left out, and the table says so.
 """
 
 import argparse
@@ -27,7 +28,7 @@ Call = Callable[[], Awaitable[Any]]
 
 
 class Library(ABC):
-    """What the benchmark needs of a client library: connect, three commands, a pipeline."""
+    """The part of a client library that is measured: connect, three commands, a pipeline."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -39,7 +40,7 @@ class Library(ABC):
     def pipeline(self, client: Any) -> Call: ...
 
     def calls(self, client: Any) -> dict[str, Call]:
-        """The same for all of them."""
+        """The three commands. They are the same for all libraries."""
         return {
             "PING": client.ping,
             "SET": lambda: client.set("bench", "value"),
@@ -56,7 +57,7 @@ class Holdfast(Library):
         return client
 
     def pipeline(self, client: Any) -> Call:
-        from holdfast.client.request import Request
+        from holdfast.client.protocol.request import Request
 
         def run() -> Awaitable[Any]:
             request = Request()
@@ -72,7 +73,7 @@ class RedisPy(Library):
     async def connect(self) -> Any:
         from redis.asyncio import Redis
 
-        # Its pool raises above 100 connections unless told otherwise.
+        # By default its pool raises an error above 100 connections.
         client = Redis(
             host="127.0.0.1", port=self.port, decode_responses=True, max_connections=1024
         )
@@ -164,14 +165,14 @@ Figures = tuple[float, float, float]
 async def measure(call: Call, tasks: int, seconds: float, weight: int) -> Figures:
     """Operations per second, 99th percentile of a call in ms, µs of CPU per operation.
 
-    The last one counts all threads of the process, and hardly depends on who else is busy.
+    The CPU time is that of all threads of the process. It hardly depends on other processes.
     """
     latencies: list[float] = []
     end_s = time.perf_counter() + seconds
 
     async def caller() -> None:
         now_s = time.perf_counter()
-        while True:  # once at least, however late it is
+        while True:  # at least one call, even after the end
             before_s = now_s
             await call()
             now_s = time.perf_counter()
@@ -196,7 +197,7 @@ async def work(library: Library, seconds: float) -> dict[str, Any]:
     calls = library.calls(client)
     await calls["SET"]()
     await measure(calls["GET"], 8, 0.3, 1)  # warm
-    idle = [await library.connect() for _ in range(20)]  # what only the first ones need
+    idle = [await library.connect() for _ in range(20)]  # the first clients cost more
     gc.collect()
     before = resident_bytes()
     idle += [await library.connect() for _ in range(IDLE_CLIENTS)]
@@ -219,7 +220,7 @@ def run_worker(name: str, port: int, seconds: float) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(work(LIBRARIES[name](port), seconds))
         print(json.dumps(result), flush=True)
-        os._exit(0)  # not a benchmark of how a hundred clients say good-bye
+        os._exit(0)  # closing a hundred clients is not measured
 
 
 # -- the comparison ---------------------------------------------------------------------------
@@ -249,7 +250,7 @@ def compare(python: str, names: list[str], rounds: int, seconds: float) -> None:
 
 
 def show(results: dict[str, list[dict[str, Any]]]) -> None:
-    """Operations per second, p99 and CPU; how many times the best of the others we are."""
+    """Print operations per second, p99 and CPU, and our ratio to the best of the others."""
     names = list(results)
     rows = [key for key in results[names[0]][0] if key != "idle"]
     print("Operations/s (p99 of a call in ms; µs of CPU per operation), medians.\n")

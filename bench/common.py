@@ -1,6 +1,6 @@
-"""What the benchmarks share: a place on the disk, the two servers, /proc, redis-benchmark.
+"""Shared by the benchmarks: a folder on the disk, the two servers, /proc, redis-benchmark.
 
-Nothing here knows what is measured. The server processes are the tests' own.
+This module does not know what is measured. The server processes are those of the tests.
 """
 
 import csv
@@ -23,7 +23,7 @@ from tests.harness.rawclient import Argument
 
 ROOT = Path(__file__).parent.parent
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-WINDOW = 500  # commands under way at once when filling
+WINDOW = 500  # commands sent before their replies are read
 
 
 def fail(sentence: str) -> Never:
@@ -31,21 +31,21 @@ def fail(sentence: str) -> Never:
 
 
 def say(line: str) -> None:
-    """Progress: on stderr, so that stdout is the result and nothing else."""
+    """Report progress on stderr. stdout is for the result alone."""
     print(line, file=sys.stderr, flush=True)
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
-    """A program to its end; the caller looks at the exit code."""
+    """Run a program to its end. The caller checks the exit code."""
     return subprocess.run(argv, check=False, capture_output=True, text=True)
 
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A new folder, removed at the end, also after SIGTERM.
+    """A new folder, which is removed at the end, also after SIGTERM.
 
-    It is inside the repository, because a temporary folder may be in memory, where an fsync
-    costs nothing and the comparison would be about nothing.
+    It is inside the repository. A temporary folder may be in memory, where an fsync costs nothing
+    and the comparison would mean nothing.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     (ROOT / "build").mkdir(exist_ok=True)
@@ -58,16 +58,16 @@ def holdfast_server(folder: Path, *args: str) -> Iterator[HoldfastServer]:
     with HoldfastServer(folder / "holdfast", *args) as server:
         try:
             yield server
-        except AssertionError as error:  # the server has hung up; its folder is about to go
+        except AssertionError as error:  # the server is gone, and its folder is next
             error.add_note(server.stderr[-2000:])
             raise
 
 
 def redis_server(folder: Path, policy: str) -> AbstractContextManager[RedisServer]:
-    """redis-server with the same promise as ours: an append-only file, on the same disk.
+    """redis-server with the same durability as Holdfast: an append-only file on the same disk.
 
-    It never rewrites that file: a rewrite is a second process at a moment of its own
-    choosing, and would sometimes be measured with it and sometimes with us.
+    It never rewrites that file. A rewrite is a second process that starts at any moment, so it
+    would disturb sometimes this server and sometimes ours.
     """
     for program in ("redis-server", "redis-benchmark"):
         if shutil.which(program) is None:
@@ -80,7 +80,7 @@ def redis_server(folder: Path, policy: str) -> AbstractContextManager[RedisServe
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process so far, all threads; exact to a tick, usually 10 ms."""
+    """User and system time of all threads of a process, exact to a tick of usually 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
@@ -95,7 +95,7 @@ def file_bytes(path: Path) -> int:
 
 
 def machine() -> dict[str, str | int]:
-    """What someone who reads the figures later has to know."""
+    """The facts about this machine that a later reader of the figures needs."""
     import apsw
 
     models = [
@@ -118,7 +118,7 @@ def machine() -> dict[str, str | int]:
 
 
 def send_all(client: RawClient, commands: Iterable[tuple[Argument, ...]]) -> None:
-    """Many commands, pipelined; any error reply ends the benchmark."""
+    """Send many commands in pipelines. An error reply ends the benchmark."""
     window: list[bytes] = []
 
     def exchange() -> None:
@@ -137,7 +137,7 @@ def send_all(client: RawClient, commands: Iterable[tuple[Argument, ...]]) -> Non
 
 
 def ask(client: RawClient, *args: Argument) -> bytes:
-    """A reply that must not be an error."""
+    """The reply to a command. An error reply ends the benchmark."""
     reply = client.command(*args)
     if reply[:1] == b"-":
         fail(f"{args[0]!r} was answered {reply.decode().strip()!r}")
@@ -167,7 +167,7 @@ def run_benchmark(
     pipeline: int,
     keys: int,
 ) -> Sample:
-    """Load from the one generator that neither side wrote for us. It stops at an error reply."""
+    """Make load with redis-benchmark, a generator that is not ours. It stops at an error reply."""
     options = {"-p": server.port, "-n": requests, "-c": clients, "-P": pipeline, "-r": keys}
     words = [str(word) for option in options.items() for word in option]
     before_s = cpu_s(server.pid)
@@ -179,7 +179,7 @@ def run_benchmark(
 
 
 def parse_csv(code: int, stdout: str, stderr: str) -> tuple[float, float]:
-    """Requests per second and p99 in ms, from what redis-benchmark --csv printed."""
+    """Requests per second and p99 in ms, from the output of redis-benchmark --csv."""
     rows = list(csv.DictReader(stdout.splitlines()))
     if code or len(rows) != 1:
         fail(f"redis-benchmark failed: {stderr.strip() or stdout.strip() or f'exit code {code}'}")

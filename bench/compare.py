@@ -1,19 +1,26 @@
-"""`make bench`: us and redis-server, in one run, at the same durability.
+"""`make bench`: Holdfast and redis-server, in one run, at the same durability.
 
-Both servers live through the whole run of a policy, each stopped (SIGSTOP) while the other is
-measured, and take turns measurement by measurement, so that a noisy machine is noisy for both. All
-rounds of a workload follow each other, behind one that does not count: so what a server puts off
-is in its figures, and in no others.
+Both servers run during the whole run of a policy. They take turns measurement by measurement, so
+that a noisy machine disturbs both alike; each is stopped (SIGSTOP) while the other is measured. All
+rounds of a workload follow each other, after one that does not count. So the work that a server
+puts off is in the figures of its own workload, and in no others.
 How to read the table: docs/performance.md.
+
+With `--beside PYTHON` the other server is the Holdfast that this interpreter has installed: the
+same comparison of a change with the commit before it. No aim applies, and no result is stored.
+With `--scrape` it is the same Holdfast without `http-port`, and ours is scraped every second.
 """
 
 import argparse
 import json
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -30,15 +37,16 @@ from bench.common import (
     workplace,
 )
 from bench.workloads import CLIENTS, KEYS, VALUE, WORKLOADS, Workload
-from tests.harness import RawClient
-from tests.harness.processes import ServerProcess
+from tests.harness import HoldfastServer, RawClient
+from tests.harness.http import HttpPort
+from tests.harness.processes import ServerProcess, free_port
 
 POLICIES = ("always", "everysec")
 PIPELINES = (1, 16)
 ROUNDS = 3
-AIMS = {1: 0.8, 16: 0.4}  # the ratio that is good enough, by pipeline
+AIMS = {1: 0.8, 16: 0.4}  # the lowest ratio that is good enough, by pipeline
 MEASURE_S = 2.0
-WARM_UP_ROUNDS = 40  # of all clients
+WARM_UP_ROUNDS = 40  # of requests of all clients
 
 
 @dataclass
@@ -47,18 +55,18 @@ class Side:
 
     name: str
     server: ServerProcess
-    rps: float = 0.0  # when it was measured last
+    rps: float = 0.0  # of the last measurement
     samples: dict[tuple[str, int], list[Sample]] = field(default_factory=dict)
 
 
 @contextmanager
 def running_alone(side: Side, sides: list[Side]) -> Iterator[RawClient]:
-    """The others cannot compete for the machine, whatever they still have to do."""
+    """Stop the other server during the block, so that work which it put off takes no time."""
     others = [other.server.pid for other in sides if other is not side]
     for pid in others:
         os.kill(pid, signal.SIGSTOP)
     try:
-        # A fill may have to wait for much of the fold, or for a slow disk.
+        # Filling may have to wait for a long fold or for a slow disk.
         with RawClient.connect(side.server.port, timeout_s=120) as client:
             yield client
     finally:
@@ -67,7 +75,8 @@ def running_alone(side: Side, sides: list[Side]) -> Iterator[RawClient]:
 
 
 def fill(client: RawClient, workloads: list[Workload]) -> None:
-    """What several need is there once, and saved: the first to be measured need not fold it."""
+    """Write the data that workloads need, each kind once, and save it. Otherwise the first workload
+    would be measured together with its folding."""
     for step in dict.fromkeys(workload.fill for workload in workloads):
         if step is not None:
             step(client)
@@ -75,25 +84,33 @@ def fill(client: RawClient, workloads: list[Workload]) -> None:
 
 
 def check_data(side: Side, client: RawClient, workloads: list[Workload]) -> None:
-    """Nothing that was read, or should have stayed, is missing or wrong."""
+    """Check that the data of all workloads is complete and correct."""
     for check in dict.fromkeys(workload.check for workload in workloads):
         if check is not None and (wrong := check(client)) is not None:
             fail(f"{side.name}: {wrong}")
 
 
 def whole_rounds(rps: float, pipeline: int) -> int:
-    """As many requests as fill the time, and as every client can send equally many of."""
+    """The number of requests that fills the time of a measurement, the same for every client."""
     step = CLIENTS * pipeline
     return max(1, round(rps * MEASURE_S / step)) * step
 
 
 def run_policy(folder: Path, policy: str, args: argparse.Namespace) -> list[Side]:
     workloads = [w for w in WORKLOADS if w.name in args.only]
-    with (
-        holdfast_server(folder / policy, "--appendfsync", policy) as ours,
-        redis_server(folder / policy, policy) as redis,
-    ):
-        sides = [Side("ours", ours), Side("redis", redis)]
+    options = ["--appendfsync", policy]
+    if args.beside is None:
+        peer: AbstractContextManager[ServerProcess] = redis_server(folder / policy, policy)
+    else:
+        beside = folder / policy / "beside"
+        peer = HoldfastServer(beside, *options, python=args.beside)
+    scraper: AbstractContextManager[object] = nullcontext()
+    if args.scrape:
+        port = free_port()
+        scraper = scraped_every_second(port)
+        options += ["--http-port", str(port)]
+    with holdfast_server(folder / policy, *options) as ours, peer as other, scraper:
+        sides = [Side("ours", ours), Side("theirs", other)]
         for side in sides:
             with running_alone(side, sides) as client:
                 fill(client, workloads)
@@ -103,7 +120,8 @@ def run_policy(folder: Path, policy: str, args: argparse.Namespace) -> list[Side
                     with running_alone(side, sides) as client:
                         warm_up(side, client, workload, pipeline, args.requests)
                 for round_number in range(args.rounds):
-                    # Who goes first changes from round to round: the disk remembers who was before.
+                    # Alternate the first server: the disk is still busy with the writes of the
+                    # server before.
                     for side in sides[::-1] if round_number % 2 else sides:
                         with running_alone(side, sides) as client:
                             sample = next_sample(side, client, workload, pipeline, args.requests)
@@ -118,12 +136,38 @@ def run_policy(folder: Path, policy: str, args: argparse.Namespace) -> list[Side
     return sides
 
 
+@contextmanager
+def scraped_every_second(port: int) -> Iterator[None]:
+    """As Prometheus would, only more often. While the server is stopped, this waits."""
+    is_over = threading.Event()
+    counts = {"scrapes": 0, "bytes": 0}
+
+    def scrape() -> None:
+        http = HttpPort(port)
+        while not is_over.wait(1):
+            with suppress(OSError):
+                reply = http.get("/metrics")
+                assert reply.status == 200, reply
+                counts["scrapes"] += 1
+                counts["bytes"] = len(reply.body)
+
+    thread = threading.Thread(target=scrape, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(60)
+        say(f"{counts['scrapes']} scrapes, the last one of {counts['bytes']:,} bytes")
+        assert counts["scrapes"], "no scrape was answered"
+
+
 def warm_up(
     side: Side, client: RawClient, workload: Workload, pipeline: int, requests: int | None
 ) -> None:
-    """As much as will be measured, once it is known how much that is. What this leaves to the fold
-    is what the first round has to do, and each leaves the next one as much: all pay their own, and
-    nothing of other workloads, of which all is saved before."""
+    """Run the workload once, with as many requests as a measured round. This round leaves as much
+    work to the fold as each round leaves to the next one, so every round pays for one. SAVE comes
+    first: no round pays for another workload."""
     ask(client, "SAVE")
     first = requests or WARM_UP_ROUNDS * CLIENTS * pipeline
     sample = workload.measure(side.name, side.server, client, pipeline, first)
@@ -148,7 +192,7 @@ def next_sample(
 
 @dataclass
 class Row:
-    """One command at one pipeline length: the rounds in order, and what they come to."""
+    """One command at one pipeline length: its rounds in order, and their summary."""
 
     command: str
     pipeline: int
@@ -168,11 +212,11 @@ def summarise(command: str, pipeline: int, ours: list[Sample], redis: list[Sampl
     return Row(command, pipeline, median(ratios), min(ratios), max(ratios), ours, redis)
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[Row], peer: str = "redis") -> str:
     lines = [
-        f"{'':18}{'requests/s':^20}{'us : redis':>19}{'p99 ms':>19}{'CPU µs per op':>18}",
-        f"{'command':18}{'ours':>9}{'redis':>9}  {'median':>8}{'min–max':>13}"
-        + 2 * f"{'ours':>9}{'redis':>8}",
+        f"{'':18}{'requests/s':^20}{f'us : {peer}':>19}{'p99 ms':>19}{'CPU µs per op':>18}",
+        f"{'command':18}{'ours':>9}{peer:>9}  {'median':>8}{'min–max':>13}"
+        + 2 * f"{'ours':>9}{peer:>8}",
     ]
     for row in rows:
         name = f"{row.command} ×{row.pipeline}"
@@ -181,7 +225,7 @@ def table(rows: list[Row]) -> str:
             for what in ("rps", "p99_ms", "cpu_us_per_op")
         )
         spread = f"{row.ratio_min:.2f}–{row.ratio_max:.2f}"
-        mark = "  < aim" if row.falls_short else ""
+        mark = "  < aim" if peer == "redis" and row.falls_short else ""
         lines.append(
             f"{name:18}{rps[0]:>9,.0f}{rps[1]:>9,.0f}  {row.ratio:>8.2f}{spread:>13}"
             f"{p99[0]:>9.2f}{p99[1]:>8.2f}{cpu[0]:>9.1f}{cpu[1]:>8.1f}{mark}"
@@ -191,7 +235,7 @@ def table(rows: list[Row]) -> str:
 
 def write_json(policy: str, rows: list[Row], args: argparse.Namespace) -> Path:
     whole = (args.only, args.pipeline, args.requests) == (all_names(), PIPELINES, None)
-    whole = whole and args.rounds >= ROUNDS
+    whole = whole and args.rounds >= ROUNDS and args.beside is None
     name = f"{time.strftime('%Y-%m-%d')}-{policy}{'' if whole else '-partial'}.json"
     path = ROOT / "bench" / "results" / name
     path.parent.mkdir(exist_ok=True)
@@ -215,7 +259,14 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", type=names, default=all_names(), help="such as SET,GET")
     parser.add_argument("--policy", choices=[*POLICIES, "both"], default="both")
     parser.add_argument("--pipeline", type=lengths, default=PIPELINES, help="such as 1,16")
-    return parser.parse_args(argv)
+    text = "compare with the Holdfast of this interpreter, such as ../before/.venv/bin/python"
+    parser.add_argument("--beside", metavar="PYTHON", type=interpreter, help=text)
+    text = "compare with the same Holdfast; ours has metrics, which are read every second"
+    parser.add_argument("--scrape", action="store_true", help=text)
+    args = parser.parse_args(argv)
+    if args.scrape:
+        args.beside = args.beside or sys.executable
+    return args
 
 
 def positive(text: str) -> int:
@@ -223,6 +274,16 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return number
+
+
+def interpreter(text: str) -> str:
+    """An interpreter that can import Holdfast; the folder is not src, so it imports its own."""
+    asked = [text, "-c", "import holdfast"]
+    try:
+        subprocess.run(asked, check=True, capture_output=True, cwd="/")
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise argparse.ArgumentTypeError(f"{text} has no Holdfast: {error}") from error
+    return text
 
 
 def names(text: str) -> list[str]:
@@ -242,16 +303,16 @@ def main() -> None:
     started_s = time.monotonic()
     with workplace() as folder:
         for policy in POLICIES if args.policy == "both" else (args.policy,):
-            ours, redis = run_policy(folder, policy, args)
+            ours, theirs = run_policy(folder, policy, args)
             rows = [
-                summarise(*which, samples, redis.samples[which])
+                summarise(*which, samples, theirs.samples[which])
                 for which, samples in ours.samples.items()
             ]
             path = write_json(policy, rows, args)
             print(
                 f"\nappendfsync {policy}: {CLIENTS} clients, {len(VALUE)}-byte values,"
                 f" {KEYS:,} keys, rounds: {args.rounds} ({path.relative_to(ROOT)})\n\n"
-                f"{table(rows)}\n",
+                f"{table(rows, 'redis' if args.beside is None else 'beside')}\n",
                 flush=True,
             )
     say(f"took {time.monotonic() - started_s:.0f} s")

@@ -1,10 +1,10 @@
 """The pure list beside Loro and pycrdt, in one run and one process: pushes at the right, pops at
-the left, and the merge of two replicas that were edited apart.
+the left, and the merge of two replicas that were edited independently.
 
-All in memory, nothing durable, 16-byte values. Times are of the CPU, per operation, the best of the
-rounds. Each contender does one operation at a time, as a server does for one command at a time;
-ours makes the effect for the others on the way. pycrdt pops and edits only a share, because both
-take it ever longer.
+Everything is in memory, nothing is durable, values have 16 bytes. Times are CPU times of one
+operation, the best of the rounds. Each contender does one operation at a time, as a server runs one
+command at a time; ours also makes the effect for the other replicas. pycrdt pops and edits only a
+part, because each of its operations takes longer than the one before.
 """
 
 import argparse
@@ -20,18 +20,18 @@ import pycrdt
 from bench.common import machine, say
 from holdfast.crdt.dots import Author
 from holdfast.crdt.effects import Effect
-from holdfast.crdt.lists import List
+from holdfast.crdt.replicated_list import ReplicatedList
 
 COUNT, EDITS, ROUNDS = 100_000, 20_000, 3
 INSERTS, DELETES = 0.7, 0.2  # shares of the edits; the rest set values
 PYCRDT_SHARE = 0.05
-AIMS = {"loro": 4.0, "pycrdt": 1.0}  # our time in theirs, at most
+AIMS = {"loro": 4.0, "pycrdt": 1.0}  # our time divided by theirs, at most
 
-Edit = tuple[str, float, bytes]  # what, where (0 to 1 of the length), value
+Edit = tuple[str, float, bytes]  # operation, position (0 to 1 of the length), value
 
 
 class Contender(Protocol):
-    """A list on one replica."""
+    """A list of one library, on one replica."""
 
     def __init__(self, replica: int) -> None: ...
     def push(self, value: bytes) -> None: ...
@@ -41,7 +41,7 @@ class Contender(Protocol):
     def delete(self, at: int) -> None: ...
     def set(self, at: int, value: bytes) -> None: ...
     def news(self) -> Any:
-        """What the other does not have yet."""
+        """The changes that the other replica does not have yet."""
         ...
 
     def merge(self, news: Any) -> None: ...
@@ -50,7 +50,7 @@ class Contender(Protocol):
 
 class Holdfast:
     def __init__(self, replica: int) -> None:
-        self.list = List()
+        self.list = ReplicatedList()
         self.author = Author(replica, time.time_ns() >> 4, {})
         self.unsent: list[Effect] = []
 
@@ -92,7 +92,7 @@ class Holdfast:
 
 class Loro:
     def __init__(self, replica: int) -> None:
-        # Its stubs leave the constructor untyped.
+        # The stubs of loro leave the constructor untyped.
         self.doc = loro.LoroDoc()  # type: ignore[no-untyped-call]  # its stub has no types here
         self.doc.peer_id = replica
         self.list = self.doc.get_list("list")
@@ -195,7 +195,7 @@ def queue(contender: type[Contender], values: list[bytes], pops: int) -> dict[st
 
 
 def merge(contender: type[Contender], start: list[bytes], edits: list[list[Edit]]) -> float:
-    """Microseconds per edit until two replicas that were edited apart have each other's."""
+    """Microseconds per edit until two replicas, edited independently, are equal."""
     one, two = contender(1), contender(2)
     for value in start:
         one.push(value)

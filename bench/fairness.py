@@ -1,10 +1,10 @@
-"""`make bench-fairness`: how long one client waits for a PONG while another floods the server.
+"""`make bench-fairness`: the time one client waits for a PONG while another floods the server.
 
-The flood is one connection, in a process of its own, that sends a long pipeline as fast as the
-server takes it and reads the replies as fast as they come. Beside it this process sends one PING
-after the other. Holdfast and redis-server are measured in turn, several times; the longest wait of
-each round is what counts, and the table shows the median and the worst of the rounds. The first
-row is without a flood: on a busy machine the scheduler alone makes a PING wait.
+The flood is one connection, in a process of its own. It sends a long pipeline as fast as the server
+reads it, and reads the replies as fast as they come. Meanwhile this process sends one PING after
+the other. Holdfast and redis-server are measured in turn, several times. The figure of a round is
+its longest wait; the table shows the median and the worst of the rounds. The first row is without
+a flood: on a busy machine the scheduler alone makes a PING wait.
 """
 
 import argparse
@@ -74,17 +74,17 @@ CONTENT: tuple[tuple[Argument, ...], ...] = (
 
 @dataclass
 class Pauses:
-    """Of one round."""
+    """The waits of one round."""
 
     longest_ms: float
     p99_ms: float
     pings: int
-    flood_s: float  # how long it took to be answered
-    cpu_s: float  # of the server's, meanwhile
+    flood_s: float  # until the last reply to the flood
+    cpu_s: float  # of the server during the round
 
 
 def send_flood(port: int, flood: Flood) -> None:
-    """Ends when the last reply has come."""
+    """Send the flood. Returns when the last reply has arrived."""
     pieces, unsent = flood.pieces(), memoryview(b"")
     last = b""
     with (
@@ -119,7 +119,7 @@ def _waits_s(client: RawClient, until_s: float = 0.0) -> Iterator[float]:
 
 
 def measure(server: ServerProcess, flood: Flood | None) -> Pauses:
-    """The waits of a client that is there before the flood, until the flood is answered."""
+    """The waits of a client that connects before the flood, until the flood is answered."""
     with server.client(timeout_s=GIVE_UP_AFTER_S) as client:
         ask(client, "PING")
         started_s, before_s = time.perf_counter(), cpu_s(server.pid)
@@ -148,7 +148,7 @@ def measure(server: ServerProcess, flood: Flood | None) -> Pauses:
 
 
 def row(title: str, rounds: dict[str, list[Pauses]]) -> str:
-    """Median and worst of the longest waits, and how ours compares."""
+    """The median and the worst of the longest waits, and the ratio of ours to redis-server's."""
     longest = {name: [pauses.longest_ms for pauses in found] for name, found in rounds.items()}
     medians = {name: statistics.median(found) for name, found in longest.items()}
     cells = [f"{medians[name]:.1f} ({max(longest[name]):.1f})" for name in ("ours", "redis")]

@@ -1,7 +1,7 @@
-"""Load that redis-benchmark cannot make: transactions sent at once, and listeners.
+"""Load that redis-benchmark cannot make: whole transactions in one write, and listeners.
 
-As plain as can be, so that the servers are what is measured: replies are known beforehand, and
-are only compared.
+The code is as simple as possible, so that the time is spent in the servers: replies are known in
+advance, and are only compared.
 """
 
 import selectors
@@ -31,8 +31,8 @@ def run_load(
     clients: int,
     pipeline: int,
 ) -> Sample:
-    """Each client sends so many of the requests at once, and again when all are answered; every
-    answer must be `reply`."""
+    """Each client sends `pipeline` requests at once, and again when all are answered. Every reply
+    must be `reply`."""
     rounds = requests // (clients * pipeline)
     payloads = cycle(
         [b"".join(islice(cycle(requests_bytes), at, at + pipeline)) for at in range(100)]
@@ -43,7 +43,7 @@ def run_load(
         for _ in range(clients):
             sock = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # Rounds left, what came of this one so far, and when it was sent.
+            # The rounds left, the bytes received in this round, and the time it was sent.
             selector.register(sock, selectors.EVENT_READ, [rounds - 1, b"", time.perf_counter()])
             sock.sendall(next(payloads))
         took_s = sorted(_exchange(selector, payloads, reply * pipeline))
@@ -57,7 +57,7 @@ def run_load(
 def _exchange(
     selector: selectors.BaseSelector, payloads: Iterator[bytes], expected: bytes
 ) -> Iterator[float]:
-    """How long each round took."""
+    """The time that each round took."""
     while selector.get_map():
         for key, _ in selector.select(GIVE_UP_AFTER_S) or fail("the server does not answer"):
             sock, state = cast(socket.socket, key.fileobj), key.data
@@ -76,7 +76,7 @@ def _exchange(
 
 
 class Listeners:
-    """Subscribers to a channel who read, on a thread of their own, and count bytes."""
+    """Subscribers to a channel. They read on a thread of their own and count bytes."""
 
     def __init__(self, port: int, count: int, channel: str) -> None:
         self._selector = selectors.DefaultSelector()
@@ -110,7 +110,7 @@ class Listeners:
         self._selector.close()
 
     def wait_for(self, nbytes: int) -> None:
-        """Until everybody has so much, and nobody more."""
+        """Wait until every listener has received exactly this many bytes."""
         deadline_s = time.monotonic() + GIVE_UP_AFTER_S
         while min(self._received) < nbytes and time.monotonic() < deadline_s:
             time.sleep(0.01)

@@ -1,8 +1,8 @@
-"""`make bench-memory`: bytes per key and per list element, next to redis-server's.
+"""`make bench-memory`: bytes for each key and each list element, beside redis-server's.
 
-Memory is what the kernel says a process holds (RSS), less what the same process held when it
-was empty. `loaded` still has our fold's pending work in it; `folded` is after SAVE; `restarted`
-is after a restart and one read, which tells what is loaded before anyone asks for it.
+Memory is the resident size of the process (RSS) less its size when it was empty. `loaded` includes
+the pending work of our fold; `folded` is after SAVE; `restarted` is after a restart and one read:
+it shows how much is loaded before a client asks for it.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def measure(server: ServerProcess, content: Content, count: int, *, folds: bool)
     def grown() -> float:
         return (rss_bytes(server.pid) - empty) / count
 
-    # SAVE answers when everything is folded, and nothing else is answered meanwhile.
+    # SAVE replies when everything is folded. Until then the server answers no other command.
     client = server.client(timeout_s=300)
     send_all(client, content.commands(count))
     loaded = grown()

@@ -1,8 +1,9 @@
-"""`make profile ARGS="SET --pipeline 16"`: where the server's time goes under one workload.
+"""`make profile ARGS="SET --pipeline 16"`: the functions that take the server's time under one
+workload.
 
 With py-spy (`.venv/bin/pip install py-spy`; not a dependency of ours) the running server is
-sampled, which hardly disturbs it: believe its shares. Without, cProfile times every call,
-which makes small functions look slower than they are: believe its counts.
+sampled. That hardly disturbs it, so trust the shares. Without py-spy, cProfile times every call.
+That makes small functions look slower than they are, so trust only the counts.
 """
 
 import argparse
@@ -22,11 +23,11 @@ from bench.workloads import CLIENTS, WORKLOADS
 from tests.harness import HoldfastServer
 
 SAMPLES_PER_S = 500
-WARM_UP_REQUESTS = 100  # by each client, times the pipeline
+WARM_UP_REQUESTS = 100  # of each client, times the pipeline
 
 
 class ProfiledServer(HoldfastServer):
-    """Under cProfile, which writes its file when the server ends."""
+    """A server under cProfile, which writes its file when the server ends."""
 
     @property
     def profile(self) -> Path:
@@ -38,7 +39,7 @@ class ProfiledServer(HoldfastServer):
 
 
 def show_shares(stacks: str, top: int) -> None:
-    """What py-spy's raw format says: 'outer;inner;innermost count', one stack a line."""
+    """Print shares from py-spy's raw format, one stack a line: 'outer;inner;innermost count'."""
     own: Counter[str] = Counter()
     within: Counter[str] = Counter()
     for line in stacks.splitlines():

@@ -1,12 +1,12 @@
-"""Scripts: what a run and a call cost, and how long others wait for an answer while one overruns.
+"""Scripts: the cost of a run and of a call, and the wait of other clients while a script overruns.
 
-Runs and calls are measured in this process, without sockets and without the disk's syncs, on a
-database in a file. A call is one in a loop in Lua, without the loop. Beside it is the same command,
-three times: run by the engine alone, with nobody to answer and no batch to commit; dispatched, that
-is from its arguments to the bytes of its reply; and as a request, from the bytes that came in.
-The commit at the end of the turn is counted for all but the first, for as many commands at once.
+Runs and calls are measured in this process, without sockets and without syncing the disk, on a
+database in a file. A call is one call in a Lua loop, without the cost of the loop. The table
+compares it with the same command in three forms: run by the engine, without a client and without a
+commit; dispatched, from its arguments to the bytes of its reply; and as a request, from the bytes
+received. All but the first include the commit at the end of the turn, shared by as many commands.
 
-The waiting is measured on a server of its own, with scripts that never end by themselves.
+The wait is measured on a separate server, with scripts that never end by themselves.
 """
 
 import argparse
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import cast
 
 from bench.common import say, workplace
-from holdfast.server import families as families
-from holdfast.server.config import Config
-from holdfast.server.connection import Connection
-from holdfast.server.engine import Engine
-from holdfast.server.scripts import NoSink
-from holdfast.server.session import Session
+from holdfast import all_commands as all_commands
+from holdfast.server.config.config import Config
+from holdfast.server.core.engine import Engine
+from holdfast.server.net.wire_connection import Connection
+from holdfast.server.scripts.scripts import NoSink
+from holdfast.server.sessions.session import Session
 from holdfast.store.store import open_store
 from tests.harness import HoldfastServer, RawClient
 from tests.harness.rawclient import Argument, encode_command
@@ -40,14 +40,14 @@ CALLS: dict[str, tuple[tuple[bytes, ...], str]] = {
     "TIME": ((b"TIME",), "redis.call('time')"),
 }
 MODULE = "local M{0} = {{}} function M{0}.f(a) return a + {0} end "
-# Scripts that do nothing, or next to nothing; and with how many keys, and as many arguments.
+# Scripts that do (almost) nothing, and their number of keys. They get as many arguments.
 RUNS: dict[str, tuple[str, int]] = {
     "empty": ("return 1", 1),
     "empty, 6 keys and 6 arguments": ("return 1", 6),
     "returns 3 numbers": ("return {1, 2, 3}", 1),
     "makes 20 tables and 20 functions": ("".join(map(MODULE.format, range(20))), 1),
 }
-PER_SCRIPT = 50  # calls; and requests that come at once
+PER_SCRIPT = 50  # calls in a script, and requests that arrive together
 COMMANDS = 1000  # in a turn
 LIMIT_MS = 50
 LOOPS = {
@@ -63,7 +63,7 @@ LOOPS = {
 
 
 class NoSocket:
-    """A transport that sends everything at once, nowhere."""
+    """A transport that accepts everything at once and discards it."""
 
     family = socket.AF_INET
 
@@ -94,7 +94,7 @@ class NoSocket:
 
 @dataclass
 class Costs:
-    """In µs, the best of all rounds."""
+    """The costs of one command in µs, the best of all rounds."""
 
     alone: float
     dispatched: float
@@ -106,7 +106,7 @@ class Calls:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self._engine = engine = Engine(open_store(str(folder / "data.db")), Config())
-        engine.turn.set_appendfsync("everysec")  # which nobody does here
+        engine.turn.set_appendfsync("everysec")  # and no timer runs here that syncs
         self._connection = Connection(engine)
         self._connection.connection_made(cast(asyncio.Transport, NoSocket()))
         self._silent = Session(engine, NoSink(), "bench", "bench")
@@ -142,17 +142,17 @@ class Calls:
         return (time.process_time() - started_s) / count * 1e6
 
     def measure_runs(self, rounds: int) -> dict[str, float]:
-        """By script, µs of EVALSHA, and of a GET before them. The best of all rounds."""
+        """The µs of an EVALSHA, by script, and first of a GET. The best of all rounds."""
         get = [b"GET", b"k"]
         best = {"a GET": min(self._dispatched_us(get, 200) for _ in range(rounds))}
         for name, (script, keys) in RUNS.items():
-            sha = self._engine.scripts.load(script.encode())
+            sha = self._engine.scripts.cache.load(script.encode())
             argv = [b"EVALSHA", sha, b"%d" % keys, *(b"key:%d" % i for i in range(2 * keys))]
             best[name] = min(self._dispatched_us(argv, 200) for _ in range(rounds))
         return best
 
     def measure(self, rounds: int) -> dict[str, Costs]:
-        """By command. All are measured in turn, so that they meet the same machine."""
+        """The costs by command. The commands take turns, so that noise affects all alike."""
         best: dict[tuple[str, str], float] = {}
 
         def note(kind: str, name: str, us: float) -> None:
@@ -188,11 +188,11 @@ class Calls:
 
 @dataclass
 class Waits:
-    """In milliseconds."""
+    """Waits in milliseconds."""
 
-    busy: float  # of the answers -BUSY, the longest
-    connect: float  # to connect and be told so
-    kill: float  # from KILL to the error that the script's caller gets
+    busy: float  # for a reply -BUSY, the longest
+    connect: float  # to connect and receive -BUSY
+    kill: float  # from KILL to the error reply to the script
 
 
 def _ms(action: Callable[[], object]) -> float:
@@ -202,7 +202,8 @@ def _ms(action: Callable[[], object]) -> float:
 
 
 def _begin(server: HoldfastServer, client: RawClient, run: tuple[Argument, ...]) -> RawClient:
-    """Who runs it. `client` was let in before: it will be answered."""
+    """Begin a script that never ends; return the client that runs it. `client` connected before, so
+    it gets replies."""
     client.command("PING")
     victim = server.client()
     victim.send_command(*run)
@@ -263,7 +264,7 @@ def main() -> None:
     parser.add_argument("--asks", type=int, default=100, help="commands during each script")
     args = parser.parse_args()
     gc.freeze()
-    gc.set_threshold(10_000, 5, 1000)  # as the server does
+    gc.set_threshold(10_000, 5, 1000)  # as in the server
     with workplace() as folder:
         measure_calls(folder / "calls", args.rounds)
         server = HoldfastServer(folder / "busy", "--lua-time-limit", str(LIMIT_MS))

@@ -1,15 +1,14 @@
 """`make bench-semaphore`: the fair semaphore on redis-server and on Holdfast, in one run.
 
-The unit is one PING round trip of the same client on the same loop, taken right beside each
-measurement, so that the figures mean the same on every machine. Each figure is the median of its
-rounds.
+The unit is one PING round trip of the same client on the same loop, measured right before each
+figure. So the figures mean the same on every machine. Each figure is the median of its rounds.
 
-What is ideal with 10 ms of work: 4 slots could let 400 pairs through in a second if 10 ms were 10
-ms. But `asyncio.sleep(0.01)` takes up to a millisecond longer, without any semaphore, and more if
-the machine is busy. So the ideal is what 4 tasks do that only sleep, on the same loop, right
-beside; the share of the 400 is another line. A third one says for how much of the time the slots
-were worked in: asyncio rounds every wait up to a whole millisecond, anew whenever something comes
-in, so a sleep takes half a millisecond longer on a loop that does anything else.
+The ideal with 10 ms of work: 4 slots would let 400 pairs through in a second if a sleep of 10 ms
+took 10 ms. But `asyncio.sleep(0.01)` takes up to a millisecond longer even without a semaphore,
+and more on a busy machine. So the ideal is the rate of 4 tasks that only sleep, on the same loop,
+measured right before. The share of the 400 is another line. A third line is the share of the time
+in which slots were in use: asyncio rounds every wait up to a whole millisecond, again at each
+event, so a sleep takes half a millisecond longer on a loop that has other events.
 """
 
 import argparse
@@ -48,19 +47,19 @@ class Row:
 
     server: str
     ping_us: float
-    pair_rt: float  # acquire and release, nobody else there
-    sets_rt: float  # two SETs: what any two writes take
+    pair_rt: float  # acquire and release, without contention
+    sets_rt: float  # two SETs: the time of any two writes
     pairs_per_s: float  # 100 tasks for 4 slots, no work
     worst_wait_ms: float
-    of_ideal: float  # with 10 ms of work: what 4 tasks do that only work is 1
-    of_400: float  # the same, if sleeping were exact
-    busy: float  # the share of the time in which slots were worked in
+    of_ideal: float  # with 10 ms of work, divided by the rate of 4 tasks that only work
+    of_400: float  # with 10 ms of work, divided by the rate if sleeping were exact
+    busy: float  # the share of the time in which slots were in use
     handover_p50_rt: float
     handover_p99_rt: float
 
 
 class Figure(NamedTuple):
-    """A line of the table; a negative aim is an upper limit."""
+    """A line of the table. A negative aim is an upper limit."""
 
     title: str
     of: Callable[[Row], float]
@@ -91,7 +90,7 @@ FIGURES = (
 
 
 async def seconds(count: int, once: Callable[[], Awaitable[object]]) -> float:
-    """One after the other; per call."""
+    """The seconds of one call, if the calls follow each other."""
     start_s = time.perf_counter()
     for _ in range(count):
         await once()
@@ -100,8 +99,8 @@ async def seconds(count: int, once: Callable[[], Awaitable[object]]) -> float:
 
 class Contention(NamedTuple):
     pairs_per_s: float
-    worst_s: float  # that anybody waited
-    busy: float  # the share of the time in which slots were worked in
+    worst_s: float  # the longest wait of a task
+    busy: float  # the share of the time in which slots were in use
 
 
 async def contend(semaphore: Semaphore, tasks: int, pairs: int, work_s: float) -> Contention:
@@ -125,7 +124,7 @@ async def contend(semaphore: Semaphore, tasks: int, pairs: int, work_s: float) -
 
 
 async def work_only(pairs: int, work_s: float) -> float:
-    """Turns of work per second by as many tasks as there are slots, who need not ask."""
+    """The rate of as many tasks as there are slots, if they work without a semaphore."""
 
     async def task() -> None:
         for _ in range(pairs // SLOTS):
@@ -137,7 +136,7 @@ async def work_only(pairs: int, work_s: float) -> float:
 
 
 async def handover(one: Semaphore, other: Semaphore) -> float:
-    """From the call of release to the end of the wait of somebody else, who was waiting."""
+    """The time from the call of release to the end of the wait of another task."""
     held = await one.acquire()
     released_s = 0.0
 
@@ -215,7 +214,7 @@ async def measure_at(name: str, port: int, sizes: Sizes) -> Row:
 
 
 def table(rows: list[Row]) -> str:
-    """A column per server, a line per figure; what misses its aim is marked."""
+    """The table: a column for each server, a line for each figure. A missed aim is marked."""
     lines = [["", "aim", *(row.server for row in rows)]]
     for figure in FIGURES:
         cells = []

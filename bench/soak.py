@@ -1,6 +1,6 @@
-"""`make soak`: minutes of mixed load on one small server; then the books must balance.
+"""`make soak`: minutes of mixed load on one small server, then a check of all data.
 
-Fails when the data is not what was acknowledged, when `holdfast check` finds damage, or when
+It fails if the data differs from the acknowledged writes, if `holdfast check` finds damage, or if
 memory, the WAL, the journal or the file keep growing although the data does not.
 """
 
@@ -71,7 +71,7 @@ def find_growth(samples: list[Sample], rss_limit: int) -> list[str]:
 def load(
     server: HoldfastServer, clients: list[Client], args: argparse.Namespace
 ) -> tuple[list[Sample], int]:
-    """Samples, one a second, and how often the server was killed."""
+    """Load the server. Returns samples, one a second, and the number of times it was killed."""
     rng = random.Random(args.seed)
     samples: list[Sample] = []
     kills = 0

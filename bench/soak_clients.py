@@ -1,8 +1,8 @@
-"""The clients of the soak: what they send, and a ledger of what the server must hold.
+"""The clients of the soak: their commands, and a ledger of the data that the server must hold.
 
-Each client owns its keys, so it knows their content exactly; only `jobs`, a queue, belongs to
-all. When the server is killed, what was under way is unknown: done or not done, until a later
-reply tells which.
+Each client has its own keys, so it knows their content exactly. Only the queue `jobs` belongs to
+all clients. When the server is killed, the result of the commands without a reply is unknown until
+a later reply shows it.
 """
 
 import random
@@ -26,12 +26,12 @@ NULLS = (b"$-1\r\n", b"*-1\r\n")
 
 
 class WrongDataError(Exception):
-    """The server holds something else than it acknowledged."""
+    """The data of the server differs from the acknowledged writes."""
 
 
 @dataclass
 class Bounds:
-    """A number that is known exactly unless low < high."""
+    """The bounds of a number. It is known exactly if low == high."""
 
     low: int = 0
     high: int = 0
@@ -41,7 +41,7 @@ class Bounds:
             raise WrongDataError(f"{what} is {number}, and should be {self.low} to {self.high}")
 
     def change(self, reply: bytes, by: int, what: str) -> None:
-        """The reply to a command that changed the number and tells it."""
+        """Check and note the reply to a command that changed the number and returned it."""
         number = int(reply[1:])
         self.check(number - by, f"before one more, {what}")
         self.low = self.high = number
@@ -49,7 +49,7 @@ class Bounds:
 
 @dataclass
 class Queue:
-    """What all clients together know about `jobs`."""
+    """The common ledger of all clients about the queue `jobs`."""
 
     length: Bounds = field(default_factory=Bounds)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -62,7 +62,7 @@ class Queue:
 
 @dataclass
 class Step:
-    """A command, what to do with its reply, and what to do when none comes."""
+    """A command, with a function for its reply and one for the case that no reply comes."""
 
     argv: tuple[Argument, ...]
     answered: Callable[[bytes], None]
@@ -70,7 +70,7 @@ class Step:
 
 
 def value(number: int) -> bytes:
-    """Values are remembered by their number: the ledger must not be larger than the data."""
+    """The value with this number. The ledger holds numbers, so it is smaller than the data."""
     return (b"%d:" % number).ljust(16 + number % (2 * VALUE_BYTES), b".")
 
 
@@ -114,7 +114,7 @@ class Client(threading.Thread):
             while not self._ending.is_set():
                 try:
                     self._converse()
-                except OSError:  # killed; it comes back on another port
+                except OSError:  # the server was killed; it will restart on another port
                     self._ending.wait(0.05)
         except Exception as error:  # noqa: BLE001 - any end but `stop` is a finding
             self.problem = error
@@ -129,7 +129,7 @@ class Client(threading.Thread):
                     client.send(b"".join(encode_command(*step.argv) for step in steps))
                     self._read(client, steps)
                 finally:
-                    for step in steps:  # those that were answered are gone
+                    for step in steps:  # only the steps without a reply are left
                         step.unknown()
 
     def _read(self, client: RawClient, steps: list[Step]) -> None:
@@ -147,7 +147,7 @@ class Client(threading.Thread):
             step.answered(reply)
 
     def verify(self, client: RawClient) -> None:
-        """At the end, everything once more."""
+        """Check all data of this client at the end."""
         for key in self._strings:
             self._got(key, client.command("GET", key))
         for index, counter in enumerate(self._counters):
@@ -234,7 +234,7 @@ class Client(threading.Thread):
         key = f"{self._prefix}:l{self._rng.randrange(LISTS)}"
         return Step(("LRANGE", key, 0, 9), lambda reply: None)
 
-    # -- the queue of all ---------------------------------------------------------------------
+    # -- the common queue ---------------------------------------------------------------------
 
     def _add_job(self) -> Step:
         queue = self._queue

@@ -1,6 +1,6 @@
-"""What `make bench` measures: the commands, what they need, and how one sees that they were done.
+"""The workloads of `make bench`: the commands, the data they need, and the checks of their effects.
 
-How they are measured is in compare.py.
+compare.py measures them.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ KEYS = 100_000
 VALUE = "0123456789abcdef" * 2
 RANGE_LENGTH = 1000
 SUBSCRIBERS = 100
-MANY = (1 << 31) - 1  # of random numbers: hardly one comes twice
+MANY = (1 << 31) - 1  # of random numbers: hardly any comes twice
 
 Step = Callable[[RawClient], object]
 
@@ -29,9 +29,10 @@ def nothing(client: RawClient, requests: int) -> None:
 
 @dataclass(frozen=True)
 class Workload:
-    """`fill` happens once, `prepare` before each measurement of so many requests. `grows` is a
-    number that every request raises by one: the replies that redis-benchmark counts could be nulls,
-    or the change lost. `check`, at the very end, says what is wrong."""
+    """One command to measure. `fill` runs once, `prepare` before each measurement, with the number
+    of requests. `grows` returns a number that every request raises by one; it proves that requests
+    had an effect, because redis-benchmark accepts any reply. `check` runs at the very end and
+    returns a description of wrong data, or None."""
 
     name: str
     argv: tuple[str, ...]
@@ -39,8 +40,8 @@ class Workload:
     prepare: Callable[[RawClient, int], None] = nothing
     grows: Callable[[RawClient], int] | None = None
     check: Callable[[RawClient], str | None] | None = None
-    keys: int = KEYS  # how many numbers __rand_int__ may be
-    tolerance: float = 0  # a random member may come twice
+    keys: int = KEYS  # the number of values of __rand_int__
+    tolerance: float = 0  # the share of requests without an effect: a random member may come twice
 
     def run(self, server: ServerProcess, pipeline: int, requests: int) -> Sample:
         return run_benchmark(
@@ -61,7 +62,7 @@ class Workload:
 
 
 class Publishing(Workload):
-    """redis-benchmark publishes, we listen; everybody must hear everything."""
+    """redis-benchmark publishes; every listener must receive every message."""
 
     def run(self, server: ServerProcess, pipeline: int, requests: int) -> Sample:
         channel, message = self.argv[1:]
@@ -73,7 +74,7 @@ class Publishing(Workload):
 
 
 class Transactions(Workload):
-    """MULTI, five commands and EXEC at once, which redis-benchmark cannot send."""
+    """MULTI, five commands and EXEC in one write, which redis-benchmark cannot send."""
 
     def run(self, server: ServerProcess, pipeline: int, requests: int) -> Sample:
         rng = random.Random(1)
@@ -92,7 +93,7 @@ class Transactions(Workload):
         return b"".join((encode_command("MULTI"), *sets, encode_command("EXEC")))
 
 
-# -- what they need, and whether it is there -----------------------------------------------------
+# -- data and checks -----------------------------------------------------------------------------
 
 
 def numbered(kind: str) -> Iterable[str]:
@@ -191,7 +192,7 @@ def pending(client: RawClient) -> int:
 
 
 def allow_backlog(client: RawClient) -> None:
-    """Listeners that are late must not be cut off."""
+    """Set no limit for the output of slow listeners, so that none is disconnected."""
     ask(client, "CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
 
 
@@ -214,7 +215,7 @@ def evalsha(script: str) -> tuple[str, ...]:
     return ("EVALSHA", hashlib.sha1(script.encode()).hexdigest(), "1", "counter:__rand_int__")
 
 
-# -- all of them ---------------------------------------------------------------------------------
+# -- all workloads -------------------------------------------------------------------------------
 
 MSET = ("MSET", *(("key:__rand_int__", VALUE) * 10))
 BY_SCORE = ("ZRANGEBYSCORE", "zset", "__rand_int__", "+inf", "LIMIT", "0", "10")

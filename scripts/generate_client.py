@@ -1,5 +1,8 @@
-"""Writes the client's typed methods, asynchronous and blocking, from client_commands.txt, and the
-diagram of its states in the guide, from the tables in client/state.py.
+"""Writes the client's files that exist twice, asynchronous and blocking, and one diagram.
+
+The typed methods come from client_commands.txt, the typed forms of `exec` from client_exec.txt. The
+diagram of the client's states in the guide comes from the tables in
+client/protocol/connection_state.py.
 
 python scripts/generate_client.py          writes the files
 python scripts/generate_client.py --check  exits with 1 if they are not up to date
@@ -8,9 +11,9 @@ python scripts/generate_client.py --check  exits with 1 if they are not up to da
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-
-from holdfast.client.state import diagram
 
 HERE = Path(__file__).parent
 CLIENT = HERE.parent / "src/holdfast/client"
@@ -25,7 +28,7 @@ PARAMETERS = {
     **dict.fromkeys(["patterns", "pattern"], "Key"),
     "ids": "str",
 }
-# Result in the table: annotation, converter.
+# By the result in the table: annotation and converter.
 RESULTS = {
     "V": ("V", "self._value"),
     "V?": ("V | None", "self._value_or_none"),
@@ -55,6 +58,8 @@ RESULTS = {
     "Time": ("tuple[int, int]", "into.INT_PAIR"),
     "None": ("None", "into.nothing"),
 }
+SLOTS = "ABCD"  # a request with more commands gets tuple[Any, ...]
+FOR_EACH_SIZE = re.compile(r" +# for each number of slots\n(.*?) +# end\n", re.DOTALL)
 LINE = re.compile(r"(\w+)\((.*?)\) -> (\S+) = (.+?)  # (.+)")
 SPLIT = re.compile(r", (?![^\[]*\])")  # not inside Literal[...]
 
@@ -67,9 +72,9 @@ from abc import abstractmethod
 from collections.abc import {abc}
 from typing import Any, Literal, TypeVar
 
-from holdfast.client import into
-from holdfast.client.into import Bound, Converters, Key, Pairs, Scores, Side, Value
-from holdfast.client.request import Argument
+from holdfast.client.protocol import into
+from holdfast.client.protocol.into import Bound, Converters, Key, Pairs, Scores, Side, Value
+from holdfast.client.protocol.request import Argument
 
 T = TypeVar("T")
 V = TypeVar("V", bound=str | bytes)
@@ -101,7 +106,7 @@ def split_parameters(text: str) -> list[str]:
 
 
 def arguments(text: str, flags: set[str]) -> tuple[list[str], list[str]]:
-    """What is always sent, as tuple elements; what is sent if given, as statements."""
+    """The arguments that are always sent, as tuple elements; the optional ones, as statements."""
     fixed: list[str] = []
     statements: list[str] = []
 
@@ -154,11 +159,11 @@ def method(line: str, asynchronous: bool) -> str:
 
 def generate(asynchronous: bool) -> str:
     table = (HERE / "client_commands.txt").read_text().splitlines()
-    # Inside the class, methods hide the built-in names that annotations need.
+    # Inside the class, methods such as `set` hide the builtins that annotations need.
     header = HEADER.format(
         kind="" if asynchronous else ", blocking",
         abc="Callable, Coroutine" if asynchronous else "Callable",
-        name="Commands" if asynchronous else "SyncCommands",
+        name="TypedCommands" if asynchronous else "TypedSyncCommands",
         run="Coroutine[object, None, T]" if asynchronous else "T",
     )
     lines = [line for line in table if line and not line.startswith("#")]
@@ -169,28 +174,60 @@ def generate(asynchronous: bool) -> str:
     return formatted(code)
 
 
+def generate_exec(asynchronous: bool) -> str:
+    """The forms of `exec`: the template, with the overloads for requests of each size."""
+    code = FOR_EACH_SIZE.sub(for_each_size, (HERE / "client_exec.txt").read_text())
+    if not asynchronous:
+        code = code.replace("async def ", "def ").replace("await ", "")
+        code = re.sub(r"^class ", "class Sync", code, flags=re.MULTILINE)
+        code = code.replace("call.", "call, blocking.", 1)
+    return formatted(code)
+
+
+def for_each_size(block: re.Match[str]) -> str:
+    """The overloads of the block once per size: `{Into}` becomes `Into[A], Into[B]` for two."""
+    made = ""
+    for size in range(1, len(SLOTS) + 1):
+        made += re.sub(
+            r"\{(\w+)\}",
+            lambda found, size=size: ", ".join(f"{found[1]}[{slot}]" for slot in SLOTS[:size]),
+            block[1],
+        )
+    return made
+
+
 def formatted(code: str) -> str:
-    argv = [sys.executable, "-m", "ruff", "format", "-", "--stdin-filename", "commands.py"]
+    argv = [sys.executable, "-m", "ruff", "format", "-", "--stdin-filename", "typed_commands.py"]
     done = subprocess.run(argv, input=code, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 def guide() -> str:
+    # Imported last: the client cannot be imported while a file of it is missing.
+    from holdfast.client.protocol.connection_state import diagram
+
     drawn = f"```mermaid\n{diagram()}```"
     return re.sub(r"```mermaid\n.*?```", lambda _: drawn, GUIDE.read_text(), flags=re.DOTALL)
 
 
+FILES: dict[Path, Callable[[], str]] = {
+    CLIENT / "api/typed_commands.py": partial(generate, asynchronous=True),
+    CLIENT / "api/typed_sync_commands.py": partial(generate, asynchronous=False),
+    CLIENT / "api/typed_exec.py": partial(generate_exec, asynchronous=True),
+    CLIENT / "api/typed_sync_exec.py": partial(generate_exec, asynchronous=False),
+    GUIDE: guide,
+}
+
+
 def main() -> int:
-    files = {
-        CLIENT / "commands.py": generate(asynchronous=True),
-        CLIENT / "sync_commands.py": generate(asynchronous=False),
-        GUIDE: guide(),
-    }
-    stale = [path for path, text in files.items() if path.read_text() != text]
-    if "--check" in sys.argv:
-        return 1 if stale else 0
-    for path in stale:
-        path.write_text(files[path])
+    is_check = "--check" in sys.argv
+    for path, make in FILES.items():
+        text = make()
+        if not path.exists() or path.read_text() != text:
+            if is_check:
+                sys.stderr.write(f"stale: {path}\n")
+                return 1
+            path.write_text(text)
     return 0
 
 

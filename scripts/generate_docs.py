@@ -1,14 +1,14 @@
-"""Writes docs/commands.md from the table of commands. `make docs` runs it; a test compares."""
+"""Writes docs/commands.md from the table of commands. `make docs` runs this script; a test checks
+that the page is up to date."""
 
 import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast import commands as commands
+from holdfast import all_commands as all_commands
 from holdfast.commands.table import FLAGS, TABLE, Command
-from holdfast.server import families as families
-from holdfast.server.families.excluded import TABLE as EXCLUDED
+from holdfast.server.commands.excluded_commands import TABLE as EXCLUDED
 
 TARGET = Path(__file__).parent.parent / "docs" / "commands.md"
 
@@ -31,16 +31,16 @@ GROUPS = {
     "cluster": "Redis Cluster",
 }
 
-# Commands of Redis 7.2 that are not in the table: what, why, and their names.
+# Commands of Redis 7.2 that are not in the table, by group, with the reason.
 MISSING = {
     "Looking into a HyperLogLog": (
-        "is for those who develop redis-server",
+        "is for developers of redis-server",
         "pfdebug pfselftest",
     ),
     "Shards of a cluster": ("as all of Redis Cluster", "cluster|myshardid"),
 }
 
-# Commands that are here in part, or that answer otherwise: where docs/compatibility.md says how.
+# Commands that differ from Redis, with the section of docs/compatibility.md that says how.
 PARTLY = {
     "command-docs": "command|docs",
     "debug": "debug",
@@ -78,10 +78,19 @@ def _lines() -> Iterator[str]:
         for entry in entries:
             yield from _command(entry)
     yield "\n## What is not here\n"
+    yield "Refused, each with the sentence of the first column:\n"
+    yield "| | |\n|---|---|"
+    for sentence in dict.fromkeys(row[-1] for row in EXCLUDED):
+        names = " ".join(row[0] for row in EXCLUDED if row[-1] == sentence)
+        yield f"| {sentence.removeprefix('ERR ')} | {_shown(names)} |"
+    yield "\nUnknown here:\n"
     yield "| | | |\n|---|---|---|"
     for title, (reason, names) in MISSING.items():
-        shown = " ".join(f"`{name.replace('|', ' ').upper()}`" for name in names.split())
-        yield f"| {title} | {reason} | {shown} |"
+        yield f"| {title} | {reason} | {_shown(names)} |"
+
+
+def _shown(names: str) -> str:
+    return " ".join(f"`{name.replace('|', ' ').upper()}`" for name in names.split())
 
 
 def missing_names() -> set[str]:
@@ -89,7 +98,7 @@ def missing_names() -> set[str]:
 
 
 def _command(entry: Command) -> Iterator[str]:
-    if not entry.subcommands or entry.name == "command":  # COMMAND alone is a command as well
+    if not entry.subcommands or entry.name == "command":  # COMMAND works alone, too
         yield from _entry(entry)
     for sub in sorted(entry.subcommands.values(), key=lambda sub: sub.name):
         yield from _entry(sub)
@@ -119,12 +128,12 @@ def full_name(entry: Command) -> str:
 
 
 def paragraphs(entry: Command) -> list[str]:
-    """A handler's docstring: summary, syntax, and what else there is to say."""
+    """The paragraphs of a handler's docstring: the summary, the syntax, and notes."""
     return (inspect.getdoc(entry.handler) or "").split("\n\n")
 
 
 def syntax(entry: Command) -> str:
-    """Of a handler with several names, the lines that begin with this one."""
+    """The lines of the syntax that begin with this name. A handler may have several names."""
     forms = re.split(r"\n(?=[A-Z])", paragraphs(entry)[1])
     return "\n".join(form for form in forms if f"{form} ".startswith(f"{full_name(entry)} "))
 

@@ -78,8 +78,8 @@ def rng() -> random.Random:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Tests import what is in src. Servers run what is installed, which is compiled: it must be
-    the same source."""
+    """Tests import src. Servers run the installed package, which is compiled. Both must be the same
+    source."""
     if hasattr(session.config, "workerinput"):
         return  # one look is enough
     where = "import holdfast; print(holdfast.__path__[0])"
@@ -96,7 +96,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if differ or missing:
         pytest.exit(
             f"{installed} is not what is in src (see {[*differ, *missing][0]}):"
-            " `make install` compiles it, `PYTHONPATH=src` does without",
+            " `make install` compiles it, `PYTHONPATH=$PWD/src` does without",
             returncode=1,
         )
 

@@ -1,4 +1,4 @@
-"""Arithmetic of places. What redis-server says is compared in tests/wire/test_oracle_geo.py."""
+"""The arithmetic of places. tests/wire/test_oracle_geo.py compares it with redis-server."""
 
 import math
 import random
@@ -43,7 +43,7 @@ def test_every_score_is_some_place(score: float) -> None:
 
 
 @pytest.mark.parametrize("radius_m", [0.0, 1.0, 1e3, 1e5, 5e6, math.inf])
-def test_ranges_cover_what_is_near(radius_m: float) -> None:
+def test_ranges_cover_near_places(radius_m: float) -> None:
     for lon, lat in PLACES:
         ranges = geohash.ranges(lon, lat, radius_m, radius_m, radius_m)
         for other_lon, other_lat in [(lon, lat), *PLACES]:

@@ -1,4 +1,4 @@
-"""Patterns mean here what they mean to redis-server, odd ones included."""
+"""Patterns match the same names as in redis-server, also unusual patterns."""
 
 import random
 import re
@@ -37,7 +37,9 @@ def keys_in(reply: bytes) -> set[bytes]:
     return found
 
 
-def test_it_finds_the_keys_that_redis_finds(oracle_client: RawClient, rng: random.Random) -> None:
+def test_a_pattern_finds_the_keys_that_redis_finds(
+    oracle_client: RawClient, rng: random.Random
+) -> None:
     names = names_for(rng)
     for name in names:
         oracle_client.command("SET", name, "")

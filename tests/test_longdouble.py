@@ -1,5 +1,5 @@
-"""long double, by cases whose digits can be checked by hand. Thousands of random ones are
-compared with redis-server in tests/wire/test_oracle_strings.py."""
+"""long double, in cases whose digits can be checked by hand. tests/wire/test_oracle_strings.py
+compares thousands of random cases with redis-server."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Where the server that the blocking seed comes from fails: we do not. One section a failure, in
-the order in which they were found there.
+"""The failures of the server from which the blocking specification comes, which Holdfast does not
+have. One section for each failure, in the order in which they were found.
 
-Not here, because what they are about comes later: HSET's count of new fields (with hashes),
-ZSCORE of 1e-7 (with sorted sets), SORT STORE and RESTORE onto an awaited key, Lua, pub/sub, TLS.
+Not here, because other tests cover them: HSET's count of new fields (with hashes), ZSCORE of 1e-7
+(with sorted sets), SORT STORE and RESTORE onto an awaited key, Lua, pub/sub, TLS.
 """
 
 import re
@@ -138,7 +138,7 @@ def test_6_whatever_fills_an_awaited_key_wakes(
 
 
 # -- 7. Removing a waiter is O(n); the satisfied waiter's timer stays -------------------------
-# That removing one looks at nobody else: tests/server/test_waiters.py.
+# That removing one looks at nobody else: tests/server/core/test_waiters.py.
 
 
 def test_7_nothing_is_left_of_a_satisfied_waiter() -> None:

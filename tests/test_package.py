@@ -1,4 +1,4 @@
-"""What `holdfast` and its parts give away to whoever imports all of it."""
+"""The names that a star import of `holdfast` and its parts gives."""
 
 import builtins
 import importlib

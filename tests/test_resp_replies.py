@@ -99,7 +99,7 @@ def test_each_type_in_both_protocols(reply: Reply, resp2: bytes, resp3: bytes) -
     assert encode3([reply, reply]) == b"*2\r\n" + resp3 * 2
 
 
-def test_what_is_no_reply_is_refused() -> None:
+def test_objects_that_are_no_replies_are_refused() -> None:
     for reply in ("text", bytearray(b"a"), object()):
         with pytest.raises(KeyError):
             encode2(reply)  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ LEAF = st.one_of(
 def with_arrays(replies: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     lists = st.lists(replies, max_size=5)
     maps = st.dictionaries(st.binary(), replies, max_size=5)
-    odd_keys = st.integers(-9, 9) | st.binary()  # what scripts have, and hiredis can read
+    odd_keys = st.integers(-9, 9) | st.binary()  # scripts can send these, and hiredis can read them
     odd_maps = st.dictionaries(odd_keys, replies, max_size=5)
     return st.one_of(
         lists,
@@ -135,7 +135,7 @@ REPLY = st.recursive(LEAF, with_arrays, max_leaves=30)
 
 
 def read_back(reply: Reply, resp3: bool) -> object:
-    """What a client gets to see of a reply."""
+    """The reply as a client sees it."""
     match reply:
         case CommandError():
             return reply.message.decode()
@@ -165,7 +165,7 @@ def read_back(reply: Reply, resp3: bool) -> object:
 @pytest.mark.parametrize(
     ("encoder", "resp3"), [(encode2, False), (encode3, True)], ids=["resp2", "resp3"]
 )
-def test_hiredis_reads_what_was_meant(
+def test_hiredis_reads_the_encoded_values(
     encoder: Callable[[Reply], bytes], resp3: bool, reply: Reply
 ) -> None:
     reader = hiredis.Reader(replyError=str)  # type: ignore[arg-type]  # errors as text compare

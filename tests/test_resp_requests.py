@@ -25,8 +25,8 @@ SOURCE = runpy.run_path(str(Path(__file__).parents[1] / "src/holdfast/resp/reque
 
 
 def exact_parser() -> Any:
-    """The reader that defines requests, without the quick one; as it is written, also where
-    what is tested is compiled."""
+    """The reader that defines requests, without the quick one. It is always the Python source, even
+    if the tested module is compiled."""
     parser = SOURCE["RequestParser"]()
     parser._read_plain = lambda data, commands: data
     return parser
@@ -38,7 +38,7 @@ def chunks(stream: bytes, cuts: Iterable[int]) -> list[bytes]:
 
 
 def feed(parser: RequestParser, parts: Iterable[bytes]) -> tuple[list[list[bytes]], str | None]:
-    """All commands, and what was wrong in the end."""
+    """All commands, and the final error."""
     commands = []
     for part in parts:
         commands += parser.feed(part)
@@ -62,7 +62,7 @@ def parse(stream: bytes) -> tuple[list[list[bytes]], str | None]:
 
 # Few letters, so that chance makes no command that would change the oracle.
 WIRE_BYTES = st.lists(st.sampled_from([bytes([b]) for b in b"*$:+-(=~|>%_#,\r\n\0 \"'\\x019afE"]))
-# Not st.binary: it likes to say what stands in the source, such as the names of commands.
+# Not st.binary: it prefers constants of the source, such as names of commands.
 ANY_BYTES = st.lists(st.integers(0, 255), max_size=20).map(bytes)
 ARGUMENT = st.one_of(ANY_BYTES, WIRE_BYTES.map(b"".join), st.just(b"\r\n*1\r\n$"))
 COMMAND = st.one_of(
@@ -133,7 +133,7 @@ def test_plain_commands_take_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def reply_to(argv: list[bytes]) -> Reply:
-    """What redis-server says to the commands of these tests."""
+    """The replies of redis-server to the commands of these tests."""
     if argv[0].lower() == b"echo":
         if len(argv) == 2:
             return argv[1]
@@ -317,7 +317,8 @@ def test_announcing_much_reserves_nothing(stream: bytes) -> None:
     tracemalloc.start()
     try:
         parser.feed(stream)
-        # A line is an object of 40 bytes and more; nothing is reserved for what only was announced.
+        # A line is an object of at least 40 bytes; nothing is reserved for a length that was only
+        # announced.
         assert tracemalloc.get_traced_memory()[1] < MB + 32 * len(stream)
     finally:
         tracemalloc.stop()

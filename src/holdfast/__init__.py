@@ -1,10 +1,12 @@
 """Holdfast: coordination you install with pip.
 
-This is the composition root: `open` and `connect` join what must not import each other.
+This is the composition root: `open` and `connect` join client and server, which must not import
+each other.
 """
 
 from typing import TYPE_CHECKING
 
+from holdfast._version import __version__ as __version__
 from holdfast.errors import (
     CommandError,
     ConfigError,
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from holdfast.builds import Build, BuildQueue, Worker
-    from holdfast.client.client import Client
-    from holdfast.client.link import Factory
-    from holdfast.client.options import ConnectOptions
+    from holdfast.client.api.client import Client
+    from holdfast.client.transport.link import Factory
+    from holdfast.client.transport.options import ConnectOptions
+    from holdfast.embedded import LocalDatabase
     from holdfast.semaphore import (
         Acquisition,
         LeaseLostError,
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
         SemaphoreStats,
         UnknownLimitError,
     )
-    from holdfast.server.local import LocalDatabase
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Acquisition",
@@ -55,7 +55,7 @@ __all__ = [
     "connect",
 ]  # and `open`, by its full name: a star import must not hide the builtin
 
-# Names whose modules are imported when somebody asks for them: a server needs none of them.
+# Modules that are imported when one of their names is first used. A server needs none of them.
 _LATER = {
     **dict.fromkeys(["Build", "BuildQueue", "Worker"], "holdfast.builds"),
     **dict.fromkeys(["Acquisition", "Lock", "Semaphore", "SemaphoreStats"], "holdfast.semaphore"),
@@ -81,28 +81,28 @@ def open(path: "str | os.PathLike[str]", **options: str | int) -> "LocalDatabase
     """
     import os
 
-    from holdfast.server.local import open_local  # not before it is needed: it imports everything
+    from holdfast.embedded import open_local  # not before it is needed: it imports everything
 
     return open_local(os.fspath(path), **options)
 
 
 def connect(url: str = "redis://localhost:6379", **options: "Unpack[ConnectOptions]") -> "Client":
-    """A client for a server, or for a database in this process; not connected yet.
+    """Make a client of a server, or of a database in this process. It is not connected yet.
 
     `redis://`, `rediss://`, `unix://`, `redis+sentinel://` and `redis+cluster://` reach a
-    server; `holdfast:///path/app.db` and `memory://` run the engine here. Use the client with
-    `async with`.
+    server; `holdfast:///path/app.db` and `memory://` run the engine in this process. Use the
+    client with `async with`.
     """
-    from holdfast.client.factory import make_client
-    from holdfast.client.options import LOCAL_SCHEMES, parse_url
+    from holdfast.client.api.factory import make_client
+    from holdfast.client.transport.options import LOCAL_SCHEMES, parse_url
 
     hooks = options.pop("hooks", ())
     target = parse_url(url, **options)
     if target.scheme not in LOCAL_SCHEMES:
         return make_client(target, hooks=hooks)
 
-    from holdfast.client.duplex import join
-    from holdfast.server.connection import accept
+    from holdfast.client.transport.duplex import join
+    from holdfast.server.net.wire_connection import accept
 
     database: LocalDatabase | None = None
 

@@ -1,4 +1,4 @@
-"""`python -m holdfast` is `holdfast`."""
+"""Makes `python -m holdfast` the same as the command `holdfast`."""
 
 import sys
 

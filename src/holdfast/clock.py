@@ -1,6 +1,11 @@
-"""Time, injected. Nothing else in Holdfast reads a clock or sets a timer.
+"""The injected clock: code whose result depends on the time asks a `Clock`.
 
-`SystemClock` is the machine's; `ManualClock` is moved by tests, which therefore never sleep.
+`SystemClock` reads the clock of the machine. `ManualClock` moves only when a test moves it, so
+tests never sleep.
+
+Two kinds of code read the clock of the machine directly. The first limits its own working time or
+measures a duration: cron, turn, saving, surveying, huge pages, the shutdown of the server. The
+second is the command line, which prints the current time.
 """
 
 import asyncio
@@ -17,13 +22,13 @@ class Timer(Protocol):
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Unix time in milliseconds: expiry, LASTSAVE, TIME."""
+        """Unix time in milliseconds, for expiry, LASTSAVE and TIME."""
         ...
 
     def now_us(self) -> int: ...
 
     def monotonic_s(self) -> float:
-        """Never goes back: deadlines, durations."""
+        """Seconds on a clock that never goes back, for deadlines and durations."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
@@ -55,7 +60,7 @@ class ManualTimer:
 
 
 class ManualClock:
-    """Stands still until `advance` moves it; due timers then fire in order of their deadline."""
+    """Stands still until `advance` moves it. Due timers then fire in order of deadline."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_us = now_ms * 1000

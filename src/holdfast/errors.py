@@ -4,18 +4,21 @@ LONGEST_CODE = 30
 
 
 class HoldfastError(Exception):
-    """The root: `except HoldfastError` catches whatever Holdfast means to say."""
+    """The base class of all exceptions that Holdfast raises on purpose."""
 
 
 class CommandError(HoldfastError):
-    """An error reply. `message` is the whole line, code first, without `-` and CRLF. It is one line
-    whatever it was made of: as in Redis, line ends are blanks inside of it, and nothing at its end.
+    """An error reply. `message` is the whole line, code first, without `-` and CRLF.
 
-    Many are constants, raised again and again. Python adds each raise to the traceback that an
-    error has already, and the frames in it keep their arguments: who catches one drops that.
+    The message is always one line. As in Redis, a line end inside the text becomes a blank, and
+    line ends at its end are removed.
 
-    `is_counted`: INFO errorstats has it already, because it is that of a command that a script
-    has called.
+    Many errors are constants that are raised again and again. Python appends each raise to the
+    traceback that the error already has, and the frames in a traceback keep their arguments alive.
+    So the code that catches a constant error drops its traceback.
+
+    `is_counted`: INFO errorstats has already counted this error, because a command that a script
+    called raised it.
     """
 
     is_counted = False
@@ -32,18 +35,23 @@ class CommandError(HoldfastError):
 
     @property
     def counted_as(self) -> bytes:
-        """By INFO errorstats. What scripts say without a space near its beginning is an ERR there,
-        as in Redis."""
+        """The code under which INFO errorstats counts this error. As in Redis, an error of a script
+        counts as ERR if its text has no space near the beginning."""
         end = self.message.find(b" ", 0, LONGEST_CODE + 1)
         return self.message[:end] if end >= 0 else b"ERR"
 
 
 class ProtocolError(HoldfastError):
-    """The peer sent bytes that are not RESP; the stream cannot be trusted any more."""
+    """The peer sent bytes that are not RESP. The rest of the stream cannot be trusted."""
 
 
 class ConfigError(HoldfastError):
-    """A configuration file, option or value is wrong; the sentence says which and why."""
+    """A configuration file, option or value is wrong. The message says which one and why."""
+
+
+class UnavailableError(HoldfastError):
+    """The server cannot have an address or a file that it needs: another server listens there, or
+    a folder is missing. The configuration may be right, so a later start may succeed."""
 
 
 class StorageError(HoldfastError):
@@ -55,12 +63,12 @@ class StoreInUseError(StorageError):
 
 
 class StoreBusyError(StorageError):
-    """Another program is writing to the file. Nothing was written; it can be tried again."""
+    """Another program is writing to the file. Nothing was written; the caller may try again."""
 
 
 class HalfDoneError(HoldfastError):
-    """A handler has a bug, or a peer sent what cannot be taken in, and something was changed before
-    that was known."""
+    """An operation failed after it had changed something: a handler has a bug, or a peer sent a
+    message that cannot be applied."""
 
 
 INTERNAL = CommandError("ERR internal error, see the server's log")

@@ -1,14 +1,15 @@
-"""Places on Earth as numbers of 52 bits that are near each other where the places are, as Redis
-computes them, to the last digit. Imports nothing of ours.
+"""Geohashes: a place on Earth as a number of 52 bits. Places that are near each other mostly have
+numbers that are near each other. Every result equals that of Redis to the last digit. Imports
+nothing of ours.
 
-A number interleaves 26 bits of latitude (the even ones) with 26 of longitude. Fewer steps than
-26 name a larger cell, which is a range of numbers.
+A number interleaves 26 bits of latitude (the even bits) with 26 bits of longitude. A hash of fewer
+than 26 steps names a larger cell, which is a range of numbers.
 """
 
 from math import asin, cos, fabs, inf, nan, pi, sin, sqrt
 
 LON_MAX = 180.0
-LAT_MAX = 85.05112878  # what a Mercator map shows
+LAT_MAX = 85.05112878  # a Mercator map ends here
 STEPS = 26
 
 _EARTH_RADIUS_M = 6372797.560856
@@ -16,7 +17,7 @@ _MERCATOR_MAX_M = 20037726.37
 _RADIANS = pi / 180.0
 _ALPHABET = b"0123456789bcdefghjkmnpqrstuvwxyz"
 
-# The eight cells around one, as steps in longitude and latitude, in the order they are searched.
+# The eight neighbours of a cell, as steps in longitude and latitude, in the order of the search.
 _NEIGHBOURS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
@@ -25,7 +26,7 @@ def encode(lon: float, lat: float) -> int:
 
 
 def decode(score: float) -> tuple[float, float]:
-    """Longitude and latitude of the middle of the cell. Any score is some place."""
+    """Longitude and latitude of the middle of the cell. Every score decodes to some place."""
     bits = _unsigned(score)
     lon_min, lon_max = _edges(_every_second(bits >> 1), LON_MAX, STEPS)
     lat_min, lat_max = _edges(_every_second(bits), LAT_MAX, STEPS)
@@ -34,13 +35,13 @@ def decode(score: float) -> tuple[float, float]:
 
 
 def text(lon: float, lat: float) -> bytes:
-    """The geohash that other programs use: all latitudes, eleven letters, the last always 0."""
+    """The standard geohash, for all latitudes: eleven letters, of which the last is always 0."""
     bits = _interleave(_index(lon, LON_MAX, STEPS), _index(lat, 90.0, STEPS))
     return bytes(_ALPHABET[bits >> shift & 31] for shift in range(47, 0, -5)) + b"0"
 
 
 def distance_m(lon1: float, lat1: float, lon2: float, lat2: float) -> float:
-    """Along the surface of a ball."""
+    """The distance in metres along the surface of a sphere."""
     v = sin((lon2 * _RADIANS - lon1 * _RADIANS) / 2)
     if v == 0.0:
         return latitude_distance_m(lat1, lat2)
@@ -57,10 +58,10 @@ def latitude_distance_m(lat1: float, lat2: float) -> float:
 def ranges(
     lon: float, lat: float, half_width_m: float, half_height_m: float, radius_m: float
 ) -> list[tuple[int, int]]:
-    """Ranges of numbers, the second left out, which cover the area around a place: those of the
-    cell with the place and its neighbours, without those that the area does not reach."""
+    """Half-open ranges of numbers which together cover the area around a place. They are the cell
+    of the place and those neighbour cells that the area reaches."""
     lat_delta = half_height_m / _EARTH_RADIUS_M / _RADIANS
-    # The parallel that is nearer to the pole is shorter: more degrees for as many metres.
+    # The parallel nearer to the pole is shorter, so the same metres are more degrees there.
     widest = lat - lat_delta if lat < 0 else lat + lat_delta
     shrinks = cos(widest * _RADIANS) if fabs(widest) < inf else nan  # nan: no edge is too near
     lon_delta = half_width_m / _EARTH_RADIUS_M / shrinks / _RADIANS
@@ -91,7 +92,7 @@ def ranges(
                 (x + dx) & mask if dx else x,
                 (y + dy) & mask if dy else y,
             )
-            # When cells are as large as continents, a neighbour may be one that was just taken.
+            # When cells are as large as continents, two neighbours may be the same cell.
             if cell != cells[-1]:
                 cells.append(cell)
     shift = 2 * (STEPS - steps)
@@ -99,7 +100,7 @@ def ranges(
 
 
 def _steps_for(radius_m: float, lat: float) -> int:
-    """How small cells may be, so that a cell and its neighbours cover the radius."""
+    """The most steps, hence the smallest cells, with which nine cells still cover the radius."""
     if radius_m == 0:
         return STEPS
     steps = 1
@@ -112,7 +113,7 @@ def _steps_for(radius_m: float, lat: float) -> int:
 
 
 def _index(degrees: float, most: float, steps: int) -> int:
-    """In which of the 2^steps equal parts of -most to most it is."""
+    """The number of the part that holds `degrees`, of 2^steps equal parts of -most to most."""
     return int((degrees + most) / (most + most) * (1 << steps))
 
 
@@ -126,7 +127,7 @@ def _interleave(x: int, y: int) -> int:
 
 
 def _spread(bits: int) -> int:
-    """A zero between each two bits of 32."""
+    """Insert a zero bit between neighbouring bits of a 32-bit number."""
     bits = (bits | bits << 16) & 0x0000FFFF0000FFFF
     bits = (bits | bits << 8) & 0x00FF00FF00FF00FF
     bits = (bits | bits << 4) & 0x0F0F0F0F0F0F0F0F
@@ -135,7 +136,7 @@ def _spread(bits: int) -> int:
 
 
 def _every_second(bits: int) -> int:
-    """`_spread`, undone."""
+    """The inverse of `_spread`."""
     bits &= 0x5555555555555555
     bits = (bits | bits >> 1) & 0x3333333333333333
     bits = (bits | bits >> 2) & 0x0F0F0F0F0F0F0F0F
@@ -145,7 +146,7 @@ def _every_second(bits: int) -> int:
 
 
 def _unsigned(score: float) -> int:
-    """As x86-64 makes an unsigned number of one that never was a place."""
+    """Convert a score to an unsigned number as x86-64 does, for scores that are no places."""
     if -(2.0**63) <= score < 2.0**64:
         return int(score) & ((1 << 64) - 1)
     return 1 << 63 if score < 0 else 0

@@ -1,7 +1,7 @@
 """Redis's glob patterns, for KEYS, SCAN, PSUBSCRIBE, CONFIG GET and ACL rules.
 
-One tokenizer decides what a pattern means; two matchers follow its tokens. Nothing
-here knows what the names are names of.
+One tokenizer decides what a pattern means; two matchers follow its tokens. The matchers know
+nothing about keys, channels or options: a name is bytes.
 """
 
 import re
@@ -11,12 +11,12 @@ from typing import Final, final
 
 Matcher = Callable[[bytes], bool]
 
-# A token is a text, the set of bytes that may stand in one place, or None: a run of `*`.
+# A token is a text, the set of bytes allowed in one place, or None for a run of `*`.
 _Token = bytes | frozenset[int] | None
 _ANY = frozenset(range(256))
 
-# Compiling costs about a microsecond per byte and `re` keeps what it compiled, so
-# patterns no person would write are matched by hand instead of being remembered.
+# Longer patterns are matched without `re`. Compiling costs about a microsecond per byte, and `re`
+# caches each compiled pattern; a pattern of this length was not written by a person.
 _LONGEST_COMPILED = 512
 
 _stars = re.compile(rb"\*+").match
@@ -27,10 +27,10 @@ _STAR, _QUESTION, _OPEN, _CLOSE, _CARET, _DASH, _ESCAPE = b"*?[]^-\\"
 
 
 def compile_glob(pattern: bytes, *, nocase: bool = False) -> Matcher:
-    """A predicate that says whether a whole name matches `pattern`.
+    """Return a predicate that tells whether a whole name matches `pattern`.
 
-    As in Redis, the empty name matches only the empty pattern: KEYS and SCAN have a
-    rule of their own by which a lone `*` means every key.
+    As in Redis, the empty name matches only the empty pattern. For KEYS and SCAN a lone `*` means
+    every key, the empty one too: that is their own rule, in `parse_pattern`.
     """
     return Long(pattern, nocase) if len(pattern) > _LONGEST_COMPILED else _compiled(pattern, nocase)
 
@@ -74,15 +74,15 @@ def _tokens(pattern: bytes, nocase: bool) -> Iterator[_Token]:
 
 
 def _bracket(pattern: bytes, at: int, nocase: bool) -> tuple[frozenset[int], int]:
-    """The set that starts at `at`, and where it ends. One that is not closed ends with
-    the pattern; an empty one matches nothing."""
+    """The set that starts at `at`, and the position behind it. A set that is not closed ends with
+    the pattern. An empty set matches nothing."""
     members: set[int] = set()
     end = len(pattern)
     negated = at < end and pattern[at] == _CARET
     at += negated
     while at < end and pattern[at] != _CLOSE:
         run = _members(pattern, at)
-        if run is not None:  # all but the last, with which a range may begin
+        if run is not None:  # all but the last byte, which may begin a range
             members.update(run[0].lower() if nocase else run[0])
             at = run.end()
         first = last = pattern[at]
@@ -93,7 +93,7 @@ def _bracket(pattern: bytes, at: int, nocase: bool) -> tuple[frozenset[int], int
             at += 2
             first, last = sorted((_signed(first), _signed(pattern[at])))
         at += 1
-        # Lowered only after sorting, as Redis does: without case, [a-Z] is empty.
+        # As in Redis, lowered only after sorting: if case is ignored, [a-Z] is empty.
         if nocase:
             first, last = _lower(first), _lower(last)
         members.update(byte & 255 for byte in range(first, last + 1))
@@ -101,8 +101,8 @@ def _bracket(pattern: bytes, at: int, nocase: bool) -> tuple[frozenset[int], int
 
 
 def _signed(byte: int) -> int:
-    """Ranges compare C chars, which are signed where nearly every Redis runs: there, [a-\\xff]
-    is what lies between -1 and 97."""
+    """The value of a C char. Redis compares chars in ranges, and on nearly every machine a char is
+    signed: there [a-\\xff] is the range from -1 to 97."""
     return byte - 256 if byte > 127 else byte
 
 
@@ -111,10 +111,12 @@ def _lower(byte: int) -> int:
 
 
 def _regex(tokens: list[_Token]) -> bytes:
-    """Every `*` but the last takes the shortest match and, being atomic, never gives it
-    back: if a later part cannot match after the first place where the part behind a
-    star fits, it cannot after a later place either. So `*a*a*a*b` stays linear in the
-    number of stars."""
+    """The pattern as a regular expression, whose time is linear in the number of stars.
+
+    Every `*` but the last takes the shortest match and never gives it back (an atomic group). This
+    loses no match: if the rest of the pattern does not match after the first place where the part
+    behind a star fits, it does not match after a later place either.
+    """
     if not tokens:
         return b""
     parts: list[bytes] = []
@@ -146,18 +148,18 @@ def _class(token: bytes | frozenset[int]) -> bytes:
 
 @final
 class Part:
-    """What stands between two stars."""
+    """The part of a pattern between two stars."""
 
     def __init__(self, tokens: list[bytes | frozenset[int]]) -> None:
         self._tokens = tokens
         texts = [token for token in tokens if isinstance(token, bytes)]
-        if len(texts) == len(tokens) > 1:  # there were backslashes between them
+        if len(texts) == len(tokens) > 1:  # backslashes separated the texts
             self._tokens = [b"".join(texts)]
         self.length = sum(map(_length, self._tokens))
         self._masks: list[int] = []
 
     def fits(self, name: bytes, at: int) -> bool:
-        """Whether it stands in a name at this place."""
+        """Whether the part matches a name at this position."""
         for token in self._tokens:
             if isinstance(token, bytes):
                 if not name.startswith(token, at):
@@ -168,10 +170,10 @@ class Part:
         return True
 
     def find(self, name: bytes, start: int, end: int) -> int:
-        """Where it ends when it first stands in that part of a name; or -1.
+        """The end of the first match of the part between `start` and `end` of a name, or -1.
 
-        Bit i of the state: the first i + 1 places fit the bytes read last. So a byte takes as many
-        steps as the part has machine words, not as many as it has places.
+        Bit i of the state says that the first i + 1 places match the bytes read last. So the cost
+        of a byte is one step for each machine word of the state, not one for each place.
         """
         if not self.length:
             return start
@@ -188,7 +190,7 @@ class Part:
         return -1
 
     def _make_masks(self) -> list[int]:
-        """For each byte, the places where it may stand."""
+        """For each byte, the places of the part that it matches, as bits."""
         nbytes = (self.length + 7) // 8
         anywhere = bytearray(nbytes)
         masks = [bytearray(nbytes) for _ in range(256)]
@@ -213,14 +215,14 @@ def _length(token: bytes | frozenset[int]) -> int:
 
 @final
 class Long:
-    """A matcher that is not compiled. It reads no more of its pattern than names have bytes: so a
-    pattern of many megabytes costs next to nothing where names are short."""
+    """A matcher for long patterns, without `re`. It reads only as much of its pattern as the name
+    is long, so a pattern of many megabytes costs almost nothing when names are short."""
 
     def __init__(self, pattern: bytes, nocase: bool) -> None:
         self._nocase: Final = nocase
         self._unread: Final = _tokens(pattern, nocase)
         self._is_read = False
-        self._parts: list[list[bytes | frozenset[int]]] = [[]]  # what was read, between stars
+        self._parts: list[list[bytes | frozenset[int]]] = [[]]  # as far as it was read
         self._least_bytes = 0
         self._ready: list[Part] = []
 
@@ -245,7 +247,7 @@ class Long:
         return True
 
     def _could_fit(self, nbytes: int) -> bool:
-        """Whether a name of this length is long enough for all of the pattern, which is read."""
+        """Read on in the pattern; tell whether a name of this length is long enough for it."""
         while self._least_bytes <= nbytes and not self._is_read:
             for token in self._unread:
                 if token is None:

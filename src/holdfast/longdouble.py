@@ -1,50 +1,49 @@
-"""C's long double as on x86-64 (64 bits of mantissa), exactly: INCRBYFLOAT and HINCRBYFLOAT
-compute in it, and what they answer shows all its digits.
+"""C's long double of x86-64 (64 bits of mantissa), exactly. INCRBYFLOAT and HINCRBYFLOAT compute
+with it, and their replies show all its digits.
 
-Integers do the arithmetic, so the result is the same on every machine. Imports nothing of ours.
+The arithmetic uses integers, so the result is the same on every machine. Imports nothing of ours.
 """
 
 import re
 from decimal import Decimal
 
-# A finite number m·2^e as (m, e), |m| < 2^64; None is infinite.
+# A finite number m·2^e is (m, e) with |m| < 2^64. None is infinity.
 LongDouble = tuple[int, int] | None
 
 MANTISSA_BITS = 64
-LOWEST_EXPONENT = -16445  # of the last bit of a mantissa, which limits how small a number can be
+LOWEST_EXPONENT = -16445  # of the last bit of a mantissa: the smallest number
 HIGHEST_BIT = 16383
-LONGEST_TEXT = 5 * 1024 - 1  # Redis copies it into a buffer of that size
+LONGEST_TEXT = 5 * 1024 - 1  # the buffer into which Redis copies the text
 DECIMALS = 17
-# Beyond this power of 2 or 10 a number is infinite or zero. Only spares the arithmetic.
+# Beyond this power of 2 or 10 a number is infinite or zero. The limit only saves computing it.
 FAR = 17_000
 
-# Digits are never given back (`++`): trying all ways to share them out would take long.
-_DECIMAL = re.compile(
-    rb"([+-]?)(?:([0-9]++)\.?([0-9]*+)|\.([0-9]++))(?:[eE]([+-]?[0-9]++))?"
-).fullmatch
-_HEX = re.compile(
+# `++` never gives digits back: trying all ways to divide them between groups would take long.
+# They are compiled when first used, as most servers never do.
+_DECIMAL = rb"([+-]?)(?:([0-9]++)\.?([0-9]*+)|\.([0-9]++))(?:[eE]([+-]?[0-9]++))?"
+_HEX = (
     rb"([+-]?)0[xX](?:([0-9a-fA-F]++)\.?([0-9a-fA-F]*+)|\.([0-9a-fA-F]++))(?:[pP]([+-]?[0-9]++))?"
-).fullmatch
-_INFINITE = re.compile(rb"[+-]?inf(?:inity)?", re.IGNORECASE).fullmatch
+)
+_INFINITE = rb"(?i)[+-]?inf(?:inity)?"
 
 
 def parse(text: bytes) -> LongDouble:
-    """What strtold makes of the whole text; ValueError for what Redis does not take as a number:
-    blanks, nan, and numbers out of range (but "inf" is a number)."""
+    """The number that strtold reads from the whole text. Raises ValueError for texts that Redis
+    does not accept: blanks, nan, and numbers out of range (but "inf" is a number)."""
     if len(text) > LONGEST_TEXT:
         raise ValueError
-    if match := _DECIMAL(text):
+    if match := re.fullmatch(_DECIMAL, text):
         base, step, per_digit = 10, 10, 1
-    elif match := _HEX(text):
+    elif match := re.fullmatch(_HEX, text):
         base, step, per_digit = 16, 2, 4
-    elif _INFINITE(text):
+    elif re.fullmatch(_INFINITE, text):
         return None
     else:
         raise ValueError
     sign, whole, fraction, bare_fraction, power = match.groups(b"")
     fraction = fraction or bare_fraction
     digits = (whole + fraction).decode()
-    # int() refuses texts of more than 4300 decimal digits, Decimal takes any.
+    # int() refuses texts of more than 4300 decimal digits, Decimal accepts any length.
     mantissa = int(digits, 16) if base == 16 else int(Decimal(digits))
     if not mantissa:
         return 0, 0
@@ -59,7 +58,7 @@ def parse(text: bytes) -> LongDouble:
 
 
 def add(a: LongDouble, b: LongDouble) -> LongDouble:
-    """The nearest number to the sum; None when it is infinite or, of two infinities, nothing."""
+    """The number nearest to the sum. None if the sum is infinite, or is no number: inf - inf."""
     if a is None or b is None:
         return None
     exponent = min(a[1], b[1])
@@ -69,7 +68,7 @@ def add(a: LongDouble, b: LongDouble) -> LongDouble:
 
 
 def human(number: tuple[int, int]) -> bytes:
-    """As %.17Lf prints it, without the zeros at the end."""
+    """The digits that %.17Lf prints, without zeros at the end."""
     mantissa, exponent = number
     if exponent >= 0:
         text, decimals = str(Decimal(abs(mantissa) << exponent)), ""
@@ -91,7 +90,7 @@ def _clamped(power: bytes) -> int:
 
 
 def _rounded(n: int, d: int, exponent: int) -> LongDouble:
-    """The long double nearest to n/d·2^exponent; None when that is beyond the highest."""
+    """The long double nearest to n/d·2^exponent. None if that is above the highest."""
     if not n:
         return 0, 0
     shift = n.bit_length() - d.bit_length() - MANTISSA_BITS
@@ -109,6 +108,6 @@ def _rounded(n: int, d: int, exponent: int) -> LongDouble:
 
 
 def _nearest(n: int, d: int) -> int:
-    """n/d, of two equally near the even one."""
+    """n/d rounded to the nearest integer, and to the even one if two are equally near."""
     quotient, rest = divmod(n, d)
     return quotient + (2 * rest > d or (2 * rest == d and quotient & 1))

@@ -3,11 +3,11 @@
 from typing import Unpack
 
 import holdfast
-from holdfast.client.options import ConnectOptions
-from holdfast.client.sync import SyncClient
-from holdfast.semaphore.sync import SyncAcquisition as Acquisition
-from holdfast.semaphore.sync import SyncLock as Lock
-from holdfast.semaphore.sync import SyncSemaphore as Semaphore
+from holdfast.client.api.sync_client import SyncClient
+from holdfast.client.transport.options import ConnectOptions
+from holdfast.semaphore.sync_semaphore import SyncAcquisition as Acquisition
+from holdfast.semaphore.sync_semaphore import SyncLock as Lock
+from holdfast.semaphore.sync_semaphore import SyncSemaphore as Semaphore
 
 __all__ = ["Acquisition", "Lock", "Semaphore", "SyncClient", "connect"]
 

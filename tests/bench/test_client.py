@@ -1,4 +1,4 @@
-"""The benchmark of clients measures what it says, for ours; the others are not installed here."""
+"""The benchmark of clients measures our client. The other libraries are not installed here."""
 
 import asyncio
 import warnings

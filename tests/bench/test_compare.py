@@ -1,9 +1,12 @@
 """How the comparison comes to its figures. The load itself is run by `make bench`."""
 
+import sys
+from argparse import ArgumentTypeError
+
 import pytest
 
 from bench.common import Sample, parse_csv
-from bench.compare import names, summarise, table, whole_rounds
+from bench.compare import interpreter, names, parse_args, summarise, table, whole_rounds
 from bench.workloads import CLIENTS
 
 HEADER = '"test","rps","avg_latency_ms","p99_latency_ms","max_latency_ms"\n'
@@ -24,6 +27,18 @@ def test_the_ratio_is_the_median_of_the_rounds_and_not_the_ratio_of_medians() ->
 def test_a_row_below_the_aim_is_marked(pipeline: int, ours: float, marked: int) -> None:
     text = table([summarise("SET", pipeline, samples(ours), samples(100))])
     assert text.count("< aim") == marked
+
+
+def test_a_comparison_of_two_builds_has_no_aim() -> None:
+    text = table([summarise("SET", 1, samples(10), samples(100))], "beside")
+    assert "us : beside" in text
+    assert "< aim" not in text
+
+
+@pytest.mark.parametrize("path", ["/no/such/python", "/bin/false"])
+def test_an_interpreter_without_holdfast_is_refused(path: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=f"{path} has no Holdfast"):
+        interpreter(path)
 
 
 def test_every_client_sends_equally_many_requests_for_about_two_seconds() -> None:
@@ -49,3 +64,9 @@ def test_an_error_reply_ends_the_run_with_what_redis_benchmark_said(code: int, r
 
 def test_workloads_are_named_in_any_case_and_run_in_their_own_order() -> None:
     assert names("lpop,SET,lpush") == ["SET", "LPUSH", "LPOP"]
+
+
+def test_a_run_with_scrapes_compares_holdfast_with_itself() -> None:
+    args = parse_args(["--scrape"])
+    assert args.beside == sys.executable
+    assert parse_args([]).beside is None

@@ -1,4 +1,4 @@
-"""The semaphore's benchmark runs, and its table says what misses its aim."""
+"""The semaphore's benchmark runs, and its table marks the figures that miss their aim."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ def test_everything_is_measured(oracle: RedisServer) -> None:
     assert all(figure.of(row) > 0 for figure in FIGURES)
 
 
-def test_what_misses_its_aim_is_marked() -> None:
+def test_a_figure_that_misses_its_aim_is_marked() -> None:
     good = Row("good", 50, 2.5, 2.1, 1000, 9, 0.9, 0.8, 0.95, 3, 5)
     bad = Row("bad", 50, 2.6, 2.1, 999, 9, 0.89, 0.8, 0.94, 3.1, 5)
     lines = table([good, bad]).splitlines()

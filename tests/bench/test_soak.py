@@ -1,4 +1,4 @@
-"""What the soak calls growth, and what its ledger lets pass."""
+"""The soak's definition of growth, and the checks of its ledger."""
 
 import pytest
 

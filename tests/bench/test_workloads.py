@@ -1,4 +1,4 @@
-"""Every workload of `make bench` does what it says, and somebody notices when it does not."""
+"""Every workload of `make bench` has its effect, and the benchmark fails if it has not."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_each_request_is_done_once(
     assert sample.rps > 0
 
 
-def test_what_is_not_done_is_noticed(server: HoldfastServer, client: RawClient) -> None:
+def test_a_command_without_an_effect_is_noticed(server: HoldfastServer, client: RawClient) -> None:
     lazy = Workload("PING", ("PING",), grows=lambda client: 0)
     object.__setattr__(lazy, "run", lambda *args: None)
     with pytest.raises(SystemExit, match="answered 7 times, but done 0 times"):
@@ -43,7 +43,7 @@ def test_an_answer_that_is_another_ends_the_run(server: HoldfastServer, client: 
     assert sample.requests == 60
 
 
-def test_listeners_count_what_they_hear(server: HoldfastServer, client: RawClient) -> None:
+def test_listeners_count_their_messages(server: HoldfastServer, client: RawClient) -> None:
     with Listeners(server.port, 3, "news") as listeners:
         assert client.command("PUBLISH", "news", "hello") == b":3\r\n"
         listeners.wait_for(len(encode_command("message", "news", "hello")))

@@ -1,5 +1,5 @@
-"""Blocking pops of sorted sets, as the blocking seed's E.12 says, over a socket. What E.13 asks
-of lists is asked of them too."""
+"""Blocking pops of sorted sets over a socket, as E.12 of the blocking specification says. They must
+also meet the demands of E.13 on lists."""
 
 import itertools
 
@@ -87,7 +87,7 @@ def test_the_oldest_waiter_is_served_first(
     assert second.read_reply() == bulks(k, "b", "2")
 
 
-def test_who_left_gets_nothing(
+def test_a_client_that_left_gets_nothing(
     server: HoldfastServer, waiter: RawClient, adder: RawClient, k: str
 ) -> None:
     second = server.client()
@@ -118,7 +118,7 @@ def test_however_the_key_comes(
     adder.command("DEL", "source")
 
 
-def test_another_type_wakes_nobody(waiter: RawClient, adder: RawClient, k: str) -> None:
+def test_another_type_wakes_no_client(waiter: RawClient, adder: RawClient, k: str) -> None:
     block(waiter, "BZPOPMIN", k, 0)
     adder.command("RPUSH", k, "x")
     assert still_blocked(waiter, adder)

@@ -80,10 +80,10 @@ def test_e13_1_pop_takes_from_the_correct_end(
 def test_e13_2_pop_with_timeout_returns_nil_after_timeout(
     waiter: RawClient, pusher: RawClient, k: str, pop: str
 ) -> None:
-    # That it is not before: tests/server/test_engine_blocking.py, where time can stand still.
+    # That it is not before: tests/server/core/test_engine_blocking.py, where time can stand still.
     assert waiter.command(pop, k, "0.05") == NIL
     assert pusher.command("RPUSH", k, "a") == b":1\r\n"
-    assert pusher.command("LLEN", k) == b":1\r\n"  # nobody waits any more
+    assert pusher.command("LLEN", k) == b":1\r\n"  # no client waits any more
     assert waiter.is_quiet()
 
 
@@ -92,7 +92,7 @@ def test_e13_2_timeout_zero_blocks_indefinitely_until_an_external_trigger(
     server: HoldfastServer, waiter: RawClient, pusher: RawClient, k: str, pop: str
 ) -> None:
     block(waiter, pop, k, 0)
-    # Somebody else's timeouts come and go.
+    # Timeouts of other clients come and go.
     for _ in range(3):
         assert server.client().command("BLPOP", f"{k}-other", "0.02") == NIL
     assert still_blocked(waiter, pusher)
@@ -204,7 +204,7 @@ def test_e13_6_an_expired_key_gives_no_phantom_items(
     pusher.command("RPUSH", k, "phantom")
     pusher.command("PEXPIRE", k, 1)
     expired_s = time.monotonic() + 0.002
-    # Nobody touches the key, so it is there, dead, unless the server swept it meanwhile.
+    # No command reads the key. The expired key is still stored, unless the server has swept it.
     wait_until(lambda: time.monotonic() > expired_s, "the key has expired")
     block(waiter, "BLPOP", k, 0)
     assert still_blocked(waiter, pusher)
@@ -243,7 +243,7 @@ def test_e13_7_blocking_state_does_not_persist_and_clients_must_ask_again(
     server.restart()
     pusher = server.client()
     assert pusher.command("RPUSH", "k", "a") == b":1\r\n"
-    assert pusher.command("LRANGE", "k", 0, -1) == bulks("a")  # nobody waits
+    assert pusher.command("LRANGE", "k", 0, -1) == bulks("a")  # no client waits
     again = server.client()
     assert again.command("BLPOP", "k", 0) == bulks("k", "a")
     block(again, "BLPOP", "k", 0)

@@ -94,7 +94,7 @@ def left_in_lists(server: HoldfastServer) -> list[bytes]:
 
 
 def assert_meta_agrees_with_items(file: Path) -> None:
-    """`redis_list_meta` says how many elements there are, and nobody else has any."""
+    """`redis_list_meta` has the number of elements, and no other list has any."""
     connection = sqlite3.connect(file)
     try:
         items = dict(

@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.builds import BuildQueue
-from holdfast.client.hooks import Hooks, RequestStart
+from holdfast.client.transport.hooks import Hooks, RequestStart
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
 from tests.harness.cluster import Nodes, start_cluster
 
@@ -35,7 +35,7 @@ class Bench:
 
 
 class Count(Hooks):
-    """What a client sent, by its name."""
+    """The commands that a client sent, by name."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

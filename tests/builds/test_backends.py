@@ -61,7 +61,7 @@ def test_redis_py_on_a_cluster(nodes: Nodes) -> None:
 
 
 async def two_wait(client: Any) -> None:
-    """A worker is idle: it waits for builds and for what it is told."""
+    """A worker is idle: it waits for builds and for messages."""
     while (await client.info("clients"))["blocked_clients"] != 2:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(0.001)
 

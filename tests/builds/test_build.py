@@ -1,6 +1,7 @@
-"""What may be said about a build; and that what may not is one sentence."""
+"""The valid arguments of a build. An invalid one is refused in one sentence."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.builds import BadBuildError, Build, BuildQueue, Run, Worker
-from holdfast.builds.cron import BadCronError
+from holdfast.builds.cron_expressions import BadCronError
 from holdfast.client import ServerError
 
 
@@ -58,7 +59,7 @@ def test_nonsense_is_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_what_is_only_found_when_it_is_written() -> None:
+def test_an_invalid_text_is_found_when_the_record_is_written() -> None:
     with pytest.raises(BadCronError):
         Build(1, "a", freeze=["often"]).fields()
     with pytest.raises(BadCronError, match="text"):
@@ -73,7 +74,7 @@ def test_a_keyword_counts_more_than_an_annotation() -> None:
     assert (build.timeout_min, build.same_job_wait_min, build.collapse) == (7, 2, True)
 
 
-def test_what_must_be_more_than_nothing_says_so() -> None:
+def test_a_number_that_must_be_above_zero_is_checked() -> None:
     with pytest.raises(BadBuildError, match="timeout_min is a number above 0, not 0"):
         Build(1, "a", timeout_min=0)
 
@@ -114,9 +115,9 @@ def test_a_queue_takes_builds_only(wrong: Any) -> None:
     async def scenario() -> None:
         async with holdfast.connect("memory://") as client:
             queue = BuildQueue(client)
-            with pytest.raises(TypeError, match="a queue takes builds, Build"):
+            with pytest.raises(TypeError, match="a queue takes a Build"):
                 await queue.enqueue(wrong)
-            with pytest.raises(TypeError, match="a queue takes builds, Build"):
+            with pytest.raises(TypeError, match="a queue takes a Build"):
                 await queue.set_periodic("nightly", "0 0 * * *", wrong)
 
     asyncio.run(scenario())
@@ -164,7 +165,7 @@ def test_questions_that_make_no_sense() -> None:
     async def scenario() -> None:
         async with holdfast.connect("memory://") as client:
             queue = BuildQueue(client)
-            with pytest.raises(BadBuildError, match="no state; there are QUEUED"):
+            with pytest.raises(BadBuildError, match="no state; the states are QUEUED"):
                 await queue.list(state="DONE")
             with pytest.raises(BadBuildError, match="5 is no state"):
                 await queue.list(state=5)  # type: ignore[arg-type]
@@ -179,7 +180,7 @@ def test_questions_that_make_no_sense() -> None:
 
 
 def test_scripts_check_before_they_write() -> None:
-    """Also what does not come from our Python."""
+    """Also arguments that do not come from our Python client."""
 
     async def scenario() -> None:
         async with holdfast.connect("memory://") as client:
@@ -218,7 +219,9 @@ class Called:
 async def takes_more(what: str, run: Run) -> None: ...
 
 
-@pytest.mark.parametrize("handler", [Called(), Called().method, partial(takes_more, "it")])
+@pytest.mark.parametrize(
+    "handler", [Called(), Called().method, partial(takes_more, "it"), partial(Called())]
+)
 def test_whatever_is_async_may_be_a_handler(handler: Any) -> None:
     Worker(BuildQueue(holdfast.connect("memory://")), handler)
 
@@ -226,7 +229,14 @@ def test_whatever_is_async_may_be_a_handler(handler: Any) -> None:
 def blocks(run: Run) -> None: ...
 
 
-@pytest.mark.parametrize("handler", [blocks, lambda run: None, partial(blocks), Called, print])
+async def yields(run: Run) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [blocks, lambda run: None, partial(blocks), partial(Called), Called, print, yields],
+)
 def test_a_handler_that_is_not_async_is_refused_when_the_worker_is_made(handler: Any) -> None:
     """It would block the signs of life of all other builds, and could not be cancelled."""
     with pytest.raises(TypeError, match="async def") as error:

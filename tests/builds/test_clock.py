@@ -1,4 +1,4 @@
-"""The server's clock jumps: what the guide says of it."""
+"""The server's clock jumps, with the effects that the guide describes."""
 
 from holdfast.builds import Build
 from tests.builds.conftest import Bench, Play

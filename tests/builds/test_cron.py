@@ -1,12 +1,23 @@
 """Cron: how it is read, and when its windows are open, minute by minute."""
 
+import asyncio
 import itertools
 import random
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from holdfast.builds.cron import MOST_WINDOWS, BadCronError, compile_cron, compile_windows
+import holdfast
+from holdfast.builds import Build
+from holdfast.builds.cron_expressions import (
+    MOST_WINDOWS,
+    BadCronError,
+    compile_cron,
+    compile_windows,
+)
+from holdfast.coordination.lua_scripts import LuaScript, load
+from tests.builds.conftest import Bench
 from tests.builds.lua_alone import Alone
 
 
@@ -27,7 +38,7 @@ def cron() -> Alone:
         ("  1   2 * *  * ", ",1, ,2, * * *"),
     ],
 )
-def test_what_it_means(text: str, compiled: str) -> None:
+def test_the_meaning_of_a_cron_expression(text: str, compiled: str) -> None:
     assert compile_cron(text) == compiled
 
 
@@ -39,7 +50,7 @@ def test_what_it_means(text: str, compiled: str) -> None:
         *("H(5-1) * * * *", "H(0-60) * * * *", "H/0 * * * *", "1.5 * * * *", "** * * * *"),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(text: str) -> None:
+def test_a_malformed_expression_is_one_sentence(text: str) -> None:
     with pytest.raises(BadCronError) as error:
         compile_cron(text)
     assert "\n" not in str(error.value)
@@ -138,7 +149,7 @@ def test_the_29th_of_february_is_found_and_the_30th_is_not(cron: Alone) -> None:
     assert cron("first", compile_cron("0 0 30 2 *"), start, True) is None
 
 
-def test_what_is_always_frozen_never_thaws(cron: Alone) -> None:
+def test_a_build_that_is_always_frozen_never_thaws(cron: Alone) -> None:
     assert cron("first", compile_cron("* * * * *"), 0, False) is None
 
 
@@ -200,3 +211,37 @@ def test_as_many_windows_as_a_build_may_have_are_bounded_work(
 def test_the_29th_of_february_is_found_across_a_century(cron: Alone) -> None:
     start, leap = datetime(2096, 3, 1, tzinfo=UTC), datetime(2104, 2, 29, tzinfo=UTC)
     assert cron("first", compile_cron("0 0 29 2 *"), ms(start), True) == ms(leap)
+
+
+def test_no_call_follows_the_long_freeze_windows_of_many_builds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call may look at hundreds of builds. Each of them costs some days of the calendar at most,
+    and nothing more where their windows are the same."""
+
+    def counting(package: str, script: str) -> LuaScript:
+        text, line = load(package, script).source, "local function date(days)\n"
+        return LuaScript(script, text.replace(line, f'{line}redis.call("INCR", "days")\n'))
+
+    monkeypatch.setattr("holdfast.builds.queue.load", counting)
+    builds = 60
+
+    async def scenario() -> None:
+        async with holdfast.connect("memory://") as client:
+            b = Bench(client)
+            b.now_ms = ms(datetime(2024, 2, 29, 23, 59, tzinfo=UTC))  # the last minute for years
+
+            async def days(call: Awaitable[object]) -> int:
+                await client.delete("days")
+                await call
+                return int(await client.get("days") or 0)
+
+            for n in range(builds):
+                windows = ["* * * 1,3-12 *", "* * 1-28 2 *", f"{n % 3} 0 29 2 *"]
+                for job in ("waits", f"ready-{n}"):
+                    await b.queue.enqueue(Build(None, job, freeze=windows))
+            b.pass_min(1)
+            assert 0 < await days(b.queue.list(limit=1000)) <= 3
+            assert 0 < await days(b.queue.claim("w", 30)) <= 3 * 50
+
+    asyncio.run(scenario())

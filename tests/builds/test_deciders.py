@@ -44,7 +44,9 @@ def collapse() -> Alone:
         ({"collapse": True, "id": 9, "newest_waiting": 10}, "NEWER_BUILD_EXISTS"),  # not as texts
     ],
 )
-def test_what_is_pointless(collapse: Alone, build: dict[str, Any], reason: str | None) -> None:
+def test_builds_that_newer_ones_make_pointless_have_a_reason(
+    collapse: Alone, build: dict[str, Any], reason: str | None
+) -> None:
     assert collapse("reason", build) == reason
 
 
@@ -66,7 +68,7 @@ def test_the_oldest_has_its_turn_or_the_newest_if_builds_collapse(
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_who_is_alone_has_its_turn(collapse: Alone, is_on: bool) -> None:
+def test_a_build_that_waits_alone_has_its_turn(collapse: Alone, is_on: bool) -> None:
     assert collapse("has_turn", {"collapse": is_on, "id": 5})
 
 
@@ -194,5 +196,7 @@ RUNNING = {"state": "RUNNING", "limit_at": 100, "attempt": 1, "retries": 1}
         (RUNNING | {"lease_until": 50, "limit_at": 50}, ("TIMEOUT", "TIMED_OUT")),
     ],
 )
-def test_what_time_does(timeouts: Alone, build: dict[str, Any], said: tuple[str, str]) -> None:
+def test_decisions_about_timeouts(
+    timeouts: Alone, build: dict[str, Any], said: tuple[str, str]
+) -> None:
     assert timeouts("decide", build, 50) == said

@@ -214,7 +214,7 @@ def test_8_it_starts(play: Play) -> None:
 @pytest.mark.parametrize(
     ("timeout_min", "hold_min", "held_min"), [(10, 50, 40), (None, 50, 50), (None, None, 120)]
 )
-def test_8_how_long_a_build_keeps_its_job_even_if_nobody_checks(
+def test_8_a_build_keeps_its_job_for_a_limited_time_even_without_a_check(
     play: Play, timeout_min: float | None, hold_min: float | None, held_min: float
 ) -> None:
     async def scenario(b: Bench) -> None:
@@ -235,7 +235,7 @@ def test_8_how_long_a_build_keeps_its_job_even_if_nobody_checks(
 # -- stop -------------------------------------------------------------------------------------
 
 
-def test_stop_cleans_and_says_what_and_who_has_the_job_now(play: Play) -> None:
+def test_stop_cleans_and_names_its_work_and_the_next_build_of_the_job(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         for build in (1, 2, 3):
             await b.queue.enqueue(Build(build, "a"))

@@ -1,4 +1,5 @@
-"""Events tell the whole story: what is kept, for how long, and that it makes the record again."""
+"""Events tell everything: which are kept, for how long, and that the record can be rebuilt from
+them."""
 
 import asyncio
 
@@ -69,7 +70,7 @@ def test_each_retry_is_told_once(play: Play) -> None:
     play(scenario)
 
 
-def test_what_never_was_has_no_events(play: Play) -> None:
+def test_an_unknown_build_has_no_events(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         assert await b.queue.events(9) == []
         assert await b.queue.replay(9) is None
@@ -118,8 +119,8 @@ def test_builds_are_forgotten_a_week_after_they_ended(play: Play) -> None:
     play(scenario)
 
 
-def test_an_idle_queue_forgets_what_is_old(play: Play) -> None:
-    """Nothing ends any more, and no build is due: what is kept is due by itself."""
+def test_an_idle_queue_forgets_old_builds(play: Play) -> None:
+    """No build ends any more and no build is due: kept records become due by themselves."""
 
     async def scenario(b: Bench) -> None:
         for build in range(1, 151):
@@ -144,7 +145,7 @@ def test_an_idle_queue_forgets_what_is_old(play: Play) -> None:
     play(scenario)
 
 
-def test_an_idle_worker_forgets_what_is_old(play: Play) -> None:
+def test_an_idle_worker_forgets_old_builds(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         queue = BuildQueue(b.client, "now", keep_days=0.05 / DAY_S)  # the server's clock
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.builds import BadBuildError, Build, BuildQueue, BuildRecord, State
-from holdfast.builds.cron import MOST_WINDOWS, BadCronError
+from holdfast.builds.cron_expressions import MOST_WINDOWS, BadCronError
 from tests.builds.conftest import NOON_MS, Bench, Play
 
 NOON = "* 12 * * *"  # the hour that the tests begin in
@@ -125,7 +125,7 @@ def test_a_forced_start_bypasses_the_window(play: Play) -> None:
     play(scenario)
 
 
-def test_who_waits_when_a_window_opens_keeps_its_place(play: Play) -> None:
+def test_a_build_that_waits_when_a_window_opens_keeps_its_place(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         freeze = ["* 13 * * *"]
         for build in (1, 2, 3):
@@ -142,7 +142,7 @@ def test_who_waits_when_a_window_opens_keeps_its_place(play: Play) -> None:
     play(scenario)
 
 
-def test_what_is_ready_is_not_given_to_workers_in_a_window(play: Play) -> None:
+def test_ready_builds_are_not_given_to_workers_in_a_window(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(Build(1, "a", freeze=["* 13 * * *"]))
         b.pass_min(60)
@@ -192,7 +192,7 @@ def test_periodic_builds_come_when_cron_says(play: Play) -> None:
         assert (said.kind, said.build_id, said.reason) == ("cron", 1, "nightly")
         assert ((await known(b.queue, 1)).job_id, (await known(b.queue, 1)).retries) == ("a", 7)
         assert (await b.queue.stats()).next_due_s == 24 * 3600
-        b.pass_min(3 * 24 * 60)  # nobody looked: one build, not three
+        b.pass_min(3 * 24 * 60)  # no worker asked meanwhile: one build, not three
         assert [said.build_id for said in await b.queue.check_timeouts()] == [2]
         await b.queue.remove_periodic("nightly")
         b.pass_min(3 * 24 * 60)
@@ -208,7 +208,7 @@ def test_a_plan_is_replaced_by_its_name_and_never_is_an_error(play: Play) -> Non
         assert first - b.now_ms <= 10 * 60_000
         with pytest.raises(BadCronError, match="never"):
             await b.queue.set_periodic("p", "0 0 30 2 *", Build(None, "c"))
-        with pytest.raises(BadBuildError, match="ids by itself"):
+        with pytest.raises(BadBuildError, match="gives ids to periodic builds"):
             await b.queue.set_periodic("p", "0 * * * *", Build(7, "a"))
         b.now_ms = first
         await b.queue.check_timeouts()
@@ -327,7 +327,7 @@ def test_a_call_that_is_sent_twice_makes_one_build(play: Play) -> None:
     play(scenario)
 
 
-def test_nobody_claims_and_still_there_is_no_heap_of_wakes(play: Play) -> None:
+def test_without_claims_wakes_do_not_pile_up(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         for build in range(1, 21):
             await b.queue.enqueue(Build(build, f"job-{build}", delay_s=100 - build))
@@ -389,7 +389,7 @@ def test_a_build_that_has_ended_comes_again_as_a_new_one(play: Play) -> None:
 
 
 def test_a_worker_makes_no_new_build_of_one_that_has_ended(play: Play) -> None:
-    """It says again what was not answered, or has not heard yet of an abort."""
+    """It repeats a message that was not answered, or has not heard of an abort yet."""
 
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(Build(1, "a", retries=0))

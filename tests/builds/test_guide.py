@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.builds import Build
 from holdfast.builds.build import ANNOTATIONS
-from holdfast.builds.states import diagram, reference
+from holdfast.builds.build_states import diagram, reference
 from tests.harness.guide import run_examples
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide-builds.md"

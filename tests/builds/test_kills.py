@@ -117,7 +117,7 @@ async def verify(queue: BuildQueue, todo: list[Build], effects: str) -> None:
 
 
 def run(rng: random.Random, folder: Path, kills: int) -> None:
-    # Not a port that somebody is given while the server is away.
+    # Not a port that the kernel could give to another process while the server is away.
     server = HoldfastServer(folder / "server", "--port", str(free_port_below(20_000)))
     with server:
         asyncio.run(survive(rng, server, folder, kills))

@@ -58,7 +58,8 @@ def test_a_long_list_comes_in_pages(
 
 
 def test_a_list_of_a_job_is_one_round_trip_and_no_work_for_its_other_builds(url: str) -> None:
-    """What a script calls is counted by the server: it does not grow with the number of builds."""
+    """The server counts the calls of a script: their number does not grow with the number of
+    builds."""
 
     async def scenario() -> None:
         count = Count()

@@ -1,24 +1,26 @@
-"""Random lives of a queue, on a clock that the test moves; after every step all that must hold.
+"""Random lives of a queue, on a clock that the test moves. All rules are checked after every step.
 
-What must hold is written here in Python, from the records alone: per job at most one build where
-self-blocking is on; nothing is let go and nothing begins while something that it is blocked by
-runs; nothing begins in its freeze window or before its delay has passed; the most urgent build
-that may begin is claimed first; no older build after a newer one where builds collapse; nothing
-waits that could run, and a worker is woken for what is on offer; the record is what its events
-tell; the indexes are what the records say. In the end every build has ended.
+The rules are written here in Python, from the records alone: at most one build of a job where
+self-blocking is on; nothing is let go and nothing begins while a build that blocks it runs; nothing
+begins in its freeze window or before its delay has passed; the most urgent build that may begin is
+claimed first, and of two the one that was let go first; no older build after a newer one where
+builds collapse; no build waits that could run, and a worker is woken for each build on offer; the
+record agrees with its events; the indexes agree with the records. In the end every build has ended.
 """
 
 import asyncio
 import os
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.builds import Build, BuildRecord, Decision, State
-from holdfast.builds.events import pairs
+from holdfast.builds.build_events import pairs
 from tests.builds.conftest import Bench
+from tests.builds.indexes import Indexes, read_indexes
 
 STEPS = 120
 LEASE_S = 30.0
@@ -42,9 +44,10 @@ class Life:
         self.next_id = 1
         self.claims: dict[int, int] = {}  # builds of living workers, and their tokens
         self.records: dict[int, BuildRecord] = {}
-        self.freezes: dict[str, set[int]] = {}  # by what the record says, in which minutes
+        self.freezes: dict[str, set[int]] = {}  # by freeze in the record, the minutes
         self.forced: int | None = None  # the build whose start was forced in this step
         self.undelayed: set[int] = set()  # those whose start was ever forced
+        self.is_wake_lost = False  # since the last claim
         self.newest_started: dict[str, int] = {}
         self.jobs = {job: self.settings(job) for job in JOBS}
 
@@ -82,6 +85,7 @@ class Life:
         await self.queue.enqueue(build)
 
     async def claim(self) -> None:
+        self.is_wake_lost = False
         said = await self.queue.claim("worker", LEASE_S)
         if said.record is not None:
             assert said.token is not None
@@ -111,6 +115,12 @@ class Life:
         build = self.some_claim()
         if build is not None:
             del self.claims[build]  # and the queue is not told
+
+    async def die_awake(self) -> None:
+        """A worker takes a wake-up, and dies before it claims. Another one claims then."""
+        if not self.is_wake_lost:
+            self.is_wake_lost = True
+            await self.bench.client.lpop("{builds}:wake")
 
     async def abort(self) -> None:
         await self.queue.abort(self.rng.randrange(1, self.next_id + 2))
@@ -142,7 +152,7 @@ class Life:
 
     STEPS = (
         *((enqueue, 30), (claim, 25), (complete, 18), (fail, 6), (die, 4), (abort, 5)),
-        *((retry, 8), (start, 4), (beat, 5), (time, 8)),
+        *((retry, 8), (start, 4), (beat, 5), (time, 8), (die_awake, 4)),
     )
 
     async def live(self) -> None:
@@ -191,16 +201,16 @@ class Life:
     def unfinished(self) -> list[BuildRecord]:
         return [record for record in self.records.values() if not record.state.is_final]
 
-    # -- what must hold -----------------------------------------------------------------------
+    # -- the rules ----------------------------------------------------------------------------
 
     async def check(self) -> None:
         before = self.records
         self.records = dict(before)
-        ids = await self.ids_by_state()
+        indexes = await read_indexes(self.bench.client, JOBS)
         changing = {
             build
-            for state in State
-            for build in ids[state]
+            for state, ids in indexes.states.items()
+            for build in ids
             if not state.is_final or build not in before or not before[build].state.is_final
         }
         for record in await asyncio.gather(*map(self.queue.get, changing)):
@@ -209,14 +219,10 @@ class Life:
         self.check_starts(before)
         self.check_begins(before)
         self.check_waiting()
-        await self.check_indexes(ids)
+        self.check_indexes(indexes)
         changed = [build for build in changing if self.records[build] != before.get(build)]
         replayed = await asyncio.gather(*map(self.queue.replay, changed))
         assert replayed == [self.records[build] for build in changed]
-
-    async def ids_by_state(self) -> dict[State, set[int]]:
-        found = await asyncio.gather(*(self.members(f"state:{state.name}") for state in State))
-        return dict(zip(State, found, strict=True))
 
     def active(self, job: str) -> list[BuildRecord]:
         return [r for r in self.records.values() if r.job_id == job and r.state in ACTIVE]
@@ -227,7 +233,7 @@ class Life:
         return [r.id for job in others for r in self.active(job) if r.state in states]
 
     def check_starts(self, before: dict[int, BuildRecord]) -> None:
-        """What was let go in this step, and may have begun in it, too."""
+        """The builds that were let go in this step; they may also have begun in it."""
         for job, settings in self.jobs.items():
             if settings["blocked_by_self"]:
                 assert len(self.active(job)) <= 1, f"two of {job} at once"
@@ -250,7 +256,7 @@ class Life:
             self.newest_started[record.job_id] = max(newest, record.id)
 
     def check_begins(self, before: dict[int, BuildRecord]) -> None:
-        """What began in this step, however long ago it was let go."""
+        """The builds that began in this step; they may have been let go long before."""
         was_running = {build for build, r in before.items() if r.state is State.RUNNING}
         for record in self.records.values():
             old = before.get(record.id)
@@ -270,13 +276,15 @@ class Life:
             if record.state is State.READY and not self.is_hindered(record):
                 assert said.record is not None, f"{record.id} could be claimed"
                 assert record.priority <= urgency, f"{record.id} is more urgent"
+                if record.priority == urgency and said.reason == "READY":
+                    assert ready_at(record) >= ready_at(said.record), f"{record.id} was first"
 
     def is_hindered(self, record: BuildRecord) -> bool:
         """A READY build that may not begin."""
         return self.is_frozen(record) or bool(self.blockers(record, (State.RUNNING,)))
 
     def check_waiting(self) -> None:
-        """What could run does not wait, and what waits says why."""
+        """No build waits that could run, and every waiting build has a reason."""
         for record in self.records.values():
             if record.state is State.BLOCKED:
                 self.check_why(record)
@@ -322,55 +330,36 @@ class Life:
         minute = self.bench.now_ms // 60_000 % 60
         return not record.force and minute in self.freezes["\n".join(record.freeze)]
 
-    async def check_indexes(self, found_ids: dict[State, set[int]]) -> None:
+    def check_indexes(self, found: Indexes) -> None:
         ids = {state: {r.id for r in self.records.values() if r.state is state} for state in State}
-        assert found_ids == ids
+        assert found.states == ids
         of = {job: {r.id for r in self.records.values() if r.job_id == job} for job in JOBS}
-        held = await self.held()
-        expected = {}
+        assert found.waiting == {job: ids[State.BLOCKED] & of[job] for job in JOBS}
+        assert found.running == {job: {r.id for r in self.active(job)} for job in JOBS}
+        for build in found.held:
+            record = self.records[build]
+            assert record.state is State.READY
+            assert self.is_hindered(record), f"{build} could begin"
         for job in JOBS:
-            expected[f"waiting:{job}"] = ids[State.BLOCKED] & of[job]
-            expected[f"running:{job}"] = {record.id for record in self.active(job)}
-        found = await asyncio.gather(*map(self.members, expected))
-        assert dict(zip(expected, found, strict=True)) == expected
-        hashes = [self.bench.client.hgetall(f"{{builds}}:dependents:{job}") for job in JOBS]
-        for job, stored in zip(JOBS, await asyncio.gather(*hashes), strict=True):
-            dependents: dict[str, int] = {}
-            for build in ids[State.BLOCKED] | held:
-                if job in self.records[build].blocked_by:
-                    name = self.records[build].job_id
-                    dependents[name] = dependents.get(name, 0) + 1
-            assert {name: int(count) for name, count in stored.items()} == dependents
-        ready, due, is_woken = await asyncio.gather(
-            self.members("ready"),
-            self.bench.client.exec("ZRANGE", "{builds}:due", 0, -1, into=list[str]),
-            self.bench.client.exists("{builds}:wake"),
-        )
-        later = {int(what[6:]) for what in due if what.startswith("offer:")}
+            waiting = [self.records[build] for build in ids[State.BLOCKED] | found.held]
+            dependents = Counter(r.job_id for r in waiting if job in r.blocked_by)
+            assert found.dependents[job] == dependents
+        later = found.due("offer")
         unowned = {
             r.id
             for r in self.records.values()
             if r.state is State.READY or (r.state is State.RUNNING and r.token is None)
         }
-        assert ready | later == unowned
-        assert not ready & later
-        assert held <= later
-        assert {int(what[4:]) for what in due if what.startswith("run:")} == ids[State.RUNNING]
-        assert not ready or is_woken, "no worker is woken for what is on offer"
+        assert found.ready | later == unowned
+        assert not found.ready & later
+        assert found.held <= later
+        assert found.due("run") == ids[State.RUNNING]
+        assert not found.ready or found.is_woken, "no worker is woken for what is on offer"
 
-    async def held(self) -> set[int]:
-        """READY builds that wait for others to end, as the jobs tell."""
-        fields = [self.bench.client.hmget(f"{{builds}}:job:{job}", "held", "ready") for job in JOBS]
-        found = {int(ready or 0) for held, ready in await asyncio.gather(*fields) if held}
-        for build in found:
-            record = self.records[build]
-            assert record.state is State.READY
-            assert self.blockers(record, (State.RUNNING,)), f"{build} could begin"
-        return found
 
-    async def members(self, index: str) -> set[int]:
-        found = await self.bench.client.exec("ZRANGE", f"{{builds}}:{index}", 0, -1, into=list[int])
-        return set(found)
+def ready_at(record: BuildRecord) -> int:
+    assert record.ready_at_ms is not None
+    return record.ready_at_ms
 
 
 def live(url: str, seed: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import holdfast
 from holdfast.builds import BadBuildError, Build, BuildQueue, BuildRecord, Run, State, Worker
-from holdfast.client.lua import load, names
+from holdfast.coordination.lua_scripts import load, names
 from tests.builds.conftest import Bench, Count, Play, all_ended
 from tests.builds.lua_alone import PURE
 from tests.client.fakes import until
@@ -130,7 +130,7 @@ def test_7_what_is_neither_true_nor_false_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("module", PURE)
 def test_8_scripts_use_the_pure_modules(module: str) -> None:
-    """test_scripts.py shows that they also do what the modules say."""
+    """test_scripts.py shows that the scripts also follow the modules."""
     sources = [load("holdfast.builds", name).source for name in names("holdfast.builds")]
     assert any(re.search(rf"= {module}\.\w+\(|if .*{module}\.", text) for text in sources)
 
@@ -156,7 +156,7 @@ def test_9_the_end_of_a_build_wakes_a_worker(url: str) -> None:
             await queue.enqueue(Build(2, "b", blocked_by=["a"]))
             await queue.complete(9)  # the server learns the script
             async with Worker(BuildQueue(watched), handler):
-                # It waits for builds, and for what it is told.
+                # It waits for builds and for messages.
                 await until(lambda: waiter.sent.count("BLPOP") == 2)
                 ender.sent.clear()
                 waiter.sent.clear()
@@ -200,7 +200,7 @@ def test_11_timeouts_work_whatever_the_queue_is_called(play: Play, name: str) ->
     play(scenario)
 
 
-def test_12_a_worker_that_dies_while_stopping_blocks_nobody(play: Play) -> None:
+def test_12_a_worker_that_dies_while_stopping_blocks_no_build(play: Play) -> None:
     """Stopping is one call: it has happened, or the lease brings the build to another worker."""
 
     async def scenario(b: Bench) -> None:

@@ -1,5 +1,5 @@
-"""A READY build is let go, but does not run yet: what may hinder it is looked at again when it is
-claimed. Until that has passed it keeps its job and its place."""
+"""A READY build is let go, but does not run yet: everything that may block it is checked again when
+it is claimed. Until then it keeps its job and its place."""
 
 from holdfast.builds import Build, BuildRecord, State
 from tests.builds.conftest import Bench, Play
@@ -59,7 +59,7 @@ def test_a_ready_build_does_not_wait_for_one_that_is_no_more_than_ready(play: Pl
     play(scenario)
 
 
-def test_a_build_that_a_freeze_window_held_waits_for_what_began_in_it(play: Play) -> None:
+def test_a_build_that_a_freeze_window_held_waits_for_builds_that_began_in_it(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(
             Build(1, "deploy", blocked_by=["migrate"], freeze=["* 13 * * *"], priority=5)
@@ -78,7 +78,7 @@ def test_a_build_that_a_freeze_window_held_waits_for_what_began_in_it(play: Play
     play(scenario)
 
 
-def test_a_held_build_keeps_its_place_before_what_comes_later(play: Play) -> None:
+def test_a_held_build_keeps_its_place_before_later_builds(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await ready_beside_its_blocker(b)
         await b.queue.claim("w", 30)
@@ -88,6 +88,21 @@ def test_a_held_build_keeps_its_place_before_what_comes_later(play: Play) -> Non
         await b.queue.complete(3)
         order = [(await b.queue.claim("w", 30)).build_id for _ in range(3)]
         assert order == [2, 5, 4]
+
+    play(scenario)
+
+
+def test_a_build_that_a_freeze_window_held_keeps_its_place(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "deploy", freeze=["* 13 * * *"]))
+        await b.queue.enqueue(Build(2, "report", freeze=["* 13 * * *"]))
+        b.pass_min(60)
+        assert (await b.queue.claim("w", 30)).action == "NONE"
+        await b.queue.enqueue(Build(3, "other"))
+        b.pass_min(60)
+        await b.queue.check_timeouts()
+        order = [(await b.queue.claim("w", 30)).build_id for _ in range(3)]
+        assert order == [1, 2, 3]
 
     play(scenario)
 
@@ -119,8 +134,9 @@ def test_a_held_build_can_be_aborted_and_leaves_nothing_behind(play: Play) -> No
     play(scenario)
 
 
-def test_who_waits_behind_an_overdue_build_does_not_wait_for_a_check(play: Play) -> None:
-    """A worker that claims ends what has kept a job for too long, as one that asks does."""
+def test_a_build_behind_an_overdue_one_does_not_wait_for_a_check(play: Play) -> None:
+    """A worker that claims also ends builds that have kept a job for too long, as a worker that
+    asks does."""
 
     async def scenario(b: Bench) -> None:
         await ready_beside_its_blocker(b)

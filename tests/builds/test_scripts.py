@@ -1,4 +1,4 @@
-"""What is shipped is used: every module by a script, every decision by a module."""
+"""Everything shipped is used: every module by a script, every decision by a module."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from lupa.luajit21 import lua_type
 import holdfast
 from holdfast.builds import Build, BuildQueue
 from holdfast.client import ServerError
-from holdfast.client.lua import LuaScript, load, names
+from holdfast.coordination.lua_scripts import LuaScript, load, names
 from tests.builds.lua_alone import LIB, PURE, Alone
 
 PACKAGE = "holdfast.builds"
@@ -52,9 +52,10 @@ def words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PURE)
-def test_nobody_else_gives_the_reasons_of_a_pure_module(name: str) -> None:
-    """Who decides says why. A script that said the same would have decided by itself."""
-    own = words(module(name)) - {"NOT_RUNNING"}  # which is also what stop answers
+def test_only_the_pure_module_gives_its_reasons(name: str) -> None:
+    """The module that decides also names the reason. A script with the same text would decide by
+    itself."""
+    own = words(module(name)) - {"NOT_RUNNING"}  # stop answers this, too
     for other in MODULES:
         if other != name:
             assert own & words(module(other)) == set(), other
@@ -109,7 +110,7 @@ async def everything(queue: BuildQueue, moments: list[int]) -> None:
 def test_scripts_call_every_function_of_the_pure_modules(
     name: str, function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a function that fails in its place, the queue fails: nobody does its work instead."""
+    """If a function fails in its place, the queue fails: no other code does its work."""
 
     def broken(package: str, script: str) -> LuaScript:
         text = load(package, script).source

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.builds.states import FINAL, MOVES, NEXT_ATTEMPT, SAME, State
+from holdfast.builds.build_states import FINAL, MOVES, NEXT_ATTEMPT, SAME, State
 from tests.builds.lua_alone import Alone
 
 # The legal changes as they were specified; FROZEN and RUNNING again were added.
@@ -66,7 +66,7 @@ def test_the_specified_changes_are_there_and_the_others_are_two() -> None:
     assert extra == {("QUEUED", "FROZEN"), ("RUNNING", "RUNNING")}
 
 
-def test_what_is_no_state_is_refused(validator: Alone) -> None:
+def test_an_unknown_state_is_refused(validator: Alone) -> None:
     assert validator("event", "LOST", "READY") == (None, "LOST is no state")
     assert validator("event", "READY", "LOST") == (None, "READY to LOST is not a legal change")
     assert validator("event", "SUCCESS", "READY") == (None, "SUCCESS is final")

@@ -1,7 +1,7 @@
-"""A queue in use when its workers are updated: what older scripts wrote goes on as it is.
+"""A queue in use when its workers are updated: data that older scripts wrote stays valid.
 
-`queue_of_0.1.0.json` is such a queue, as commands that make its keys again. Builds 3, 4 and 11 run;
-2 and 9 are on offer, 2 beside build 3, which it is blocked by; 5 is READY and held by its freeze
+`queue_of_0.1.0.json` is such a queue, as commands that create its keys. Builds 3, 4 and 11 run; 2
+and 9 are on offer, although build 3, which runs, blocks 2; 5 is READY and held by its freeze
 window; 6 is delayed, without a reason; 7 is frozen for ever; 10 waits and names build 8, which has
 ended; 1 and 8 are to be forgotten in a week.
 """
@@ -28,7 +28,9 @@ async def state(b: Bench, build: int) -> State:
     return record.state
 
 
-def test_what_was_ready_and_running_is_claimed_and_ended_by_the_rules_of_today(play: Play) -> None:
+def test_old_ready_and_running_builds_are_claimed_and_ended_by_the_rules_of_today(
+    play: Play,
+) -> None:
     async def scenario(b: Bench) -> None:
         await restore(b)
         record = await b.queue.get(10)

@@ -72,7 +72,7 @@ def test_builds_that_come_and_go_unclaimed_leave_no_heap_of_wake_ups(play: Play)
     play(scenario)
 
 
-def test_who_finds_nothing_takes_the_wake_ups_with_it(play: Play) -> None:
+def test_a_worker_that_finds_nothing_removes_the_wake_ups(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(Build(1, "a"))
         assert (await b.queue.claim("w", 30)).build_id == 1

@@ -13,7 +13,7 @@ async def why(b: Bench, build: int) -> tuple[str, tuple[int, ...]]:
     return record.reason, record.blockers
 
 
-def test_who_waits_for_its_own_job_waits_for_the_build_that_runs_now(play: Play) -> None:
+def test_a_build_blocked_by_its_own_job_names_the_build_that_runs_now(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         builds = [Build(build, "a") for build in (1, 2, 3)]
         for build in builds:
@@ -28,7 +28,7 @@ def test_who_waits_for_its_own_job_waits_for_the_build_that_runs_now(play: Play)
     play(scenario)
 
 
-def test_who_waits_for_other_jobs_waits_for_those_that_are_left(play: Play) -> None:
+def test_a_build_blocked_by_other_jobs_names_those_that_are_left(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         for build, job in ((1, "a"), (2, "b"), (3, "c")):
             await b.queue.enqueue(Build(build, job))
@@ -45,7 +45,7 @@ def test_who_waits_for_other_jobs_waits_for_those_that_are_left(play: Play) -> N
     play(scenario)
 
 
-def test_who_waited_and_is_frozen_by_now_says_so(play: Play) -> None:
+def test_a_build_that_waited_and_is_frozen_by_now_says_so(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(Build(1, "a"))
         await b.queue.enqueue(Build(2, "a", freeze=["* 13 * * *"]))
@@ -57,7 +57,7 @@ def test_who_waited_and_is_frozen_by_now_says_so(play: Play) -> None:
     play(scenario)
 
 
-def test_a_ready_build_that_may_not_begin_says_what_holds_it(play: Play) -> None:
+def test_a_ready_build_that_may_not_begin_names_the_reason(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.enqueue(Build(1, "test", blocked_by=["compile"]))
         await b.queue.enqueue(Build(2, "compile"))

@@ -1,4 +1,4 @@
-"""Workers: what they do with their builds, and what becomes of builds when they do not."""
+"""Workers: how they handle their builds, and what happens to builds when a worker fails."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ Play = Callable[[Callable[[BuildQueue], Awaitable[None]]], None]
 
 @pytest.fixture
 def play(url: str) -> Play:
-    """With the server's clock: what waits here waits for events, not for time to pass."""
+    """With the server's clock: tests here wait for events, not for time to pass."""
 
     def run(scenario: Callable[[BuildQueue], Awaitable[None]]) -> None:
         async def main() -> None:
@@ -38,7 +38,7 @@ async def known(queue: BuildQueue, build: int) -> BuildRecord:
     return record
 
 
-def test_builds_run_in_order_with_what_they_need_to_know(play: Play) -> None:
+def test_builds_run_in_order_with_their_annotations(play: Play) -> None:
     async def scenario(queue: BuildQueue) -> None:
         runs: list[Run] = []
 
@@ -115,8 +115,8 @@ def test_how_builds_end(play: Play) -> None:
     play(scenario)
 
 
-def test_what_a_handler_says_may_be_no_text_or_very_long(play: Play) -> None:
-    """Names of files need not be text; to choke on one would lose what became of the build."""
+def test_the_error_of_a_handler_may_be_no_text_or_very_long(play: Play) -> None:
+    """File names need not be text; an error about one would lose the result of the build."""
 
     async def scenario(queue: BuildQueue) -> None:
         async def handler(run: Run) -> None:
@@ -138,7 +138,7 @@ def test_what_a_handler_says_may_be_no_text_or_very_long(play: Play) -> None:
 
 
 def blocking_handler() -> tuple[Callable[[Run], Awaitable[None]], asyncio.Event, list[int]]:
-    """A handler that never ends, when it has begun, and what was cancelled."""
+    """A handler that never ends, with an event for its beginning and a list of cancelled builds."""
     begun, cancelled = asyncio.Event(), list[int]()
 
     async def handler(run: Run) -> None:
@@ -203,7 +203,7 @@ def test_a_retry_takes_the_build_from_its_worker_and_gives_it_to_one(play: Play)
     play(scenario)
 
 
-def test_who_starts_a_running_build_takes_it_from_its_worker(play: Play) -> None:
+def test_a_start_of_a_running_build_takes_it_from_its_worker(play: Play) -> None:
     async def scenario(queue: BuildQueue) -> None:
         handler, begun, cancelled = blocking_handler()
         await queue.enqueue(Build(1, "a"))
@@ -233,7 +233,7 @@ def test_a_delayed_build_is_started_by_an_idle_worker(play: Play) -> None:
     play(scenario)
 
 
-def test_who_takes_a_build_leaves_the_news_of_what_is_due_to_others(play: Play) -> None:
+def test_a_worker_that_takes_a_build_leaves_news_of_due_builds_to_others(play: Play) -> None:
     """The one was about to wait when a delayed build came; the other is busy from now on."""
 
     async def scenario(queue: BuildQueue) -> None:
@@ -248,7 +248,7 @@ def test_who_takes_a_build_leaves_the_news_of_what_is_due_to_others(play: Play) 
     play(scenario)
 
 
-def test_draining_lets_what_runs_finish_and_takes_nothing_more(play: Play) -> None:
+def test_draining_lets_running_builds_finish_and_takes_no_more(play: Play) -> None:
     async def scenario(queue: BuildQueue) -> None:
         begun, go = asyncio.Event(), asyncio.Event()
 
@@ -407,7 +407,7 @@ def test_a_worker_learns_with_its_next_sign_of_life_that_a_build_is_lost() -> No
             worker = Worker(moving.queue, handler, lease_s=30, clock=moving.clock, name="slow")
             running = asyncio.create_task(worker.run())
             await begun.wait()
-            await client.hset("{builds}:build:1", {"token": "99"})  # and nobody told it
+            await client.hset("{builds}:build:1", {"token": "99"})  # without the worker's knowledge
             moving.clock.advance(10)
             await until(lambda: bool(cancelled))
             running.cancel()
@@ -419,7 +419,7 @@ def test_a_worker_learns_with_its_next_sign_of_life_that_a_build_is_lost() -> No
 
 def test_a_worker_survives_a_server_that_goes_away(start_server: Any) -> None:
     async def scenario() -> None:
-        # Not a port that somebody is given while the server is away.
+        # Not a port that the kernel could give to another process while the server is away.
         server = start_server("--port", str(free_port_below(20_000)))
         url = f"redis://127.0.0.1:{server.port}"
         ran: list[int] = []

@@ -1,7 +1,8 @@
-"""What users get wrong, with real processes: one clear sentence on stderr, exit 1, no traceback,
-and the file as it was."""
+"""Mistakes of users, with real processes: one clear sentence on stderr, no traceback, and an
+unchanged file. The exit code is 2 where the configuration is wrong, and 1 otherwise."""
 
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -15,19 +16,23 @@ import pytest
 from holdfast.store.store import FileStore
 from tests.harness import HoldfastServer
 
+LOGGED = re.compile(r"\d{4}-\S+Z \d+ (notice|warning) ")
+
 
 def serve(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "holdfast", "serve", "--port", "0", *args]
     return subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=20)
 
 
-def complaint(result: subprocess.CompletedProcess[str]) -> str:
-    """The one sentence."""
-    assert result.returncode == 1, result
+def complaint(result: subprocess.CompletedProcess[str], code: int = 1) -> str:
+    """The one sentence. Lines of the log may stand before it if the configuration is right."""
+    assert result.returncode == code, result
     assert result.stdout == ""
-    assert result.stderr.startswith("holdfast: ")
-    assert result.stderr.count("\n") == 1, result.stderr
-    return result.stderr
+    *logged, sentence = result.stderr.splitlines(keepends=True)
+    assert sentence.startswith("holdfast: ")
+    assert all(LOGGED.match(line) for line in logged), result.stderr
+    assert code == 1 or not logged
+    return sentence
 
 
 def everything(folder: Path) -> dict[str, bytes | None]:
@@ -46,20 +51,42 @@ def everything(folder: Path) -> dict[str, bytes | None]:
         (["--config", "missing.conf"], "cannot read configuration file missing.conf"),
         (["--config", "bad.conf"], "bad.conf, line 2: "),
         (["--config", "quotes.conf"], "quotes.conf, line 1: unbalanced quotes"),
-        (["--bind", "300.1.1.1"], "cannot listen on 300.1.1.1:0: "),
-        (["--unixsocket", "bad.conf"], "cannot listen on "),
-        (["--unixsocket", "no/such/folder.sock"], "cannot listen on "),
-        (["--logfile", "no/such/folder.log"], "cannot write no/such/folder.log: "),
-        (["--pidfile", "no/such/folder.pid"], "cannot write "),
         (["--rename-command", "NOPE", "x"], "rename-command: there is no command 'nope'"),
+        (["--tls-port", "1"], "tls-port needs a certificate"),
+        (["--peer", "redis://127.0.0.1:1"], "peer and node-id are for servers with active-active"),
     ],
 )
 def test_options_and_configuration(tmp_path: Path, args: list[str], words: str) -> None:
     (tmp_path / "bad.conf").write_text("# fine\nprot 7000\n")
     (tmp_path / "quotes.conf").write_text('requirepass "secret\n')
     before = everything(tmp_path)
+    assert words in complaint(serve(tmp_path, *args), 2)
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--bind", "300.1.1.1"], "cannot listen on 300.1.1.1:0: "),
+        (["--unixsocket", "taken"], "cannot listen on "),
+        (["--unixsocket", "no/such/folder.sock"], "cannot listen on "),
+        (["--logfile", "no/such/folder.log"], "no/such/folder.log: No such file or directory"),
+        (["--pidfile", "no/such/folder.pid"], "cannot write "),
+    ],
+)
+def test_places_that_cannot_be_had(tmp_path: Path, args: list[str], words: str) -> None:
+    """A later start may succeed with the same configuration, so this is no mistake in it."""
+    (tmp_path / "taken").touch()
+    before = everything(tmp_path)
     assert words in complaint(serve(tmp_path, *args))
     assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("url", ["memory://", "redis+cluster://127.0.0.1:1", "tcp://127.0.0.1:1"])
+def test_the_url_of_a_peer_names_the_schemes_that_peers_have(tmp_path: Path, url: str) -> None:
+    args = ["--active-active", "--node-id", "1", "--peer", url]
+    said = complaint(serve(tmp_path, *args), 2)
+    assert said == "holdfast: peer: a URL begins with one of redis://, rediss://, unix://\n"
 
 
 def test_port_in_use(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ def holdfast(*args: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def being_written_to(server: HoldfastServer) -> Iterator[list[int]]:
-    """Somebody pushes 0, 1, 2, … to a list, and moves every third away. Yields what was
-    acknowledged last."""
+    """A client pushes 0, 1, 2, … to a list, and moves every third element to another. Yields the
+    last acknowledged number."""
     client = server.client()
     acknowledged = [-1]
     done = threading.Event()

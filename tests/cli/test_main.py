@@ -1,6 +1,6 @@
-"""The command line from the outside: what it prints, where, and the exit code.
+"""The command line from the outside: its output, the stream it prints to, and the exit code.
 
-What does the work behind `serve`, `check` and `backup` is replaced here.
+The functions that do the work of `serve`, `check` and `backup` are replaced here.
 """
 
 import errno
@@ -15,7 +15,7 @@ import pytest
 from holdfast import __version__
 from holdfast.cli.main import COMMANDS, main
 from holdfast.errors import StorageError
-from holdfast.server.config import Config
+from holdfast.server.config.config import Config
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., tuple[int, str, str]]
@@ -54,7 +54,7 @@ def served(fake: Fake) -> list[Config]:
         configs.append(config)
         return 0
 
-    fake("holdfast.server.main", "run", serve)
+    fake("holdfast.daemon", "run", serve)
     return configs
 
 
@@ -98,14 +98,28 @@ def test_every_command_has_help(run: Run, name: str) -> None:
          "cannot read configuration file /nonexistent: No such file or directory"),
         (["check"], "the following arguments are required: FILE (see 'holdfast check --help')"),
         (["check", "a", "b"], "unrecognized arguments: b (see 'holdfast check --help')"),
+        (["backup", "--fast", "a", "b"],
+         "unrecognized arguments: --fast (see 'holdfast backup --help')"),
+        (["builds", "show"], "show takes the id of a build (see 'holdfast builds --help')"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_command_line_is_one_sentence_and_exits_with_2(
+    run: Run, argv: list[str], sentence: str
+) -> None:
+    assert run(*argv) == (2, "", f"holdfast: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "sentence"),
+    [
         (["check", "/nonexistent"], "cannot read /nonexistent: No such file or directory"),
         (["check", "/"], "cannot read /: Is a directory"),
         (["backup", "/nonexistent", "x"], "cannot read /nonexistent: No such file or directory"),
-        (["backup", "--fast", "a", "b"],
-         "unrecognized arguments: --fast (see 'holdfast backup --help')"),
     ],
-)  # fmt: skip
-def test_what_is_wrong_is_one_sentence(run: Run, argv: list[str], sentence: str) -> None:
+)
+def test_a_failure_is_one_sentence_and_exits_with_1(
+    run: Run, argv: list[str], sentence: str
+) -> None:
     assert run(*argv) == (1, "", f"holdfast: {sentence}\n")
 
 
@@ -113,7 +127,7 @@ def test_a_broken_line_is_one_sentence(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "x.conf"
     file.write_text("port 1\nhz 10 20\n")
     said = f"holdfast: {file}, line 2: directive 'hz': wrong number of arguments\n"
-    assert run("serve", "--config", str(file)) == (1, "", said)
+    assert run("serve", "--config", str(file)) == (2, "", said)
 
 
 def test_serve_reads_file_and_options(run: Run, served: list[Config], tmp_path: Path) -> None:
@@ -128,13 +142,6 @@ def test_serve_reads_file_and_options(run: Run, served: list[Config], tmp_path: 
     assert run("serve") == (0, "", "")
     assert served.pop().file is None
     assert run("serve", str(file), "--requirepass", str(file)) == (0, "", "")
-
-
-def test_serve_names_settings_without_effect(run: Run, served: list[Config]) -> None:
-    code, out, err = run("serve", "--daemonize", "yes", "--io-threads", "4", "--hz", "20")
-    assert (code, out) == (0, "")
-    assert err == "holdfast: these settings have no effect here: daemonize, io-threads\n"
-    assert served
 
 
 @pytest.mark.parametrize(
@@ -153,7 +160,7 @@ def test_a_server_that_fails_says_why(
     def fail(config: Config) -> int:
         raise error
 
-    fake("holdfast.server.main", "run", fail)
+    fake("holdfast.daemon", "run", fail)
     assert run("serve") == (1, "", f"holdfast: {sentence}\n")
 
 
@@ -161,7 +168,7 @@ def test_a_bug_is_not_swallowed(fake: Fake) -> None:
     def fail(config: Config) -> int:
         raise ZeroDivisionError
 
-    fake("holdfast.server.main", "run", fail)
+    fake("holdfast.daemon", "run", fail)
     with pytest.raises(ZeroDivisionError):
         main(["serve"])
 
@@ -184,7 +191,7 @@ def test_backup_copies_to_a_new_file(run: Run, fake: Fake, tmp_path: Path) -> No
         assert progress is None, "nobody is watching"
         dest.write_bytes(src.read_bytes())
 
-    fake("holdfast.store.backup", "backup", backup)
+    fake("holdfast.store.file.backup", "backup", backup)
     for dest in (tmp_path / "y.db", folder):
         new = folder / "x.db" if dest == folder else dest
         said = f"{source} copied to {new} (5 bytes)\n"
@@ -208,7 +215,7 @@ def test_backup_shows_how_far_it_is_on_a_terminal(
             progress(done, 2)
         dest.touch()
 
-    fake("holdfast.store.backup", "backup", backup)
+    fake("holdfast.store.file.backup", "backup", backup)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     _, _, err = run("backup", str(tmp_path / "x.db"), str(tmp_path / "y.db"))
     assert err == "\r  0 %\r 50 %\r100 %\n"
@@ -218,7 +225,7 @@ def test_interrupting_is_quiet(run: Run, fake: Fake) -> None:
     def interrupt(config: Config) -> int:
         raise KeyboardInterrupt
 
-    fake("holdfast.server.main", "run", interrupt)
+    fake("holdfast.daemon", "run", interrupt)
     assert run("serve") == (130, "", "")
 
 
@@ -226,11 +233,11 @@ def test_the_module_is_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "holdfast", "serve", "--foo"], capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "holdfast: unknown option '--foo'\n"
 
 
-def test_output_that_nobody_reads_is_no_traceback() -> None:
+def test_output_into_a_closed_pipe_is_no_traceback() -> None:
     read = f"{sys.executable} -m holdfast --help | true"
     done = subprocess.run(["sh", "-c", read], capture_output=True, text=True)
     assert done.stderr == ""

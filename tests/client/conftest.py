@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.client.client import Client
+from holdfast.client.api.client import Client
 from tests.harness import HoldfastServer, RawClient, RedisServer, free_port
 
 Scenario = Callable[[Client], Coroutine[Any, Any, None]]
@@ -37,7 +37,7 @@ VALKEY = find_valkey()
 class ValkeyServer(RedisServer):
     def start(self) -> None:
         assert VALKEY is not None
-        for _ in range(5):  # somebody else may have got the port
+        for _ in range(5):  # another process may have taken the port
             self.port = free_port()
             argv = [VALKEY, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
             if self._spawn(argv):
@@ -80,7 +80,7 @@ def redis_url(oracle: RedisServer) -> str:
 
 @pytest.fixture
 def play(url: str) -> Callable[..., None]:
-    """Runs a scenario with a connected client; skips what our server does not know yet."""
+    """Runs a scenario with a connected client; skips commands that our server does not have."""
 
     def run(scenario: Scenario, *needed: str, **options: Any) -> None:
         async def main() -> None:

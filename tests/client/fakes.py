@@ -1,17 +1,18 @@
-"""A server without a socket: it shows what was written, and says what it is told to."""
+"""A server without a socket: it shows the bytes written to it, and sends replies that the test
+chooses."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.client.connection import Connection
 from holdfast.client.errors import ClientError
-from holdfast.client.link import Factory, Link
-from holdfast.client.options import Options
-from holdfast.client.pending import PendingOne
-from holdfast.client.pipeline import Sink
-from holdfast.client.request import encode
-from holdfast.client.state import State
+from holdfast.client.protocol.connection_state import State
+from holdfast.client.protocol.pending import PendingOne
+from holdfast.client.protocol.pipeline import ReplySink
+from holdfast.client.protocol.request import encode
+from holdfast.client.transport.connection import Connection
+from holdfast.client.transport.link import Factory, Link
+from holdfast.client.transport.options import ClientOptions
 from holdfast.clock import ManualClock
 from holdfast.resp import RequestParser
 
@@ -50,7 +51,7 @@ class FakeTransport(asyncio.Transport):
         self.aborted = True
 
     def commands(self) -> list[list[bytes]]:
-        """What was written since the last time this was asked."""
+        """The commands written since the last call."""
         data, self.writes = b"".join(self.writes), []
         return RequestParser().feed(data)
 
@@ -98,7 +99,9 @@ class Rig:
     def __init__(self, **options: Any) -> None:
         self.server = FakeServer()
         self.clock = ManualClock()
-        self.connection = Connection(Options(**options), dial=self.server.dial, clock=self.clock)
+        self.connection = Connection(
+            ClientOptions(**options), dial=self.server.dial, clock=self.clock
+        )
 
     async def open(self) -> "Rig":
         await self.connection.connect()
@@ -114,7 +117,7 @@ class Rig:
         return future
 
 
-class FakeSink(Sink):
+class FakeSink(ReplySink):
     """A sink that is no future: the pipeline cannot tell."""
 
     def __init__(self, data: bytes = b"x", replies: int = 1, due_s: float | None = None) -> None:

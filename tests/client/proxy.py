@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves: it cuts, delays, half-closes and swallows what goes through it."""
+"""A TCP proxy that misbehaves: it cuts, delays, half-closes and swallows data."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,8 @@ class ChaosProxy:
         self.counts = {"cut": 0, "delay": 0, "half-close": 0, "hole": 0}
 
     def swallow(self) -> None:
-        """What the present connections carry from now on vanishes. New ones are not affected."""
+        """From now on the data of existing connections vanishes. New connections are not
+        affected."""
         self.counts["hole"] += 1
         self._holes |= self._tasks
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.client.client import Client
+from holdfast.client.api.client import Client
+from holdfast.client.api.factory import make_client
 from holdfast.client.errors import ClosedError, RequestTimeoutError
-from holdfast.client.factory import make_client
-from holdfast.client.options import parse_url
+from holdfast.client.topology.slots import first_key
+from holdfast.client.transport.options import parse_url
 from holdfast.clock import ManualClock
 from tests.client.fakes import FakeServer, turns, until
 
@@ -86,6 +87,8 @@ POPS: dict[str, tuple[tuple[Any, ...], bool]] = {  # command, whether from a sor
     "BRPOP": (("BRPOP", "q", 0), False),
     "BLMPOP LEFT": (("BLMPOP", 0, 1, "q", "LEFT", "COUNT", 2), False),
     "BLMPOP RIGHT": (("BLMPOP", 0, 1, "q", "RIGHT", "COUNT", 2), False),
+    "BLMPOP RIGHT of left": (("BLMPOP", 0, 1, "left", "RIGHT"), False),
+    "BLMPOP LEFT of right": (("BLMPOP", 0, 2, "right", "right2", "left"), False),
     "BZPOPMIN": (("BZPOPMIN", "q", 0), True),
     "BZPOPMAX": (("BZPOPMAX", "q", 0), True),
     "BZMPOP": (("BZMPOP", 0, 1, "q", "MAX", "COUNT", 2), True),
@@ -93,9 +96,10 @@ POPS: dict[str, tuple[tuple[Any, ...], bool]] = {  # command, whether from a sor
 
 
 @pytest.mark.parametrize("name", POPS)
-def test_what_is_given_back_is_where_it_was(play: Play, name: str) -> None:
+def test_an_element_given_back_is_where_it_was(play: Play, name: str) -> None:
     """Cancelled in the worst moment: the server popped, and the caller has not run yet."""
     command, is_sorted = POPS[name]
+    key = str(first_key(command))
 
     async def scenario(client: Client) -> None:
         reader = asyncio.create_task(client.exec(*command))
@@ -105,15 +109,15 @@ def test_what_is_given_back_is_where_it_was(play: Play, name: str) -> None:
         future = next(iter(leased))._pipeline._inflight[0].future
         future.add_done_callback(lambda _: reader.cancel())
         if is_sorted:
-            await client.zadd("q", {"a": 1, "b": 2.5, "c": 3})
+            await client.zadd(key, {"a": 1, "b": 2.5, "c": 3})
         else:
-            await client.rpush("q", "a", "b", "c")
+            await client.rpush(key, "a", "b", "c")
         with pytest.raises(asyncio.CancelledError):
             await reader
         if is_sorted:
-            assert await client.zrange_withscores("q", 0, -1) == [("a", 1), ("b", 2.5), ("c", 3)]
+            assert await client.zrange_withscores(key, 0, -1) == [("a", 1), ("b", 2.5), ("c", 3)]
         else:
-            assert await client.lrange("q", 0, -1) == ["a", "b", "c"]
+            assert await client.lrange(key, 0, -1) == ["a", "b", "c"]
 
     play(scenario)
 
@@ -234,9 +238,7 @@ def test_cancelled_callers_never_shift_replies(play: Play, rng: random.Random) -
     play(scenario)
 
 
-def test_closing_gives_back_what_was_popped_for_those_who_wait(
-    url: str, rng: random.Random
-) -> None:
+def test_closing_gives_back_elements_popped_for_waiting_calls(url: str, rng: random.Random) -> None:
     """Elements are pushed while the client closes: each is returned to a reader, or still there."""
     if not url.startswith("redis"):
         pytest.skip("a database in this process has one client, and ends with it")
@@ -293,7 +295,7 @@ def test_closing_gives_back_an_element_that_is_already_on_its_way() -> None:
     asyncio.run(scenario())
 
 
-def test_who_waits_goes_on_in_the_turn_after_the_reply() -> None:
+def test_a_waiting_call_goes_on_in_the_turn_after_the_reply() -> None:
     async def scenario() -> None:
         server = FakeServer()
         client = make_client(parse_url("redis://h"), dial=server.dial, clock=ManualClock())

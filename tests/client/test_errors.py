@@ -1,4 +1,4 @@
-"""What errors say: whose fault, whether it is a timeout, whether the command may have run."""
+"""Errors say which side failed, whether it is a timeout, and whether the command may have run."""
 
 import inspect
 
@@ -51,7 +51,7 @@ SAYS: list[tuple[Anything, str, bool, bool, bool]] = [
 
 
 @pytest.mark.parametrize("row", SAYS, ids=lambda row: f"{type(row[0]).__name__}-{row[0]}")
-def test_what_an_error_says(row: tuple[Anything, str, bool, bool, bool]) -> None:
+def test_the_text_of_an_error(row: tuple[Anything, str, bool, bool, bool]) -> None:
     error, domain, is_timeout, may_have_executed, is_retryable = row
     assert error.domain == domain
     assert error.is_timeout is is_timeout
@@ -67,7 +67,7 @@ def test_every_error_is_in_the_table() -> None:
     assert {kind for kind in ours if kind.__module__ == errors.__name__} == shown
 
 
-def test_errors_are_caught_by_what_they_are() -> None:
+def test_errors_are_caught_by_their_class() -> None:
     assert issubclass(ClosedError, NotConnectedError)
     assert issubclass(BadReplyError, ConnectionLostError)
     assert issubclass(BadReplyError, ProtocolError)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.client.client import Client
-from holdfast.client.request import Request
-from holdfast.client.single import Single
-from holdfast.client.state import State
+from holdfast.client.api.client import Client
+from holdfast.client.protocol.connection_state import State
+from holdfast.client.protocol.request import Request
+from holdfast.client.topology.single import Single
 from tests.client.fakes import turns
 
 Operation = Callable[[Client], Awaitable[object]]
@@ -42,6 +42,12 @@ async def run_watched_transaction(client: Client) -> None:
     async with client.transaction("n") as tx:
         await tx.exec("GET", "n")
         await tx.add("INCR", "n").commit()
+
+
+async def run_watched_read(client: Client) -> None:
+    """Nothing is committed, which would end the watch."""
+    async with client.transaction("n") as tx:
+        await tx.exec("GET", "n")
 
 
 async def run_script(client: Client) -> None:
@@ -76,6 +82,7 @@ OPERATIONS = [
     run_request,
     run_transaction,
     run_watched_transaction,
+    run_watched_read,
     run_script,
     run_scan,
     run_pubsub,
@@ -131,7 +138,7 @@ def test_a_cancelled_operation_leaves_the_client_as_it_was(operation: Operation)
                 async with client.transaction("other") as tx:
                     assert await tx.add("ECHO", token).commit(str) == [token]
                 await turns()
-                # Connections that wait for the next one who blocks have a task each.
+                # Each connection that waits for the next blocking call has a task.
                 assert len(asyncio.all_tasks()) <= running + len(caller._idle)
                 if through:
                     break
@@ -220,7 +227,7 @@ def test_a_cancelled_block_closes_its_client() -> None:
             clients.append(holdfast.connect("memory://"))
             async with clients[-1] as client:
                 await client.set("k", "v")
-                await client.transaction("k").__aenter__()  # and nobody gives it back
+                await client.transaction("k").__aenter__()  # and it is never given back
                 await client.pubsub().__aenter__()
 
         for count in range(MAX_TURNS):

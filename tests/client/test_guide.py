@@ -9,8 +9,8 @@ from pathlib import Path
 
 import holdfast
 from holdfast.client import errors
-from holdfast.client.options import Options
-from holdfast.client.state import diagram
+from holdfast.client.protocol.connection_state import diagram
+from holdfast.client.transport.options import ClientOptions
 from tests.harness.guide import run_examples
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide-client.md"
@@ -30,7 +30,7 @@ def test_the_diagram_is_the_table() -> None:
 
 
 def test_every_option_and_error_is_explained() -> None:
-    for option in Options.__dataclass_fields__:
+    for option in ClientOptions.__dataclass_fields__:
         if option not in ("host", "port", "path", "place", "tls"):
             assert f"`{option}`" in TEXT, option
     for name, kind in inspect.getmembers(errors, inspect.isclass):

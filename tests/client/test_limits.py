@@ -1,4 +1,4 @@
-"""What is larger than the options allow fails its own caller, with a sentence, and nobody else."""
+"""A value that exceeds the options fails its own caller, with a sentence, and no other call."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 import holdfast
-from holdfast.client.client import Client
+from holdfast.client.api.client import Client
 from holdfast.client.errors import ReplyTooLargeError, RequestTooLargeError
-from holdfast.client.request import Request
-from holdfast.client.single import Single
+from holdfast.client.protocol.request import Request
+from holdfast.client.topology.single import Single
 
 Play = Callable[..., None]
 ELEMENTS = 100_000

@@ -1,4 +1,4 @@
-"""What users do that they should not: a clear sentence each time, and nothing left running."""
+"""Mistakes of users: a clear sentence each time, and nothing left running."""
 
 import asyncio
 import gc
@@ -13,18 +13,18 @@ import pytest
 
 import holdfast
 import holdfast.sync
-from holdfast.client.client import Client
+from holdfast.client.api.client import Client
 from holdfast.client.errors import ClosedError, ConnectError, NotConnectedError
-from holdfast.client.hooks import Hooks, RequestStart
-from holdfast.client.request import Request
-from holdfast.client.state import State
+from holdfast.client.protocol.connection_state import State
+from holdfast.client.protocol.request import Request
+from holdfast.client.transport.hooks import Hooks, RequestStart
 from tests.client.fakes import Rig, turns
 
 Play = Callable[..., None]
 
 
 def drop(names: list[Any], match: str) -> None:
-    """Forget what is in the list, and expect to be warned."""
+    """Drop the objects in the list, and expect a warning."""
     with pytest.warns(ResourceWarning, match=match):
         names.clear()
     gc.collect()
@@ -81,7 +81,7 @@ def test_a_client_that_was_closed_or_never_connected_does_not_warn() -> None:
     asyncio.run(scenario())
 
 
-def test_a_loop_that_ends_closes_what_is_still_open(redis_url: str) -> None:
+def test_a_loop_that_ends_closes_open_clients(redis_url: str) -> None:
     kept: list[Client] = []
 
     async def scenario() -> None:
@@ -90,7 +90,7 @@ def test_a_loop_that_ends_closes_what_is_still_open(redis_url: str) -> None:
     asyncio.run(scenario())
     assert kept[0].state is State.CLOSED
     kept.clear()
-    gc.collect()  # a transport that nobody closed would warn now
+    gc.collect()  # a transport that is not closed would warn now
 
 
 def test_a_dropped_blocking_client_warns_and_ends_its_thread() -> None:
@@ -269,7 +269,7 @@ def test_pubsub_and_transactions_say_that_they_are_entered() -> None:
     asyncio.run(scenario())
 
 
-def test_closing_the_client_ends_what_it_lent(play: Play) -> None:
+def test_closing_the_client_ends_lent_connections(play: Play) -> None:
     async def scenario(client: Client) -> None:
         pubsub = client.pubsub()
         await pubsub.__aenter__()
@@ -304,7 +304,7 @@ def test_an_impatient_close_ends_a_patient_one() -> None:
 # -- wrong arguments --------------------------------------------------------------------------
 
 
-def test_arguments_that_cannot_be_sent_harm_nobody(play: Play) -> None:
+def test_arguments_that_cannot_be_sent_harm_no_other_call(play: Play) -> None:
     async def scenario(client: Client) -> None:
         bad: Any = None
         calls: list[Callable[[], Any]] = [
@@ -323,12 +323,51 @@ def test_arguments_that_cannot_be_sent_harm_nobody(play: Play) -> None:
             await client.exec(bad)
         with pytest.raises(TypeError, match="tuple of a name and arguments"):
             Request(["PING"])  # type: ignore[list-item]
-        with pytest.raises(ValueError, match="has a name"):
+        with pytest.raises(ValueError, match="needs a name"):
             Request([()])
-        with pytest.raises(ValueError, match="has a name"):
+        with pytest.raises(ValueError, match="needs a name"):
             client.transaction().add()
         assert not client._caller._leased  # type: ignore[attr-defined]
         assert await client.exec("ECHO", "still in order", into=str) == "still in order"
+
+    play(scenario)
+
+
+def test_other_arguments_of_a_wrong_type_are_named(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        bad: Any = "1"
+        calls: list[tuple[Callable[[], Any], str]] = [
+            (
+                lambda: client.within(bad).get("k"),
+                "timeout_s is a number of seconds or None, not '1'",
+            ),
+            (
+                lambda: client.binary.within(bad).blpop("k", timeout_s=1),
+                "timeout_s is a number of seconds or None",
+            ),
+            (lambda: client.within(float("nan")).get("k"), "timeout_s is a number.*, not nan"),
+            (
+                lambda: client.exec("PING", timeout_s=bad),
+                "timeout_s is a number of seconds or None",
+            ),
+            (
+                lambda: client.exec_dynamic(Request([("PING",)]), timeout_s=bad),
+                "timeout_s is a number",
+            ),
+            (lambda: client.mset(bad), "mapping of names and values, not '1'"),
+            (lambda: client.hset("h", bad), "mapping of names and values, not '1'"),
+            (lambda: client.zadd("z", bad), "mapping of names and values, not '1'"),
+            (lambda: client.xadd("x", bad), "mapping of names and values, not '1'"),
+            (lambda: client.script("return 1")("key"), "keys is a list of names, not 'key'"),
+            (
+                lambda: client.script("return 1")([], "arg"),
+                "args is a list of arguments, not 'arg'",
+            ),
+            (lambda: client.exec_dynamic(bad), "takes a Request, not '1'"),
+        ]
+        for call, match in calls:
+            with pytest.raises(TypeError, match=match):
+                await call()
 
     play(scenario)
 
@@ -354,7 +393,9 @@ def test_a_request_cannot_leave_a_transaction_open(play: Play, request_: Request
     play(scenario)
 
 
-def test_what_would_disturb_others_is_refused_in_every_spelling(play: Play) -> None:
+def test_commands_that_would_disturb_other_callers_are_refused_in_every_spelling(
+    play: Play,
+) -> None:
     async def scenario(client: Client) -> None:
         name: Any
         for name in ("MULTI", "multi", b"MULTI", "Subscribe", b"client"):

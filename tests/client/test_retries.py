@@ -1,16 +1,16 @@
-"""A loop that tries again at once never keeps the event loop from what would help it."""
+"""A loop that retries at once never blocks the event loop, which may bring the connection back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.client.client import Client
-from holdfast.client.errors import ClientError, NotConnectedError, QueueFullError
-from holdfast.client.factory import make_client
-from holdfast.client.options import parse_url
-from holdfast.client.request import Request
-from holdfast.client.state import State
+from holdfast.client.api.client import Client
+from holdfast.client.api.factory import make_client
+from holdfast.client.errors import ClientError, ClosedError, NotConnectedError, QueueFullError
+from holdfast.client.protocol.connection_state import State
+from holdfast.client.protocol.request import Request
+from holdfast.client.transport.options import parse_url
 from holdfast.clock import ManualClock
 from tests.client.fakes import FakeServer, turns
 
@@ -24,6 +24,14 @@ CALLS: dict[str, Call] = {
     "a transaction": lambda client: client.transaction().add("GET", "k").commit(),
     "a scan": lambda client: anext(client.scan_iter()),
     "a script": lambda client: client.script("return 1")(),
+}
+
+LENT: dict[str, Call] = {
+    "a pop": lambda client: client.blpop("q", timeout_s=0),
+    "a pop within a time": lambda client: client.within(1).blpop("q", timeout_s=0),
+    "a watch": lambda client: client.transaction("k").__aenter__(),
+    "messages": lambda client: client.pubsub().__aenter__(),
+    "connecting": lambda client: client.connect(),
 }
 
 
@@ -71,6 +79,36 @@ def test_a_rejected_call_lets_others_run_before_it_raises(name: str) -> None:
             call = CALLS[name]
             seen = await count_turns_of_others(lambda: call(down.client), NotConnectedError)
             assert seen >= TRIES - 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", [*CALLS, *LENT])
+def test_a_closed_client_lets_others_run_before_it_raises(name: str) -> None:
+    """A loop that ignores the error must not freeze those that would end it."""
+
+    async def scenario() -> None:
+        async with Down() as down:
+            await down.client.close(0)
+            dials = down.server.dials
+            call = (CALLS | LENT)[name]
+            seen = await count_turns_of_others(lambda: call(down.client), ClosedError)
+            assert seen >= TRIES - 1
+            assert down.server.dials == dials, "a closed client stays closed"
+
+    asyncio.run(scenario())
+
+
+def test_pubsub_that_was_not_entered_or_is_closed_lets_others_run_before_it_raises() -> None:
+    async def scenario() -> None:
+        client = make_client(parse_url("redis://h"), dial=FakeServer().dial, clock=ManualClock())
+        await client.connect()
+        pubsub = client.pubsub()
+        for _ in range(2):
+            seen = await count_turns_of_others(lambda: pubsub.subscribe("a"), NotConnectedError)
+            assert seen >= TRIES - 1
+            await pubsub.close()
+        await client.close(0)
 
     asyncio.run(scenario())
 

@@ -1,4 +1,4 @@
-"""What commands announce about keys: as published by us, and by redis-server."""
+"""The keyspace events of commands, as published by Holdfast and by redis-server."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ def _event(message: bytes) -> Event | None:
 
 
 class Listening(InProcess):
-    """The engine, and somebody who hears what is published about keys."""
+    """The engine, and a client that receives the keyspace events."""
 
     def __init__(self) -> None:
         super().__init__({"notify-keyspace-events": FLAGS})

@@ -20,7 +20,7 @@ WHOLE = re.compile(rb"0|-?[1-9][0-9]*")
 @example(b"-9223372036854775808")
 @example(b"-9223372036854775809")
 @example(b"9223372036854775808")
-def test_an_integer_is_what_redis_takes_for_one(text: bytes) -> None:
+def test_an_integer_is_a_text_that_redis_takes_for_one(text: bytes) -> None:
     is_whole = WHOLE.fullmatch(text) is not None and -(1 << 63) <= int(text) < 1 << 63
     try:
         number = parse_int(text)

@@ -1,5 +1,5 @@
-"""What bitmap and HyperLogLog commands announce, and that a refused one changes nothing. What
-they reply is compared in tests/wire."""
+"""The events of bitmap and HyperLogLog commands; a refused command changes nothing. tests/wire
+compares the replies."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What needs only the row of a key does not load its value from the file."""
+"""Commands that need only the row of a key do not load its value from the file."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.server.local import LocalDatabase
+from holdfast.embedded import LocalDatabase
 from tests.store.consistency import check_counts, check_settled
 
 COUNT = 100
@@ -38,7 +38,7 @@ Use = Callable[[LocalDatabase], Awaitable[None]]
 
 
 def use(path: Path, *uses: Use) -> None:
-    """Each with everything cold, and whatever it left in the file is looked at."""
+    """Run each command on cold keys, and check the file after each."""
 
     async def open_and_use(one: Use) -> None:
         async with holdfast.open(path) as db:
@@ -94,6 +94,18 @@ def test_type_exists_ttl_and_size_leave_a_cold_key_cold(tmp_path: Path, kind: st
         await whole(db, kind)
 
     use(tmp_path / "a.db", filling(*FILLING[kind], ("SET", "soon", "v", "PX", 1)), ask)
+
+
+@pytest.mark.parametrize("kind", FILLING)
+def test_touch_and_idle_time_leave_a_cold_key_cold(tmp_path: Path, kind: str) -> None:
+    async def ask(db: LocalDatabase) -> None:
+        assert await db.execute("TOUCH", "k", "k", "none") == 2
+        assert await db.execute("OBJECT", "IDLETIME", "k") == 0
+        assert await db.execute("OBJECT", "IDLETIME", "none") is None
+        assert hot_names(db) == set()
+        await whole(db, kind)
+
+    use(tmp_path / "a.db", filling(*FILLING[kind]), ask)
 
 
 @pytest.mark.parametrize("kind", COLLECTIONS)
@@ -280,7 +292,7 @@ def test_a_transaction_on_a_cold_key_loads_nothing(tmp_path: Path, kind: str) ->
     use(tmp_path / "a.db", filling(*FILLING[kind]), transact, gone)
 
 
-def test_a_cold_list_that_is_renamed_serves_who_waits_for_it(tmp_path: Path) -> None:
+def test_a_cold_list_that_is_renamed_serves_the_clients_that_wait_for_it(tmp_path: Path) -> None:
     async def serve(db: LocalDatabase) -> None:
         waiting = asyncio.ensure_future(db.execute("BLPOP", "l", 0))
         await asyncio.sleep(0)

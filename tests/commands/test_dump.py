@@ -1,5 +1,5 @@
-"""What RESTORE and SORT announce, what lasts of a restored value, and the expiry of hash fields,
-which redis-server 7.0 does not know. What they reply is compared in tests/wire."""
+"""The events of RESTORE and SORT, the durability of a restored value, and the expiry of hash
+fields, which redis-server 7.0 does not have. tests/wire compares the replies."""
 
 import pytest
 
@@ -85,7 +85,7 @@ def test_fields_that_expire_survive() -> None:
     assert peer.command("HGETALL", "again") == peer.command("HGETALL", "h")
 
 
-def test_whoever_waits_is_served() -> None:
+def test_waiting_clients_are_served() -> None:
     setting = InProcess()
     waiting = setting.blocked("BLPOP", "new", 0)
     peer = setting.peer()

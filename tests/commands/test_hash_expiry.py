@@ -6,8 +6,8 @@ from pathlib import Path
 import hiredis
 import pytest
 
-from holdfast.server.cron import EXPIRE_SLICE
-from holdfast.store.expiry import expire_due
+from holdfast.server.core.cron import EXPIRE_SLICE
+from holdfast.store.memory.expiry import expire_due
 from holdfast.store.store import FileStore
 from tests.commands.listening import Listening
 from tests.harness.in_process import InProcess, Peer
@@ -121,7 +121,7 @@ def test_a_field_vanishes_when_its_time_comes() -> None:
         "HPTTL h FIELDS 1 b",
     ],
 )  # fmt: skip
-def test_whoever_looks_does_not_see_an_expired_field(look: str) -> None:
+def test_no_command_sees_an_expired_field(look: str) -> None:
     setting, peer = start()
     plain = InProcess().peer()
     plain.command("HSET", "h", "a", 1, "c", 3)
@@ -138,7 +138,7 @@ def test_the_last_field_takes_the_hash_with_it() -> None:
     assert ask(peer, "SADD h is now a set") == 4
 
 
-def test_fields_expire_though_nobody_looks() -> None:
+def test_fields_expire_without_a_command() -> None:
     setting, peer = start()
     keyspace = setting.engine.keyspace
     for number in range(50):
@@ -189,7 +189,7 @@ def test_a_later_deadline_is_not_forgotten_when_the_first_is_lifted() -> None:
         *(("HINCRBYFLOAT h b 1", 11), ("HSETNX h b 5", 11), ("HSET h a 5", 11)),
     ],
 )  # fmt: skip
-def test_who_writes_a_field_lifts_its_expiry_or_keeps_it(write: str, ttl: int) -> None:
+def test_a_write_of_a_field_lifts_its_expiry_or_keeps_it(write: str, ttl: int) -> None:
     _, peer = start()
     ask(peer, write)
     assert ask(peer, "HTTL h FIELDS 1 b") == [ttl]
@@ -259,7 +259,8 @@ def in_file(path: Path) -> tuple[InProcess, FileStore]:
 
 
 def test_the_file_knows_the_expiry(tmp_path: Path) -> None:
-    """From the journal, from the tables, and of hashes that nobody loads."""
+    """Expiry is restored from the journal and from the tables, also for hashes that no command
+    loads."""
     path = tmp_path / "x.db"
     setting, store = in_file(path)
     _, peer = start(setting)

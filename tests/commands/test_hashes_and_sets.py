@@ -1,5 +1,5 @@
-"""What hash and set commands announce, and how their random ones choose. What they reply is
-compared in tests/wire."""
+"""The events of hash and set commands, and the choices of the random ones. tests/wire compares the
+replies."""
 
 import pytest
 

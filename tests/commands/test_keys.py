@@ -1,5 +1,5 @@
-"""What commands on keys announce, and what they tell about time, which stands still here. What
-they reply is compared in tests/wire."""
+"""The events of commands on keys, and their replies about time, which stands still here. tests/wire
+compares the other replies."""
 
 import pytest
 

@@ -1,13 +1,13 @@
-"""What list commands announce, and that a refused one changes nothing. What they reply is
-compared in tests/wire, what waiters get in tests/server/test_engine_blocking.py."""
+"""The events of list commands; a refused command changes nothing. tests/wire compares the replies;
+tests/server/core/test_engine_blocking.py tests the replies to waiting clients."""
 
 from collections.abc import Iterator
 
 import hiredis
 import pytest
 
-from holdfast.store.database import Database
-from holdfast.store.events import MISS, NEW
+from holdfast.store.memory.database import Database
+from holdfast.store.memory.events import MISS, NEW
 from tests.blocking.talk import block
 from tests.harness import RawClient, RedisServer
 from tests.harness.in_process import InProcess
@@ -65,7 +65,7 @@ START = ["DEL k one other new target", "RPUSH k a b a c", "RPUSH one x", "RPUSH 
 
 
 class Listening:
-    """The engine, and what it announced about keys."""
+    """The engine, and the keyspace events it has published."""
 
     def __init__(self) -> None:
         self.setting = InProcess()
@@ -87,7 +87,7 @@ def loud_oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServe
 
 
 def expected(server: RedisServer, commands: list[str], waiting: str | None = None) -> list[Event]:
-    """What redis-server announces for the last of these commands."""
+    """The events that redis-server publishes for the last of these commands."""
     client, listener = server.client(), server.client()
     for command in commands[:-1]:
         client.command(*command.split())

@@ -1,5 +1,5 @@
-"""What commands on streams announce, and that a refused one changes nothing. What they reply is
-compared in tests/wire."""
+"""The events of commands on streams; a refused command changes nothing. tests/wire compares the
+replies."""
 
 import pytest
 
@@ -72,7 +72,7 @@ def test_a_refused_command_changes_nothing(refused: str) -> None:
 
 
 @pytest.mark.parametrize("waiters", [1, 50])
-def test_consumers_who_get_nothing_are_not_all_asked(waiters: int) -> None:
+def test_consumers_that_get_nothing_are_not_all_tried(waiters: int) -> None:
     """One entry for a group: the first gets it, one more is asked in vain, and that will do."""
     setting = Listening()
     peer = setting.peer()

@@ -1,5 +1,5 @@
-"""What string commands announce, and that a refused one changes nothing. What they reply is
-compared in tests/wire."""
+"""The events of string commands; a refused command changes nothing. tests/wire compares the
+replies."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""What commands on sorted sets and places announce, and that a refused one changes nothing. What
-they reply is compared in tests/wire."""
+"""The events of commands on sorted sets and places; a refused command changes nothing. tests/wire
+compares the replies."""
 
 import pytest
 

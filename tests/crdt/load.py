@@ -1,4 +1,4 @@
-"""Random commands for a replica, and random networks: what the property tests run on.
+"""Random commands for a replica, and random networks, for the property tests.
 
 Everything comes from one seeded generator, so a seed is a test case.
 """
@@ -7,13 +7,13 @@ import random
 from collections.abc import Callable
 
 from holdfast.clock import ManualClock
-from holdfast.crdt.log import Confirmations
-from holdfast.store.stream_ids import from_row
+from holdfast.crdt.causal_log import Confirmations
+from holdfast.store.values.stream_id import from_row
 from tests.crdt.network import Replica, sync
 
 FAMILIES = "list lset text set zset stream sketch any"
 VALUES = [b"a", b"b", b"c", b"10", b"-3"]
-SKEWS_MS = [0, 0, -40, 3_000, 3_600_000]  # the last one is beyond what is followed
+SKEWS_MS = [0, 0, -40, 3_000, 3_600_000]  # the last one is too far for other clocks to follow
 
 
 class Load:
@@ -93,7 +93,7 @@ class Load:
             replica.lset(name, self.rng.randint(0, 1), self._value())
 
     def _order(self, replica: Replica, name: bytes) -> None:
-        """A list again, but every value is new and stays what it is."""
+        """A list again, but every value is unique and never replaced."""
         rng, values = self.rng, replica.lrange(name)
         pivot = rng.choice(values) if values else b"?"
         self.count += 1
@@ -184,8 +184,8 @@ def network(rng: random.Random, count: int, of: type[Replica] = Replica) -> list
 
 
 def disturb(rng: random.Random, replicas: list[Replica]) -> None:
-    """Something happens on the network: a link delivers some records, some of them twice; a
-    server restarts; time passes; somebody hears what somebody else has confirmed."""
+    """One random event on the network: a link delivers some records, some of them twice; a server
+    restarts; time passes; or a replica learns the confirmations of another."""
     one, other = rng.sample(replicas, 2)
     roll = rng.random()
     if roll < 0.6:

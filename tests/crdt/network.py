@@ -1,7 +1,7 @@
-"""Replicas in memory, with commands, a log each, and links that are pulled by hand.
+"""Replicas in memory, each with commands and a log, and links that are pulled by hand.
 
-A small model of the server: what it does between `crdt` and the disk, without either sockets or
-files. Clocks are injected and stand still.
+This is a small model of the server between `crdt` and the disk, without sockets and files. Clocks
+are injected and stand still.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from holdfast.clock import ManualClock
+from holdfast.crdt.causal_log import CausalLog, Confirmations, Record, decode, encode, is_news
 from holdfast.crdt.dots import Author, Vector, join
-from holdfast.crdt.effects import Change, Effect, frozen
+from holdfast.crdt.effects import Effect, RowChange, frozen
 from holdfast.crdt.flush import FLUSHED, clearings, flush, points_of
 from holdfast.crdt.hlc import HybridClock
-from holdfast.crdt.keys import EXPIRY, Key
-from holdfast.crdt.log import Confirmations, Log, Record, decode, encode, is_news
-from holdfast.crdt.streams import Group
-from holdfast.store.stream_ids import to_row
+from holdfast.crdt.replicated_key import EXPIRY, ReplicatedKey
+from holdfast.crdt.replicated_stream import ReplicatedGroup
+from holdfast.store.values.stream_id import to_row
 
 WRONG_TYPE = "WRONGTYPE"
 
@@ -27,8 +27,8 @@ Snapshot = tuple[Vector, dict[bytes, tuple[tuple[str, Any, Any], ...]]]
 
 
 class Replica:
-    """One server: keys, what it has seen, its log. Every command is one record, `multi` joins
-    several."""
+    """One server: its keys, its vector of seen records, its log. Every command is one record;
+    `multi` joins several."""
 
     is_news: Callable[[Vector, Record], bool] = staticmethod(is_news)
     author_of: Callable[[int, int, Vector], Author] = Author
@@ -37,9 +37,9 @@ class Replica:
         self.number = number
         self.clock = clock or ManualClock()
         self.hlc = HybridClock(self.clock.now_ms)
-        self.keys: dict[bytes, Key] = {}
+        self.keys: dict[bytes, ReplicatedKey] = {}
         self.seen: Vector = {}
-        self.log: Log[Record] = Log()
+        self.log: CausalLog[Record] = CausalLog()
         self.confirmations = Confirmations(())
         self.alarms: list[int] = []
         self._author: Author | None = None
@@ -69,7 +69,7 @@ class Replica:
         self.apply(name, kind, effect)
         self._changes.append((name, kind, effect))
 
-    def apply(self, name: bytes, kind: str, effect: Effect) -> list[Change]:
+    def apply(self, name: bytes, kind: str, effect: Effect) -> list[RowChange]:
         return self.key(name).integrate(kind, effect)
 
     def apply_flush(self, effect: Effect) -> None:
@@ -78,12 +78,12 @@ class Replica:
             for kind, clearing in clearings(effect, key, points.get(name, {})):
                 self.apply(name, kind, clearing)
 
-    def key(self, name: bytes) -> Key:
-        return self.keys.setdefault(name, Key())
+    def key(self, name: bytes) -> ReplicatedKey:
+        return self.keys.setdefault(name, ReplicatedKey())
 
     @contextmanager
     def _changing(self, name: bytes, kind: str) -> Iterator[tuple[Any, Author]]:
-        """The value for a command of that type, and who writes."""
+        """The value for a command of that type, and the author of the change."""
         key = self.key(name)
         assert key.type in (None, kind), WRONG_TYPE
         with self.multi() as author:
@@ -177,7 +177,7 @@ class Replica:
         return self.key(name).part("list").range(start, stop)  # type: ignore[no-any-return]
 
     def set(self, name: bytes, new: bytes) -> None:
-        """Whatever it was before, and until when: it is this now."""
+        """Replace the value and its expiry by this string."""
         key = self.key(name)
         with self.multi() as author:
             for other, effect in key.supersede("string", author):
@@ -228,7 +228,7 @@ class Replica:
         with self._changing(name, "stream") as (value, author):
             self.emit(name, "stream", value.leave(ids, author))
 
-    def groups(self, name: bytes) -> dict[bytes, Group]:
+    def groups(self, name: bytes) -> dict[bytes, ReplicatedGroup]:
         return self.key(name).part("stream").groups()  # type: ignore[no-any-return]
 
     def xgroup_create(self, name: bytes, group: bytes) -> None:
@@ -282,8 +282,8 @@ class Replica:
                 self.log.append(record)
 
     def pull(self, other: "Replica", limit: int | None = None) -> None:
-        """What the other has and this one not: from its log, as bytes, up to a cut; or a snapshot
-        if the log does not reach back far enough."""
+        """The records that the other has and this one has not: from its log, as bytes, up to a cut;
+        or a snapshot if its log does not reach back far enough."""
         if not other.log.can_serve(self.seen):
             if self.log.can_serve(other.seen):  # spares the other a snapshot of ours
                 other.receive(self.log.unseen(other.seen))
@@ -296,17 +296,19 @@ class Replica:
         return dict(self.seen), {name: tuple(key.rows()) for name, key in self.keys.items()}
 
     def merge(self, snapshot: Snapshot) -> None:
-        """Another's state instead of its log. From here on only what comes later can be served."""
+        """Take another replica's state instead of its log. From then on only later records can be
+        served."""
         other_seen, keys = snapshot
         for name in {*self.keys, *keys}:
             self.key(name).merge(keys.get(name, ()), self.seen, other_seen)
         self.seen = join(self.seen, other_seen)
-        self.log = Log(dict(self.seen))
+        self.log = CausalLog(dict(self.seen))
 
     def restart(self) -> None:
-        """All that remains is what a file would have: rows, vector, log, the clock's last stamp."""
+        """Restart: only the content of a file remains: rows, vector, log, the clock's last
+        stamp."""
         seen, keys = frozen(_reread(self.snapshot()))
-        log: Log[Record] = Log(_reread(self.log.base))
+        log: CausalLog[Record] = CausalLog(_reread(self.log.base))
         for record in self.log.unseen({}):
             log.append(decode(encode(record)))
         self.seen, self.log, self.keys = seen, log, {}
@@ -323,14 +325,14 @@ class Replica:
         return twin
 
     def settle(self) -> None:
-        """Cut the log and forget residue, as far as everybody has confirmed."""
+        """Cut the log and forget residue, as far as all members have confirmed."""
         stable = self.confirmations.stable(self.seen)
         self.log.cut(stable)
         for key in self.keys.values():
             key.settle(stable)
 
     def digest(self) -> dict[bytes, list[tuple[str, Any, Any]]]:
-        """What replicas that have seen the same must have alike."""
+        """The state that must be equal on all replicas that have seen the same records."""
         facts = {name: sorted(key.facts(), key=repr) for name, key in self.keys.items()}
         return {name: rows for name, rows in facts.items() if rows}
 
@@ -351,7 +353,7 @@ def cluster(count: int = 2, clock: ManualClock | None = None) -> list[Replica]:
 
 
 def sync(*replicas: Replica) -> None:
-    """Everybody has everything, and knows that of everybody."""
+    """Every replica gets all records, and all confirmations of the others."""
     for _ in range(2):
         for receiver in replicas:
             for sender in replicas:

@@ -2,33 +2,33 @@
 
 from holdfast.crdt.dots import Author, Vector
 from holdfast.crdt.effects import ADD, DELETE, POP, WRITE, Effect
-from holdfast.crdt.keys import Key
-from holdfast.crdt.lists import List, pieces_of_run
+from holdfast.crdt.replicated_key import ReplicatedKey
+from holdfast.crdt.replicated_list import ReplicatedList, pieces_of_run
 
 STRING, LIST = "string", "list"
 
 
-def key_with(*effects: Effect) -> Key:
-    key = Key()
+def key_with(*effects: Effect) -> ReplicatedKey:
+    key = ReplicatedKey()
     for effect in effects:
         key.integrate(STRING, effect)
     return key
 
 
-def write(key: Key, value: bytes, replica: int, seen: Vector | None = None) -> Effect:
+def write(key: ReplicatedKey, value: bytes, replica: int, seen: Vector | None = None) -> Effect:
     effect: Effect = key.part(STRING).write(None, value, Author(replica, 10 * replica, seen or {}))
     return effect
 
 
-def add(key: Key, amount: int, replica: int, seen: Vector | None = None) -> Effect:
+def add(key: ReplicatedKey, amount: int, replica: int, seen: Vector | None = None) -> Effect:
     effect: Effect = key.part(STRING).add(None, amount, Author(replica, 10, seen or {}))
     return effect
 
 
-def advance(key: Key, effect: Effect, kind: str = STRING) -> bool:
+def advance(key: ReplicatedKey, effect: Effect, kind: str = STRING) -> bool:
     """Whether it went the short way."""
     if kind == LIST:
-        values: List | None = key.find(LIST)
+        values: ReplicatedList | None = key.find(LIST)
         return values is not None and values.at_end(effect) is not None
     text = key.text if kind == STRING else None
     if text is None or (effect[0] != ADD and (effect[0] != WRITE or len(effect[5]) != 1)):
@@ -39,7 +39,7 @@ def advance(key: Key, effect: Effect, kind: str = STRING) -> bool:
 
 
 def test_a_write_that_saw_the_only_one() -> None:
-    first = write(Key(), b"a", 1)
+    first = write(ReplicatedKey(), b"a", 1)
     key = key_with(first)
     second = write(key, b"b", 2)
     assert advance(key, second)
@@ -49,7 +49,7 @@ def test_a_write_that_saw_the_only_one() -> None:
 
 
 def test_the_next_addition() -> None:
-    first = add(Key(), 5, 1)
+    first = add(ReplicatedKey(), 5, 1)
     key = key_with(first)
     second = add(key, 2, 1, {1: 1})
     assert advance(key, second)
@@ -59,8 +59,8 @@ def test_the_next_addition() -> None:
 
 
 def test_a_write_in_place_of_what_its_author_wrote() -> None:
-    """It names nothing, and replaces nothing that somebody else wrote, nor what came later."""
-    own, other = write(Key(), b"a", 1), write(Key(), b"b", 2)
+    """It names nothing, and replaces neither the writes of others nor later ones."""
+    own, other = write(ReplicatedKey(), b"a", 1), write(ReplicatedKey(), b"b", 2)
     later = (WRITE, None, 3 << 16 | 1, 10, b"c", None, ())
     assert key_with(own, later).view() == b"c"
     assert key_with(own, later).part(STRING).cell.dots == (3 << 16 | 1,)
@@ -68,7 +68,7 @@ def test_a_write_in_place_of_what_its_author_wrote() -> None:
     assert sorted(both.part(STRING).cell.dots) == [1 << 16 | 2, 3 << 16 | 1]
     key = key_with(own, later)
     cell = key.part(STRING).cell
-    for refused in (both, key_with(own, add(key, 1, 1)), key_with(other), Key()):
+    for refused in (both, key_with(own, add(key, 1, 1)), key_with(other), ReplicatedKey()):
         held = refused.part(STRING).cell
         before = held.writes
         assert not held.overwrite_own(4 << 16 | 1, 10, b"d")
@@ -85,29 +85,29 @@ def test_a_write_in_place_of_what_its_author_wrote() -> None:
 
 
 def test_a_write_that_saw_one_of_two() -> None:
-    one, two = write(Key(), b"a", 1), write(Key(), b"b", 2)
+    one, two = write(ReplicatedKey(), b"a", 1), write(ReplicatedKey(), b"b", 2)
     key = key_with(one, two)
     assert key.view() == b"b"
     assert not advance(key, write(key_with(two), b"c", 3))
 
 
 def test_a_write_that_saw_another_one() -> None:
-    one, two = write(Key(), b"a", 1), write(Key(), b"b", 2)
+    one, two = write(ReplicatedKey(), b"a", 1), write(ReplicatedKey(), b"b", 2)
     assert not advance(key_with(one), write(key_with(two), b"c", 3))
     assert not advance(key_with(one), two)
 
 
 def test_a_write_to_a_counter() -> None:
-    key = key_with(add(Key(), 5, 1))
+    key = key_with(add(ReplicatedKey(), 5, 1))
     assert not advance(key, write(key, b"b", 2))
-    written = key_with(write(Key(), b"1", 1))
-    counted = key_with(write(Key(), b"1", 1), add(written, 5, 1, {1: 1}))
+    written = key_with(write(ReplicatedKey(), b"1", 1))
+    counted = key_with(write(ReplicatedKey(), b"1", 1), add(written, 5, 1, {1: 1}))
     assert not advance(counted, write(counted, b"b", 2))
 
 
-def test_an_addition_to_what_was_removed_meanwhile() -> None:
+def test_an_addition_to_a_counter_that_was_removed_meanwhile() -> None:
     """The key is not seen before it, and is after it."""
-    first = add(Key(), 5, 1)
+    first = add(ReplicatedKey(), 5, 1)
     key = key_with(first)
     for kind, effect in key.delete(Author(2, 20, {1: 1})):
         key.integrate(kind, effect)
@@ -118,24 +118,24 @@ def test_an_addition_to_what_was_removed_meanwhile() -> None:
     assert key.view() == b"2"
 
 
-def test_an_addition_of_somebody_else() -> None:
-    key = key_with(add(Key(), 5, 1))
-    assert not advance(key, add(Key(), 2, 2))
-    assert not advance(key, add(key_with(add(Key(), 3, 2)), 2, 2, {2: 1}))
+def test_an_addition_of_another_replica() -> None:
+    key = key_with(add(ReplicatedKey(), 5, 1))
+    assert not advance(key, add(ReplicatedKey(), 2, 2))
+    assert not advance(key, add(key_with(add(ReplicatedKey(), 3, 2)), 2, 2, {2: 1}))
 
 
 def test_an_addition_that_begins_anew() -> None:
-    assert not advance(key_with(add(Key(), 5, 1)), add(Key(), 2, 1, {1: 7}))
+    assert not advance(key_with(add(ReplicatedKey(), 5, 1)), add(ReplicatedKey(), 2, 1, {1: 7}))
 
 
 def test_a_key_that_also_holds_something_else() -> None:
-    key = key_with(write(Key(), b"a", 1))
+    key = key_with(write(ReplicatedKey(), b"a", 1))
     key.part("set")
     assert not advance(key, write(key, b"b", 1, {1: 1}))
 
 
 def test_pushes_to_the_right_of_all() -> None:
-    values = List()
+    values = ReplicatedList()
     first = values.push_right([b"a"], Author(1, 10, {}))
     assert values.at_end(first) is not None
     more = values.push_right([b"%d" % i for i in range(100)], Author(1, 11, {1: 1}))
@@ -147,7 +147,7 @@ def test_pushes_to_the_right_of_all() -> None:
 
 
 def test_pushes_that_belong_elsewhere() -> None:
-    values = List()
+    values = ReplicatedList()
     early, late = (values.push_right([b"x"], Author(each, 10 + each, {})) for each in (1, 2))
     values.integrate(late)
     assert values.at_end(early) is None
@@ -156,8 +156,8 @@ def test_pushes_that_belong_elsewhere() -> None:
     assert values.view() == [b"x"]
 
 
-def pushed(count: int) -> List:
-    values = List()
+def pushed(count: int) -> ReplicatedList:
+    values = ReplicatedList()
     values.integrate(values.push_right([b"%d" % i for i in range(count)], Author(1, 10, {})))
     return values
 
@@ -230,7 +230,7 @@ def test_pieces_of_runs_and_of_others() -> None:
         assert kinds == (
             {True} if change is None else {True, False} if change != "set" else {False}
         )
-        again = List()
+        again = ReplicatedList()
         for place, piece in pieces.items():
             again.put_piece(place, piece)
         assert list(again.rows()) == list(values.rows())

@@ -1,4 +1,4 @@
-"""The clock: it never goes back, and nobody drags it away."""
+"""The clock never goes back, and a wrong clock of another replica does not pull it away."""
 
 from holdfast.clock import ManualClock
 from holdfast.crdt.hlc import HybridClock, ms_of
@@ -37,7 +37,7 @@ def test_a_drifting_peer_raises_an_alarm_and_is_not_followed() -> None:
     assert ms_of(clock.tick()) == wall.now_ms() == ms_of(before)
 
 
-def test_it_goes_on_where_it_was_after_a_restart() -> None:
+def test_the_clock_goes_on_where_it_was_after_a_restart() -> None:
     clock = HybridClock(lambda: 5)
     clock.tick()
     last = clock.tick()

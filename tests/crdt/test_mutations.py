@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.crdt import cells, dots, keys, lists, log
+from holdfast.crdt import causal_log as log
+from holdfast.crdt import cells, dots
+from holdfast.crdt import replicated_key as keys
+from holdfast.crdt import replicated_list as lists
+from holdfast.crdt.causal_log import Record
 from holdfast.crdt.cell import Total, Write
 from holdfast.crdt.cells import Cells, Name
 from holdfast.crdt.dots import Author, Vector
+from holdfast.crdt.exact_numbers import total
 from holdfast.crdt.flush import clearings
-from holdfast.crdt.log import Record
-from holdfast.crdt.numbers import total
-from tests.crdt import network, test_lists, test_timelines
+from tests.crdt import network, test_replicated_list, test_timelines
 from tests.crdt.network import Replica
 from tests.crdt.test_properties import converge
 from tests.crdt.test_properties import (
@@ -41,7 +44,7 @@ def test_without_mistakes_nothing_breaks() -> None:
 
 
 class Unordered(Replica):
-    """Takes every record that is new, in whatever order."""
+    """Takes every new record, in any order."""
 
     is_news = staticmethod(lambda _seen, _record: True)
 
@@ -96,7 +99,7 @@ def test_a_reused_index() -> None:
 class Selfish(Replica):
     """Every second replica decides ties for the higher one. `key` comes before all that it does."""
 
-    def key(self, name: bytes) -> keys.Key:
+    def key(self, name: bytes) -> keys.ReplicatedKey:
         Selfish.sign = -1 if self.number % 2 else 1
         return super().key(name)
 
@@ -112,7 +115,7 @@ def test_a_tie_break_that_is_reversed_on_some_replicas(monkeypatch: pytest.Monke
 
 
 def test_a_tie_break_that_is_reversed_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replicas agree, but not on what was promised."""
+    """Replicas agree, but not on the promised result."""
 
     def precedence(_self: Cells, _name: Name, write: Write) -> Any:
         return write[1], dots.replica_of(write[0]), write[0]
@@ -125,18 +128,20 @@ def test_a_tie_break_that_is_reversed_everywhere(monkeypatch: pytest.MonkeyPatch
 
 
 def test_lset_without_a_tie_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes last wins among equals."""
-    set_ = lists.List._set
+    """Among equal stamps the record that arrives last wins."""
+    set_ = lists.ReplicatedList._set
 
-    def later_wins(self: lists.List, key: bytes, value: bytes, hlc: int, replica: int) -> Any:
+    def later_wins(
+        self: lists.ReplicatedList, key: bytes, value: bytes, hlc: int, replica: int
+    ) -> Any:
         if self._stamps.get(key, (0, 0))[0] == hlc:
             del self._stamps[key]
         return set_(self, key, value, hlc, replica)
 
-    monkeypatch.setattr(lists.List, "_set", later_wins)
+    monkeypatch.setattr(lists.ReplicatedList, "_set", later_wins)
     assert breaks(lambda seed: converge(seed, families="lset"))
     with pytest.raises(AssertionError):
-        test_lists.TestLset().test_concurrent_lset_at_the_same_instant_lower_replica_wins()
+        test_replicated_list.TestLset().test_concurrent_lset_at_the_same_instant_lower_replica_wins()
 
 
 def test_resets_that_subtract_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,15 +156,17 @@ def test_resets_that_subtract_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert breaks(lambda seed: converge(seed, families="text"))
 
 
-def test_forgetting_resets_before_everybody_has_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operations would bear it; a merge of states needs what was forgotten."""
+def test_forgetting_resets_before_all_members_have_confirmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Operations alone would work; a merge of states needs the forgotten residue."""
     monkeypatch.setattr(log.Confirmations, "stable", lambda _self, seen: dict(seen))
-    monkeypatch.setattr(log.Log, "cut", lambda _self, _stable: 0)
+    monkeypatch.setattr(log.CausalLog, "cut", lambda _self, _stable: 0)
     assert breaks(merge_like_apply)
 
 
-def test_a_flush_that_takes_what_others_do_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    def take_all(effect: Any, key: keys.Key, points: Any) -> Any:
+def test_a_flush_that_removes_writes_of_others_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take_all(effect: Any, key: keys.ReplicatedKey, points: Any) -> Any:
         everything = dict.fromkeys(range(10), 1 << 40)
         return clearings((effect[0], everything, *effect[2:]), key, points)
 

@@ -1,11 +1,11 @@
-"""What the system that the list's design comes from did wrong, one test for each."""
+"""The mistakes of the system from which the list's design comes, one test for each."""
 
 import gc
 import sys
 from types import FrameType
 from typing import Any
 
-from holdfast.crdt.log import encode
+from holdfast.crdt.causal_log import encode
 from tests.crdt.network import Replica, cluster, sync
 
 L = b"list"
@@ -80,7 +80,7 @@ def test_lpop_takes_the_element_it_popped_not_the_head() -> None:
     assert one.lrange(L) == two.lrange(L) == [b"z", b"b"]
 
 
-def test_del_removes_what_it_saw() -> None:
+def test_del_removes_the_elements_that_it_saw() -> None:
     replicas = cluster(2)
     one, two = replicas
     one.rpush(L, b"a")
@@ -104,7 +104,7 @@ def test_a_push_costs_the_same_on_a_long_list() -> None:
             nonlocal calls
             calls += event in ("call", "c_call")
 
-        gc.disable()  # what others left behind must not be counted
+        gc.disable()  # garbage of other tests must not be counted
         sys.setprofile(count)
         try:
             for _ in range(10):

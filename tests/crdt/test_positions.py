@@ -10,7 +10,7 @@ from holdfast.crdt.positions import SEGMENT, after, before, between
 
 
 class Writers:
-    """Authors of one list, who see everything at once."""
+    """Authors of one list; each sees every insertion at once."""
 
     def __init__(self, count: int) -> None:
         self.hlc = 0
@@ -29,7 +29,7 @@ def test_a_position_ends_with_the_elements_id() -> None:
 
 
 def test_pushes_at_either_end_keep_their_size() -> None:
-    """However many, and whoever takes turns."""
+    """With any number of pushes, and any order of authors."""
     writers = Writers(3)
     first = last = after(b"", writers.write(0))
     rng = random.Random(1)
@@ -66,7 +66,8 @@ def test_between_is_between(seed: int) -> None:
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_insertions_in_turn_at_one_place_do_not_get_deeper_for_ever(side: int) -> None:
-    """Each replica inserts right behind, or right before, what the one before it inserted."""
+    """Each replica inserts right behind, or right before, the element that the replica before it
+    inserted."""
     writers = Writers(21)
     left = after(b"", writers.write(20))
     right = after(left, writers.write(20))
@@ -107,10 +108,10 @@ def test_where_ranks_end_stamps_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("step", [1, -1])
 @pytest.mark.parametrize("seq", [1, 250, 255, 256, 257, 65_535, 1 << 40])
 def test_a_run_goes_on_byte_by_byte(seq: int, step: int) -> None:
-    """As long as it may be: positions of the same run whose indexes follow each other."""
+    """The longest possible run: positions of the same run with consecutive indexes."""
     author = Author(7, 1000, {7: seq})
     first = positions.after(b"", author) if step > 0 else positions.before(b"", author)
-    keys = positions.run(first, 600, step)
+    keys = positions.run_of(first, 600, step)
     assert keys[0] == first
     assert len(keys) == 600
     indexes = [int.from_bytes(key[-8:], "big") for key in keys]

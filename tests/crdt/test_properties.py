@@ -1,5 +1,5 @@
-"""What must hold whatever happens: seeded networks with cuts, duplicates, restarts and clocks
-that disagree. A failing seed is in the test's name and replays alone."""
+"""Properties that hold in every run: seeded networks with cuts, duplicates, restarts and clocks
+that disagree. The name of a failing test has its seed, which replays alone."""
 
 import random
 from itertools import combinations
@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from holdfast.crdt import positions
-from holdfast.crdt.effects import Change, Effect
+from holdfast.crdt.effects import Effect, RowChange
 from tests.crdt.load import FAMILIES, Load, disturb, heal, network
 from tests.crdt.network import Replica, Snapshot
 from tests.crdt.test_advance import advance
@@ -31,7 +31,8 @@ def number_of(replica: Replica) -> int:
 def converge(
     seed: int, of: type[Replica] = Replica, steps: int = 50, families: str = FAMILIES
 ) -> list[Replica]:
-    """Run a network, and compare whoever has seen the same, during the run and after it."""
+    """Run a network, and compare all replicas that have seen the same, during the run and after
+    it."""
     rng = random.Random(seed)
     replicas = network(rng, rng.choice([2, 3, 5]), of)
     load = Load(rng, families)
@@ -53,7 +54,7 @@ def converge(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_who_has_seen_the_same_has_the_same(seed: int) -> None:
+def test_replicas_that_have_seen_the_same_are_equal(seed: int) -> None:
     converge(seed)
 
 
@@ -67,8 +68,8 @@ def test_each_type_alone(family: str) -> None:
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("depth", [positions.MAX_DEPTH, 1])
 def test_no_two_elements_ever_swap(seed: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever sees two elements sees them in the same order, at any time, everywhere. Elements
-    are told apart by their values, which are unique and never set."""
+    """All replicas that see two elements see them in the same order, at any time. Elements are told
+    apart by their values, which are unique and never replaced."""
     monkeypatch.setattr(positions, "MAX_DEPTH", depth)
     rng = random.Random(seed)
     replicas = network(rng, 4)
@@ -84,7 +85,7 @@ def test_no_two_elements_ever_swap(seed: int, depth: int, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_was_pushed_is_there_unless_somebody_who_saw_it_took_it(seed: int) -> None:
+def test_an_element_stays_unless_a_replica_that_saw_it_took_it(seed: int) -> None:
     rng = random.Random(seed)
     replicas = network(rng, 3)
     load = Load(rng, "order")
@@ -144,7 +145,8 @@ def test_merging_states_is_applying_operations(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_states_and_operations_may_be_mixed(seed: int) -> None:
-    """Who has merged a state cannot relay what was in it as operations, only as a state again."""
+    """A replica that merged a state cannot relay its content as operations, only as a state
+    again."""
     rng = random.Random(seed)
     replicas = network(rng, 4)
     load = Load(rng)
@@ -165,7 +167,7 @@ def test_states_and_operations_may_be_mixed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_who_joins_late_gets_a_snapshot_and_then_the_log(seed: int) -> None:
+def test_a_replica_that_joins_late_gets_a_snapshot_and_then_the_log(seed: int) -> None:
     rng = random.Random(seed)
     replicas = network(rng, 2)
     load = Load(rng)
@@ -176,7 +178,7 @@ def test_who_joins_late_gets_a_snapshot_and_then_the_log(seed: int) -> None:
         replica.settle()
     joiner = Replica(9)
     assert not replicas[0].log.can_serve(joiner.seen)
-    joiner.incrby(b"mine", 1)  # what it did before must not get lost
+    joiner.incrby(b"mine", 1)  # its earlier writes must not get lost
     load.may_flush = False
     for replica in replicas:
         replica.confirmations.admit(joiner.number)
@@ -208,7 +210,7 @@ def test_a_flush_is_the_deletion_of_every_key(seed: int) -> None:
 
 
 class Twice(Replica):
-    def apply(self, name: bytes, kind: str, effect: Effect) -> list[Change]:
+    def apply(self, name: bytes, kind: str, effect: Effect) -> list[RowChange]:
         changes = super().apply(name, kind, effect)
         assert super().apply(name, kind, effect) == []
         return changes
@@ -226,7 +228,7 @@ class Hasty(Replica):
 
     advanced = 0
 
-    def apply(self, name: bytes, kind: str, effect: Effect) -> list[Change]:
+    def apply(self, name: bytes, kind: str, effect: Effect) -> list[RowChange]:
         if advance(self.key(name), effect, kind):
             self.advanced += 1
             return []
@@ -251,7 +253,7 @@ class Audited(Replica):
         self.table: dict[tuple[bytes, str, object], object] = {}
         self.rng = random.Random(self.number)
 
-    def apply(self, name: bytes, kind: str, effect: Effect) -> list[Change]:
+    def apply(self, name: bytes, kind: str, effect: Effect) -> list[RowChange]:
         part = self.key(name).part(kind)
         if self.rng.random() < 0.2:
             before = dict(part.rows())
@@ -272,7 +274,7 @@ class Audited(Replica):
         for name, key in self.keys.items():
             self._write(name, key.settle(stable))
 
-    def _write(self, name: bytes, changes: list[tuple[str, Change]]) -> None:
+    def _write(self, name: bytes, changes: list[tuple[str, RowChange]]) -> None:
         for kind, (sub, new, old) in changes:
             assert self.table.pop((name, kind, sub), None) == old
             if new is not None:

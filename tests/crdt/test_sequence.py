@@ -5,10 +5,10 @@ import random
 import pytest
 
 from holdfast.crdt import sequence
-from holdfast.crdt.sequence import Sequence
+from holdfast.crdt.sequence import PositionSequence
 
 
-def check(subject: Sequence[bytes], model: dict[bytes, bytes]) -> None:
+def check(subject: PositionSequence[bytes], model: dict[bytes, bytes]) -> None:
     keys = sorted(model)
     assert len(subject) == len(keys)
     assert list(subject.items()) == [(key, model[key]) for key in keys]
@@ -27,11 +27,11 @@ def check(subject: Sequence[bytes], model: dict[bytes, bytes]) -> None:
 
 @pytest.mark.source_only  # compiled, the size of chunks is a constant
 @pytest.mark.parametrize("seed", range(20))
-def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sequence_equals_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence, "CHUNK", 4)
     rng = random.Random(seed)
     model: dict[bytes, bytes] = {}
-    subject: Sequence[bytes] = Sequence()
+    subject: PositionSequence[bytes] = PositionSequence()
     for step in range(300):
         key = b"%03d" % rng.randrange(200)
         roll = rng.random()
@@ -78,10 +78,10 @@ def test_it_is_a_sorted_dict(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.source_only
-def test_it_is_filled_from_items_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sequence_is_filled_from_items_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence, "CHUNK", 4)
     model = {b"%03d" % i: b"%d" % i for i in range(0, 30, 2)}
-    subject = Sequence(model.items())
+    subject = PositionSequence(model.items())
     check(subject, model)
     model[b"007"] = b"7"
     assert subject.insert(b"007", b"7")

@@ -1,4 +1,4 @@
-"""Hypothesis drives three replicas through anything it likes, and shrinks what goes wrong."""
+"""Hypothesis drives three replicas through random commands, and shrinks failures."""
 
 import random
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast.clock import ManualClock
-from holdfast.crdt.log import Confirmations
+from holdfast.crdt.causal_log import Confirmations
 from tests.crdt.load import FAMILIES, Load, heal
 from tests.crdt.network import Replica
 from tests.crdt.test_properties import views

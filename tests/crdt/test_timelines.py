@@ -1,5 +1,5 @@
-"""The timelines of the design, one each: replicas 1 and 2 do things, then sync, and both show
-what is expected. The clock stands still unless a timeline says otherwise."""
+"""The timelines of the design, one test each: replicas 1 and 2 run commands, then sync, and both
+show the expected value. The clock stands still unless a timeline moves it."""
 
 import pytest
 
@@ -204,8 +204,8 @@ def test_set_at_the_same_instant_goes_to_the_lower_replica(line: Timeline) -> No
 
 
 def test_del_removes_the_write_it_saw_and_not_the_one_that_hid_it() -> None:
-    """The reason for keeping all unseen writes: a single cell would end up empty on whoever got
-    the higher write first, and deleted what DEL never saw."""
+    """The reason for keeping all unseen writes: with a single cell, the replica that got the higher
+    write first would end up empty, and would have deleted a value that DEL never saw."""
     one, two, three = cluster(3)
     one.clock.advance(1)
     one.set(K, b"high")
@@ -230,7 +230,7 @@ def test_del_of_a_counter_leaves_concurrent_increments(line: Timeline) -> None:
     line.two.incrby(K, 3)
     line.sync()
     line.one.delete(K)
-    line.two.delete(K)  # both: what they saw goes once, not twice
+    line.two.delete(K)  # both: the value they saw is removed once, not twice
     line.two.incrby(K, 2)
     line.shows(b"2")
 
@@ -267,7 +267,7 @@ def test_the_lower_replicas_type_wins(line: Timeline) -> None:
     line.one.set(K, b"text")
     line.shows(b"text")
     line.two.incrby(b"other", 1)
-    line.two.set(K, b"new")  # removes the list that nobody sees, too
+    line.two.set(K, b"new")  # also removes the list, which is hidden
     line.sync()
     line.one.delete(K)
     line.shows(None)

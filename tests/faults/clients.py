@@ -1,4 +1,4 @@
-"""Clients that write while the server is killed, and know afterwards what it may remember."""
+"""Clients that write while the server is killed, and then know which data it may have."""
 
 import asyncio
 import random
@@ -76,10 +76,10 @@ Task = Callable[[Link, OnReply], Awaitable[None]]
 
 
 class Writer:
-    """One connection with keys of its own, so it knows exactly what they are.
+    """One connection with keys of its own, so it knows their content exactly.
 
-    Commands run in order and a batch is all or nothing, so after a crash its keys must be as
-    they were after the last acknowledged command or after some later one that was sent.
+    Commands run in order, and a batch is all or nothing. So after a crash its keys must be in the
+    state after the last acknowledged command, or after a later command that was sent.
     """
 
     # Commands that change how the server works, and none of the keys.
@@ -114,7 +114,7 @@ class Writer:
                 del self.states[0]
 
     def _next_unit(self) -> tuple[list[Argv], Any]:
-        """Commands that take effect together, and what the last one answers."""
+        """Commands that take effect together, and the reply to the last one."""
         rng = self._rng
         state = copied(self.states[-1])
         self.states.append(state)
@@ -149,7 +149,7 @@ class Writer:
         return argv, run(state, db, argv)
 
     async def verify(self, link: Link) -> None:
-        """The server is back: is what it has one of the states it may have?"""
+        """The server is back. Check that its data is one of the possible states."""
         found: Keys = {}
         for db in self.databases:
             await link.call(b"SELECT", b"%d" % db)

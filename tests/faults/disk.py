@@ -1,8 +1,8 @@
-"""A disk that forgets what was not synced, as an SQLite VFS over real files.
+"""A disk that forgets writes that were not synced, as an SQLite VFS over real files.
 
-The real files are what programs see, like the page cache. Beside them it keeps what would be
-there after a power cut: `image` writes that to another folder, with any part of the unsynced
-writes that the disk may happen to have got to.
+Programs see the real files, as if through the page cache. Beside them this disk keeps the content
+after a power cut. `image` writes that to another folder, with any part of the unsynced writes that
+the disk might already have written.
 """
 
 import errno
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import apsw
 
-SECTOR = 512  # what a disk writes whole
+SECTOR = 512  # a disk writes this much as a whole
 
 _numbers = itertools.count()
 _pwrite = os.pwrite
 
 
 class KeptFile:
-    """One file's synced content, and what was done to it since."""
+    """The synced content of one file, and the changes since."""
 
     def __init__(self) -> None:
         self.synced = bytearray()
@@ -66,7 +66,7 @@ def _sectors(offset: int, data: bytes) -> list[tuple[int, bytes]]:
 
 
 class Disk(apsw.VFS):
-    """Also fails when told to: `write_error` for every write to a file whose name ends in
+    """Can also fail on demand: `write_error` for every write to a file whose name ends in
     `failing_name`, `sync_error` for every sync."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Disk(apsw.VFS):
         return self.files.setdefault(path, KeptFile())
 
     def fdatasync(self, fd: int) -> None:
-        """In place of os.fdatasync, whose caller has a descriptor of its own."""
+        """Replaces os.fdatasync, whose caller opens its own descriptor."""
         self.on_io()
         if self.sync_error:
             raise OSError(errno.EIO, "Input/output error")

@@ -6,16 +6,17 @@ So that a crash at a random moment finds it in the middle of that, and not once 
 import sys
 
 from holdfast.cli.main import main
-from holdfast.server import cron, turn
-from holdfast.store import chunks, fold, fold_rows, journal
+from holdfast.server.core import turn
+from holdfast.store.file import journal
+from holdfast.store.fold import fold, pending_rows
+from holdfast.store.values import list_chunks
 
 fold.SLICE_ROWS = 5
-fold_rows.SORTED_ROWS = 20
+pending_rows.SORTED_ROWS = 20
 fold.PASS_OPS = 200
 turn.CHECKPOINT_PAGES = 60
-cron.IDLE_FOLD_AFTER_S = 0.0
-chunks.CHUNK = 8
+list_chunks.CHUNK = 8
 journal.LARGEST_ROW = 600  # so that many a batch takes several rows
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main([*sys.argv[1:], "--fold-age-ms", "0"]))

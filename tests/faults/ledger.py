@@ -1,8 +1,8 @@
-"""What a writer knows of its keys: a tiny Redis of its own that runs the commands it sends.
+"""A writer's model of its keys: a tiny Redis that runs the commands the writer sends.
 
-Pure: no sockets. `Keys` is a state of all of a writer's keys, `run` is what a command does to it
-and answers, `Inventor` invents commands that make sense in a state, `reading` asks a server for
-what it has. Strings, lists and keys are here, the other types in ledger_types.py.
+Pure: no sockets. `Keys` is a state of all keys of a writer. `run` applies a command to it and
+returns the reply. `Inventor` invents commands that make sense in a state. `reading` reads the state
+from a server. Strings, lists and keys are here, the other types in ledger_types.py.
 """
 
 import random
@@ -303,7 +303,7 @@ class Inventor:
 
 
 def reading(name: bytes) -> Generator[Argv, Reply, tuple[Value, int] | None]:
-    """What a server has of a key: yields commands, is sent their replies, returns it."""
+    """Read a key from a server: yields commands, is sent their replies, returns the value."""
     kind = yield [b"TYPE", name]
     if kind == b"none":
         return None

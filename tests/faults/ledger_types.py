@@ -1,6 +1,5 @@
-"""Hashes, sets, sorted sets, streams and bits as the ledger knows them: plain values, and what
-each command does to one and answers. Pure, and small on purpose; lists and keys are ledger.py's.
-"""
+"""Hashes, sets, sorted sets, streams and bits in the ledger: plain values, and the effect and reply
+of each command. Pure, and small on purpose; lists and keys are in ledger.py."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from holdfast import geohash
-from holdfast.store import hll
+from holdfast.store.values import hll_sketch
 
 Argv = list[bytes]
 Reply = Any
@@ -206,7 +205,7 @@ def set_bit(value: bytes, argv: Argv) -> tuple[bytes, Reply]:
 
 
 def count_in(value: bytes, argv: Argv) -> tuple[bytes, Reply]:
-    sketch = hll.Sketch(value or hll.EMPTY, 3000)
+    sketch = hll_sketch.Sketch(value or hll_sketch.EMPTY, 3000)
     changes = [sketch.add(element) for element in argv[2:]]
     if not any(changes):
         return value, 0
@@ -270,7 +269,7 @@ def first_commands(rng: random.Random, name: bytes, element: Callable[[], bytes]
 def next_commands(
     rng: random.Random, name: bytes, value: object, element: Callable[[], bytes]
 ) -> list[Argv]:
-    """Commands for what is there already."""
+    """Commands for a value that exists."""
     number = b"%d" % rng.randrange(100)
     if isinstance(value, Hash):
         some = rng.choice(list(value))

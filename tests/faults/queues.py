@@ -1,6 +1,5 @@
-"""Elements that go in once and come out once, whoever pushes, pops, moves and acknowledges them
-while the server is killed.
-"""
+"""Queues whose elements go in once and come out once, while clients push, pop, move and acknowledge
+them and the server is killed."""
 
 import random
 
@@ -8,10 +7,11 @@ from tests.faults.clients import Link, OnReply
 
 
 class Queue:
-    """Elements go in once and come out once, whoever pushes, pops and moves them.
+    """Elements go in once and come out once, while clients push, pop and move them.
 
-    `source` is popped by some and moved to `kept` by others. What leaves by a pop whose reply
-    the crash cut off is lost, one per waiting connection at most; what is moved is never lost.
+    Some clients pop from `source`, others move its elements to `kept`. An element is lost if the
+    crash cut off the reply to its pop: one for each waiting connection at most. A moved element is
+    never lost.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -72,7 +72,7 @@ class Queue:
         assert len(missing) <= self._waiting, f"lost {missing} with {self._waiting} waiting"
         self.lost |= missing
         self._waiting = 0
-        # Only what is there goes on; the rest was never pushed or is gone for good.
+        # Only elements that are stored go on; the others were never pushed or were popped.
         gone = self.sent - self.acknowledged - there - self.popped
         self.lost |= gone
         self.acknowledged |= there
@@ -86,17 +86,17 @@ class Queue:
 
 
 class StreamQueue:
-    """A stream whose entries a group reads, each reader with its own name, and acknowledges.
+    """A stream that a group reads and acknowledges; each reader has its own name.
 
-    Whatever was added is there; whatever was given to somebody is in the group's books until
-    its acknowledgement was sent, and gone from them once that was answered.
+    Every added entry is stored. Every delivered entry is pending in the group until its
+    acknowledgement is sent, and is not pending once the acknowledgement is answered.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self.name, self.group = b"stream-queue", b"readers"
         self.added: set[bytes] = set()  # ids, as answered
-        self.read: dict[bytes, bytes] = {}  # by id: who was given it
+        self.read: dict[bytes, bytes] = {}  # by id: its consumer
         self.maybe_done: set[bytes] = set()  # its acknowledgement was sent
         self.done: set[bytes] = set()  # and answered
 
@@ -142,7 +142,7 @@ class StreamQueue:
 
 
 class StreamReader:
-    """Reads, waiting if there is nothing, and acknowledges some of what it was given."""
+    """Read, waiting if there is nothing, and acknowledge some of the entries."""
 
     def __init__(self, queue: StreamQueue, rng: random.Random, name: bytes) -> None:
         self._queue = queue

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, cast
 import hiredis
 import pytest
 
+from holdfast import all_commands as all_commands
 from holdfast.clock import ManualClock
-from holdfast.server import families as families
-from holdfast.server import turn
-from holdfast.server.config import Config
-from holdfast.server.cron import Cron
-from holdfast.server.engine import Engine
-from holdfast.server.session import Session
+from holdfast.server.config.config import Config
+from holdfast.server.core import turn
+from holdfast.server.core.cron import Cron
+from holdfast.server.core.engine import Engine
+from holdfast.server.sessions.session import Session
 from holdfast.store.store import FileStore
 from tests.faults.clients import Writer
 from tests.faults.disk import Disk
@@ -65,7 +65,7 @@ class Worker:
 
 
 class Client:
-    """The far end of a session. `on_replies` hears what is delivered."""
+    """The client end of a session. `on_replies` receives the delivered replies."""
 
     output_bytes = 0
 
@@ -191,7 +191,7 @@ class SimulatedWriter(Writer):
             self.acknowledged += 1
 
     def find(self, store: FileStore) -> Keys:
-        """What a store has of this writer's keys."""
+        """The content of this writer's keys in a store."""
         found: Keys = {}
         engine = Engine(store, Config({"appendfsync": "no"}), ManualClock())
         engine.turn.start(cast(Any, Loop()))

@@ -1,4 +1,4 @@
-"""What belongs together is one batch, whatever happens in the middle of it."""
+"""Changes that belong together are one batch, even if a failure comes in the middle."""
 
 from pathlib import Path
 

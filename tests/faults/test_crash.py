@@ -82,7 +82,7 @@ class Crashes:
         link.close()
 
     async def _work(self) -> None:
-        """Everybody writes until the server is gone."""
+        """All clients write until the server is gone."""
         queue, stream = self._queue, self._stream
         tasks: list[Task] = [writer.write for writer in self._writers]
         tasks += [queue.push, queue.pop, queue.pop, queue.pop, queue.move]
@@ -127,7 +127,7 @@ class Crashes:
         process.wait()
 
     def _check_copy(self) -> None:
-        """What the crash left, looked at without touching it."""
+        """Check a copy of the files that the crash left; the files stay untouched."""
         copy = self._server.folder / "copy.db"
         for suffix in ("", "-wal"):
             source = Path(f"{self._server.db}{suffix}")
@@ -146,12 +146,14 @@ def crash(rng: random.Random, folder: Path, cycles: int) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_what_was_acknowledged_survives_sigkill(rng: random.Random, tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_sigkill(rng: random.Random, tmp_path: Path) -> None:
     crash(rng, tmp_path / "server", CYCLES)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_it_survives_sigkill_again_and_again(part: int, rng: random.Random, tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_sigkill_again_and_again(
+    part: int, rng: random.Random, tmp_path: Path
+) -> None:
     crash(rng, tmp_path / "server", MANY_CYCLES // PARTS)

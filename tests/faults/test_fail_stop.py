@@ -1,6 +1,5 @@
-"""A disk that fails: no reply claims what is not on it, memory never knows more than the file,
-and after a failed sync nothing is claimed any more.
-"""
+"""A disk that fails: no reply acknowledges a write that is not on it, memory never has more than
+the file, and after a failed sync nothing is acknowledged any more."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,8 @@ import apsw
 import hiredis
 import pytest
 
-from holdfast.server import turn
-from holdfast.store import fold
+from holdfast.server.core import turn
+from holdfast.store.fold import fold
 from holdfast.store.store import FileStore
 from tests.faults.disk import Disk
 from tests.faults.simulation import Client, Simulation
@@ -37,7 +36,7 @@ def is_misconf(reply: Any) -> bool:
 
 
 def reopened(simulation: Simulation, tmp_path: Path) -> FileStore:
-    """What is in the file, seen by somebody else."""
+    """The content of the file, read by another store."""
     for suffix in ("", "-wal"):
         content = (tmp_path / f"a.db{suffix}").read_bytes()
         (tmp_path / f"b.db{suffix}").write_bytes(content)
@@ -53,7 +52,7 @@ def test_nothing_is_acknowledged_by_a_sync_that_failed(
     other = simulation.client()
     simulation.disk.sync_error = True
     client.send([b"SET", b"a", b"1"], [b"GET", b"a"])
-    other.send([b"GET", b"a"])  # it sees what is not on the disk, so it must not be told either
+    other.send([b"GET", b"a"])  # the value is not on the disk, so it gets no reply either
     simulation.run()
     assert len(client.replies) == 2
     assert all(map(is_misconf, [*client.replies, *other.replies]))
@@ -106,7 +105,7 @@ def test_after_a_failed_sync_the_file_is_left_alone(
     assert [path.read_bytes() for path in files] == before
 
 
-def test_a_waiter_served_by_what_could_not_be_synced_is_told_so(
+def test_a_waiter_served_by_a_push_that_was_not_synced_gets_an_error(
     simulation: Simulation, client: Client
 ) -> None:
     waiter = simulation.client()
@@ -152,7 +151,7 @@ def test_a_batch_that_cannot_be_written_never_happened(
     assert all(map(is_misconf, [*client.replies, *other.replies]))
     assert len(client.replies) == 3
     client.replies.clear()
-    # Reading goes on, and shows what the file has.
+    # Reading goes on, and shows the content of the file.
     assert simulation.call(client, b"GET", b"a") == b"1"
     assert simulation.call(client, b"LRANGE", b"q", b"0", b"-1") == [b"x", b"y"]
     assert simulation.call(client, b"EXISTS", b"new") == 0
@@ -181,22 +180,24 @@ def test_writing_goes_on_when_it_works_again(simulation: Simulation, client: Cli
 
 
 class Broken:
-    """In place of what tells peers."""
+    """Replaces the object that sends records to peers."""
 
-    def before_commit(self) -> None:
+    def committed(self) -> None:
         raise ValueError("of a bug")
 
 
-def test_what_cannot_be_told_to_peers_is_not_acknowledged(
+def test_a_write_that_cannot_be_sent_to_peers_is_not_acknowledged(
     simulation: Simulation, client: Client
 ) -> None:
+    """The batch is committed by then. (A batch that cannot become a record is not:
+    tests/replication.)"""
     assert simulation.call(client, b"SET", b"a", b"1") == b"OK"
-    simulation.engine.replicator = cast("Any", Broken())
+    simulation.engine.peers = cast("Any", Broken())
     assert is_misconf(simulation.call(client, b"SET", b"a", b"2"))
-    simulation.engine.replicator = None
+    simulation.engine.peers = None
     simulation.clock.advance(1.0)
     simulation.run()
-    assert simulation.call(client, b"GET", b"a") == b"1"
+    assert simulation.call(client, b"GET", b"a") == b"2"
     assert simulation.call(client, b"SET", b"a", b"3") == b"OK"
 
 
@@ -213,7 +214,7 @@ def test_a_transaction_queued_before_the_failure_does_not_slip_through(
     assert simulation.call(client, b"EXISTS", b"a") == 0
 
 
-def test_a_pop_that_never_happened_leaves_nobody_waiting_beside_its_element(
+def test_a_pop_that_never_happened_leaves_no_client_waiting_beside_its_element(
     simulation: Simulation, client: Client
 ) -> None:
     waiter = simulation.client()
@@ -231,7 +232,7 @@ def test_a_pop_that_never_happened_leaves_nobody_waiting_beside_its_element(
 
 
 @pytest.mark.parametrize("error", [apsw.FullError, apsw.IOError])
-def test_a_fold_that_fails_harms_nobody(
+def test_a_fold_that_fails_harms_no_client(
     simulation: Simulation,
     client: Client,
     error: type[apsw.Error],

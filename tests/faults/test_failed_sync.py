@@ -1,4 +1,4 @@
-"""After a failed sync nobody knows what the disk has: no acknowledgement and no second try."""
+"""After a failed sync the content of the disk is unknown: no acknowledgement and no second try."""
 
 import asyncio
 import errno
@@ -11,9 +11,9 @@ import apsw
 import pytest
 
 import holdfast
+from holdfast.embedded import LocalDatabase
 from holdfast.errors import CommandError, StorageError
-from holdfast.server.cron import Cron
-from holdfast.server.local import LocalDatabase
+from holdfast.server.core.cron import Cron
 from holdfast.store.check import check_file
 from holdfast.store.store import FileStore
 from tests.harness import RawClient
@@ -53,7 +53,7 @@ def test_nothing_is_acknowledged_or_committed_after_it(tmp_path: Path) -> None:
         assert all(await asyncio.gather(*writes))
         store.journal.sync = sync  # type: ignore[method-assign]
         lsn = store.lsn
-        # Reads may have seen what is not on disk, so they get no answer either.
+        # Reads may have seen data that is not on disk, so they get no reply either.
         assert await refused(database, "GET", "before")
         assert await refused(database, "SET", "later", "x")
         assert store.lsn == lsn
@@ -89,7 +89,7 @@ def test_everysec_stops_too(tmp_path: Path) -> None:
 def test_a_checkpoint_that_cannot_sync_is_fatal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.server.turn.CHECKPOINT_PAGES", 1)
+    monkeypatch.setattr("holdfast.server.core.turn.CHECKPOINT_PAGES", 1)
 
     async def test(database: LocalDatabase, store: FileStore) -> None:
         stopped = asyncio.get_running_loop().create_future()
@@ -105,13 +105,13 @@ def test_an_idle_server_that_folds_checkpoints_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(database: LocalDatabase, store: FileStore) -> None:
-        turn, cron = database.engine.turn, Cron(database.engine)
+        outgoing, cron = database.engine.outgoing, Cron(database.engine)
         await database.execute("SET", "k", "v")
-        cron.run()
-        assert not turn.is_scheduled
-        monkeypatch.setattr("holdfast.server.turn.CHECKPOINT_PAGES", 1)
-        cron.run()
-        assert turn.is_scheduled
+        cron.tick()
+        assert not outgoing.is_scheduled
+        monkeypatch.setattr("holdfast.server.core.turn.CHECKPOINT_PAGES", 1)
+        cron.tick()
+        assert outgoing.is_scheduled
 
     run(tmp_path / "x.db", test)
 
@@ -119,7 +119,7 @@ def test_an_idle_server_that_folds_checkpoints_too(
 def test_a_checkpoint_that_cannot_write_is_put_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.server.turn.CHECKPOINT_PAGES", 1)
+    monkeypatch.setattr("holdfast.server.core.turn.CHECKPOINT_PAGES", 1)
 
     async def test(database: LocalDatabase, store: FileStore) -> None:
         tried = 0
@@ -142,7 +142,7 @@ def test_a_checkpoint_that_cannot_write_is_put_off(
     run(tmp_path / "x.db", test)
 
 
-def test_a_fold_that_fails_harms_nobody(tmp_path: Path) -> None:
+def test_a_fold_that_fails_harms_no_client(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
 
     async def test(database: LocalDatabase, store: FileStore) -> None:

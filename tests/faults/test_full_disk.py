@@ -13,13 +13,14 @@ Start = Callable[..., HoldfastServer]
 
 
 def allow(server: HoldfastServer, nbytes: int = resource.RLIM_INFINITY) -> None:
-    """No file of the server's may grow beyond this: for a write that is what a full disk is."""
+    """The limit for the size of every file of the server: a write beyond it fails as on a full
+    disk."""
     hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
     resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (nbytes, hard))
 
 
 def fill_up(server: HoldfastServer, client: RawClient) -> dict[str, bytes]:
-    """Write until the disk is full; what was acknowledged."""
+    """Write until the disk is full; return the acknowledged values."""
     wal = Path(f"{server.db}-wal")
     allow(server, wal.stat().st_size + 200_000)
     acknowledged: dict[str, bytes] = {}
@@ -50,7 +51,7 @@ def test_refuses_writes_until_there_is_room(start_server: Start, appendfsync: st
     client.command("RPUSH", "list", "a", "b")
     acknowledged = fill_up(server, client)
 
-    # Full: what is there can be read, nothing can be changed, and nothing pretends to be.
+    # Full: data can be read and not changed, and no reply claims a change.
     assert_all_there(client, acknowledged)
     assert client.command("LRANGE", "list", 0, -1) == b"*2\r\n$1\r\na\r\n$1\r\nb\r\n"
     for write in (("LPOP", "list"), ("SET", "k0", "x"), ("BLPOP", "list", 0), ("FLUSHALL",)):
@@ -103,7 +104,7 @@ def test_killed_while_full(start_server: Start) -> None:
 
 
 def test_stopped_while_full(start_server: Start) -> None:
-    """It cannot fold; it says so, and leaves what it has to the next start."""
+    """The server cannot fold. It says so, and leaves the journal to the next start."""
     server = start_server()
     acknowledged = fill_up(server, server.client())
     assert server.terminate() == 1
@@ -115,7 +116,8 @@ def test_stopped_while_full(start_server: Start) -> None:
 
 
 def test_keys_expire_while_full(start_server: Start) -> None:
-    """An expiry is a change that nobody is promised; reading must not fail because of it."""
+    """No client is promised an expiry, so a read must not fail because the expiry cannot be
+    written."""
     server = start_server()
     client = server.client()
     client.command("SET", "brief", "x", "PX", 400)

@@ -1,8 +1,8 @@
-"""The power fails at any moment of any write: `always` has promised nothing that is gone then.
+"""The power fails at any moment of any write: with `always` no acknowledged write is lost.
 
-`everysec` loses the last moments in the same runs, so the test can tell; but neither ever finds
-a file that is broken, or half of a batch. Files of a killed server that are damaged, and lack what
-was acknowledged, are refused.
+In the same runs `everysec` loses the last moments, which shows that the test can tell. Neither
+policy ever leaves a broken file or half of a batch. If the files of a killed server are damaged and
+lack acknowledged writes, they are refused.
 """
 
 import os
@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.server import turn
-from holdfast.store import chunks, fold, fold_rows, journal
+from holdfast.server.core import turn
+from holdfast.store.file import journal
+from holdfast.store.fold import fold, pending_rows
 from holdfast.store.store import FileStore
+from holdfast.store.values import list_chunks
 from tests.faults.clients import difference
 from tests.faults.disk import SECTOR, Disk
 from tests.faults.simulation import Client, SimulatedWriter, Simulation
@@ -23,7 +25,7 @@ from tests.store.consistency import check_counts, check_rows, check_settled
 
 SEEDS = 60
 POWER_CUTS = 4  # one after the other, per seed
-DAMAGES = 2  # before each of them, of what a killed server would have left
+DAMAGES = 2  # before each failure, to the files of a killed server
 
 
 def flip_a_bit(path: Path, rng: random.Random) -> None:
@@ -88,7 +90,7 @@ class PowerCuts:
         FileStore(self._here / "a.db").close()
 
     def cycle(self) -> None:
-        """A server runs until the power fails; what then is on the disk is the next one's."""
+        """A server runs until the power fails; the next one starts with the content of the disk."""
         rng = self._rng
         disk = Disk()
         disk.adopt(self._here)
@@ -189,10 +191,10 @@ def check_rows_of_image(folder: Path) -> None:
 def restless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Folds and checkpoints all the time, in small steps."""
     monkeypatch.setattr(fold, "SLICE_ROWS", 5)
-    monkeypatch.setattr(fold_rows, "SORTED_ROWS", 10)
+    monkeypatch.setattr(pending_rows, "SORTED_ROWS", 10)
     monkeypatch.setattr(fold, "PASS_OPS", 60)
     monkeypatch.setattr(turn, "CHECKPOINT_PAGES", 40)
-    monkeypatch.setattr(chunks, "CHUNK", 4)
+    monkeypatch.setattr(list_chunks, "CHUNK", 4)
     monkeypatch.setattr(journal, "LARGEST_ROW", 200)
     return monkeypatch
 
@@ -228,7 +230,7 @@ def test_what_is_read_after_a_crash_is_there_after_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch that was committed and not yet synced when the server died is still in the page
-    cache for the next one: it must not show it to anybody before it is on the disk."""
+    cache. The next server must not show it to a client before it is on the disk."""
     here = tmp_path / "here"
     here.mkdir()
     disk = Disk()

@@ -1,4 +1,4 @@
-"""Somebody removes the database file while it is served."""
+"""The database file is removed while it is served."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from tests.harness import HoldfastServer, wait_until
 def test_a_server_whose_file_is_removed_stops_and_says_why(
     start_server: Callable[..., HoldfastServer],
 ) -> None:
-    """SQLite would go on writing into a file that nobody can ever open again."""
+    """SQLite would go on writing into a file that can never be opened again."""
     server = start_server()
     with server.client() as client:
         assert client.command("SET", "k", "v") == b"+OK\r\n"

@@ -1,4 +1,4 @@
-"""What tests need to talk to real servers: processes, and a client that shows raw bytes."""
+"""Tools of the tests for real servers: processes, and a client that shows raw bytes."""
 
 from tests.harness.pair import Pair, open_pair
 from tests.harness.processes import HoldfastServer, RedisServer, free_port, wait_until

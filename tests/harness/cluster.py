@@ -5,7 +5,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from holdfast.client.slots import SLOTS
+from holdfast.client.topology.slots import SLOTS, slot_of
 from tests.harness.processes import RedisServer, wait_until
 
 
@@ -47,6 +47,27 @@ def start_cluster(stack: ExitStack, folder: Path) -> Nodes:
     for server in servers:
         wait_until(lambda server=server: nodes.is_up(server, 3), "the cluster is up")  # type: ignore[misc]
     return nodes
+
+
+def begin_move(nodes: Nodes, name: str) -> tuple[int, int]:
+    """The slot of a name is about to go to the next node. Keys do not move with it."""
+    slot = slot_of(name)
+    source = nodes.owner(slot)
+    target = (source + 1) % 3
+    there, here = nodes.servers[target], nodes.servers[source]
+    nodes.ask(there, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodes.ids[source])
+    nodes.ask(here, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodes.ids[target])
+    return slot, target
+
+
+def end_move(nodes: Nodes, slot: int, target: int) -> None:
+    for n in (target, (target + 2) % 3, (target + 1) % 3):
+        nodes.ask(nodes.servers[n], "CLUSTER", "SETSLOT", slot, "NODE", nodes.ids[target])
+
+
+def move(nodes: Nodes, name: str) -> None:
+    slot, target = begin_move(nodes, name)
+    end_move(nodes, slot, target)
 
 
 def add_replica(stack: ExitStack, folder: Path, nodes: Nodes, of: int) -> RedisServer:

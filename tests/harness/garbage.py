@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def nothing_left_to_collect(*kinds: type) -> Iterator[None]:
-    """Of these kinds. (There is other garbage: whoever runs this is not the server alone.)"""
+    """The garbage of these types. (Other garbage may come from the test itself.)"""
     while gc.collect():
         pass  # finalizers let go of more
     gc.disable()

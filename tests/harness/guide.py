@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def run_examples(guide: Path, text: str, url: str, **given: Any) -> None:
-    """`given` is what every example finds, whatever one before called that."""
+    """`given` are names that every example finds, even if an example before has rebound them."""
     names: dict[str, Any] = {}
     for block in re.finditer(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         line = text[: block.start()].count("\n") + 1

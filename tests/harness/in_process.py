@@ -1,17 +1,17 @@
 """An engine without socket and event loop, on a clock that stands still, and peers to talk to it.
 
-Turns end when a peer looks for its replies, so a test decides what happens in one turn.
+A turn ends when a peer reads its replies, so a test decides which commands share a turn.
 """
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter_ns
 
+from holdfast import all_commands as all_commands
 from holdfast.clock import ManualClock
-from holdfast.server import families as families
-from holdfast.server.config import Config
-from holdfast.server.engine import Engine
-from holdfast.server.session import Session
+from holdfast.server.config.config import Config
+from holdfast.server.core.engine import Engine
+from holdfast.server.sessions.session import Session
 from holdfast.store.store import MemoryStore, Store
 from tests.harness.rawclient import Argument
 
@@ -21,7 +21,7 @@ def _argv(args: Sequence[Argument]) -> list[bytes]:
 
 
 class Peer:
-    """A session and what it was sent."""
+    """A session and the replies it was sent."""
 
     output_bytes = 0
 
@@ -40,7 +40,7 @@ class Peer:
         self._engine.receive(self.session, [_argv(args) for args in commands])
 
     def replies(self) -> list[bytes]:
-        """End the turn; what has come since the last look."""
+        """End the turn; return the replies since the last call."""
         self._engine.turn.end()
         replies, self._delivered = self._delivered, []
         return replies
@@ -101,11 +101,11 @@ class InProcess:
 
     @property
     def awaited(self) -> list[bytes]:
-        """Names that somebody waits for, in all databases."""
+        """The keys that clients wait for, in all databases."""
         return [name for database in self.engine.keyspace.databases for name in database.awaited]
 
     def assert_nothing_left(self) -> None:
-        """Nobody waits, and nothing remembers that somebody did."""
-        assert len(self.engine.waiters) == 0
+        """No client waits, and nothing is left of earlier waits."""
+        assert len(self.engine.blocking.waiters) == 0
         assert self.awaited == []
         assert self.clock.pending_timers == 0

@@ -1,5 +1,6 @@
 """The same commands to our server and to the oracle, compared byte for byte."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,11 @@ class Pair:
         self.oracle.send_command(*args)
         return self.same_reply(args)
 
+    def play(self, scenario: str) -> None:
+        """`same` for each line, split into words as a shell would."""
+        for line in scenario.strip().splitlines():
+            self.same(*shlex.split(line))
+
     def same_reply(self, after: object = "what was sent") -> bytes:
         """The next reply, which both must give."""
         ours, oracle = self.ours.read_reply(), self.oracle.read_reply()
@@ -41,5 +47,5 @@ def open_pair(server: HoldfastServer, oracle: RedisServer, protocol: int) -> Ite
         for client in (ours, theirs):
             assert client.command("FLUSHALL") == b"+OK\r\n"
             if protocol == 3:
-                assert client.command("HELLO", 3)[:1] == b"%"  # says who it is: never the same
+                assert client.command("HELLO", 3)[:1] == b"%"  # its id is never the same
         yield Pair(ours, theirs, protocol)

@@ -1,8 +1,7 @@
 """Real server processes for tests: ours, and redis-server as the oracle.
 
-Each listens on a free loopback port, keeps its files in a folder it is given, and
-is stopped by its own pid. What a server says goes to files, never to a pipe that
-could fill up and block it.
+Each listens on a free loopback port, keeps its files in a given folder, and is stopped by its own
+pid. The output of a server goes to files, because a pipe could fill up and block it.
 """
 
 import os
@@ -28,7 +27,8 @@ NO_ORACLE = "redis-server is not installed: there is nothing to compare with"
 
 
 def free_port() -> int:
-    """A port nobody listens on now. Somebody may a moment later: be ready to try again."""
+    """A port that is free now. Another process may take it a moment later: be ready to try
+    again."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -45,9 +45,9 @@ def wait_until(predicate: Callable[[], bool], what: str, timeout_s: float = 20.0
 
 
 class ServerProcess:
-    """What the two kinds of server have in common. Use as a context manager."""
+    """The common part of both kinds of servers. Use as a context manager."""
 
-    _ready: re.Pattern[str]  # in what the server prints once it accepts connections
+    _ready: re.Pattern[str]  # in the output of the server once it accepts connections
 
     def __init__(self, folder: Path, *args: str) -> None:
         self.folder = folder
@@ -86,12 +86,12 @@ class ServerProcess:
 
     @property
     def stdout(self) -> str:
-        """What the present process has printed so far."""
+        """The output of the current process so far."""
         return (self.folder / "stdout").read_text(errors="replace")
 
     @property
     def stderr(self) -> str:
-        """What this server has complained about so far, restarts included."""
+        """The errors that this server has printed so far, restarts included."""
         return (self.folder / "stderr").read_text(errors="replace")
 
     def client(self, timeout_s: float = 20.0) -> RawClient:
@@ -101,13 +101,13 @@ class ServerProcess:
         return client
 
     def kill(self) -> None:
-        """SIGKILL, as a crash. Connections stay open for the test to see what came before."""
+        """SIGKILL, as a crash. Connections stay open, so the test can read earlier replies."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def suspend(self) -> None:
-        """SIGSTOP: its connections stay open, and the kernel takes what is sent to it."""
+        """SIGSTOP: connections stay open, and the kernel accepts data for the server."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -167,13 +167,15 @@ class HoldfastServer(ServerProcess):
         *args: str,
         db: Path | str | None = None,
         env: dict[str, str] | None = None,
+        python: str = sys.executable,
     ) -> None:
         super().__init__(folder, *args)
         self.db = str(db or folder / "holdfast.db")
         self._env = os.environ | (env or {})
+        self._python = python
 
     def start(self) -> None:
-        serve = [sys.executable, "-m", "holdfast", "serve", "--port", "0", "--db", self.db]
+        serve = [self._python, "-m", "holdfast", "serve", "--port", "0", "--db", self.db]
         ready = self._spawn([*serve, *self.args], self._env)
         assert ready is not None, f"holdfast did not start: {self._said()}"
         port = re.search(r":(\d+)(,|$)", ready["where"])

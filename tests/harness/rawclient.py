@@ -26,7 +26,8 @@ def encode_command(*args: Argument) -> bytes:
 
 
 class RawClient:
-    """One connection. What takes longer than timeout_s fails the test and shows what came."""
+    """One connection. A read that takes longer than timeout_s fails the test and shows the bytes so
+    far."""
 
     def __init__(self, sock: socket.socket, timeout_s: float = 20.0, chunk: int = 65536) -> None:
         self._sock = sock
@@ -98,7 +99,7 @@ class RawClient:
         return [self.read_reply() for _ in range(count)]
 
     def read_raw(self, count: int) -> bytes:
-        """Exactly `count` bytes, whatever they are."""
+        """Exactly `count` bytes, without parsing them."""
         while len(self._buffer) - self._at < count:
             self._receive()
         return self._take(self._at + count)

@@ -16,7 +16,7 @@ class Sentinel(RedisServer):
     def start(self) -> None:
         argv = ["redis-server", str(self._config), "--sentinel", "--bind", "127.0.0.1"]
         is_tls = "tls-cert-file" in self._config.read_text()
-        for _ in range(5):  # somebody else may have got the port
+        for _ in range(5):  # another process may have taken the port
             self.port = free_port()
             port = ["--port", "0", "--tls-port"] if is_tls else ["--port"]
             if self._spawn([*argv, *port, str(self.port)]):

@@ -100,7 +100,7 @@ def test_encodes_a_command() -> None:
     assert encode_command("é") == b"*1\r\n$2\r\n\xc3\xa9\r\n"
 
 
-# What DEBUG PROTOCOL sends, as (its argument, first byte in RESP2, first byte in RESP3).
+# The replies of DEBUG PROTOCOL: (its argument, first byte in RESP2, first byte in RESP3).
 PROTOCOL = [
     ("string", b"$", b"$"),
     ("integer", b":", b":"),

@@ -2,11 +2,11 @@
 
 import itertools
 
-from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key
-from holdfast.store.lists import List
-from holdfast.store.sets import Set
-from holdfast.store.zsets import ZSet
+from holdfast.store.memory.key import Key
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.list import List
+from holdfast.store.values.set import Set
+from holdfast.store.values.zset import ZSet
 
 Fields = dict[bytes, tuple[bytes, int | None]]  # value and expiry
 
@@ -27,7 +27,8 @@ tokens = itertools.count()
 
 
 class Entry:
-    """What a name should hold. The token tells a key from a later one of the same name."""
+    """The value that a name should hold. The token distinguishes a key from a later one of the same
+    name."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ Model = list[dict[bytes, Entry]]
 
 
 class Scan:
-    """A SCAN in progress: whoever is there throughout has to be seen."""
+    """A SCAN in progress: it must return every key that exists throughout."""
 
     def __init__(self, index: int, entries: dict[bytes, Entry]) -> None:
         self.index = index
@@ -53,7 +54,7 @@ class Scan:
 
 
 def plain(key: Key) -> tuple[object, list[bytes] | None]:
-    """What a key holds, as the model has it, and the order if a dict is not enough to tell."""
+    """The value of a key in the model, and its order if a dict does not have it."""
     value = key.value
     if isinstance(value, Set):
         return Members.fromkeys(value), list(value)

@@ -10,17 +10,18 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.store import chunks, list_ends, lists
-from holdfast.store.journal import one_by_one
-from holdfast.store.lists import List
-from holdfast.store.ops import ChangeLog
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.change.runs import STEP, rows_in
+from holdfast.store.values import list as lists
+from holdfast.store.values import list_chunks, list_ends
+from holdfast.store.values.list import List
 from tests.store.list_rows import KEY_ID, Table, roll_back
 
 ALPHABET = [b"", b"a", b"bb", b"ccc", b"dddd", b"e" * 40]
 
 
 class Model:
-    """The list under test beside what it should be."""
+    """The list under test beside its expected content."""
 
     def __init__(self, rng: random.Random, *, is_stored: bool) -> None:
         self.rng = rng
@@ -143,7 +144,7 @@ class Model:
         is_scripted = self.rng.random() < 0.4
         self.log.undo = [] if is_scripted else None
         self.rng.choice(self.MUTATORS)(self)
-        ops = [(pos, value) for op in self.log.ops for _, _, pos, value in one_by_one(op)]
+        ops = [(pos, value) for op in self.log.ops for _, _, pos, value in rows_in(op)]
         self.log.ops.clear()
         self.unfolded += ops
         for pos, value in ops:
@@ -207,13 +208,13 @@ def _slice(start: int, stop: int, length: int) -> slice:
 
 @pytest.mark.parametrize("is_stored", [False, True], ids=["memory", "stored"])
 @pytest.mark.parametrize("seed", range(30))
-def test_a_list_does_what_a_plain_list_does(
+def test_a_list_equals_a_plain_list(
     seed: int, is_stored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(seed)
-    monkeypatch.setattr(chunks, "CHUNK", rng.choice([2, 3, 4, 8]))
+    monkeypatch.setattr(list_chunks, "CHUNK", rng.choice([2, 3, 4, 8]))
     monkeypatch.setattr(lists, "WINDOW", rng.choice([2, 4, 8]))
-    monkeypatch.setattr(list_ends, "FARTHEST", rng.choice([chunks.STEP * 20, list_ends.FARTHEST]))
+    monkeypatch.setattr(list_ends, "FARTHEST", rng.choice([STEP * 20, list_ends.FARTHEST]))
     model = Model(rng, is_stored=is_stored)
     for _ in range(300):
         model.step()

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.store.hashes import Hash
-from holdfast.store.ops import ChangeLog
-from holdfast.store.sets import Set
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.set import Set
 from tests.store.list_rows import KEY_ID, roll_back
 
 NAMES = [b"", b"1", b"-7", b"x" * 70, *(b"name:%d" % n for n in range(60))]
@@ -28,7 +28,7 @@ class Scan:
 
 
 class Model(ABC):
-    """The value under test beside what it should be: names in order, with what belongs to them."""
+    """The value under test beside its expected content: names in order, with their values."""
 
     subject: Set | Hash
 
@@ -36,8 +36,8 @@ class Model(ABC):
         self.rng = rng
         self.log = ChangeLog()
         self.expected: dict[bytes, Any] = {}
-        self.rows: dict[bytes, Any] = {}  # what the file should have when all is folded
-        self.table: dict[bytes, Any] = {}  # what it has
+        self.rows: dict[bytes, Any] = {}  # expected in the file when all is folded
+        self.table: dict[bytes, Any] = {}  # the actual content of the file
         self.unfolded: list[tuple[bytes, Any]] = []
         self.scan: Scan | None = None
         self.subject = self.empty()
@@ -217,7 +217,9 @@ def _write(rows: dict[bytes, Any], name: bytes, row: Any) -> None:
 
 @pytest.mark.parametrize("make", [SetModel, HashModel], ids=["set", "hash"])
 @pytest.mark.parametrize("seed", range(30))
-def test_it_does_what_a_plain_dict_does(seed: int, make: Callable[[random.Random], Model]) -> None:
+def test_hashes_and_sets_equal_a_plain_dict(
+    seed: int, make: Callable[[random.Random], Model]
+) -> None:
     model = make(random.Random(seed))
     for _ in range(300):
         model.step()

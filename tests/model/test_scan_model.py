@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store import fold
+from holdfast.store.fold import fold
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess, Peer
 from tests.harness.rawclient import Argument
@@ -68,7 +68,7 @@ class Work:
         self.standing.discard(name)
 
     def disturb(self) -> None:
-        """What the server does by itself."""
+        """An action of the server itself."""
         for _ in range(self.rng.choice([0, 0, 1, 3, 50])):
             self.store.fold_step()
         if self.rng.random() < 0.3:

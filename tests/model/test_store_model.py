@@ -1,8 +1,8 @@
-"""Random work on a whole store, against plain dicts: what it holds, what it counts, what lasts.
+"""Random work on a whole store, against plain dicts: its content, its counters, its durability.
 
 Commits, fold slices, evictions, checkpoints, failures, clean restarts and crashes come at any
-moment between the changes. Slices, chunks and windows are tiny, so that nearly every change
-meets a fold that is half done. A crash is a copy of the files, opened as they are.
+moment between the changes. Slices, chunks and windows are tiny, so that nearly every change meets a
+fold that is half done. A crash is a copy of the files, opened as they are.
 """
 
 import copy
@@ -14,18 +14,22 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store import chunks, eviction, fold, fold_removals, fold_rows, journal, lists, walking
-from holdfast.store.database import Database
-from holdfast.store.events import GENERIC, HASH, LIST, SET, ZSET
-from holdfast.store.expiry import expire_due
-from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key
-from holdfast.store.lists import List
-from holdfast.store.savepoint import Savepoint
-from holdfast.store.sets import Set
+from holdfast.store.file import journal
+from holdfast.store.fold import delete_rows, fold, pending_rows
+from holdfast.store.memory import eviction, scanning
+from holdfast.store.memory.database import Database
+from holdfast.store.memory.events import GENERIC, HASH, LIST, SET, ZSET
+from holdfast.store.memory.expiry import expire_due
+from holdfast.store.memory.key import Key
+from holdfast.store.memory.savepoint import Savepoint
 from holdfast.store.store import FileStore
-from holdfast.store.types import TYPE_NAMES
-from holdfast.store.zsets import ZSet
+from holdfast.store.values import list as lists
+from holdfast.store.values import list_chunks
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.list import List
+from holdfast.store.values.registry import TYPE_NAMES
+from holdfast.store.values.set import Set
+from holdfast.store.values.zset import ZSet
 from tests.model.plain import (
     KINDS,
     Entry,
@@ -56,7 +60,7 @@ class Work:
         self.generation = 0
         self.model: Model = [{} for _ in range(DATABASES)]
         self.committed: Model = copy.deepcopy(self.model)
-        self.overdue = 0  # expired keys that nobody may have looked at yet
+        self.overdue = 0  # expired keys that may not have been read yet
         self.now_ms = 1_000_000
         self.scan: Scan | None = None
         self.store = self.open(self.path)
@@ -368,7 +372,7 @@ class Work:
             self.scan = Scan(index, self.model[index])
         scan = self.scan
         database = self.store.keyspace.databases[scan.index]
-        scan.cursor, found = walking.scan(
+        scan.cursor, found = scanning.scan(
             self.store.keyspace, database.space, scan.cursor, self.rng.randint(1, 8)
         )
         entries = self.model[scan.index]
@@ -380,7 +384,7 @@ class Work:
             self.scan = None
 
     def keep_track_of_scan(self) -> None:
-        """Forget who went away meanwhile: a scan owes them nothing."""
+        """Forget keys that were removed during the scan: it need not return them."""
         if self.scan is not None:
             entries = self.model[self.scan.index]
             self.scan.throughout = {
@@ -466,7 +470,7 @@ class Work:
 
     def roll_back(self) -> None:
         self.model = copy.deepcopy(self.committed)
-        self.overdue = 1 << 30  # what was reaped may be back
+        self.overdue = 1 << 30  # reaped keys may be back
         self.scan = None
 
     def restart(self) -> None:
@@ -485,7 +489,8 @@ class Work:
         self.roll_back()
 
     def look_at_a_crash(self) -> None:
-        """What a crash now would leave; the store itself goes on undisturbed, and cold."""
+        """The files that a crash now would leave. The store itself goes on undisturbed, and
+        cold."""
         aside = self.folder / "aside.db"
         _copy_files(self.path, aside)
         opened = self.open(aside)
@@ -507,7 +512,7 @@ class Work:
     def compare(self, store: FileStore, model: Model) -> None:
         keyspace = store.keyspace
         for database, entries in zip(keyspace.databases, model, strict=True):
-            assert sorted(walking.names(keyspace, database.space)) == sorted(entries)
+            assert sorted(scanning.names(keyspace, database.space)) == sorted(entries)
             for name, entry in entries.items():
                 key = database.find(name)
                 assert key is not None, name
@@ -521,7 +526,7 @@ class Work:
         living = sum(map(len, self.model))
         assert living <= sum(map(len, self.store.keyspace.databases)) <= living + self.overdue
         for database, entries in zip(self.store.keyspace.databases, self.model, strict=True):
-            names = list(walking.names(self.store.keyspace, database.space))
+            names = list(scanning.names(self.store.keyspace, database.space))
             assert sorted(names) == sorted(entries)
 
     CHANGES: tuple[Callable[["Work"], None], ...] = (
@@ -562,14 +567,14 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     patch.setattr(fold, "SLICE_ROWS", rng.choice([1, 2, 5, 20]))
     patch.setattr(fold, "SLICE_BYTES", rng.choice([1, 100, 1 << 18]))
     patch.setattr(fold, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
-    patch.setattr(fold_removals, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
-    patch.setattr(fold_removals, "FEWEST_IN_RANGE", rng.choice([2, 3, 8]))
-    patch.setattr(fold_removals, "NAMES_AT_ONCE", rng.choice([2, 5, 128]))
-    patch.setattr(fold_rows, "SORTED_ROWS", rng.choice([1, 3, 20, 2000]))
-    patch.setattr("holdfast.store.database.LARGE_STRING", rng.choice([1, 4, 4096]))
+    patch.setattr(delete_rows, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
+    patch.setattr(delete_rows, "FEWEST_IN_RANGE", rng.choice([2, 3, 8]))
+    patch.setattr(delete_rows, "NAMES_AT_ONCE", rng.choice([2, 5, 128]))
+    patch.setattr(pending_rows, "SORTED_ROWS", rng.choice([1, 3, 20, 2000]))
+    patch.setattr("holdfast.store.memory.database.LARGE_STRING", rng.choice([1, 4, 4096]))
     patch.setattr(eviction, "MOST_FORGOTTEN", rng.choice([2, 64]))
     patch.setattr(journal, "LARGEST_ROW", rng.choice([60, 1 << 20]))
-    patch.setattr(chunks, "CHUNK", rng.choice([2, 4, 16]))
+    patch.setattr(list_chunks, "CHUNK", rng.choice([2, 4, 16]))
     patch.setattr(lists, "WINDOW", rng.choice([2, 8]))
     work = Work(rng, folder)
     for _ in range(600):
@@ -582,15 +587,13 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_store_does_what_dicts_do(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_equals_dicts(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work_and_compare(seed, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1400))
-def test_it_does_so_for_very_many_seeds(
+def test_a_store_equals_dicts_for_very_many_seeds(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work_and_compare(seed, tmp_path, monkeypatch)

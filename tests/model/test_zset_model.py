@@ -1,7 +1,8 @@
-"""Random changes of a sorted set, against a plain dict that is sorted whenever it is looked at.
+"""Random changes of a sorted set, against a plain dict that is sorted for each comparison.
 
-Some steps run as a script does that fails: they are undone, and then replayed as recovery would,
-twice. Scans go on meanwhile, and must see whoever is there from their beginning to their end.
+Some steps run like a script that fails: they are undone, and then replayed twice, as recovery
+would. Scans go on meanwhile, and must return every member that exists from their beginning to their
+end.
 """
 
 import random
@@ -10,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.store.ops import ChangeLog
-from holdfast.store.zsets import Entry, LexCut, ZSet
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.values.zset import Entry, LexCut, ZSet
 from tests.store.list_rows import KEY_ID, roll_back
 
 INF = float("inf")
@@ -20,7 +21,7 @@ MEMBERS = [b"", b"a", b"b", b"aa", b"\xff", *(b"member:%d" % number for number i
 
 
 class Model:
-    """The set under test beside what it should be."""
+    """The set under test beside its expected content."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -172,7 +173,7 @@ def place(members: list[bytes], cut: LexCut) -> int:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_sorted_set_does_what_a_sorted_dict_does(seed: int) -> None:
+def test_a_sorted_set_equals_a_sorted_dict(seed: int) -> None:
     model = Model(random.Random(seed))
     for _ in range(300):
         model.step()

@@ -1,6 +1,7 @@
-"""Servers that follow each other, and clients who note what they were promised."""
+"""Servers that follow each other, and clients that note the replies they were given."""
 
 import random
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -42,7 +43,7 @@ def ask(server: HoldfastServer, *args: Argument, within_s: float = 20.0) -> byte
 
 
 def are_linked(servers: list[HoldfastServer]) -> bool:
-    """Whether everybody follows everybody."""
+    """Whether every server follows every other."""
     wanted = len(servers) - 1
     return all(
         ask(server, "ACTIVE", "PEERS").count(b"$9\r\nfollowing\r\n") == wanted for server in servers
@@ -60,7 +61,7 @@ def await_the_same(servers: list[HoldfastServer], within_s: float = CONVERGENCE_
 
 
 class Worker(threading.Thread):
-    """A client of one server, which may be away. What is not answered is in doubt."""
+    """A client of one server, which may be away. A command without a reply is in doubt."""
 
     def __init__(self, server: HoldfastServer, name: str, seed: int) -> None:
         super().__init__(name=name, daemon=True)
@@ -70,10 +71,11 @@ class Worker(threading.Thread):
         self._client: RawClient | None = None
         self.done = 0  # operations
         self.added: set[str] = set()
-        self.removed: set[str] = set()  # by us, who had seen it
+        self.removed: set[str] = set()  # by this client, after it had seen them
         self.perhaps_removed: set[str] = set()
         self.pushed: set[str] = set()
         self.counted: set[str] = set()
+        self.logged: set[str] = set()  # as entries of a stream
         self.in_doubt: set[str] = set()  # added, pushed or counted, or not
 
     def stop(self) -> None:
@@ -90,11 +92,16 @@ class Worker(threading.Thread):
             self._command("LMOVE", "queue", f"done-{self.name}", "LEFT", "RIGHT")
             if self._rng.random() < 0.01:
                 self._write_halves()
+            if self._rng.random() < 0.2:
+                self._note(self.logged, "XADD", "stream", "*", "name")
+                self._use_group()
+            if self._rng.random() < 0.2:
+                self._use_short_lived()
         if self._client is not None:
             self._client.close()
 
     def _talk(self, *commands: tuple[Argument, ...]) -> bytes | None:
-        """The last reply; None when nobody knows."""
+        """The last reply; None if the result is unknown."""
         try:
             if self._client is None:
                 self._client = RawClient.connect(self._server.port, 30)
@@ -137,8 +144,38 @@ class Worker(threading.Thread):
         half = self._next_name().ljust(300_000, ".")
         self._talk(("MULTI",), ("SET", "half", half), ("SET", "other half", half), ("EXEC",))
 
+    def _use_group(self) -> None:
+        """Consumers come and go with entries that are pending for them, and so do groups."""
+        group = ("stream", "group")
+        consumer = self._rng.choice(("c", "d"))
+        chance = self._rng.random()
+        if chance < 0.6:
+            reading = ("XREADGROUP", "GROUP", "group", consumer, "COUNT", 5, "STREAMS", "stream")
+            reply = self._command(*reading, ">")
+            if reply is not None and reply.startswith(b"-NOGROUP"):
+                self._command("XGROUP", "CREATE", *group, "0", "MKSTREAM")
+        elif chance < 0.8:
+            self._command("XAUTOCLAIM", *group, consumer, 0, "0", "COUNT", 5)
+        elif chance < 0.98:
+            self._command("XGROUP", "DELCONSUMER", *group, consumer)
+        else:
+            self._command("XGROUP", "DESTROY", *group)
+
+    def _use_short_lived(self) -> None:
+        """Which one deletes while another prolongs it."""
+        key = f"short-{self._rng.randrange(20)}"
+        commands: list[tuple[Argument, ...]] = [
+            ("SET", key, self.name, "PX", self._rng.choice((50, 1000, 100_000))),
+            ("INCR", f"{key}-n"),
+            ("EXPIRE", f"{key}-n", self._rng.choice((1, 100))),
+            ("DEL", key, f"{key}-n"),
+            ("PEXPIRE", key, self._rng.choice((50, 1000, 100_000))),
+            ("PERSIST", key),
+        ]
+        self._command(*self._rng.choice(commands))
+
     def _remove(self) -> None:
-        """What is seen here, whoever added it."""
+        """Remove an element that is seen here; any client may have added it."""
         seen = self._command("SRANDMEMBER", "set")
         if seen is not None and not seen.startswith((b"$-1", b"-")):
             name = seen.split(b"\r\n")[1].decode()
@@ -146,6 +183,10 @@ class Worker(threading.Thread):
             reply = self._command("SREM", "set", name)
             if reply is not None and not reply.startswith(b"-"):
                 self.removed.add(name)
+
+
+def names_in_stream(reply: bytes) -> list[str]:
+    return [name.decode() for name in re.findall(rb"\r\nname\r\n\$\d+\r\n(.*?)\r\n", reply)]
 
 
 def names_in(reply: bytes) -> list[str]:

@@ -28,13 +28,13 @@ class Line:
         self.cut()
 
     def cut(self) -> None:
-        """Nobody comes through, and whoever has is torn away in the middle of a word."""
+        """No connection gets through, and existing ones break in the middle of a message."""
         self._is_cut = True
         for writer in self._writers:
             writer.transport.abort()
 
     def block(self) -> None:
-        """Nothing moves, and nobody is told."""
+        """No data moves, and neither end is told."""
         self._passes.clear()
 
     def heal(self) -> None:

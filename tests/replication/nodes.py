@@ -1,26 +1,27 @@
 """Active-active engines in this process: no sockets, clocks that stand still, links by hand.
 
-Everything goes the way it goes in a server, from argv to records and from records to what clients
-see; only that a test decides who pulls from whom, and when.
+Commands become records and records become visible values as in a server. Only the test decides
+which node pulls from which, and when.
 """
 
 import random
 from pathlib import Path
 
+from holdfast import all_commands as all_commands
 from holdfast.clock import ManualClock
 from holdfast.replication.feeds import Feed
 from holdfast.replication.intake import Intake
-from holdfast.replication.messages import BEHIND, FOLLOWS, MESSAGE_BYTES, Hello
-from holdfast.server import families as families
-from holdfast.server.config import Config
-from holdfast.server.engine import Engine
+from holdfast.replication.messages import BEHIND, FOLLOWS, MESSAGE_BYTES, OWES, Hello
+from holdfast.replication.replicator import Replicator
+from holdfast.server.config.config import Config
+from holdfast.server.core.engine import Engine
 from holdfast.store.check import check_file
-from holdfast.store.expiry import expire_due
-from holdfast.store.keys import FollowedKey
-from holdfast.store.replicated import Replication
-from holdfast.store.replicated_compare import Survey
-from holdfast.store.replicated_keyspace import ReplicatedKeyspace
-from holdfast.store.replicated_log import LIMIT_BYTES, PART_BYTES
+from holdfast.store.memory.expiry import expire_due
+from holdfast.store.memory.key import FollowedKey
+from holdfast.store.replicated.record_log import LIMIT_BYTES, PART_BYTES
+from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.replicated.stage import ReplicationStage
+from holdfast.store.replicated.survey import Survey
 from holdfast.store.store import FileStore, MemoryStore, Store
 from tests.harness.in_process import Peer
 from tests.harness.rawclient import Argument
@@ -42,6 +43,7 @@ class Node:
         self.message_bytes = message_bytes
         self._part_bytes = part_bytes
         self.clock = ManualClock()
+        self._links: dict[int, Kept] = {}  # that go on, by the node that we pull from
         self._start()
 
     def _start(self) -> None:
@@ -56,7 +58,7 @@ class Node:
             self.store, Config({"appendfsync": "no"}), self.clock, random.Random(1)
         )
         self.client = Peer(self.engine)
-        self.replication.log.part_bytes = self._part_bytes
+        self.stage.log.part_bytes = self._part_bytes
         self.engine.turn.end()
 
     @property
@@ -66,8 +68,17 @@ class Node:
         return keyspace
 
     @property
-    def replication(self) -> Replication:
-        return self.keyspace.replication
+    def stage(self) -> ReplicationStage:
+        return self.keyspace.stage
+
+    @property
+    def replicator(self) -> Replicator:
+        assert isinstance(self.engine.peers, Replicator)
+        return self.engine.peers
+
+    @replicator.setter
+    def replicator(self, replicator: Replicator) -> None:
+        self.engine.peers = replicator
 
     def __call__(self, *args: Argument) -> bytes:
         return self.client.command(*args)
@@ -89,88 +100,120 @@ class Node:
     # -- links --------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
-        replication = self.replication
-        vector = dict(replication.vector)
+        stage = self.stage
+        vector = dict(stage.vector)
         return Hello(
             "test",
             self.number,
-            replication.replica,
+            stage.replica,
             vector,
             self.clock.now_ms(),
-            replication.members.view,
+            stage.members.view,
         )
 
-    def pull(self, other: "Node", *, most: int | None = None) -> None:
-        """Take in what the other has, or its first messages; then say so."""
-        messages: list[list[bytes]] = []
-        members, others = self.replication.members, other.replication.members
-        others.admit(self.number, self.replication.replica)
-        members.admit(other.number, other.replication.replica)
+    def pull(self, other: "Node", *, most: int | None = None, keep: bool = False) -> None:
+        """Apply the records of the other node, or its first messages; then confirm. A link that is
+        kept continues where it was, as real links do."""
+        members, others = self.stage.members, other.stage.members
+        others.admit(self.number, self.stage.replica)
+        members.admit(other.number, other.stage.replica)
         others.learn(members.view)
         members.learn(others.view)
-        feed = Feed(other.replication, self.hello(), messages.append, other.message_bytes)
-        intake = Intake(self.replication)
+        link = self._links.pop(other.number, None)
+        if link is None or not link.is_between(self, other):
+            link = Kept(self, other)
         self.engine.refresh_clock()
-        taken = 0
-        while True:
-            while feed.pump():
-                pass
-            if taken == len(messages) or taken == most:
-                break
-            for kind, *parts in messages[taken:most]:
-                for data in parts:
-                    if kind not in (BEHIND, FOLLOWS):
-                        intake.take(kind, data)
-                while not intake.finish_some():
-                    pass
-                taken += 1
-            feed.acknowledged(dict(self.replication.vector), taken, takes_snapshot=True)
-        self.engine.waiting.serve_ready()
+        link.take(most)
+        if keep and most is None:
+            self._links[other.number] = link
+        self.engine.blocking.serve_ready()
         self.engine.turn.end()
-        other.replication.acknowledge(
-            self.replication.replica,
-            dict(self.replication.vector),
+        other.stage.acknowledge(
+            self.stage.replica,
+            dict(self.stage.vector),
             self.clock.now_ms(),
             members.view,
         )
 
     def tidy(self, log_limit_bytes: int = LIMIT_BYTES) -> None:
         self.engine.refresh_clock()
-        self.replication.tidy(log_limit_bytes)
+        self.stage.tidy(log_limit_bytes)
         expire_due(self.keyspace, 1000)
         self.engine.turn.end()
         self.store.forget_lingering(1000)
 
     # -- checks -------------------------------------------------------------------------------
 
+    def digest(self) -> int:
+        """Nodes that have seen the same have the same."""
+        return Survey(self.keyspace).finish().digest
+
     def check(self) -> None:
-        """Clients see what the replicated values say, no more and no less; and both sides know
-        each other."""
+        """Clients see exactly the content of the replicated values, and both sides agree."""
         while self.keyspace.freeing.step():
             pass
         found = Survey(self.keyspace).finish().found
         assert not found, "\n".join(map(str, found))
-        slots = self.replication.slots
-        for address in slots.addresses:
-            replicated = slots.at(address)
+        replica_keys = self.stage.replica_keys
+        for address in replica_keys.addresses:
+            replicated = replica_keys.at(address)
             key = self.keyspace.replicated_databases[address[0]].glance(address[1])
             assert replicated.shown in (None, key), address
             if isinstance(key, FollowedKey):
-                assert (key.slot is replicated) == (replicated.shown is key), address
-                assert key.slot in (None, replicated), address
-        for found in self.replication.addresses.values():
+                assert (key.replica_key is replicated) == (replicated.shown is key), address
+                assert key.replica_key in (None, replicated), address
+        for found in self.stage.addresses.values():
             if type(found) is not tuple:
-                assert found is slots.at(found.address), found.address
+                assert found is replica_keys.at(found.address), found.address
 
     def check_file(self) -> None:
-        """What a server that starts with this file would show is what it would replicate."""
+        """A server that starts with this file shows the same as it would replicate."""
         if self._path is not None:
             found = check_file(self._path)
             assert not found, "\n".join(found)
 
 
+class Kept:
+    """A link by which one node pulls from another."""
+
+    def __init__(self, node: Node, other: Node) -> None:
+        self._messages: list[list[bytes]] = []
+        self._replica = node.stage.replica
+        self._feed = Feed(other.stage, node.hello(), self._messages.append, other.message_bytes)
+        self._intake = Intake(node.stage)
+        self._taken = 0
+
+    def is_between(self, node: Node, other: Node) -> bool:
+        """Whether both nodes are still the same: neither restarted, was loaded again, or became
+        another replica."""
+        return (
+            self._feed.stage is other.stage
+            and self._intake.stage is node.stage
+            and self._replica == node.stage.replica
+        )
+
+    def take(self, most: int | None) -> None:
+        feed, intake, messages = self._feed, self._intake, self._messages
+        while True:
+            for _ in range(2):
+                feed.relay()
+            while feed.pump():
+                pass
+            if self._taken == len(messages) or self._taken == most:
+                break
+            for kind, *parts in messages[self._taken : most]:
+                for data in parts:
+                    if kind not in (BEHIND, FOLLOWS, OWES):
+                        intake.take(kind, data)
+                while not intake.finish_some():
+                    pass
+                self._taken += 1
+            vector = dict(intake.stage.vector)
+            feed.acknowledged(vector, self._taken, takes_snapshot=True)
+
+
 def sync(*nodes: Node) -> None:
-    """Everybody pulls from everybody, until all have everything."""
+    """All nodes pull from each other, until all have all records."""
     for _ in range(2):
         for one in nodes:
             for other in nodes:
@@ -178,4 +221,4 @@ def sync(*nodes: Node) -> None:
                     one.pull(other)
     for node in nodes:
         node.check()
-    assert len({node.replication.digest() for node in nodes}) == 1
+    assert len({node.digest() for node in nodes}) == 1

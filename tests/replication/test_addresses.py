@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.replication.addresses import bare
 from holdfast.replication.replicator import Replicator
-from holdfast.store.backup import backup
+from holdfast.store.file.backup import backup
 from tests.replication.nodes import Node
 
 SECRET = "open-sesame"
@@ -18,9 +18,9 @@ PLACE = "redis://127.0.0.1:1"
 
 
 def start(node: Node, *urls: str) -> Replicator:
-    node.engine.replicator = Replicator(node.engine, "test", list(urls))
+    node.replicator = Replicator(node.engine, "test", list(urls))
     node.engine.turn.end()
-    return node.engine.replicator
+    return node.replicator
 
 
 def join(replicator: Replicator, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +57,8 @@ def test_passwords_of_peers_are_not_in_the_file_nor_in_its_backups(
     join(replicator, URL, monkeypatch)
     other = Node(2)
     start(other)
-    for puller in replicator.pullers:  # which notes whom it has met
-        puller._meet(other.engine.replicator.hello())  # type: ignore[union-attr]
+    for puller in replicator.pullers:  # notes the peers it has met
+        puller._meet(other.replicator.hello())
     node.engine.turn.end()
     backup(path, tmp_path / "backup.db")
     node.restart(fold=True)
@@ -85,16 +85,15 @@ def test_a_file_that_has_passwords_loses_them(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     node = Node(1, path)
     start(node)
-    node.replication.note(b"joined", [URL])
-    node.replication.note(b"urls", {URL: 2, "redis://127.0.0.1:2": 3})
-    node.replication.sealed = len(node.keyspace.ops)
+    node.stage.note(b"joined", [URL])
+    node.stage.note(b"urls", {URL: 2, "redis://127.0.0.1:2": 3})
     node.engine.turn.end()
     node.restart()
     replicator = start(node)
     assert urls(replicator) == [URL]
     assert [puller.node for puller in replicator.pullers] == [2]
-    assert node.replication.facts[b"joined"] == [PLACE]
-    assert node.replication.facts[b"urls"] == {PLACE: 2, "redis://127.0.0.1:2": 3}
+    assert node.stage.facts[b"joined"] == [PLACE]
+    assert node.stage.facts[b"urls"] == {PLACE: 2, "redis://127.0.0.1:2": 3}
     assert json.loads((tmp_path / "a.db-peers").read_text()) == {PLACE: URL}
     node.close()
 
@@ -139,7 +138,7 @@ def test_logins_that_cannot_be_read_are_done_without(
     (tmp_path / "a.db-peers").write_text(content)
     node.restart()
     assert urls(start(node)) == [PLACE]
-    assert "peers may want a password" in caplog.text
+    assert "peers may refuse our login" in caplog.text
     node.close()
 
 
@@ -172,8 +171,8 @@ def test_addresses_are_not_in_the_slow_log() -> None:
 
 
 @pytest.mark.parametrize("url", ["redis+cluster://a,b", "memory://", "holdfast:///x", "http://x"])
-def test_what_is_no_single_server_cannot_be_joined(url: str) -> None:
+def test_a_url_of_no_single_server_cannot_be_joined(url: str) -> None:
     node = Node(1)
     start(node)
     assert node("ACTIVE", "JOIN", url).startswith(b"-ERR")
-    assert node.replication.facts.get(b"joined", []) == []
+    assert node.stage.facts.get(b"joined", []) == []

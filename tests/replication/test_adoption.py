@@ -14,10 +14,10 @@ import apsw
 import pytest
 
 from holdfast.clock import ManualClock
-from holdfast.server.config import Config
-from holdfast.server.engine import Engine
-from holdfast.store import walking
-from holdfast.store.replicated_compare import seen
+from holdfast.server.config.config import Config
+from holdfast.server.core.engine import Engine
+from holdfast.store.memory import scanning
+from holdfast.store.replicated.survey import seen
 from holdfast.store.store import FileStore
 from tests.harness import HoldfastServer, processes, wait_until
 from tests.harness.in_process import Peer
@@ -27,7 +27,7 @@ from tests.replication.test_random_lives import command
 
 
 def standalone(path: Path, *commands: tuple[Any, ...]) -> dict[tuple[int, bytes], Any]:
-    """A file that has these; returns what it shows."""
+    """Make a file with the effects of these commands; return its content."""
     store = FileStore(path)
     engine = Engine(store, Config({"appendfsync": "no"}), ManualClock(), random.Random(1))
     client = Peer(engine)
@@ -42,7 +42,7 @@ def contents(store: Any) -> dict[tuple[int, bytes], Any]:
     return {
         (database.index, name): seen(database.find(name))
         for database in store.keyspace.databases
-        for name in walking.names(store.keyspace, database.space)
+        for name in scanning.names(store.keyspace, database.space)
     }
 
 
@@ -62,7 +62,7 @@ def test_a_file_larger_than_a_row_becomes_active_active(tmp_path: Path, small_ro
     path = tmp_path / "a.db"
     before = standalone(path, *(("SET", f"key-{n}", bytes([n]) * (1 << 20)) for n in range(12)))
     node, other = Node(1, path), Node(2)
-    assert node.engine.failure is None
+    assert node.engine.condition.failure is None
     node.restart()
     assert contents(node.store) == before
     sync(node, other)
@@ -88,8 +88,8 @@ def test_a_server_that_is_killed_goes_on_where_it_was(seed: int, tmp_path: Path)
     node, other = Node(1, path), Node(2)
     assert contents(node.store) == before
     assert kills > 1
-    assert not node.replication.is_adopting
-    assert len(node.replication.log) == 0, "nothing has to be kept until all have it"
+    assert not node.stage.is_adopting
+    assert len(node.stage.log) == 0, "nothing has to be kept until all have it"
     sync(node, other)
     assert contents(other.store) == before
     node("SET", "k", "w")
@@ -107,8 +107,8 @@ def test_all_of_it_leaves_memory_again(tmp_path: Path) -> None:
     standalone(path, *(("RPUSH", f"key-{n}", *range(100)) for n in range(50)), ("SET", "s", "v"))
     node = Node(1, path)
     assert not node.keyspace.databases[0].space.keys
-    assert not node.replication.slots.names(0)
-    assert not node.replication.addresses
+    assert not node.stage.replica_keys.names(0)
+    assert not node.stage.addresses
     assert node.keyspace.used_bytes == 0
     assert node("DBSIZE") == b":51\r\n"
     node.close()
@@ -129,7 +129,7 @@ def test_the_log_tells_how_far_it_has_got(tmp_path: Path, caplog: pytest.LogCapt
     store.abandon()
 
 
-def test_what_was_flushed_before_is_not_adopted(tmp_path: Path) -> None:
+def test_keys_that_were_flushed_before_are_not_adopted(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     store = FileStore(path)
     for number in range(10):

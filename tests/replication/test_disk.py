@@ -1,15 +1,18 @@
-"""What a write costs on disk, and that nobody hears of it before it is there."""
+"""The cost of a write on disk; and no peer receives it before it is there."""
 
 import os
 from pathlib import Path
 
+import apsw
 import pytest
 
+from holdfast.crdt.causal_log import decode
+from holdfast.errors import StoreBusyError
 from holdfast.replication.followers import LONGEST_PAUSE_S, PAUSES_S
 from holdfast.replication.messages import RECORDS, Ack, pack
 from holdfast.replication.replicator import Replicator
-from holdfast.server import turn
-from holdfast.store.replicated_keyspace import ReplicatedKeyspace
+from holdfast.server.core import turn
+from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess, Peer
 from tests.replication.nodes import Node
@@ -22,12 +25,12 @@ def _a_quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Server(InProcess):
-    """With `appendfsync always`, and a peer who follows it."""
+    """With `appendfsync always`, and a peer that follows it."""
 
     def __init__(self, path: Path) -> None:
         self.store = FileStore(path, node=1)
         super().__init__(store=self.store)
-        self.engine.replicator = Replicator(self.engine, "test", [])
+        self.engine.peers = Replicator(self.engine, "test", [])
         self.client, self.follower = self.peer(), Peer(self.engine, 3)
         other = Node(2)
         self.follower.command("ACTIVE", "LINK", pack(other.hello()))
@@ -55,7 +58,7 @@ def test_a_push_writes_what_is_new_and_syncs_once(tmp_path: Path) -> None:
     server.store.abandon()
 
 
-def test_nobody_hears_of_a_write_that_is_not_on_disk(
+def test_no_peer_hears_of_a_write_that_is_not_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(tmp_path / "a.db")
@@ -101,7 +104,7 @@ def test_after_little_a_peer_is_told_again_sooner(
     server.store.abandon()
 
 
-def test_the_last_one_who_follows_may_leave_while_there_is_news(tmp_path: Path) -> None:
+def test_the_last_follower_may_leave_while_there_is_news(tmp_path: Path) -> None:
     server = Server(tmp_path / "a.db")
     server.follower.session.closing = True
     assert server.client.command("SET", "k", "v") == b"+OK\r\n"
@@ -109,22 +112,22 @@ def test_the_last_one_who_follows_may_leave_while_there_is_news(tmp_path: Path) 
     server.store.abandon()
 
 
-def test_who_has_nothing_to_tell_does_not_look_again(tmp_path: Path) -> None:
-    """What it took in from somebody else it holds back for a while, and only for that it waits."""
+def test_a_server_without_news_does_not_look_again(tmp_path: Path) -> None:
+    """It holds back records of other servers for a while, and waits only for those."""
     server, other = Server(tmp_path / "a.db"), Node(3)
     other("SET", "k", "v")
-    record = other.replication.log.read(0)
+    record = other.stage.log.read(0)
     keyspace = server.engine.keyspace
     assert isinstance(keyspace, ReplicatedKeyspace)
     before = server.clock.pending_timers
-    keyspace.replication.apply(record)
+    keyspace.stage.inbound.apply(record)
     server.engine.turn.end()
     server.engine.turn.end()
     assert server.clock.pending_timers == before + 1, "the one for what is held back"
     server.store.abandon()
 
 
-def test_two_who_follow_are_sent_the_same(tmp_path: Path) -> None:
+def test_two_followers_are_sent_the_same(tmp_path: Path) -> None:
     server = Server(tmp_path / "a.db")
     second = Peer(server.engine, 3)
     second.command("ACTIVE", "LINK", pack(Node(3).hello()))
@@ -137,7 +140,7 @@ def test_two_who_follow_are_sent_the_same(tmp_path: Path) -> None:
     server.store.abandon()
 
 
-def test_a_write_whose_sync_fails_is_heard_of_by_nobody(
+def test_a_write_whose_sync_fails_reaches_no_peer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(tmp_path / "a.db")
@@ -152,14 +155,48 @@ def test_a_write_whose_sync_fails_is_heard_of_by_nobody(
     server.store.abandon()
 
 
-def test_an_acknowledgement_is_of_what_is_on_disk(
+def test_a_batch_that_finds_the_file_locked_is_told_once(tmp_path: Path) -> None:
+    one = Node(1, tmp_path / "a.db")
+    one("HSET", "h", "f", "a")
+    records = len(one.stage.log)
+    other_program = apsw.Connection(str(tmp_path / "a.db"))
+    other_program.execute("BEGIN IMMEDIATE")
+    one.client.send("HSET", "h", "f", "b")
+    with pytest.raises(StoreBusyError):
+        one.store.commit()
+    other_program.close()
+    one.client.send("HSET", "h", "g", "c")
+    assert one.client.replies() == [b":0\r\n", b":1\r\n"]
+    first, second = [decode(one.stage.log.read(records + at)).changes for at in range(2)]
+    assert [effect[1] for *_, effect in first] == [b"f"]
+    assert [effect[1] for *_, effect in second] == [b"g"]
+    assert len(one.stage.log) == records + 2
+    one.close()
+
+
+def test_a_write_that_cannot_become_a_record_is_not_acknowledged(tmp_path: Path) -> None:
+    server = Server(tmp_path / "a.db")
+    server.client.command("SET", "k", "before")
+    server.client.send("SET", "k", "precious")
+    keyspace = server.engine.keyspace
+    assert isinstance(keyspace, ReplicatedKeyspace)
+    keyspace.stage.spaces.clear()
+    server.client.send("SET", "new", "precious")  # no database is known for its key
+    assert all(b"MISCONF" in reply for reply in server.client.replies())
+    assert b"precious" not in server.heard()
+    assert server.client.command("GET", "k") == b"$6\r\nbefore\r\n"
+    assert server.client.command("EXISTS", "new") == b":0\r\n"
+    server.store.abandon()
+
+
+def test_an_acknowledgement_covers_records_on_disk_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer to one, too, which says what this server has."""
+    """The answer to an acknowledgement has this server's vector, so it waits for the disk, too."""
     server = Server(tmp_path / "a.db")
     heard: list[bytes] = []
     monkeypatch.setattr(os, "fdatasync", lambda fd: heard.append(server.heard()))
-    view = server.engine.replicator.replication.members.view  # type: ignore[union-attr]
+    view = server.engine.peers.stage.members.view  # type: ignore[union-attr]
     server.client.send("SET", "k", "v")
     server.follower.send("ACTIVE", "ACK", pack(Ack({}, 0, 0, view, False)))
     before = server.heard()

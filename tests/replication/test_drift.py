@@ -39,7 +39,7 @@ def test_a_clock_that_was_fast_wins_no_conflicts_when_it_is_right_again() -> Non
     assert two("GET", "k") == b"$5\r\nlater\r\n"
 
 
-def test_what_is_written_with_a_right_clock_replaces_what_it_has_seen_from_the_future() -> None:
+def test_a_write_with_a_right_clock_replaces_a_seen_write_from_the_future() -> None:
     one, two = Node(1), Node(2)
     clock = two.clock = two.engine.clock = Fast()
     two("RPUSH", "list", "a")

@@ -19,8 +19,8 @@ REFUSAL = b"-READONLY another server has the same node id: stop one of the two"
 
 def started(number: int) -> Replicator:
     node = Node(number)
-    node.engine.replicator = Replicator(node.engine, "test", [])
-    return node.engine.replicator
+    node.replicator = Replicator(node.engine, "test", [])
+    return node.replicator
 
 
 def test_a_node_is_disputed_while_two_lives_are_heard_of_it() -> None:
@@ -56,21 +56,23 @@ def test_neither_of_two_is_let_in_and_the_one_that_was_is_cut_off() -> None:
     assert one.followers.by_node(2) is not None
 
 
-def test_a_server_is_told_by_whoever_dials_it() -> None:
+def test_a_server_is_told_by_each_peer_that_dials_it() -> None:
     """It may have no address of the one that hears two of it."""
     one, two = started(1), started(2)
     two.link(Node(9).client.session, one.hello()._replace(disputed=[2]))
     node = two.engine
     assert two.shown_state == "duplicate"
-    assert node.refusal is not None
-    assert node.refusal.message.startswith(REFUSAL[1:])
+    refusal = node.condition.refusal
+    assert refusal is not None
+    assert refusal.message.startswith(REFUSAL[1:])
+    assert b"restored" in refusal.message, "it may be itself, before it was restored"
     node.clock.advance(PATIENCE_S - 1)  # type: ignore[attr-defined]
     two.identity.check_dispute()
     assert two.shown_state == "duplicate"
     node.clock.advance(2)  # type: ignore[attr-defined]
     two.identity.check_dispute()
     assert two.shown_state == "member"
-    assert node.read_only is None
+    assert node.condition.read_only is None
 
 
 def test_both_know_when_they_meet_each_other() -> None:
@@ -89,7 +91,7 @@ def tried(server: HoldfastServer) -> int:
 
 
 @pytest.mark.source_only
-def test_what_three_servers_acknowledge_is_not_lost_when_two_have_one_node_id(
+def test_writes_that_three_servers_acknowledge_survive_two_servers_with_one_node_id(
     tmp_path: Path,
 ) -> None:
     """Started together on new files, as nodes 1, 2 and 2."""

@@ -1,5 +1,5 @@
-"""Replicated values and the file: the tables hear of them only when the journal is folded, so what
-counts is that killing a server in the middle of that changes nothing."""
+"""Replicated values and the file: the fold writes them to the tables, and killing a server in the
+middle of a fold changes nothing."""
 
 import random
 from pathlib import Path
@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.store import fold, fold_rows
-from holdfast.store.ops import CRDT_FACTS, CRDT_ROWS, Op
-from holdfast.store.replicated_rows import KINDS, LIST, PIECES, pack
+from holdfast.store.change.ops import CRDT_FACTS, CRDT_ROWS, Op, row_op
+from holdfast.store.fold import fold, pending_rows
+from holdfast.store.replicated.replica_keys import KINDS, LIST, PIECES, pack
 from holdfast.store.store import FileStore
 from tests.replication.nodes import Node, sync
 from tests.replication.test_random_lives import TIMES_LONGER, command
@@ -41,13 +41,13 @@ def rows_in_tables(node: Node) -> Rows:
 
 def rows_in_memory(node: Node) -> Rows:
     rows: Rows = {}
-    for address in node.replication.slots.addresses:
-        slot = node.replication.slots.at(address)
-        for kind, part in slot.parts:
+    for address in node.stage.replica_keys.addresses:
+        replica_key = node.stage.replica_keys.at(address)
+        for kind, part in replica_key.parts:
             places = {kind: {part.piece_of(sub) for sub, _ in part.rows()}}
             rows |= {
                 (key_id, place): unordered(place, row)
-                for _, key_id, place, row in slot.ops(places)
+                for _, key_id, place, row in replica_key.ops(places)
                 if row is not None
             }
     return rows
@@ -59,7 +59,7 @@ def test_a_kill_in_the_middle_of_a_fold_changes_nothing(
 ) -> None:
     monkeypatch.setattr(fold, "SLICE_ROWS", 3)
     monkeypatch.setattr(fold, "COLLECTED_ROWS", 2)
-    monkeypatch.setattr(fold_rows, "SORTED_ROWS", 5)
+    monkeypatch.setattr(pending_rows, "SORTED_ROWS", 5)
     rng = random.Random(seed)
     node, other = Node(1, tmp_path / "1.db"), Node(2)
     for _ in range(120):
@@ -78,26 +78,28 @@ def test_a_kill_in_the_middle_of_a_fold_changes_nothing(
             for _ in range(rng.randrange(12)):
                 folding(node).step()
         else:
-            digest = node.replication.digest()
+            digest = node.digest()
             node.restart()
-            assert node.replication.digest() == digest
+            assert node.digest() == digest
             node.check()
     sync(node, other)
-    digest = node.replication.digest()
+    digest = node.digest()
     node.restart(fold=True)
-    assert node.replication.digest() == digest
+    assert node.digest() == digest
     assert rows_in_tables(node) == rows_in_memory(node)
     node.close()
 
 
 def old_rows(node: Node) -> list[Op]:
     """As the first version wrote them: a row for each write and each element."""
-    ops: list[Op] = [(CRDT_ROWS, key_id, place, None) for key_id, place in rows_in_memory(node)]
-    for address in node.replication.slots.addresses:
-        slot = node.replication.slots.at(address)
-        for kind, sub, row in slot.rows():
+    ops: list[Op] = [
+        row_op(CRDT_ROWS, key_id, place, None) for key_id, place in rows_in_memory(node)
+    ]
+    for address in node.stage.replica_keys.addresses:
+        replica_key = node.stage.replica_keys.at(address)
+        for kind, sub, row in replica_key.rows():
             place = (KINDS.index(kind), sub if kind == LIST else pack(sub))
-            ops.append((CRDT_ROWS, slot.id, place, pack(row)))
+            ops.append(row_op(CRDT_ROWS, replica_key.id, place, pack(row)))
     return ops
 
 
@@ -112,19 +114,18 @@ def test_a_file_of_the_first_version_gets_new_rows(tmp_path: Path, is_folded: bo
     node("LSET", "list", 50, "x")
     node("INCR", "n")
     node.pull(other)
-    digest = node.replication.digest()
-    node.keyspace.ops += old_rows(node)
-    node.keyspace.ops.append((CRDT_FACTS, 0, b"rows", None))
-    node.replication.sealed = len(node.keyspace.ops)
+    digest = node.digest()
+    node.stage.rows += old_rows(node)
+    node.stage.rows.append(row_op(CRDT_FACTS, 0, b"rows", None))
     node.engine.turn.end()
     node.restart(fold=is_folded)
     assert is_folded == any(kind < PIECES for _, (kind, _) in rows_in_tables(node))
-    assert node.replication.facts[b"rows"] == PIECES
+    assert node.stage.facts[b"rows"] == PIECES
     for _ in range(2):
-        assert node.replication.digest() == digest
+        assert node.digest() == digest
         node.check()
         node("RPUSH", "list", "more")
-        digest = node.replication.digest()
+        digest = node.digest()
         node.restart(fold=True)
     assert rows_in_tables(node) == rows_in_memory(node)
     assert all(kind >= PIECES for _, (kind, _) in rows_in_tables(node))

@@ -1,11 +1,11 @@
-"""FLUSHALL on an active-active server: one effect, whatever it has to remove. (What it means beside
-changes elsewhere is in test_timelines.py.)"""
+"""FLUSHALL on an active-active server is one effect, however many keys it removes.
+(test_timelines.py tests it beside concurrent changes.)"""
 
 from pathlib import Path
 
 import pytest
 
-from holdfast.crdt.log import Record, encode
+from holdfast.crdt.causal_log import Record, encode
 from holdfast.crdt.shapes import MalformedError
 from tests.replication.nodes import Node, sync
 from tests.replication.test_residue import rows_of
@@ -20,7 +20,7 @@ def fill(node: Node, count: int) -> None:
 
 
 @pytest.mark.parametrize("fold", [False, True], ids=["killed", "closed"])
-def test_what_is_written_after_a_flush_and_a_restart_is_there(tmp_path: Path, fold: bool) -> None:
+def test_keys_written_after_a_flush_and_a_restart_are_there(tmp_path: Path, fold: bool) -> None:
     """Also if the file has nothing any more by which ids could be known that are dead."""
     one = Node(1, tmp_path / "1.db")
     for number in range(3):
@@ -38,12 +38,12 @@ def test_what_is_written_after_a_flush_and_a_restart_is_there(tmp_path: Path, fo
             assert one("DBSIZE") == b":2\r\n"
             one.check()
             one.check_file()
-        assert len(one.replication.slots.addresses) == 2
+        assert len(one.stage.replica_keys.addresses) == 2
     one.close()
 
 
 @pytest.mark.parametrize("fold", [False, True], ids=["killed", "closed"])
-def test_what_survives_a_flush_survives_a_restart(tmp_path: Path, fold: bool) -> None:
+def test_keys_that_survive_a_flush_survive_a_restart(tmp_path: Path, fold: bool) -> None:
     one, two = Node(1), Node(2, tmp_path / "2.db")
     fill(one, 3)
     sync(one, two)
@@ -65,7 +65,7 @@ def test_what_survives_a_flush_survives_a_restart(tmp_path: Path, fold: bool) ->
 
 
 def test_of_many_keys_nothing_is_left_in_the_file(tmp_path: Path) -> None:
-    """More than a slice of the fold takes away at once; and another database keeps what it has."""
+    """More keys than a slice of the fold removes at once; another database keeps its keys."""
     nodes = one, two = [Node(number, tmp_path / f"{number}.db") for number in (1, 2)]
     one("SELECT", 1)
     one("SET", "stays", "v")
@@ -83,7 +83,7 @@ def test_of_many_keys_nothing_is_left_in_the_file(tmp_path: Path) -> None:
         sync(*nodes)
     for node in nodes:
         node.restart(fold=True)
-        assert node.replication.slots.addresses == [(1, b"stays")]
+        assert node.stage.replica_keys.addresses == [(1, b"stays")]
         node.close()
         rows = rows_of(tmp_path / f"{node.number}.db")
         assert rows == {"crdt_keys": 1, "crdt_rows": 1, "redis_keys": 1, "redis_strings": 1}
@@ -110,7 +110,7 @@ def test_a_flush_in_the_middle_of_a_fold(tmp_path: Path) -> None:
 
 
 def test_clients_hear_of_a_flush_elsewhere() -> None:
-    """Who watches a key, and who waits for a stream that goes."""
+    """A client that watches a key, and one that waits for a stream that is removed."""
     one, two = Node(1), Node(2)
     one("SET", "k", "v")
     one("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
@@ -126,7 +126,7 @@ def test_clients_hear_of_a_flush_elsewhere() -> None:
 
 @pytest.mark.parametrize("folded_before", [False, True])
 def test_a_kill_at_every_step_of_the_fold(tmp_path: Path, folded_before: bool) -> None:
-    """The tables may be ahead of what the journal tells again, and behind it."""
+    """The tables may be ahead of the journal that is replayed, or behind it."""
     steps, is_done = 0, False
     while not is_done:
         one, two = Node(1, tmp_path / f"{steps}.db"), Node(2)
@@ -155,8 +155,8 @@ def test_a_kill_at_every_step_of_the_fold(tmp_path: Path, folded_before: bool) -
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["in memory", "in the file"])
 def test_a_joiner_whose_log_does_not_reach_back(tmp_path: Path, is_cold: bool) -> None:
-    """It has counters from a snapshot, and then hears of a flush that has seen less of them. What
-    the flush has seen is in it, also if the author had not even loaded the counters."""
+    """The node has counters from a snapshot, and then applies a flush that has seen less of them.
+    The flush removes the part it has seen, even if its author had not loaded the counters."""
     one, two = Node(1, tmp_path / "1.db"), Node(2)
     one("INCRBY", "n", 5)
     one("HINCRBY", "h", "f", 5)
@@ -166,7 +166,7 @@ def test_a_joiner_whose_log_does_not_reach_back(tmp_path: Path, is_cold: bool) -
         sync(one, two)
         for node in (one, two):
             node.tidy()
-    assert two.replication.log.base
+    assert two.stage.log.base
     if is_cold:
         one.restart(fold=True)
     two("INCRBY", "n", 3)
@@ -202,6 +202,6 @@ def test_a_malformed_flush_changes_nothing(effect: tuple[object, ...]) -> None:
     one("SET", "k", "v")
     record = Record(2, 0, 1, 1, [(0, None, "flush", effect)])
     with pytest.raises(MalformedError):
-        one.replication.apply(encode(record))
+        one.stage.inbound.apply(encode(record))
     assert one("GET", "k") == b"$1\r\nv\r\n"
     one.check()

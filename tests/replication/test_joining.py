@@ -1,16 +1,17 @@
-"""A server on a new file takes no writes before it has caught up; and everybody knows everybody,
-also those whom he has not met."""
+"""A server on a new file takes no writes before it has caught up. All servers learn of all members,
+also of those they have not met."""
 
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import CommandError, ConfigError
-from holdfast.replication.messages import BEGIN, KEYS, Hello, pack
+from holdfast.replication.intake import Intake
+from holdfast.replication.link_states import LinkState
+from holdfast.replication.messages import BEGIN, COMPLETE, KEYS, Hello, pack
 from holdfast.replication.puller import LinkError
 from holdfast.replication.replicator import Replicator
-from holdfast.replication.states import State
-from holdfast.store.members import Members
+from holdfast.store.replicated.members import Members
 from tests.harness import HoldfastServer, wait_until
 from tests.replication.crew import CONVERGENCE_S, ask, await_the_same, cluster
 from tests.replication.nodes import Node, sync
@@ -21,7 +22,7 @@ URLS = ("redis://127.0.0.1:1", "redis://127.0.0.1:2")
 
 
 def replicator_of(node: Node, *urls: str) -> Replicator:
-    replicator = node.engine.replicator = Replicator(node.engine, "test", list(urls))
+    replicator = node.replicator = Replicator(node.engine, "test", list(urls))
     return replicator
 
 
@@ -33,7 +34,7 @@ def meet(replicator: Replicator, number: int, peer: Hello) -> None:
     """As the link with that number does, up to where it follows."""
     puller = replicator.pullers[number]
     puller._meet(peer)
-    puller.state = State.FOLLOWING
+    puller.state = LinkState.FOLLOWING
     replicator.check_joined()
 
 
@@ -60,7 +61,7 @@ def test_a_joiner_takes_no_writes_before_it_has_caught_up() -> None:
     sync(founder, joiner)
 
 
-def test_it_remembers_that_it_has_caught_up(tmp_path: Path) -> None:
+def test_a_server_remembers_that_it_has_caught_up(tmp_path: Path) -> None:
     founder, joiner = Node(1), Node(2, tmp_path / "two.db")
     founder("SET", "k", "v")
     meet(replicator_of(joiner, URLS[0]), 0, hello(founder))
@@ -78,7 +79,7 @@ def test_it_remembers_that_it_has_caught_up(tmp_path: Path) -> None:
     joiner.close()
 
 
-def test_who_begins_alone_takes_writes_and_who_begins_with_others_waits_for_all() -> None:
+def test_a_server_that_begins_alone_takes_writes_and_one_with_peers_waits_for_all() -> None:
     assert replicator_of(alone := Node(1)).state == "member"
     assert alone("SET", "k", "v") == b"+OK\r\n"
     one, two, three = Node(1), Node(2), Node(3)
@@ -90,8 +91,8 @@ def test_who_begins_alone_takes_writes_and_who_begins_with_others_waits_for_all(
 
 
 def test_a_node_that_lost_its_file_gives_no_number_twice() -> None:
-    """It comes back empty, with the number that it had. Writes it could have taken before it met
-    anybody would have had the numbers of those that it took long ago."""
+    """It comes back empty, with its old node id. Writes before it met a peer would have reused the
+    numbers of its earlier writes."""
     one, lost = Node(1), Node(2)
     lost("RPUSH", "list", "a", "b")
     sync(one, lost)
@@ -104,7 +105,7 @@ def test_a_node_that_lost_its_file_gives_no_number_twice() -> None:
     again.pull(one)
     replicator.check_joined()
     assert again("RPUSH", "list", "c") == b":3\r\n"
-    assert again.replication.replica == 258
+    assert again.stage.replica == 258
     sync(one, again)
     assert one("LLEN", "list") == b":3\r\n"
 
@@ -130,14 +131,14 @@ def test_a_file_is_one_node_s(tmp_path: Path) -> None:
     other.close()
 
 
-# -- who knows whom -------------------------------------------------------------------------------
+# -- how servers learn of members -----------------------------------------------------------------
 
 
 def view_of(known: dict[int, int], *removed: int) -> bytes:
     return pack((known, removed))
 
 
-def test_a_joiner_is_waited_for_also_by_those_who_have_not_met_it() -> None:
+def test_a_joiner_is_waited_for_also_by_servers_that_have_not_met_it() -> None:
     """Two has not been told of three, and would forget that it deleted three's counter."""
     one, two, three = Node(1), Node(2), Node(3)
     sync(one, two)
@@ -154,7 +155,7 @@ def test_a_joiner_is_waited_for_also_by_those_who_have_not_met_it() -> None:
     sync(one, two, three)
 
 
-def test_views_become_the_same_whoever_speaks_first() -> None:
+def test_views_become_equal_in_any_order_of_messages() -> None:
     one, two, three = Members(1), Members(2), Members(3)
     for members in (one, two, three):
         members.identify(members.node, members.replica)
@@ -171,7 +172,7 @@ def test_views_become_the_same_whoever_speaks_first() -> None:
     assert one.removed == {4}
 
 
-def test_an_acknowledgement_does_not_count_while_its_sender_lets_in_whom_we_have_removed() -> None:
+def test_an_acknowledgement_does_not_count_while_its_sender_admits_a_removed_server() -> None:
     members = Members(1)
     members.identify(1, 1)
     members.admit(2, 2)
@@ -193,9 +194,9 @@ def test_removing_spreads() -> None:
     replicator = replicator_of(two, *URLS)
     meet(replicator, 0, hello(one))
     meet(replicator, 1, hello(Node(3)))
-    one.replication.members.admit(3, 3)
+    one.stage.members.admit(3, 3)
     replicator_of(one).forget(3)
-    replicator.learn(one.replication.members.view)
+    replicator.learn(one.stage.members.view)
     assert [puller.node for puller in replicator.pullers] == [1]
     assert replicator.unlinked == []
     with pytest.raises(CommandError, match="FORGOTTEN node 3 was removed"):
@@ -206,28 +207,28 @@ def test_removing_spreads() -> None:
 def test_one_node_with_two_addresses_is_expected_once() -> None:
     one, two = Node(1), Node(2)
     replicator = replicator_of(one, *URLS)
-    assert one.replication.members.expected == 2
+    assert one.stage.members.expected == 2
     for number in (0, 1):
         meet(replicator, number, hello(two))
-    assert one.replication.members.expected == 1
+    assert one.stage.members.expected == 1
 
 
 def test_an_address_that_leads_nowhere_is_forgotten() -> None:
-    """Until then somebody is expected who never comes, and nothing is cut from the log."""
+    """Until then a member is expected that never comes, and nothing is cut from the log."""
     one, two = Node(1), Node(2)
     replicator = replicator_of(one, *URLS)
     meet(replicator, 0, hello(two))
     one("SET", "k", "v")
     sync(one, two)
     one.tidy()
-    assert len(one.replication.log) == 1
+    assert len(one.stage.log) == 1
     assert one("ACTIVE", "FORGET", "redis://other").startswith(b"-ERR there is no link")
     assert one("ACTIVE", "FORGET", URLS[1]) == b"+OK\r\n"
     one.tidy()
-    assert len(one.replication.log) == 0
+    assert len(one.stage.log) == 0
 
 
-def test_who_was_removed_takes_no_writes() -> None:
+def test_a_removed_server_takes_no_writes() -> None:
     node = Node(3)
     replicator = replicator_of(node)
     assert node("SET", "k", "v") == b"+OK\r\n"
@@ -236,7 +237,7 @@ def test_who_was_removed_takes_no_writes() -> None:
     assert node("GET", "k") == b"$1\r\nv\r\n"
 
 
-def test_a_pause_is_for_those_too_who_were_never_met() -> None:
+def test_a_pause_holds_also_for_servers_never_met() -> None:
     node = Node(1)
     replicator = replicator_of(node)
     replicator.pause(None)
@@ -247,7 +248,7 @@ def test_a_pause_is_for_those_too_who_were_never_met() -> None:
 
 
 @pytest.mark.parametrize("words", [("LINK", "x"), ("ACK", "x"), ("LINK", pack(["test"]))])
-def test_what_is_no_message(words: tuple[str | bytes, ...]) -> None:
+def test_a_malformed_message_is_refused(words: tuple[str | bytes, ...]) -> None:
     node = Node(1)
     replicator_of(node)
     node("HELLO", 3)
@@ -259,7 +260,7 @@ def test_what_is_no_message(words: tuple[str | bytes, ...]) -> None:
 
 @pytest.mark.source_only
 def test_a_joiner_and_a_removal_among_servers(tmp_path: Path) -> None:
-    """The third follows one of two, and one who is away; all learn of it, and of its end."""
+    """The third follows one of two, and a server that is away; all learn of it, and of its end."""
     with cluster(tmp_path, 2) as servers:
         await_the_same(servers)
         assert ask(servers[0], "SET", "k", "v") == b"+OK\r\n"
@@ -289,21 +290,21 @@ def test_a_joiner_and_a_removal_among_servers(tmp_path: Path) -> None:
         await_the_same(servers)
 
 
-def test_who_falls_behind_takes_no_writes_while_a_snapshot_arrives(tmp_path: Path) -> None:
-    """As after a restore from a backup. Some keys already tell of events that the server's own
-    vector does not have: who deleted one there would delete what it was before."""
+def test_a_server_that_fell_behind_takes_no_writes_while_a_snapshot_arrives(tmp_path: Path) -> None:
+    """As after a restore from a backup. Some keys already have events that the server's own vector
+    lacks: deleting such a key there would delete only its older value."""
     one, two = Node(1), Node(2, tmp_path / "two.db")
     replicator = replicator_of(two, URLS[0])
     meet(replicator, 0, hello(one))
     assert two("SET", "old", "v") == b"+OK\r\n"
     sync(one, two)
     one("SET", "a", "1"), one("SET", "b", "2")
-    one.replication.seal()
+    one.stage.seal()
     puller = replicator.pullers[0]
     puller._meet(hello(one))
-    puller.state = State.BEHIND
-    puller._part(BEGIN, pack(one.replication.vector))
-    keys = [pack(key) for key in one.replication.snapshot()]
+    puller.state = LinkState.BEHIND
+    puller._part(BEGIN, pack(one.stage.vector))
+    keys = [pack(key) for key in one.stage.snapshot()]
     puller._part(KEYS, keys[0])
     assert two("DEL", "a").startswith(b"-READONLY this server has not caught up")
     replicator.check_joined()
@@ -313,7 +314,7 @@ def test_who_falls_behind_takes_no_writes_while_a_snapshot_arrives(tmp_path: Pat
     assert two("DEL", "a").startswith(b"-READONLY"), "also when it was killed half way"
     puller = replicator.pullers[0]
     puller._meet(hello(one))
-    puller.state = State.FOLLOWING
+    puller.state = LinkState.FOLLOWING
     replicator.check_joined()
     assert two("DEL", "a").startswith(b"-READONLY")
     two.pull(one)
@@ -324,17 +325,60 @@ def test_who_falls_behind_takes_no_writes_while_a_snapshot_arrives(tmp_path: Pat
     two.close()
 
 
-def test_nobody_waits_for_what_a_removed_server_would_have_given() -> None:
+@pytest.mark.parametrize(
+    "pop",
+    [
+        ("BLPOP", "list", 0),
+        ("BLMOVE", "list", "other", "LEFT", "RIGHT", 0),
+        ("BLMPOP", 0, 1, "list", "LEFT"),
+    ],
+    ids=lambda words: str(words[0]),
+)
+def test_a_client_that_waits_pops_nothing_before_its_server_has_caught_up(
+    pop: tuple[str | int, ...],
+) -> None:
+    """It began to wait while its server took writes. A snapshot brings an element: others would
+    hear that it was popped before they hear of it, and keep it for ever."""
+    one, two = Node(1), Node(2)
+    replicator = replicator_of(two, URLS[0])
+    meet(replicator, 0, hello(one))
+    assert two("SET", "k", "v") == b"+OK\r\n"
+    two.client.send(*pop)
+    reader = two.another_client()
+    reader.send("XREAD", "BLOCK", 0, "STREAMS", "stream", 0)
+    one("RPUSH", "list", "a")
+    one("XADD", "stream", "*", "f", "v")
+    one.stage.seal()
+    replicator.fell_behind(one.stage.vector)
+    intake = Intake(two.stage)
+    intake.take(BEGIN, pack(one.stage.vector))
+    for key in one.stage.snapshot():
+        intake.take(KEYS, pack(key))
+    two.engine.blocking.serve_ready()
+    still_waiting = (two.client.is_waiting, reader.is_waiting)
+    assert still_waiting == (True, False), "who only reads is answered"
+    assert two.another_client().command("LLEN", "list") == b":1\r\n"
+    intake.take(COMPLETE, pack(one.stage.vector))
+    while not intake.finish_some():
+        pass
+    replicator.check_joined()
+    two.engine.turn.end()
+    assert len(two.client.replies()) == 1
+    sync(one, two)
+    assert one("LLEN", "list") == b":0\r\n"
+
+
+def test_no_server_waits_for_the_records_of_a_removed_one() -> None:
     one, two, three = Node(1), Node(2), Node(3)
     replicator = replicator_of(two, *URLS)
     for number, other in enumerate((one, three)):
         meet(replicator, number, hello(other))
     three("SET", "k", "v")
-    three.replication.seal()
-    replicator.fell_behind(three.replication.vector)
+    three.stage.seal()
+    replicator.fell_behind(three.stage.vector)
     assert two("SET", "k", "w").startswith(b"-READONLY")
     replicator.check_joined()
     assert replicator.is_joining
-    two.replication.members.removed.add(3)
+    two.stage.members.removed.add(3)
     replicator.check_joined()
     assert two("SET", "k", "w") == b"+OK\r\n"

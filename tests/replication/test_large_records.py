@@ -1,4 +1,4 @@
-"""Records that are larger than what a client may be sent, or than a row of the file may be."""
+"""Records that are larger than the output limit of a client, or than a row of the file may be."""
 
 import logging
 import random
@@ -41,7 +41,7 @@ def fill(node: Node, rng: random.Random) -> None:
 def messages_for(node: Node, other: Node) -> list[list[bytes]]:
     """All that the other one is to be told, however slowly it takes it."""
     messages: list[list[bytes]] = []
-    feed = Feed(node.replication, other.hello(), messages.append, MESSAGE_BYTES)
+    feed = Feed(node.stage, other.hello(), messages.append, MESSAGE_BYTES)
     feed.pump()
     while feed.has_news or len(messages) == 1:
         feed.acknowledged({}, len(messages), takes_snapshot=True)
@@ -60,7 +60,7 @@ def test_a_record_that_is_larger_than_a_message_is_seen_whole_or_not_at_all(
     messages = messages_for(one, two)
     assert max(len(part) for message in messages for part in message) <= MESSAGE_BYTES
     assert [message[0] for message in messages[:3]] == [RECORDS, STARTS, PIECE]
-    intake = Intake(two.replication)
+    intake = Intake(two.stage)
     seen = []
     for kind, *parts in messages:
         for data in parts:
@@ -74,9 +74,9 @@ def test_a_key_of_a_snapshot_may_be_larger_than_a_message(rng: random.Random) ->
     one, two = Node(1, message_bytes=MESSAGE_BYTES), Node(2)
     one("RPUSH", "list", *(rng.randbytes(500) for _ in range(20)))
     one("SET", "small", "x")
-    one.replication.members.admit(1, 1)
+    one.stage.members.admit(1, 1)
     one.tidy()
-    assert not one.replication.can_serve(two.replication.vector), "it needs a snapshot"
+    assert not one.stage.can_serve(two.stage.vector), "it needs a snapshot"
     kinds = [message[0] for message in messages_for(one, two)]
     assert kinds[:4] == [BEHIND, BEGIN, STARTS, PIECE]
     two.pull(one)
@@ -88,7 +88,7 @@ def test_no_more_than_a_window_is_on_the_way(rng: random.Random) -> None:
     one, two = Node(1), Node(2)
     one("SET", "k", rng.randbytes(3 * WINDOW_BYTES))
     messages: list[list[bytes]] = []
-    feed = Feed(one.replication, two.hello(), messages.append)
+    feed = Feed(one.stage, two.hello(), messages.append)
     feed.pump()
     assert sum(len(part) for message in messages for part in message) < 1.5 * WINDOW_BYTES
 
@@ -111,41 +111,41 @@ def test_a_record_is_needed_until_its_last_piece_has_left() -> None:
     one.keyspace.expect(1)
     one("SET", "large", "x" * 20 * MESSAGE_BYTES)
     messages: list[list[bytes]] = []
-    feed = Feed(one.replication, two.hello(), messages.append, MESSAGE_BYTES)
+    feed = Feed(one.stage, two.hello(), messages.append, MESSAGE_BYTES)
     while len(messages) < 3:
         parts = feed._next()
         assert parts is not None
         messages.append(parts)
     assert [message[0] for message in messages] == [STARTS, PIECE, PIECE]
-    log = one.replication.log
+    log = one.stage.log
     assert feed.cursor == log.start, "it is not to be cut yet"
     assert feed.lag_ops
-    log.cut(one.replication.vector)
+    log.cut(one.stage.vector)
     feed.pump()
     assert messages[3][0] == BEHIND, "it has to be told everything now"
 
 
-def test_a_record_that_the_log_lost_in_the_middle_is_forgotten_by_who_has_half_of_it(
+def test_a_record_that_the_log_lost_in_the_middle_is_forgotten_by_the_receiver(
     rng: random.Random,
 ) -> None:
     """It was cut because the peer that takes it in was removed, or the log is full."""
     one, two = Node(1), Node(2)
     fill(one, rng)
     messages: list[list[bytes]] = []
-    feed = Feed(one.replication, two.hello(), messages.append, MESSAGE_BYTES)
+    feed = Feed(one.stage, two.hello(), messages.append, MESSAGE_BYTES)
     while len(messages) < 5:
         parts = feed._next()
         assert parts is not None
         messages.append(parts)
-    one.replication.log.cut(one.replication.vector)
+    one.stage.log.cut(one.stage.vector)
     one("SET", "more", "x")
     feed.pump()
     assert [message[0] for message in messages[:5]] == [RECORDS, STARTS, *[PIECE] * 3]
     assert messages[5][0] == BEHIND, "it has to be told everything now"
-    feed.acknowledged(two.replication.vector, 6, takes_snapshot=True)
+    feed.acknowledged(two.stage.vector, 6, takes_snapshot=True)
     feed.pump()
     assert messages[6][0] == BEGIN
-    intake = Intake(two.replication)
+    intake = Intake(two.stage)
     for kind, *parts in messages[:5] + messages[6:7]:
         for data in parts:
             intake.take(kind, data)
@@ -165,7 +165,7 @@ def test_a_record_that_the_log_lost_in_the_middle_is_forgotten_by_who_has_half_o
 )
 def test_pieces_that_do_not_fit_end_the_link(messages: list[tuple[bytes, bytes]]) -> None:
     node = Node(1)
-    intake = Intake(node.replication)
+    intake = Intake(node.stage)
     *before, (kind, data) = messages
     for each in before:
         intake.take(*each)
@@ -187,9 +187,9 @@ def test_a_record_larger_than_a_row_is_in_several_rows(
     for node in (one, two):
         node.restart(fold=fold)
         assert isinstance(node.store, FileStore)
-        records = list(node.replication.log.since(0))
+        records = list(node.stage.log.since(0))
         assert [record.parts for record in records] == [1, 5, 1]
-        assert node.replication.log.read(1) == b"".join(rows_of(node.store, 1))
+        assert node.stage.log.read(1) == b"".join(rows_of(node.store, 1))
     third = Node(3)
     third.pull(two)
     sync(one, two, third)
@@ -197,7 +197,7 @@ def test_a_record_larger_than_a_row_is_in_several_rows(
     for node in (one, two):
         node.tidy()
         assert isinstance(node.store, FileStore)
-        assert len(node.replication.log) == 0
+        assert len(node.stage.log) == 0
         node.store.fold()
         assert not rows_of(node.store, 1)
         node.close()
@@ -215,20 +215,20 @@ def rows_of(store: FileStore, lsn: int) -> list[bytes]:
 
 def test_the_origin_tells_why_a_peer_follows_no_more(caplog: pytest.LogCaptureFixture) -> None:
     node, other = Node(1), Node(2)
-    replicator = node.engine.replicator = Replicator(node.engine, "test", [])
+    replicator = node.replicator = Replicator(node.engine, "test", [])
     peer = Peer(node.engine, 3)
     peer.command("ACTIVE", "LINK", pack(other.hello()))
     with caplog.at_level(logging.WARNING):
         node.engine.disconnected(peer.session, "it has closed the connection")
-        assert "node 2 follows no more: it has closed the connection" in caplog.text
+        assert "node 2 does not follow any more: it has closed the connection" in caplog.text
         again = Peer(node.engine, 3)
         again.command("ACTIVE", "LINK", pack(other.hello()))
-        view = other.replication.members.view
+        view = other.stage.members.view
         ack = Ack({}, other.clock.now_ms(), 0, view, False, False, "no space left")
         again.command("ACTIVE", "ACK", pack(ack))
         assert "node 2 could not follow any more: no space left" in caplog.text
         replicator.pause(2)
-        assert "node 2 follows no more: it was paused or removed here" in caplog.text
+        assert "node 2 does not follow any more: it was paused or removed here" in caplog.text
 
 
 @pytest.mark.source_only

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.replication.feeds import Feed
 from holdfast.replication.messages import BEGIN, BEHIND, RECORDS
-from holdfast.server.cron import EXPIRE_BREAK_S, EXPIRE_SLICE, Cron
-from holdfast.store.replicated_log import ENTRY_BYTES, LINKED_SHARE
+from holdfast.server.core.cron import EXPIRE_BREAK_S, EXPIRE_SLICE, Cron
+from holdfast.store.replicated.record_log import ENTRY_BYTES, LINKED_SHARE
 from tests.harness import RawClient, wait_until
 from tests.replication.crew import ask, await_the_same, cluster
 from tests.replication.nodes import Node, sync
@@ -25,13 +25,13 @@ def write(node: Node, count: int = 100) -> None:
 def test_the_log_stays_below_its_limit_while_a_peer_is_away() -> None:
     one, two = Node(1), Node(2)
     sync(one, two)
-    log = one.replication.log
+    log = one.stage.log
     for _ in range(20):
         write(one)
         one.tidy(LIMIT_BYTES)
         assert 0 < log.cost_bytes <= LIMIT_BYTES
         assert log.total_bytes == sum(record.nbytes for record in log.since(log.start))
-    assert one.replication.members.lapsed == {2}
+    assert one.stage.members.lapsed == {2}
 
 
 def test_many_small_records_are_bounded_as_few_large_ones_are() -> None:
@@ -40,7 +40,7 @@ def test_many_small_records_are_bounded_as_few_large_ones_are() -> None:
     for _ in range(300):
         one("INCR", "n")
     one.tidy(LIMIT_BYTES)
-    assert len(one.replication.log) <= LIMIT_BYTES / ENTRY_BYTES
+    assert len(one.stage.log) <= LIMIT_BYTES / ENTRY_BYTES
 
 
 def test_a_peer_behind_the_limit_takes_a_snapshot_and_nothing_is_lost(rng: random.Random) -> None:
@@ -58,7 +58,7 @@ def test_a_peer_behind_the_limit_takes_a_snapshot_and_nothing_is_lost(rng: rando
             sync(one, three)
             one.tidy(LIMIT_BYTES)
             three.tidy(LIMIT_BYTES)
-    assert not one.replication.can_serve(two.replication.vector)
+    assert not one.stage.can_serve(two.stage.vector)
     sync(*nodes)
     assert one("GET", "mine") == two("GET", "mine") == b"$12\r\nof two alone\r\n"
     for node in nodes:
@@ -67,8 +67,8 @@ def test_a_peer_behind_the_limit_takes_a_snapshot_and_nothing_is_lost(rng: rando
     sync(*nodes)
     for node in nodes:
         node.tidy(LIMIT_BYTES)
-        assert not node.replication.members.lapsed
-        assert len(node.replication.log) == 0
+        assert not node.stage.members.lapsed
+        assert len(node.stage.log) == 0
 
 
 def test_a_linked_peer_that_was_left_behind_is_sent_a_snapshot() -> None:
@@ -76,12 +76,12 @@ def test_a_linked_peer_that_was_left_behind_is_sent_a_snapshot() -> None:
     one, two = Node(1), Node(2)
     sync(one, two)
     messages: list[list[bytes]] = []
-    feed = Feed(one.replication, two.hello(), messages.append)
+    feed = Feed(one.stage, two.hello(), messages.append)
     write(one)
     one.tidy(LIMIT_BYTES)
     feed.pump()
     assert messages[0][0] == BEHIND
-    feed.acknowledged(two.replication.vector, 1, takes_snapshot=True)
+    feed.acknowledged(two.stage.vector, 1, takes_snapshot=True)
     feed.pump()
     assert messages[1][0] == BEGIN
     assert RECORDS not in [kind for kind, *_ in messages]
@@ -90,13 +90,13 @@ def test_a_linked_peer_that_was_left_behind_is_sent_a_snapshot() -> None:
 def test_a_linked_peer_is_waited_for_and_not_for_ever() -> None:
     one, two = Node(1), Node(2)
     sync(one, two)
-    log = one.replication.log
+    log = one.stage.log
     needed = log.start + len(log)
     write(one)
-    one.replication.tidy(LIMIT_BYTES, needed)
+    one.stage.tidy(LIMIT_BYTES, needed)
     assert log.start == needed
     write(one, 400)
-    one.replication.tidy(LIMIT_BYTES, needed)
+    one.stage.tidy(LIMIT_BYTES, needed)
     assert log.start > needed
     assert log.cost_bytes <= LINKED_SHARE * LIMIT_BYTES
 
@@ -106,10 +106,10 @@ def test_a_peer_that_never_came_does_not_hold_the_log() -> None:
     one.keyspace.expect(1)
     write(one)
     one.tidy(LIMIT_BYTES)
-    assert one.replication.log.cost_bytes <= LIMIT_BYTES
-    assert one.replication.members.lapsed == {0}
+    assert one.stage.log.cost_bytes <= LIMIT_BYTES
+    assert one.stage.members.lapsed == {0}
     one.keyspace.expect(2)
-    assert not one.replication.members.lapsed, "there is one more to wait for"
+    assert not one.stage.members.lapsed, "there is one more to wait for"
 
 
 # -- in the file ----------------------------------------------------------------------------------
@@ -119,12 +119,12 @@ def test_a_peer_that_never_came_does_not_hold_the_log() -> None:
 def test_bodies_of_folded_records_are_read_from_the_file(tmp_path: Path, fold: bool) -> None:
     one, two = (Node(n, tmp_path / f"{n}.db") for n in (1, 2))
     sync(one, two)
-    one.replication.log.memory_limit_bytes = 2000
+    one.stage.log.memory_limit_bytes = 2000
     write(one)
     one("SET", "large", "y" * 50_000)
     one.store.fold()
     write(one)
-    log = one.replication.log
+    log = one.stage.log
     assert log.bytes_in_memory < log.total_bytes / 2
     kept = [record.nbytes for record in log.since(log.start) if record.data is not None]
     assert log.bytes_in_memory == sum(kept)
@@ -145,9 +145,9 @@ def test_a_large_record_is_read_from_the_file_in_pieces(tmp_path: Path) -> None:
     one = Node(1, tmp_path / "1.db", part_bytes=7000)
     one.keyspace.expect(1)
     one("SET", "large", "y" * 50_000)
-    whole = one.replication.log.read(0)
+    whole = one.stage.log.read(0)
     one.restart(fold=True)
-    log = one.replication.log
+    log = one.stage.log
     assert log.at(0).data is None
     pieces: list[bytes] = []
     while (start := sum(map(len, pieces))) < len(whole):
@@ -221,7 +221,7 @@ def test_a_lapsed_peer_does_not_keep_expired_keys(tmp_path: Path) -> None:
     one.tidy(LIMIT_BYTES)
     assert one("DBSIZE") == b":0\r\n"
     one.restart()
-    assert one.replication.members.lapsed == {2}
+    assert one.stage.members.lapsed == {2}
     two.clock.advance(1)
     sync(one, two)
     for node in (one, two):

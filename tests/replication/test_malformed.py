@@ -1,5 +1,5 @@
-"""What is no message of a peer is refused in one sentence: nothing of it is applied, no error is an
-internal one, and it costs no more memory than its own size."""
+"""A malformed message of a peer is refused in one sentence: nothing of it is applied, no error is
+an internal one, and it costs no more memory than its own size."""
 
 import asyncio
 import logging
@@ -11,15 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.client.replies import Push
+from holdfast.client.protocol.reply_parser import Push
+from holdfast.crdt.causal_log import GapError, Record, encode
 from holdfast.crdt.effects import POP
-from holdfast.crdt.log import GapError, Record, encode
 from holdfast.crdt.shapes import MalformedError
-from holdfast.errors import INTERNAL, HoldfastError
+from holdfast.errors import INTERNAL, HoldfastError, ProtocolError
 from holdfast.replication.messages import (
     BEGIN,
     COMPLETE,
     KEYS,
+    MOST_BYTES,
     PIECE,
     PUSH,
     RECORDS,
@@ -27,7 +28,7 @@ from holdfast.replication.messages import (
     Ack,
     pack,
 )
-from holdfast.replication.puller import Puller
+from holdfast.replication.puller import MOST_PARTS, LinkError, Puller, reader
 from holdfast.replication.replicator import Replicator
 from tests.harness.in_process import Peer
 from tests.replication.nodes import Node, sync
@@ -38,7 +39,7 @@ unpack = msgspec.msgpack.Decoder().decode
 
 def started(number: int) -> Node:
     node = Node(number)
-    node.engine.replicator = Replicator(node.engine, "test", [])
+    node.replicator = Replicator(node.engine, "test", [])
     return node
 
 
@@ -113,17 +114,16 @@ def said_of_bugs(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.parametrize("node", [-32, 0, 256, 1 << 40])
 def test_only_numbers_from_1_to_255_are_nodes(node: int) -> None:
     one, two = started(1), started(2)
-    assert two.engine.replicator is not None
-    hello = two.engine.replicator.hello()._replace(node=node, replica=node)
+    hello = two.replicator.hello()._replace(node=node, replica=node)
     reply = Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
     assert reply == b"-ERR this is no message of a peer\r\n"
-    assert one.replication.members.known == {}
+    assert one.stage.members.known == {}
     view = pack(({node: node}, []))
-    hello = two.engine.replicator.hello()._replace(view=view)
+    hello = two.replicator.hello()._replace(view=view)
     assert b"no message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
-    hello = two.engine.replicator.hello()._replace(view=pack(({}, [node])))
+    hello = two.replicator.hello()._replace(view=pack(({}, [node])))
     assert b"no message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
-    assert one.replication.members.known == {}
+    assert one.stage.members.known == {}
 
 
 def test_greetings_and_acknowledgements_that_are_bent(
@@ -132,9 +132,8 @@ def test_greetings_and_acknowledgements_that_are_bent(
     one, two = started(1), started(2)
     two("SET", "k", "v")
     sync(one, two)
-    assert two.engine.replicator is not None
-    hello = pack(two.engine.replicator.hello())
-    vector, view = dict(two.replication.vector), two.replication.members.view
+    hello = pack(two.replicator.hello())
+    vector, view = dict(two.stage.vector), two.stage.members.view
     ack = pack(Ack(vector, two.clock.now_ms(), 1, view, False, False, ""))
     for _ in range(1500):
         peer = Peer(one.engine, 3)
@@ -148,7 +147,7 @@ def test_greetings_and_acknowledgements_that_are_bent(
         one.engine.disconnected(peer.session)
         one.clock.advance(20)  # lives that were made up are forgotten
     assert said_of_bugs(caplog) == []
-    assert all(0 < node < 256 for node in one.replication.members.known)
+    assert all(0 < node < 256 for node in one.stage.members.known)
 
 
 def records_of_all_types(rng: random.Random, count: int) -> tuple[Node, list[bytes]]:
@@ -162,7 +161,7 @@ def records_of_all_types(rng: random.Random, count: int) -> tuple[Node, list[byt
             one.pull(two)
             two.pull(one)
     one.pull(two)
-    log = one.replication.log
+    log = one.stage.log
     return one, [log.read(log.start + number) for number in range(len(log))]
 
 
@@ -171,25 +170,24 @@ def test_records_that_are_bent(
     rng: random.Random, caplog: pytest.LogCaptureFixture, round_: int
 ) -> None:
     """Either they are refused, and nothing has changed, or they are records."""
-    _, records = records_of_all_types(rng, 150)
-    accepted = refused = 0
-    node = started(3)
-    for data in records:
-        for _ in range(6):
-            digest = node.replication.digest()
+    refused = 0
+    while refused <= 30:  # a bent record that is accepted ends the records of a node
+        _, records = records_of_all_types(rng, 150)
+        node = started(3)
+        for data in records:
+            for _ in range(6):
+                digest = node.digest()
+                try:
+                    node.stage.inbound.apply(bent(rng, data))
+                except (MalformedError, GapError):  # before anything of it was applied
+                    refused += 1
+                    assert node.digest() == digest
             try:
-                accepted += node.replication.apply(bent(rng, data))
-            except (MalformedError, GapError):  # before anything of it was applied
-                refused += 1
-                assert node.replication.digest() == digest
-        try:
-            node.replication.apply(data)
-        except HoldfastError:  # one that was bent took its place
-            node.close()
-            node = started(3)
-            break
-        node.engine.turn.end()
-    assert refused > 30
+                node.stage.inbound.apply(data)
+            except HoldfastError:  # a bent record took its place
+                break
+            node.engine.turn.end()
+        node.close()
     assert said_of_bugs(caplog) == []
 
 
@@ -199,17 +197,16 @@ def test_keys_of_snapshots_that_are_bent(
     one, _ = records_of_all_types(rng, 150)
 
     async def main() -> None:
-        for key in [pack(key) for key in one.replication.snapshot()] * 60:
+        for key in [pack(key) for key in one.stage.snapshot()] * 60:
             node = started(3)
-            assert node.engine.replicator is not None
-            puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+            puller = Puller(node.replicator, "redis://127.0.0.1:1")
             over = puller._over = asyncio.get_running_loop().create_future()
             puller.state = puller.state.FOLLOWING
             puller.on_replies(
                 [
-                    Push([PUSH, BEGIN, pack(one.replication.vector)]),
+                    Push([PUSH, BEGIN, pack(one.stage.vector)]),
                     Push([PUSH, KEYS, bent(rng, key)]),
-                    Push([PUSH, COMPLETE, pack(one.replication.vector)]),
+                    Push([PUSH, COMPLETE, pack(one.stage.vector)]),
                 ]
             )
             for _ in range(4):  # slices
@@ -248,11 +245,10 @@ def test_keys_of_snapshots_that_are_bent(
     ],
     ids=repr,
 )
-def test_what_a_peer_cannot_say(said: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_messages_of_a_peer(said: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         node = started(1)
-        assert node.engine.replicator is not None
-        puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+        puller = Puller(node.replicator, "redis://127.0.0.1:1")
         puller.state = puller.state.FOLLOWING
         over = puller._over = asyncio.get_running_loop().create_future()
         puller.on_replies([said])
@@ -268,8 +264,7 @@ def test_what_a_peer_cannot_say(said: Any, caplog: pytest.LogCaptureFixture) -> 
 def test_one_snapshot_does_not_begin_in_another(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         node = started(1)
-        assert node.engine.replicator is not None
-        puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+        puller = Puller(node.replicator, "redis://127.0.0.1:1")
         puller.state = puller.state.BEHIND
         over = puller._over = asyncio.get_running_loop().create_future()
         puller.on_replies([Push([PUSH, BEGIN, b"\x80"])])
@@ -286,20 +281,88 @@ def test_a_pop_of_more_than_there_is_costs_what_there_is() -> None:
     one("RPUSH", "list", *range(10))
     two.pull(one)
     one("LPOP", "list", 3)
-    log = one.replication.log
+    log = one.stage.log
     record = unpack(log.read(log.start + len(log) - 1))
     (change,) = record[4]
     assert change[3][0] == POP
     change[3][2] = 1_000_000_000
     tracemalloc.start()
     try:
-        two.replication.apply(pack(record))
+        two.stage.inbound.apply(pack(record))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 1_000_000
     assert two("LLEN", "list") == b":0\r\n"
     two.check()
+
+
+@pytest.mark.parametrize("kind", [RECORDS, KEYS, BEGIN, STARTS])
+def test_a_message_that_is_larger_than_any_peer_sends_is_refused_by_its_size(kind: bytes) -> None:
+    """Each byte of it may denote an object. Larger messages travel in pieces."""
+
+    head = b">3\r\n$6\r\nactive\r\n$%d\r\n%s\r\n" % (len(kind), kind)
+    reader().feed(head + b"$%d\r\n" % MOST_BYTES)
+    with pytest.raises(ProtocolError, match="a string of"):
+        reader().feed(head + b"$%d\r\n" % (MOST_BYTES + 1))
+    with pytest.raises(ProtocolError, match="elements"):
+        reader().feed(b">%d\r\n" % (MOST_PARTS + 1))
+
+
+def test_a_greeting_that_is_larger_than_any_peer_sends_is_refused_by_its_size() -> None:
+    one, two = started(1), started(2)
+    huge = [b"x" * 1000] * (MOST_BYTES // 1000)
+    hello = pack(two.replicator.hello()._replace(past=huge))
+    linked = Peer(one.engine, 3)
+    linked.command("ACTIVE", "LINK", pack(two.replicator.hello()))
+    for peer, word, data in (
+        (Peer(one.engine, 3), "LINK", hello),
+        (linked, "ACK", b"\xdd\x00\x50\x00\x00" + b"\x80" * (5 << 20)),
+    ):
+        tracemalloc.start()
+        try:
+            reply = peer.command("ACTIVE", word, data)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert reply == b"-ERR this is no message of a peer\r\n"
+        assert peak < 4 * len(data)
+
+
+def test_a_link_that_fails_again_and_again_says_so_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a greeting that went well each time."""
+
+    async def main() -> None:
+        node = started(1)
+        puller = Puller(node.replicator, "redis://127.0.0.1:1")
+        tries = 0
+
+        async def follow() -> None:
+            puller.history.begun(2)
+            node.clock.advance(60 if tries == 10 else 0.1)
+            raise LinkError("the peer sent a record that is malformed")
+
+        async def wait(delay_s: float) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 20:
+                raise asyncio.CancelledError
+
+        monkeypatch.setattr(puller, "_follow", follow)
+        monkeypatch.setattr(puller, "_wait", wait)
+        with pytest.raises(asyncio.CancelledError):
+            await puller._run()
+        assert puller.history.last_error == "the peer sent a record that is malformed"
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    said = [each.getMessage() for each in caplog.records if "link to" in each.getMessage()]
+    assert len([each for each in said if "is malformed" in each]) == 2, (
+        "once, and after a good link"
+    )
+    assert len([each for each in said if "following" in each]) == 2
 
 
 def test_a_bug_is_logged_once_and_tried_less_and_less_often(
@@ -310,21 +373,19 @@ def test_a_bug_is_logged_once_and_tried_less_and_less_often(
 
     async def main() -> None:
         node = started(1)
-        assert node.engine.replicator is not None
-        puller = Puller(node.engine.replicator, "redis://127.0.0.1:1")
+        puller = Puller(node.replicator, "redis://127.0.0.1:1")
 
         async def follow() -> None:
-            puller._begun_s = node.clock.monotonic_s()
+            puller.history.begun(2)
             raise TypeError("a bug")
 
-        async def wait(future: Any, delay_s: float) -> None:
-            future.close()
+        async def wait(delay_s: float) -> None:
             waits.append(delay_s)
             if len(waits) == 40:
                 raise asyncio.CancelledError
 
         monkeypatch.setattr(puller, "_follow", follow)
-        monkeypatch.setattr(asyncio, "wait_for", wait)
+        monkeypatch.setattr(puller, "_wait", wait)
         with pytest.raises(asyncio.CancelledError):
             await puller._run()
 

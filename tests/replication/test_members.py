@@ -1,5 +1,6 @@
-"""Who belongs to a cluster: joining with a snapshot, coming back from a backup, being removed."""
+"""The members of a cluster: joining with a snapshot, coming back from a backup, being removed."""
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import pytest
 
 from holdfast.crdt.dots import Vector
 from holdfast.errors import CommandError, ConfigError, StorageError
+from holdfast.replication.link_states import TABLE, LinkEvent, LinkState, after
 from holdfast.replication.messages import Hello, pack
 from holdfast.replication.puller import LinkError, Puller
 from holdfast.replication.replicator import Replicator
-from holdfast.replication.states import TABLE, Event, State, after
-from holdfast.store.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, CRDT_ROWS, INTENT
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.change.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, CRDT_ROWS
 from holdfast.store.store import FileStore, MemoryStore, Store
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.harness.in_process import InProcess
@@ -28,7 +30,7 @@ def replicator_of(node: Node, *urls: str) -> Replicator:
 def hello(
     node: int, vector: Vector | None = None, now_ms: int = 0, *, cluster: str = "test"
 ) -> Hello:
-    """Of one who knows nobody else."""
+    """The hello of a server that knows no other."""
     return Hello(cluster, node, node, vector or {}, now_ms, view_of({node: node}))
 
 
@@ -42,7 +44,7 @@ def test_a_joiner_gets_a_snapshot_when_the_log_was_cut() -> None:
         one("RPUSH", "list", number)
         one("SADD", f"set-{number}", "x")
     one.tidy()
-    assert len(one.replication.log) == 0, "nobody else is there who may need it"
+    assert len(one.stage.log) == 0, "nobody else is there who may need it"
     two = Node(2)
     two("RPUSH", "list", "of my own")
     sync(one, two)
@@ -50,12 +52,12 @@ def test_a_joiner_gets_a_snapshot_when_the_log_was_cut() -> None:
     assert two("DBSIZE") == b":201\r\n"
 
 
-def test_nothing_is_cut_while_somebody_is_expected_who_never_came() -> None:
+def test_nothing_is_cut_while_a_member_is_expected_that_never_came() -> None:
     one = Node(1)
     one.keyspace.expect(1)
     one("SET", "k", "v")
     one.tidy()
-    assert len(one.replication.log) == 1
+    assert len(one.stage.log) == 1
 
 
 def test_the_log_is_cut_when_all_have_confirmed() -> None:
@@ -64,10 +66,10 @@ def test_the_log_is_cut_when_all_have_confirmed() -> None:
     one("SET", "k", "v")
     two.pull(one)
     one.tidy()
-    assert len(one.replication.log) == 1
+    assert len(one.stage.log) == 1
     three.pull(one)
     one.tidy()
-    assert len(one.replication.log) == 0
+    assert len(one.stage.log) == 0
 
 
 def test_a_queue_leaves_no_residue() -> None:
@@ -82,9 +84,9 @@ def test_a_queue_leaves_no_residue() -> None:
         sync(one, two)
     for node in (one, two):
         node.tidy()
-        assert len(node.replication.log) == 0
-        assert node.replication.unconfirmed_removals == 0
-        assert node.replication.slots.addresses == []
+        assert len(node.stage.log) == 0
+        assert node.stage.unconfirmed_removals == 0
+        assert node.stage.replica_keys.addresses == []
 
 
 def test_a_counter_that_was_deleted_is_forgotten_when_all_know() -> None:
@@ -94,11 +96,11 @@ def test_a_counter_that_was_deleted_is_forgotten_when_all_know() -> None:
     sync(one, two)
     two("DEL", "n")
     two.tidy()
-    assert two.replication.slots.addresses == [(0, b"n")], "a state may come that does not know"
+    assert two.stage.replica_keys.addresses == [(0, b"n")], "a state may come that does not know"
     sync(one, two)
     for node in (one, two):
         node.tidy()
-        assert node.replication.slots.addresses == []
+        assert node.stage.replica_keys.addresses == []
 
 
 def test_a_file_knows_whose_it_is(tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_a_copy_of_a_file_is_another_replica(tmp_path: Path) -> None:
     node("SET", "k", "v")
     node.restart(fold=True)
     replicator_of(node)
-    assert node.replication.replica == 1
+    assert node.stage.replica == 1
     node.engine.turn.end()
     node.restart(fold=True)
     node.close()
@@ -140,16 +142,16 @@ def test_a_copy_of_a_file_is_another_replica(tmp_path: Path) -> None:
     copy = Node(1, tmp_path / "b.db")
     replicator_of(copy)
     copy("SET", "k", "w")
-    assert copy.replication.replica == 257
-    assert copy.replication.vector.keys() == {1, 257}
+    assert copy.stage.replica == 257
+    assert copy.stage.vector.keys() == {1, 257}
     copy.restart()
     replicator_of(copy)
-    assert copy.replication.replica == 257, "from now on"
+    assert copy.stage.replica == 257, "from now on"
     copy.close()
 
 
 def test_a_node_comes_back_from_a_backup(tmp_path: Path) -> None:
-    """It gets what it had written since, and what it had removed does not come back."""
+    """It gets its own later writes back, and elements it had removed do not come back."""
     one, two = Node(1), Node(2, tmp_path / "two.db")
     replicator_of(two)
     two("INCRBY", "n", 5)
@@ -169,13 +171,13 @@ def test_a_node_comes_back_from_a_backup(tmp_path: Path) -> None:
     sync(one, two)
     for node in (one, two):
         node.tidy()
-        assert len(node.replication.log) == 0
+        assert len(node.stage.log) == 0
     two.close()
     restored = Node(2, tmp_path / "backup.db")
     replicator_of(restored)
     restored("RPUSH", "list", "new")
     restored("INCRBY", "n", 1)
-    assert restored.replication.replica == 258
+    assert restored.stage.replica == 258
     sync(one, restored)
     assert one("LRANGE", "list", 0, -1) == restored("LRANGE", "list", 0, -1)
     assert set(one("LRANGE", "list", 0, -1).split(b"\r\n")[2::2]) == {b"b", b"c", b"new"}
@@ -184,15 +186,15 @@ def test_a_node_comes_back_from_a_backup(tmp_path: Path) -> None:
     restored.close()
 
 
-def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
-    """As after a power cut that took what peers have."""
+def test_a_server_that_learns_of_its_own_future_becomes_another_replica() -> None:
+    """As after a power cut that lost records which peers have."""
     node = Node(1)
     replicator = replicator_of(node)
     puller = Puller(replicator, "redis://127.0.0.1:1")
     peer = hello(2, {1: 10, 257: 3}, node.clock.now_ms())
     with pytest.raises(LinkError, match="backup"):
         replicator.met(puller, peer)
-    assert node.replication.replica == 513
+    assert node.stage.replica == 513
     replicator.met(puller, peer)
 
 
@@ -205,22 +207,38 @@ def test_who_learns_of_its_own_future_becomes_somebody_else() -> None:
         (hello(2)._replace(version=1), "node 2 speaks version 1 of the links"),
     ],
 )
-def test_who_is_not_let_in(peer: Hello, why: str) -> None:
+def test_servers_that_are_refused(peer: Hello, why: str) -> None:
     node = Node(1)
     replicator = replicator_of(node)
-    node.replication.members.admit(3, 3)
+    node.stage.members.admit(3, 3)
     replicator.forget(3)
     with pytest.raises(CommandError, match=why):
         replicator.link(node.client.session, peer)
 
 
-def test_a_node_that_nobody_knows_cannot_be_forgotten() -> None:
+def test_a_link_that_is_forgotten_leaves_no_task_behind() -> None:
+    async def main() -> None:
+        node = Node(1)
+        replicator = node.replicator = Replicator(node.engine, "test", [])
+        for _ in range(2):
+            replicator.join("redis://127.0.0.1:1")
+            replicator.join("redis://user:other@127.0.0.1:1")
+            await asyncio.sleep(0)
+            replicator.forget_address("redis://127.0.0.1:1")
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_an_unknown_node_cannot_be_forgotten() -> None:
     """A slip of the finger would keep out a server that is still to come."""
     node = Node(1)
-    node.engine.replicator = replicator_of(node)
+    node.replicator = replicator_of(node)
     assert node("ACTIVE", "FORGET", 7) == b"-ERR node 7 is not known here, see ACTIVE INFO\r\n"
-    assert node.replication.members.removed == set()
-    node.replication.members.admit(7, 7)
+    assert node.stage.members.removed == set()
+    node.stage.members.admit(7, 7)
     for _ in range(2):
         assert node("ACTIVE", "FORGET", 7) == b"+OK\r\n"
 
@@ -232,7 +250,7 @@ def test_a_server_that_was_told_to_follow_itself_does_not() -> None:
     with pytest.raises(LinkError, match="this address is this server's own"):
         puller._meet(replicator.hello())
     assert replicator.pullers == []
-    assert node.replication.members.expected == 0
+    assert node.stage.members.expected == 0
     replicator.check_joined()
     assert node("SET", "k", "v") == b"+OK\r\n", "nobody is waited for"
 
@@ -261,7 +279,7 @@ def test_a_start_without_peers_warns(
 ) -> None:
     node = Node(1)
     for member in members:
-        node.replication.members.admit(member, member)
+        node.stage.members.admit(member, member)
     replicator_of(node, *urls)._warn_of_missing_peers()
     assert said in caplog.text
     assert bool(said) == bool(caplog.text)
@@ -277,20 +295,20 @@ def test_a_clock_that_is_far_off_is_reported() -> None:
 
 
 def test_every_state_can_be_lost_and_paused() -> None:
-    for state in State:
-        assert after(state, Event.PAUSE) is State.PAUSED
-        assert after(state, Event.LOST) in (State.WAITING, State.PAUSED)
-    assert set(TABLE) == set(State)
+    for state in LinkState:
+        assert after(state, LinkEvent.PAUSE) is LinkState.PAUSED
+        assert after(state, LinkEvent.LOST) in (LinkState.WAITING, LinkState.PAUSED)
+    assert set(TABLE) == set(LinkState)
 
 
 def test_info_tells_how_each_link_is() -> None:
     one, two = Node(1), Node(2)
     one("SADD", "k", "v")
     one("SREM", "k", "v")
-    replicator = one.engine.replicator = replicator_of(one, "redis://user:secret@127.0.0.1:1")
+    replicator = one.replicator = replicator_of(one, "redis://user:secret@127.0.0.1:1")
     (puller,) = replicator.pullers
     puller._meet(hello(2, {2: 7}, one.clock.now_ms() + 60_000))
-    puller._failed(OSError("refused, as ever"))
+    puller.history.failed(OSError("refused, as ever"))
     info = one("INFO", "replication").decode().split("\r\n")
     fields = dict(line.split(":", 1) for line in info if ":" in line)
     link = dict(pair.split("=", 1) for pair in fields["peer0"].split(","))
@@ -308,7 +326,8 @@ def test_info_tells_how_each_link_is() -> None:
 
 
 def test_a_standalone_server_states_no_intents() -> None:
-    """It pays nothing for what it does not share: what its commands write is what it was."""
+    """A standalone server pays nothing for replication: its commands write the same rows as
+    before."""
     commands: list[tuple[str | int, ...]] = [
         ("RPUSH", "list", "a", "b", "c"),
         ("LINSERT", "list", "AFTER", "a", "x"),
@@ -323,14 +342,16 @@ def test_a_standalone_server_states_no_intents() -> None:
         ("PERSIST", "n"),
     ]
 
-    def tables(store: Store, commands: list[tuple[str | int, ...]]) -> set[int]:
+    def batch(store: Store, commands: list[tuple[str | int, ...]]) -> ChangeLog:
         server = InProcess(store=store)
         server.peer().pipeline(*commands)
-        return {op[0] for op in server.engine.keyspace.ops}
+        return server.engine.keyspace
 
-    ours = {INTENT, CRDT_FACTS, CRDT_KEYS, CRDT_LOG, CRDT_ROWS}
-    assert not tables(MemoryStore(), commands) & ours
-    assert INTENT in tables(MemoryStore(16, 1), commands), "else this shows nothing"
+    standalone = batch(MemoryStore(), commands)
+    ours = {CRDT_FACTS, CRDT_KEYS, CRDT_LOG, CRDT_ROWS}
+    assert not {op[0] for op in standalone.ops} & ours
+    assert standalone.intents == []
+    assert batch(MemoryStore(16, 1), commands).intents != [], "else this shows nothing"
 
 
 def test_commands_of_a_standalone_server(client: RawClient) -> None:
@@ -389,7 +410,7 @@ def test_a_third_server_comes_later(tmp_path: Path) -> None:
             await_the_same(servers)
 
 
-def test_keys_that_somebody_may_have_prolonged_are_left_in_the_file(tmp_path: Path) -> None:
+def test_keys_that_a_peer_may_have_prolonged_are_left_in_the_file(tmp_path: Path) -> None:
     """For as long as he is away: nothing searches for them again and again, nothing loads them."""
     one, two = Node(1, tmp_path / "one.db"), Node(2)
     for number in range(50):

@@ -39,7 +39,7 @@ def one_command(rng: random.Random) -> Argv:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_it_answers_as_redis_does(tmp_path: Path, seed: int) -> None:
+def test_one_node_answers_as_redis_does(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     steps: list[Step] = [
         (0, [one_command(rng) for _ in range(rng.choice((1, 2, 5, 20)))]) for _ in range(60)

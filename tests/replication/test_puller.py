@@ -1,4 +1,4 @@
-"""The one who pulls, and lines that break at awkward moments."""
+"""The puller, and connections that break at awkward moments."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,41 +7,43 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.link import Link
-from holdfast.client.replies import Push
-from holdfast.crdt.log import decode, encode
+from holdfast.client.protocol.reply_parser import Push
+from holdfast.client.transport.link import Link
+from holdfast.crdt.causal_log import decode, encode
 from holdfast.replication import puller as puller_module
+from holdfast.replication.greeting import Greeting
+from holdfast.replication.link_states import LinkState
 from holdfast.replication.messages import PUSH, RECORDS
 from holdfast.replication.puller import SLICE_BYTES, LinkError, Puller
 from holdfast.replication.replicator import Replicator
-from holdfast.replication.states import State
-from holdfast.store import replicated
+from holdfast.store.replicated import inbound as replicated
 from tests.harness.in_process import Peer
 from tests.replication.nodes import Node
 
 
-def test_a_line_that_breaks_while_nobody_waits_is_noticed() -> None:
-    """Between two questions of the greeting. Nobody would have answered the second, and the link
-    would have been given up only when its patience ended; here time stands still."""
+def test_a_connection_that_breaks_between_two_messages_is_noticed() -> None:
+    """Between two messages of the handshake. The second would never be answered, and the link would
+    be given up only when its patience ended; here time stands still."""
 
     async def main() -> None:
         node = Node(1)
         puller = Puller(Replicator(node.engine, "test", []), "redis://127.0.0.1:1")
         link = puller._link = Link(puller, None)
+        greeting = puller._greeting = Greeting(link)
         puller.on_lost(link, OSError("cut"))
         with pytest.raises(OSError, match="cut"):
-            await puller._ask(link, b"", 1)
+            await greeting.exchange(b"hello")
 
     asyncio.run(main())
 
 
-def test_a_record_wakes_whoever_waits_for_what_it_brings() -> None:
+def test_a_record_wakes_the_clients_that_wait_for_its_keys() -> None:
     """At once, and not when the next command comes."""
 
     async def main() -> None:
         one, two = Node(1), Node(2)
         two("RPUSH", "list", "x")
-        (record,) = two.replication.log.since(0)
+        (record,) = two.stage.log.since(0)
         one.client.send("BLPOP", "list", 0)
         puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
         puller._over = asyncio.get_running_loop().create_future()
@@ -54,8 +56,9 @@ def test_a_record_wakes_whoever_waits_for_what_it_brings() -> None:
     asyncio.run(main())
 
 
-def test_who_catches_up_serves_its_clients_in_between() -> None:
-    """So much at a time and no more, whatever came at once; but a transaction's record is whole."""
+def test_a_server_that_catches_up_serves_its_clients_in_between() -> None:
+    """A limited number of records at a time, however many arrive; but a transaction's record stays
+    whole."""
     value, together = "x" * 1000, 100
 
     async def main() -> list[int]:
@@ -63,7 +66,7 @@ def test_who_catches_up_serves_its_clients_in_between() -> None:
         for number in range(200):
             two("SET", f"key-{number}", value)
         two("MSET", *(word for number in range(together) for word in (f"t-{number}", value)))
-        records = [record.data for record in two.replication.log.since(0)]
+        records = [record.data for record in two.stage.log.since(0)]
         puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
         puller._over = asyncio.get_running_loop().create_future()
         puller.on_replies(
@@ -74,8 +77,8 @@ def test_who_catches_up_serves_its_clients_in_between() -> None:
             sizes.append(int(one("DBSIZE")[1:]))  # a client is answered
             await asyncio.sleep(0)
         sizes.append(int(one("DBSIZE")[1:]))
-        assert one.replication.digest() == two.replication.digest()
-        assert puller._taken == 2
+        assert one.digest() == two.digest()
+        assert puller._inbox.pushes_taken == 2
         return sizes
 
     sizes = asyncio.run(main())
@@ -105,8 +108,9 @@ def test_a_record_that_fails_half_way_leaves_nothing_and_what_was_before_it_stay
     is_noticed_before: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It comes between what a client did, which is not committed yet, and what is sent instead of
-    it, when the peer is better. Its shape is looked at before it is applied, unless it is right."""
+    """The bad record arrives after a client's write that is not committed yet; later the peer sends
+    the good record instead. With `is_noticed_before` the check of its shape refuses it; without,
+    it fails while it is applied."""
     if not is_noticed_before:
         monkeypatch.setattr(replicated, "read_record", lambda data, databases: decode(data))
 
@@ -114,7 +118,7 @@ def test_a_record_that_fails_half_way_leaves_nothing_and_what_was_before_it_stay
         one, two = Node(1, tmp_path / "1.db"), Node(2)
         two("RPUSH", "list", "a")
         two.client.transaction(("SET", "first", "v"), ("XADD", "stream", "*", "f", "v"))
-        log = two.replication.log
+        log = two.stage.log
         before, good = (decode(log.read(number)) for number in range(len(log)))
         worse = good._replace(changes=[*good.changes, bad])
         puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
@@ -138,7 +142,7 @@ def test_a_record_that_fails_half_way_leaves_nothing_and_what_was_before_it_stay
             if not restarts:
                 one.restart()
         two.pull(one)
-        assert one.replication.digest() == two.replication.digest()
+        assert one.digest() == two.digest()
 
     asyncio.run(main())
 
@@ -148,7 +152,7 @@ def test_a_link_that_was_given_up_takes_in_nothing_more() -> None:
         one, two = Node(1), Node(2)
         for number in range(100):
             two("SET", f"key-{number}", "x" * 1000)
-        records = [record.data for record in two.replication.log.since(0)]
+        records = [record.data for record in two.stage.log.since(0)]
         puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
         over = puller._over = asyncio.get_running_loop().create_future()
         puller.on_replies([Push([PUSH, RECORDS, *records])])
@@ -161,7 +165,7 @@ def test_a_link_that_was_given_up_takes_in_nothing_more() -> None:
     asyncio.run(main())
 
 
-def test_what_is_left_of_an_earlier_line_is_not_heard() -> None:
+def test_the_end_of_an_earlier_link_is_ignored() -> None:
     async def main() -> None:
         node = Node(1)
         puller = Puller(Replicator(node.engine, "test", []), "redis://127.0.0.1:1")
@@ -176,7 +180,7 @@ def test_what_is_left_of_an_earlier_line_is_not_heard() -> None:
 def test_a_link_may_be_paused_while_it_is_dialled(
     monkeypatch: pytest.MonkeyPatch, resumed: bool
 ) -> None:
-    """That attempt is over, whatever comes of it."""
+    """That attempt is over, with or without success."""
 
     async def main() -> None:
         dialled, answered = asyncio.Event(), asyncio.Event()
@@ -200,6 +204,35 @@ def test_a_link_may_be_paused_while_it_is_dialled(
         answered.set()
         with pytest.raises(LinkError, match="paused"):
             await attempt
-        assert puller.state is (State.WAITING if resumed else State.PAUSED)
+        assert puller.state is (LinkState.WAITING if resumed else LinkState.PAUSED)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_link_ends_also_if_it_is_woken_when_the_server_stops(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """A peer dials us in the same moment. The link was tried for ever, and the server did not
+    stop."""
+
+    async def main() -> None:
+        puller = Puller(Replicator(Node(1).engine, "test", []), "redis://127.0.0.1:1")
+
+        async def follow() -> None:
+            raise LinkError("not there")
+
+        monkeypatch.setattr(puller, "_follow", follow)
+        puller.start()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert puller.history.attempts == 1, "it waits"
+        puller.hurry()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        stopped = asyncio.ensure_future(puller.stop())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert stopped.done()
 
     asyncio.run(main())

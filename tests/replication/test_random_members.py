@@ -1,5 +1,6 @@
-"""Nodes join, come back from copies and are removed by one who tells the others as they meet, while
-all change the same keys and forget what they may: those who remain come to the same."""
+"""Nodes join, come back from copies and are removed; the node that removes one tells the others
+as they meet. Meanwhile all change the same keys and forget residue. The remaining nodes become
+equal."""
 
 import os
 import random
@@ -11,7 +12,7 @@ import pytest
 
 from holdfast.errors import CommandError
 from holdfast.replication.replicator import Replicator
-from holdfast.store.backup import backup
+from holdfast.store.file.backup import backup
 from tests.replication.nodes import Node, sync
 from tests.replication.test_random_lives import command
 
@@ -19,7 +20,7 @@ TIMES_LONGER = int(os.environ.get("HOLDFAST_LIVES", "1"))
 
 
 def begin(node: Node) -> Node:
-    node.engine.replicator = Replicator(node.engine, "test", [])
+    node.replicator = Replicator(node.engine, "test", [])
     node.engine.turn.end()
     return node
 
@@ -27,7 +28,7 @@ def begin(node: Node) -> Node:
 def know_each_other(one: Node, other: Node) -> None:
     """As by a greeting: one that peers know more of than it does becomes a new replica."""
     for node, peer in ((one, other), (other, one)):
-        replicator, met = node.engine.replicator, peer.engine.replicator
+        replicator, met = node.replicator, peer.replicator
         assert replicator is not None
         assert met is not None
         with suppress(CommandError):
@@ -52,7 +53,7 @@ class Cluster:
 
     def meet(self, one: Node, other: Node, most: int | None = None) -> None:
         """One pulls, unless either knows that the other was removed."""
-        views = [node.replication.members for node in (one, other)]
+        views = [node.stage.members for node in (one, other)]
         if one.number not in views[1].removed and other.number not in views[0].removed:
             know_each_other(one, other)
             one.pull(other, most=most)
@@ -69,7 +70,7 @@ class Cluster:
         if len(self.nodes) > 3:
             judge = self.pick()
             node = self.pick(judge)
-            judge.replication.members.remove([node.number])
+            judge.stage.members.remove([node.number])
             judge.engine.turn.end()
             # It goes on for a while: some do not know yet.
             for _ in range(self._rng.randrange(4)):
@@ -80,8 +81,9 @@ class Cluster:
             node.close()
 
     def restore(self) -> None:
-        """From a copy that may be older than what the others have. All ways to make one: whoever
-        starts on it is told by what is beside the file or, if that was copied, too, by a peer."""
+        """Restart from a copy that may be older than the others' records. It covers all ways to
+        make one: the node is told of the copy by the files beside it or, if they were copied too,
+        by a peer."""
         node = self.pick()
         path = self._folder / f"{node.number}.db"
         copy = self._folder / "copy"
@@ -109,10 +111,10 @@ class Cluster:
         for file in copy.iterdir():
             file.replace(self._folder / file.name)
         copy.rmdir()
-        before = node.replication.replica
+        before = node.stage.replica
         node._start()
         begin(node)
-        assert how == "clone" or node.replication.replica > before
+        assert how == "clone" or node.stage.replica > before
         if how == "clone":  # it must not be written to before it has met one that knows
             for other in self.nodes:
                 if other is not node:
@@ -120,7 +122,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize("seed", range(6 * TIMES_LONGER))
-def test_whoever_remains_has_the_same(tmp_path: Path, seed: int) -> None:
+def test_the_remaining_servers_are_equal(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     cluster = Cluster(tmp_path, rng)
     for _ in range(rng.randrange(40, 120)):
@@ -144,7 +146,7 @@ def test_whoever_remains_has_the_same(tmp_path: Path, seed: int) -> None:
         if node in cluster.nodes:
             node.check()
     sync(*cluster.nodes)
-    assert len({node.replication.members.view for node in cluster.nodes}) == 1
+    assert len({node.stage.members.view for node in cluster.nodes}) == 1
     for node in cluster.nodes:
         node.tidy()
     sync(*cluster.nodes)

@@ -1,5 +1,5 @@
-"""What was pushed and popped leaves nothing behind, in tables, in memory and on disk, once
-everybody has confirmed it."""
+"""Elements that were pushed and popped leave nothing behind, in tables, in memory and on disk, once
+all members have confirmed it."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from holdfast.store.file import KEPT_WAL_BYTES
-from holdfast.store.replicated_rows import Address, Slots
+from holdfast.store.file.opening import KEPT_WAL_BYTES
+from holdfast.store.replicated.replica_keys import Address, ReplicaKeys
 from tests.harness import HoldfastServer, RawClient, encode_command, wait_until
 from tests.replication.crew import ask, await_the_same, cluster
 from tests.replication.nodes import Node, sync
@@ -50,15 +50,15 @@ def test_a_queue_that_is_popped_from_is_no_reason_to_look_at_strings(
     two("LPOP", "queue")
     one.pull(two)
     for node in (one, two):
-        assert node.replication._has_residue
+        assert node.stage._residue._addresses
     looked_at: list[Address] = []
-    drop_empty = Slots.drop_empty
+    drop_empty = ReplicaKeys.drop_empty
 
-    def watched(slots: Slots, addresses: Iterable[Address]) -> None:
+    def watched(replica_keys: ReplicaKeys, addresses: Iterable[Address]) -> None:
         looked_at.extend(addresses)
-        drop_empty(slots, addresses)
+        drop_empty(replica_keys, addresses)
 
-    monkeypatch.setattr(Slots, "drop_empty", watched)
+    monkeypatch.setattr(ReplicaKeys, "drop_empty", watched)
     for name in ("a", "b"):
         one("INCR", name)
     one("RPUSH", "other", "x")
@@ -98,9 +98,9 @@ def test_nothing_is_left_in_the_tables(
             node.tidy()
         sync(one, two)
         for node in nodes:
-            replication = node.replication
-            assert (len(replication.log), replication.unconfirmed_removals) == (0, 0)
-            assert (replication.slots.addresses, replication.addresses) == ([], {})
+            stage = node.stage
+            assert (len(stage.log), stage.unconfirmed_removals) == (0, 0)
+            assert (stage.replica_keys.addresses, stage.addresses) == ([], {})
             node.restart(fold=True)
     for node, path in zip(nodes, ("1.db", "2.db"), strict=True):
         node.restart(fold=True)
@@ -117,7 +117,7 @@ def test_nothing_is_left_in_the_tables(
     ],
     ids=lambda words: " ".join(map(str, words)),
 )
-def test_an_expiry_of_what_was_deleted_meanwhile_leaves_nothing(
+def test_an_expiry_of_a_key_that_was_deleted_meanwhile_leaves_nothing(
     tmp_path: Path, write: list[str], remove: list[str], prolong: list[str]
 ) -> None:
     nodes = [Node(number, tmp_path / f"{number}.db") for number in (1, 2)]
@@ -133,7 +133,7 @@ def test_an_expiry_of_what_was_deleted_meanwhile_leaves_nothing(
             node.tidy()
         sync(one, two)
     for node in nodes:
-        assert node.replication.slots.addresses == []
+        assert node.stage.replica_keys.addresses == []
         node.restart(fold=True)
         node.close()
         assert rows_of(tmp_path / f"{node.number}.db") == {}
@@ -151,10 +151,10 @@ def test_a_field_that_is_deleted_while_it_is_to_expire_leaves_nothing(tmp_path: 
             node.tidy()
         sync(one, two)
     for node in (one, two):
-        assert [kind for kind, _, _ in node.replication.slots.at((0, b"h")).rows()] == ["hash"]
+        assert [kind for kind, _, _ in node.stage.replica_keys.at((0, b"h")).rows()] == ["hash"]
 
 
-def test_an_expiry_is_kept_as_long_as_somebody_may_write_to_what_it_is_of() -> None:
+def test_an_expiry_is_kept_as_long_as_a_peer_may_write_to_its_value() -> None:
     """The third one has not heard of the deletion yet, and goes on with the expiry."""
     one, two, three = nodes = [Node(number) for number in (1, 2, 3)]
     one("RPUSH", "k", "a")
@@ -192,7 +192,7 @@ def size_of(server: HoldfastServer) -> Size:
 
 
 def is_settled(server: HoldfastServer) -> bool:
-    """Everybody has confirmed everything, and the tables have it."""
+    """All members have confirmed all records, and the tables have them."""
     with RawClient.connect(server.port, 60) as client:
         info = client.command("INFO", "everything")
         return (
@@ -216,8 +216,8 @@ def send_all(server: HoldfastServer, commands: list[bytes]) -> None:
 @pytest.mark.timeout(3600)
 def test_a_million_elements_pushed_and_popped(tmp_path: Path) -> None:
     """In four rounds. The file and the memory of a round serve the next one: once there is room for
-    a quarter of them nothing may grow. That is after the second round, because the first may fit
-    into the WAL, and the file gets what is there when the WAL is emptied."""
+    a quarter of the elements, nothing may grow. That is after the second round, because the first
+    may fit into the WAL, and the file grows only when the WAL is emptied."""
     count = int(os.environ.get("HOLDFAST_QUEUE", "1000000"))
     per_round, at_once = count // 4, 10
     pops = [encode_command("LPOP", "queue", at_once)] * (per_round // at_once)

@@ -3,8 +3,6 @@ Every write that was acknowledged is there in the end, everywhere."""
 
 import os
 import random
-import shutil
-import signal
 import sys
 import time
 from collections import Counter
@@ -12,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store.backup import backup
+from holdfast.store.check import check_file
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.replication.crew import (
     CONVERGENCE_S,
@@ -22,8 +20,16 @@ from tests.replication.crew import (
     await_the_same,
     cluster,
     names_in,
+    names_in_stream,
 )
 from tests.replication.cutter import Cutter, Line
+from tests.replication.mishaps import (
+    SECOND_IS_OVER_S,
+    freeze,
+    put_a_copy_in_place_of,
+    put_yesterday_in_place_of,
+    run_a_second,
+)
 
 pytestmark = [
     pytest.mark.source_only,
@@ -36,51 +42,12 @@ def say(figure: str) -> None:
     sys.stdout.write(f"{figure}\n")
 
 
-EVENTS = ("kill", "stop", "freeze", "copy", "clone", "isolate", "cut", "block", "pause")
+EVENTS = (
+    *("kill", "stop", "freeze", "copy", "clone", "namesake", "yesterday"),
+    *("isolate", "cut", "block", "pause"),
+)
 # So small that a peer that is away for a moment may need a snapshot.
 LOG_LIMIT = ("--active-active-log-limit", "64kb")
-# Ten seconds after a clone was last heard of the others take it for gone.
-CLONE_IS_OVER_S = 15.0
-
-
-def freeze(server: HoldfastServer, rng: random.Random) -> None:
-    """It stands still, and its connections stay: often for less than its peers wait, and sometimes
-    for longer."""
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        time.sleep(rng.choice((0.3, 1.0, 3.0, 12.0)))
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-
-
-def put_a_copy_in_place_of(server: HoldfastServer, rng: random.Random) -> None:
-    """It has all that the file had. Without what is beside it, it is known to be a copy; by
-    `holdfast backup`, too."""
-    server.terminate()
-    path = Path(server.db)
-    copy = path.with_name("copy.db")
-    if rng.random() < 0.5:
-        backup(path, copy)
-    else:
-        shutil.copy(path, copy)
-        path.with_name(f"{path.name}-life").unlink()
-    path.unlink()
-    copy.rename(path)
-    server.start()
-
-
-def run_a_clone_of(server: HoldfastServer, rng: random.Random) -> None:
-    """For a while, beside it; no client knows of it."""
-    server.terminate()
-    folder = server.folder.with_name(f"clone-of-{server.folder.name}")
-    shutil.copytree(server.folder, folder)
-    server.start()
-    args = [
-        arg if ".sock" not in arg or "unix://" in arg else f"{arg}-clone" for arg in server.args
-    ]
-    with HoldfastServer(folder, *args):
-        time.sleep(rng.uniform(0.3, 2.0))
-    shutil.rmtree(folder)
 
 
 def live(
@@ -102,8 +69,12 @@ def live(
         number, other = rng.sample(numbers, 2)
         server = servers[number - 1]
         what = rng.choice((*EVENTS, "heal", "heal"))
-        if what == "clone" and time.monotonic() > end_s - CLONE_IS_OVER_S:
+        if what in ("clone", "namesake") and time.monotonic() > end_s - SECOND_IS_OVER_S:
             what = "copy"
+        if what == "yesterday":
+            what = put_yesterday_in_place_of(
+                server, [each for each in servers if each is not server], rng
+            )
         happened[what] += 1
         if what == "kill":
             server.kill()
@@ -114,8 +85,8 @@ def live(
             freeze(server, rng)
         elif what == "copy":
             put_a_copy_in_place_of(server, rng)
-        elif what == "clone":
-            run_a_clone_of(server, rng)
+        elif what in ("clone", "namesake"):
+            run_a_second(server, rng, is_clone=what == "clone")
         elif what == "isolate":
             cutter.each(Line.cut, number)
         elif what == "cut":
@@ -124,7 +95,7 @@ def live(
             cutter.each(Line.block, number, other)
         elif what == "pause":
             assert ask(server, "ACTIVE", "PAUSE", other) == b"+OK\r\n"
-        else:
+        elif what == "heal":
             heal(servers, cutter)
     for worker in workers:
         worker.stop()
@@ -156,11 +127,14 @@ def check(servers: list[HoldfastServer], workers: list[Worker]) -> None:
             total = int(client.command("GET", "counter").split(b"\r\n")[1])
             assert total == sum(int(name.partition(":")[2]) for name in counted), "exact"
             assert client.command("GET", "half") == client.command("GET", "other half")
+            entries = set(names_in_stream(client.command("XRANGE", "stream", "-", "+")))
+            logged = all_of(workers, "logged")
+            assert logged <= entries <= logged | in_doubt
     assert len(added) > 30, "there was something to lose"
 
 
 def drain(servers: list[HoldfastServer], workers: list[Worker], rng: random.Random) -> None:
-    """Every element is popped at least once, by whoever."""
+    """Every element is popped at least once, by any worker."""
     popped = [
         name
         for worker in workers
@@ -172,6 +146,15 @@ def drain(servers: list[HoldfastServer], workers: list[Worker], rng: random.Rand
     pushed = all_of(workers, "pushed")
     assert pushed <= set(popped) <= pushed | all_of(workers, "in_doubt")
     say(f"{len(pushed)} elements, {len(popped) - len(set(popped))} popped again")
+
+
+def check_again_after_restarts(servers: list[HoldfastServer]) -> None:
+    """Clients see the replicated values, also where they are read from the file again."""
+    for server in servers:
+        server.terminate()
+        assert check_file(Path(server.db)) == []
+        server.start()
+    await_the_same(servers)
 
 
 def run_for(
@@ -192,6 +175,7 @@ def run_for(
         check(servers, workers)
         drain(servers, workers, rng)
         await_cut_logs(servers)
+        check_again_after_restarts(servers)
 
 
 def test_twenty_seconds_of_partitions_and_kills(tmp_path: Path, rng: random.Random) -> None:
@@ -241,7 +225,7 @@ def test_a_server_joins_while_the_others_are_written_to(tmp_path: Path, rng: ran
 
 
 def await_cut_logs(servers: list[HoldfastServer]) -> None:
-    """Once everybody has confirmed everything, nothing has to be remembered."""
+    """Once all members have confirmed all records, nothing has to be remembered."""
     for server in servers:
         try:
             wait_until(

@@ -8,24 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.client.replies import Push
+from holdfast.client.protocol.reply_parser import Push
 from holdfast.errors import ProtocolError
 from holdfast.replication import feeds
 from holdfast.replication.feeds import PUMP_KEYS, Feed
 from holdfast.replication.intake import Intake
+from holdfast.replication.link_states import LinkState
 from holdfast.replication.messages import (
     BEGIN,
     BEHIND,
     COMPLETE,
     FOLLOWS,
     KEYS,
+    OWES,
     PUSH,
     RECORDS,
     pack,
 )
 from holdfast.replication.puller import Puller
 from holdfast.replication.replicator import Replicator
-from holdfast.replication.states import State
 from holdfast.store.store import FileStore
 from tests.harness import HoldfastServer, RawClient, processes, wait_until
 from tests.replication.crew import CONVERGENCE_S, ask, await_the_same, cluster
@@ -35,9 +36,9 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def cut_log(node: Node) -> None:
-    """All whom it knows have confirmed all: whoever is new needs a snapshot."""
-    node.replication.seal()
-    node.replication.log.cut(node.replication.vector)
+    """All known members have confirmed all records: a new server needs a snapshot."""
+    node.stage.seal()
+    node.stage.log.cut(node.stage.vector)
 
 
 def filled(number: int, keys: int) -> Node:
@@ -53,7 +54,7 @@ def test_a_server_that_sends_a_snapshot_looks_at_few_keys_at_a_time() -> None:
     one, two = filled(1, 4 * PUMP_KEYS), Node(2)
     cut_log(one)
     messages: list[list[bytes]] = []
-    feed = Feed(one.replication, two.hello(), messages.append)
+    feed = Feed(one.stage, two.hello(), messages.append)
     feed.pump()
     feed.acknowledged({}, 1, takes_snapshot=True)
     counts = []
@@ -77,31 +78,31 @@ def test_a_server_looks_at_few_records_at_a_time_that_a_peer_has(
     two.pull(one)
     one("SET", "last", "v")
     messages: list[list[bytes]] = []
-    feed = Feed(one.replication, two.hello(), messages.append)
+    feed = Feed(one.stage, two.hello(), messages.append)
     assert [feed.pump() for _ in range(3)] == [True, True, False]
     assert len(messages) == 1
 
 
-def test_what_a_snapshot_lacks_goes_a_slice_at_a_time() -> None:
+def test_keys_that_a_snapshot_lacks_go_a_slice_at_a_time() -> None:
     one, two = filled(1, 500), Node(2)
     sync(one, two)
-    before = dict(two.replication.vector)
+    before = dict(two.stage.vector)
     one("FLUSHALL")
     one("SET", "k", "v")
-    one.replication.seal()
-    intake = Intake(two.replication)
-    intake.take(BEGIN, pack(one.replication.vector))
-    for key in one.replication.snapshot():
+    one.stage.seal()
+    intake = Intake(two.stage)
+    intake.take(BEGIN, pack(one.stage.vector))
+    for key in one.stage.snapshot():
         intake.take(KEYS, pack(key))
-    intake.take(COMPLETE, pack(one.replication.vector))
+    intake.take(COMPLETE, pack(one.stage.vector))
     sizes = []
     while not intake.finish_some():
         sizes.append(int(two("DBSIZE")[1:]))
-        assert two.replication.vector == before, "not before all has gone"
+        assert two.stage.vector == before, "not before all has gone"
     assert len(sizes) >= 2
     assert sizes == sorted(sizes, reverse=True)
     assert two("DBSIZE") == b":1\r\n"
-    assert two.replication.vector == one.replication.vector
+    assert two.stage.vector == one.stage.vector
 
 
 def test_the_fold_asks_for_few_rows_of_a_snapshot_at_a_time(tmp_path: Path) -> None:
@@ -109,9 +110,9 @@ def test_the_fold_asks_for_few_rows_of_a_snapshot_at_a_time(tmp_path: Path) -> N
     one, two = filled(1, 300), Node(2, tmp_path / "two.db")
     cut_log(one)
     two.pull(one)
-    rows = two.replication.slots.unwritten_rows()
+    rows = two.stage.replica_keys.unwritten_rows()
     next(rows)
-    assert len(two.replication.slots._being_written) == 1
+    assert len(two.stage.replica_keys._being_written) == 1
     assert sum(1 for _ in rows) == 299
     two.close()
 
@@ -120,17 +121,17 @@ def test_the_fold_asks_for_few_rows_of_a_snapshot_at_a_time(tmp_path: Path) -> N
 
 
 class Joiner:
-    """With links to several peers, over which tests push what they like."""
+    """With links to several peers, over which tests push chosen messages."""
 
     def __init__(self, *peers: Node) -> None:
         self.node = Node(9)
         self.replicator = Replicator(
             self.node.engine, "test", [f"redis://127.0.0.1:{peer.number}" for peer in peers]
         )
-        self.node.engine.replicator = self.replicator
+        self.node.replicator = self.replicator
         self.pullers = self.replicator.pullers
         for puller in self.pullers:
-            puller.state = State.FOLLOWING
+            puller.state = LinkState.FOLLOWING
             puller._over = asyncio.get_running_loop().create_future()
 
     def hears(self, puller: Puller, *messages: list[bytes]) -> None:
@@ -142,9 +143,9 @@ class Joiner:
 
 
 def snapshot_of(node: Node) -> list[list[bytes]]:
-    node.replication.seal()
-    vector = pack(node.replication.vector)
-    keys = [[KEYS, pack(key)] for key in node.replication.snapshot()]
+    node.stage.seal()
+    vector = pack(node.stage.vector)
+    keys = [[KEYS, pack(key)] for key in node.stage.snapshot()]
     return [[BEGIN, vector], *keys, [COMPLETE, vector]]
 
 
@@ -160,10 +161,10 @@ def test_the_next_peer_has_its_turn_when_the_first_is_done_or_gone() -> None:
         assert [each.takes_snapshot for each in joiner.pullers] == [False, True, False]
         joiner.hears(second, *snapshot_of(two))
         await joiner.settle()
-        assert second.state is State.FOLLOWING
+        assert second.state is LinkState.FOLLOWING
         assert [each.takes_snapshot for each in joiner.pullers] == [False, False, True]
         joiner.hears(third, [FOLLOWS, pack({})])
-        assert third.state is State.FOLLOWING
+        assert third.state is LinkState.FOLLOWING
         assert not any(each.takes_snapshot for each in joiner.pullers)
         assert joiner.node("DBSIZE") == b":5\r\n"
 
@@ -180,7 +181,7 @@ def test_records_of_others_wait_for_the_end_of_a_snapshot() -> None:
         one.pull(author)
         two.pull(author)
         one("SREM", "set", "a")
-        log = two.replication.log
+        log = two.stage.log
         records = [log.read(number) for number in range(len(log))]
         joiner = Joiner(one, two)
         from_one, from_two = joiner.pullers
@@ -193,12 +194,12 @@ def test_records_of_others_wait_for_the_end_of_a_snapshot() -> None:
         await joiner.settle()
         assert not from_two._inbox, "it was looked at then"
         assert joiner.node("SMEMBERS", "set") == b"*1\r\n$1\r\nb\r\n"
-        assert joiner.node.replication.digest() == one.replication.digest()
+        assert joiner.node.digest() == one.digest()
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("kind", [BEGIN, FOLLOWS, KEYS, COMPLETE])
+@pytest.mark.parametrize("kind", [BEGIN, FOLLOWS, KEYS, OWES, COMPLETE])
 def test_a_message_that_comes_too_early_ends_the_link(kind: bytes) -> None:
     async def main() -> None:
         joiner = Joiner(Node(1))
@@ -206,6 +207,80 @@ def test_a_message_that_comes_too_early_ends_the_link(kind: bytes) -> None:
         joiner.hears(puller, [kind, pack({})])
         assert puller._over is not None
         assert isinstance(puller._over.exception(), ProtocolError)
+
+    asyncio.run(main())
+
+
+def test_a_following_peer_is_told_of_events_that_only_a_snapshot_had() -> None:
+    """Two follows one. One takes a snapshot from three, and then removes an element which it has
+    from there. If two heard of the removal first, it would add the element for good afterwards."""
+    one, two, three = Node(1), Node(2), Node(3)
+    sync(one, two, three)
+    messages: list[list[bytes]] = []
+    feed = Feed(one.stage, two.hello(), messages.append)
+    three("SADD", "set", "a", "b")
+    cut_log(three)
+    one.pull(three)
+    one("SREM", "set", "a")
+    feed.pump()
+    assert [kind for kind, *_ in messages] == [BEHIND]
+    feed.acknowledged(dict(two.stage.vector), 1, takes_snapshot=True)
+    feed.pump()
+    assert [kind for kind, *_ in messages] == [BEHIND, BEGIN, KEYS, COMPLETE]
+
+
+def test_a_peer_that_has_all_of_the_snapshot_is_sent_records_only() -> None:
+    one, two, three = Node(1), Node(2), Node(3)
+    sync(one, two, three)
+    messages: list[list[bytes]] = []
+    feed = Feed(one.stage, two.hello(), messages.append)
+    three("SADD", "set", "a", "b")
+    two.pull(three)
+    cut_log(three)
+    one.pull(three)
+    feed.acknowledged(dict(two.stage.vector), 0)
+    one("SREM", "set", "a")
+    feed.pump()
+    assert [kind for kind, *_ in messages] == [RECORDS]
+
+
+def test_a_server_that_has_half_of_a_snapshot_says_so_to_one_that_takes_a_snapshot_from_it() -> (
+    None
+):
+    """Its keys tell of events that neither its vector nor that of its snapshot has. If a client of
+    the second one were allowed to remove them, others would hear of the removal first."""
+
+    async def main() -> None:
+        one, three = filled(1, 2000), filled(3, 3)
+        replicator = one.replicator = Replicator(one.engine, "test", [])
+        cut_log(one)
+        joiner = Joiner(one)
+        messages: list[list[bytes]] = []
+        feed = Feed(one.stage, joiner.node.hello(), messages.append)
+        feed.pump()
+        feed.acknowledged({}, 1, takes_snapshot=True)
+        feed.pump()
+        kinds = [kind for kind, *_ in messages]
+        assert kinds == [BEHIND, BEGIN, KEYS], "it has begun"
+        intake = Intake(one.stage)
+        for kind, data in snapshot_of(three)[:2]:
+            intake.take(kind, data)
+        replicator.fell_behind(intake.snapshot_seen)
+        while feed.has_news:
+            feed.acknowledged({}, len(messages))
+            feed.pump()
+        kinds = [kind for kind, *_ in messages]
+        assert kinds[3] == OWES, "before the next keys"
+        assert set(kinds[4:-1]) == {KEYS}
+        (puller,) = joiner.pullers
+        joiner.hears(puller, *messages)
+        await joiner.settle()
+        assert puller.state is LinkState.FOLLOWING
+        assert joiner.node.stage.vector == one.stage.vector
+        assert joiner.node.stage.owed == three.stage.vector
+        assert joiner.node("SET", "key", "v").startswith(b"-READONLY")
+        joiner.node.pull(three)
+        assert joiner.node.stage.owed == {}
 
     asyncio.run(main())
 

@@ -1,5 +1,5 @@
-"""The timelines of the design, by commands: two nodes do things, then sync, and clients of both
-see what is expected. What the values themselves do is in tests/crdt."""
+"""The timelines of the design, by commands: two nodes run commands, then sync, and clients of both
+see the expected values. tests/crdt tests the values themselves."""
 
 import pytest
 
@@ -209,7 +209,7 @@ def test_pops_are_at_least_once(line: Timeline) -> None:
     assert line.both("EXISTS", "k") == [":0"]
 
 
-def test_a_remote_push_wakes_whoever_waits(line: Timeline) -> None:
+def test_a_remote_push_wakes_a_waiting_client(line: Timeline) -> None:
     line.one.client.send("BLPOP", "k", 0)
     assert line.one.client.is_waiting
     line.two("RPUSH", "k", "x")
@@ -237,8 +237,8 @@ def test_expire_and_persist(line: Timeline) -> None:
     assert line.both("TTL", "k") == [":-1"]
 
 
-def test_a_key_that_expires_can_be_prolonged_by_who_was_not_heard_yet(line: Timeline) -> None:
-    """Dead for whoever looks, but its value stays until everybody was heard."""
+def test_a_key_that_expires_can_be_prolonged_by_a_peer_not_heard_yet(line: Timeline) -> None:
+    """Expired for every reader, but its value stays until all members were heard."""
     line.one("SET", "k", "v", "EX", 10)
     line.sync()
     line.two("EXPIRE", "k", 100)
@@ -250,7 +250,7 @@ def test_a_key_that_expires_can_be_prolonged_by_who_was_not_heard_yet(line: Time
     assert line.one("GET", "k") == b"$1\r\nv\r\n"
 
 
-def test_an_expired_key_is_gone_once_everybody_was_heard(line: Timeline) -> None:
+def test_an_expired_key_is_gone_once_all_members_were_heard(line: Timeline) -> None:
     line.one("SET", "k", "v", "EX", 10)
     line.sync()
     for node in (line.one, line.two):
@@ -288,7 +288,7 @@ def test_hyperloglogs(line: Timeline) -> None:
 def test_transactions_and_scripts_arrive_whole(line: Timeline) -> None:
     line.one.client.transaction(("RPUSH", "k", "a"), ("INCR", "n"))
     line.one("EVAL", "redis.call('RPUSH', 'k', 'b') redis.call('INCR', 'n')", 0)
-    assert len(line.one.replication.log) == 2
+    assert len(line.one.stage.log) == 2
     line.sync()
     assert line.both("LRANGE", "k", 0, -1) == ["a", "b"]
     assert line.both("GET", "n") == ["2"]
@@ -298,10 +298,10 @@ def test_a_script_that_fails_leaves_nothing(line: Timeline) -> None:
     line.one("EVAL", "redis.call('RPUSH', 'k', 'b') return redis.call('INCR', 'k')", 0)
     line.sync()
     assert line.both("EXISTS", "k") == [":0"]
-    assert len(line.one.replication.log) == 0
+    assert len(line.one.stage.log) == 0
 
 
-def test_rename_takes_what_it_saw(line: Timeline) -> None:
+def test_rename_takes_the_elements_that_it_saw(line: Timeline) -> None:
     line.one("RPUSH", "k", "a")
     line.sync()
     line.one("RENAME", "k", "new")
@@ -311,14 +311,14 @@ def test_rename_takes_what_it_saw(line: Timeline) -> None:
     assert line.both("LRANGE", "k", 0, -1) == ["b"]
 
 
-def test_what_a_replicated_database_refuses(line: Timeline) -> None:
+def test_commands_that_a_replicated_database_refuses(line: Timeline) -> None:
     assert line.one("SWAPDB", 0, 1).startswith(b"-ERR SWAPDB is not possible")
     assert line.one("XADD", "k", "1-1", "f", "v").startswith(b"-ERR on an active-active server")
     assert line.one("EXISTS", "k") == b":0\r\n"
 
 
 class TestFlush:
-    def test_what_others_do_meanwhile_survives(self, line: Timeline) -> None:
+    def test_concurrent_changes_of_others_survive_a_flush(self, line: Timeline) -> None:
         line.one("MSET", "a", 1, "b", 2, "c", 3)
         line.one("RPUSH", "list", "x", "y")
         line.one("INCRBY", "n", 5)
@@ -362,7 +362,7 @@ class TestFlush:
         assert line.both("DBSIZE") == [":2"]
 
     def test_one_database_and_a_transaction(self, line: Timeline) -> None:
-        """What a transaction did before is gone, and what it does after is there."""
+        """The effects of a transaction before it are gone, and those after it stay."""
         line.one("SET", "a", 1)
         line.one("MOVE", "a", 1)
         line.one.client.transaction(
@@ -391,22 +391,22 @@ class TestFlush:
         line.sync()
         assert line.both("GET", "a") == ["2"]
 
-    def test_it_is_told_in_few_bytes_and_keeps_nothing(self, line: Timeline) -> None:
+    def test_a_flush_is_few_bytes_and_keeps_nothing(self, line: Timeline) -> None:
         for number in range(100):
             line.one("SET", f"key-{number}", number)
             line.two("RPUSH", f"list-{number}", number)
         line.sync()
-        before = line.one.replication.log.total_bytes
+        before = line.one.stage.log.total_bytes
         line.one("FLUSHALL")
-        assert line.one.replication.log.total_bytes - before < 100
+        assert line.one.stage.log.total_bytes - before < 100
         line.sync()
         for node in (line.one, line.two):
-            assert node.replication.slots.addresses == []
-            assert node.replication.addresses == {}
+            assert node.stage.replica_keys.addresses == []
+            assert node.stage.addresses == {}
 
 
-def test_a_group_lags_by_what_it_has_not_been_given() -> None:
-    """Whoever has read and deleted meanwhile: it never lags by less than nothing."""
+def test_a_group_lags_by_the_entries_that_it_was_not_given() -> None:
+    """After any reads and deletes the lag is never negative."""
     one, two = Node(1), Node(2)
     for _ in range(3):
         one("XADD", "s", "*", "f", "v")

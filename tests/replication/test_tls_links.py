@@ -7,7 +7,7 @@ import pytest
 
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.replication.crew import CONVERGENCE_S
-from tests.server.test_tls import Certificates, serve
+from tests.server.config.test_tls import Certificates, serve
 
 pytestmark = [
     pytest.mark.source_only,

@@ -1,17 +1,17 @@
-"""What happens in one turn is told at once, and what happens to one row there is told once."""
+"""All changes of one turn are one record, and all changes of one row in it are one effect."""
 
 import pytest
 
-from holdfast.crdt.log import decode
+from holdfast.crdt.causal_log import decode
 from holdfast.replication.feeds import Feed
-from holdfast.store.replicated_runs import one_by_one
+from holdfast.store.replicated.record_builder import one_by_one
 from tests.harness.rawclient import Argument
 from tests.replication.nodes import Node, sync
 
 
 def told(node: Node, *commands: list[Argument]) -> list[tuple[bytes, str]]:
     """Names and kinds in the record of a turn."""
-    log = node.replication.log
+    log = node.stage.log
     before = len(log)
     node.client.pipeline(*commands)
     node.client.replies()
@@ -51,7 +51,7 @@ def test_increments_of_one_turn_count_beside_those_of_others() -> None:
     assert one("GET", "n") == b"$2\r\n13\r\n"
 
 
-def test_what_was_written_before_it_got_an_expiry_was_written() -> None:
+def test_a_field_written_again_before_it_got_an_expiry_survives_a_removal() -> None:
     """So it survives a removal that has not seen it, though the value is the same."""
     one, two = Node(1), Node(2)
     one("HSET", "h", "f", "x")
@@ -62,7 +62,7 @@ def test_what_was_written_before_it_got_an_expiry_was_written() -> None:
     assert two("HGET", "h", "f") == b"$1\r\nx\r\n"
 
 
-def test_what_was_removed_and_written_again_is_new() -> None:
+def test_a_member_that_was_removed_and_written_again_is_new() -> None:
     one, two = Node(1), Node(2)
     one("SADD", "s", "a", "b")
     sync(one, two)
@@ -72,14 +72,14 @@ def test_what_was_removed_and_written_again_is_new() -> None:
     assert two("SISMEMBER", "s", "a") == b":1\r\n"
 
 
-def test_nobody_is_sent_what_it_did_itself() -> None:
+def test_no_server_is_sent_its_own_records() -> None:
     one, two = Node(1), Node(2)
     two.pull(one)
     hello = one.hello()
     one("RPUSH", "l", "a")
     two.pull(one)
     sent: list[list[bytes]] = []
-    feed = Feed(two.replication, hello, sent.append)
+    feed = Feed(two.stage, hello, sent.append)
     feed.pump()
     assert sent == []
 
@@ -90,7 +90,7 @@ class Relay:
     def __init__(self) -> None:
         self.one, self.two, three = Node(1), Node(2), Node(3)
         self.sent: list[list[bytes]] = []
-        self.feed = Feed(self.two.replication, three.hello(), self.sent.append)
+        self.feed = Feed(self.two.stage, three.hello(), self.sent.append)
         self.one("RPUSH", "l", "a")
         self.two.pull(self.one)
 
@@ -101,19 +101,19 @@ class Relay:
         return [decode(data).origin for _, *parts in sent for data in parts]
 
 
-def test_what_others_wrote_is_theirs_to_tell() -> None:
+def test_records_of_other_servers_are_not_relayed_at_once() -> None:
     relay = Relay()
     assert not relay.feed.has_news
     assert relay.records() == []
     assert relay.feed.is_holding
-    relay.feed.acknowledged(dict(relay.one.replication.vector), 0)
+    relay.feed.acknowledged(dict(relay.one.stage.vector), 0)
     relay.feed.relay()
     relay.feed.relay()
     assert relay.records() == []
     assert not relay.feed.is_holding
 
 
-def test_what_others_did_not_tell_in_time_is_relayed() -> None:
+def test_records_that_others_did_not_send_in_time_are_relayed() -> None:
     relay = Relay()
     relay.feed.relay()
     assert relay.records() == []
@@ -123,7 +123,7 @@ def test_what_others_did_not_tell_in_time_is_relayed() -> None:
     assert not relay.feed.is_holding
 
 
-def test_what_an_own_record_may_depend_on_goes_before_it() -> None:
+def test_records_that_an_own_record_may_depend_on_go_before_it() -> None:
     relay = Relay()
     relay.two("LPOP", "l")
     assert relay.feed.has_news

@@ -1,4 +1,4 @@
-"""What needs one winner says so when it finds itself on an active-active database, once."""
+"""A tool that needs a single winner warns once when it runs on an active-active database."""
 
 import asyncio
 import warnings
@@ -27,7 +27,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HoldfastServer]
 
 
 def said(port: int, scenario: Scenario, *, foreign: bool = False) -> list[str]:
-    """What warnings there were."""
+    """The warnings of a scenario."""
 
     async def main() -> None:
         if foreign:

@@ -1,19 +1,19 @@
 """An engine in this process, and one client whose replies are not encoded."""
 
+from holdfast import all_commands as all_commands
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
-from holdfast.server import families as families
-from holdfast.server.config import Config
-from holdfast.server.engine import Engine
-from holdfast.server.scripts import NoSink
-from holdfast.server.session import Session
+from holdfast.server.config.config import Config
+from holdfast.server.core.engine import Engine
+from holdfast.server.scripts.scripts import NoSink
+from holdfast.server.sessions.session import Session
 from holdfast.store.store import Store
 
 
 class Running:
     def __init__(self, store: Store) -> None:
         self.engine = Engine(store, Config())
-        self.engine.turn.set_appendfsync("everysec")  # which nobody does here
+        self.engine.turn.set_appendfsync("everysec")  # and no timer runs here that syncs
         self.session = Session(self.engine, NoSink(), "test", "test")
         self.engine.connected(self.session)
         self._replies: list[Reply] = []

@@ -1,4 +1,4 @@
-"""While a script or a function overruns: who is answered, and what ends it."""
+"""While a script or a function overruns: which clients get replies, and which commands end it."""
 
 import shutil
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import HoldfastServer, RawClient
-from tests.server.test_tls import Certificates, serve
+from tests.server.config.test_tls import Certificates, serve
 
 LIBRARY = """#!lua name=lib
     redis.register_function('f', function() redis.call('set', 'k', 'after') while true do end end)
@@ -80,7 +80,7 @@ def test_shutdown_nosave_ends_a_function(start_server: Callable[..., HoldfastSer
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-def test_with_tls_it_can_be_killed_by_who_comes_later(
+def test_with_tls_it_can_be_killed_by_a_client_that_connects_later(
     tmp_path: Path, run: tuple[str | int, ...]
 ) -> None:
     folder = tmp_path / "certificates"

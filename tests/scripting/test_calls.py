@@ -1,11 +1,11 @@
-"""`redis.call` takes the short way once it knows a command. Nobody may notice."""
+"""`redis.call` takes a shortcut for a command it has called before. The result is the same."""
 
 import pytest
 
 from holdfast.store.store import MemoryStore
 from tests.scripting.running import Running
 
-# The first call of a command goes the long way; so does what the short one is not made for.
+# The first call of a command takes the long way, as do calls that the shortcut does not support.
 THREE_TIMES = "local all = {} for i = 1, 3 do all[i] = {%s} end return all"
 
 ARGUMENTS = {
@@ -80,7 +80,7 @@ def running() -> Running:
 @pytest.mark.parametrize("given", ARGUMENTS.values(), ids=ARGUMENTS)
 @pytest.mark.parametrize("command", ["rpush", "echo"])
 def test_arguments_arrive_as_they_are(running: Running, given: str, command: str) -> None:
-    """A list shows what has arrived; `echo` is only there for the one with a single argument."""
+    """A list shows the arguments received; `echo` is there for the case of a single argument."""
     script = f"""
         local function plain(reply)
             if type(reply) == 'table' then return {{'error', reply.err}} end
@@ -110,7 +110,7 @@ def test_a_command_answers_the_same_each_time(running: Running, call: str) -> No
     assert first != []
 
 
-def test_what_may_be_called_is_asked_anew_for_each_script(running: Running) -> None:
+def test_permissions_are_checked_anew_for_each_script(running: Running) -> None:
     write = b"return redis.call('set', 'k', 'w')"
     for _ in range(3):
         assert running.do(b"EVAL", write, b"0") == b"OK"

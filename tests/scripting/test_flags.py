@@ -1,4 +1,4 @@
-"""What scripts and functions declare about themselves counts where writes are held up."""
+"""The flags that scripts and functions declare decide where writes are held up."""
 
 import pytest
 
@@ -30,7 +30,7 @@ NO_WRITES = "#!lua flags=no-writes\nreturn 1"
         (("FUNCTION", "LIST"), False),
     ],
 )
-def test_a_pause_of_writes_holds_what_may_write(
+def test_a_pause_of_writes_holds_commands_that_may_write(
     command: tuple[str | int, ...], is_held: bool
 ) -> None:
     server = InProcess()

@@ -1,4 +1,4 @@
-"""Functions inside: what clients do not see of them."""
+"""Functions inside the server: effects that clients do not see."""
 
 from tests.harness.in_process import InProcess
 

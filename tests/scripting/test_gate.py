@@ -1,5 +1,5 @@
-"""The gate that is compiled, beside lupa, which does the same where it is not: whatever goes in or
-comes out, scripts and hosts must not be able to tell."""
+"""The compiled gate beside lupa, which does the same without it. Scripts and hosts must see no
+difference, for any values in or out."""
 
 import gc
 import sys
@@ -31,8 +31,9 @@ from holdfast.resp import (
 )
 from holdfast.scripting import sandbox as sandboxes
 from holdfast.scripting.calls import Callee
-from holdfast.scripting.sandbox import NO_MEMORY, Failure, Killed, Sandbox
-from holdfast.server.latency import FAST_NS, SHIFT
+from holdfast.scripting.sandbox import NO_MEMORY, Sandbox
+from holdfast.scripting.script import Failure, Killed
+from holdfast.server.features.latency import FAST_NS, SHIFT
 
 _gate = pytest.importorskip("holdfast.scripting._gate")
 
@@ -40,13 +41,13 @@ _gate = pytest.importorskip("holdfast.scripting._gate")
 @dataclass
 class Command:
     name: bytes
-    run: Callable[[list[bytes]], Reply]
+    call: Callable[[list[bytes]], Reply]
     quick: tuple[Any, ...] | None = None
 
 
 @dataclass
 class Handler:
-    """What the gate runs without asking the host, and what it says about it."""
+    """The commands that the gate runs without asking the host, and their counters."""
 
     host: "Host"
     opens: int = 1
@@ -149,7 +150,8 @@ def plain() -> World:
 
 
 def outcome(world: World, script: str, *args: bytes, keys: int = 0) -> tuple[Any, ...]:
-    """What the host was asked, and how the script ended. Twice: a command is new only once."""
+    """The calls of the host, and the end of the script. It runs twice, because a command is new
+    only once."""
     endings: list[Any] = []
     world.host.asked.clear()
     for _ in range(2):
@@ -281,7 +283,7 @@ def test_calls_do_pass_through_the_gate() -> None:
     assert world.host.passed == 9  # the first was in search of a door
 
 
-# -- what the gate runs by itself -------------------------------------------------------------
+# -- commands that the gate runs by itself ----------------------------------------------------
 
 NINE_GETS = (
     "redis.call('get', 'k')"  # in search of a door
@@ -295,7 +297,7 @@ def open_world() -> tuple[World, Handler]:
     return world, handler
 
 
-def test_what_is_open_is_run_and_counted_by_the_gate() -> None:
+def test_an_open_command_is_run_and_counted_by_the_gate() -> None:
     world, handler = open_world()
     world.host.quick, world.host.reply = handler.quick, 7
     assert world.run(NINE_GETS) == 7
@@ -346,7 +348,7 @@ def test_errors_of_handlers_are_told() -> None:
 
 
 @pytest.mark.parametrize("reply", [7, CommandError("ERR no")], ids=repr)
-def test_whoever_is_told_can_end_the_script(reply: Any) -> None:
+def test_a_handler_that_is_told_can_end_the_script(reply: Any) -> None:
     world, handler = open_world()
     world.host.quick, world.host.reply = handler.quick, reply
     handler.verdict, handler.is_slow = Killed(Failure(b"ERR enough", None, None)), True
@@ -395,7 +397,7 @@ def test_a_script_can_be_ended_at_any_moment(gated: World, plain: World) -> None
         assert [run() for run in runs[:3]] == [[7, [7]]] * 3
 
 
-# Whatever catches errors: the end of a script is none.
+# Functions that catch errors: the end of a script is not an error.
 CATCHES = [
     "pcall(body)",
     "xpcall(body, function() end)",
@@ -516,7 +518,7 @@ def test_a_reply_that_has_no_room_is_an_error_and_not_kept() -> None:
     assert sys.getrefcount(reply) <= before + 1
 
 
-def test_a_sandbox_that_nobody_needs_is_freed() -> None:
+def test_a_sandbox_without_references_is_freed() -> None:
     world = World()
     world.run("return redis.call('get', 'k')")
     host = ref(world.host)
@@ -533,6 +535,67 @@ def test_scripts_that_are_forgotten_take_no_memory(gated: World) -> None:
         return gated.sandbox.used_bytes
 
     assert used_after(2000) < used_after(10) + 200_000
+
+
+def test_scripts_that_are_loaded_and_forgotten_take_no_memory(gated: World) -> None:
+    """None of them runs, and Lua lets go of them when the next one comes."""
+
+    def used_after(count: int) -> int:
+        for index in range(count):
+            gated.sandbox.compile(f"return '{index:010d}' .. '{'x' * 1000}'".encode(), b"@x")
+        gated.sandbox._collect_garbage()
+        return gated.sandbox.used_bytes
+
+    assert used_after(2000) < used_after(10) + 200_000
+
+
+def test_a_script_may_be_forgotten_while_another_one_runs() -> None:
+    """Lua is not to be touched then: the Held that dies leaves its number."""
+    world = World()
+    held: list[object] = []
+
+    def forget(argv: list[bytes]) -> Reply:
+        held.clear()
+        return len(argv)
+
+    world.host.callee = lambda name: Command(name, forget)  # type: ignore[method-assign]
+    world.run("redis.pcall('get')")  # now there is a door
+    held += [world.sandbox.compile(b"return 1", b"@x") for _ in range(100)]
+    in_coroutine = "return coroutine.wrap(function() return redis.call('get', 'k') end)()"
+    assert world.run(in_coroutine) == 2
+    assert not held
+    assert world.run("return redis.call('get', 'k', 'x')") == 3
+
+
+def test_one_script_runs_at_a_time() -> None:
+    world = World()
+    box = world.sandbox
+    function = box.compile(b"return 1", b"@user_script")
+    heard: list[str] = []
+
+    def run_another(argv: list[bytes]) -> Reply:
+        with pytest.raises(RuntimeError) as caught:
+            box._gate.run(box._run, function, 0, [b"EVAL", b"", b"0"], world.host, 1)
+        heard.append(str(caught.value))
+        return OK
+
+    world.host.callee = lambda name: Command(name, run_another)  # type: ignore[method-assign]
+    world.run("redis.pcall('set')")  # now there is a door
+    world.run("return redis.call('set', 'k')")
+    assert heard == ["this Lua runs a script already"]
+    assert world.run("return 2") == 2
+
+
+def test_a_script_that_lupa_runs_calls_through_lupa() -> None:
+    """lupa gives up the GIL while Lua runs, and the gate needs it."""
+    world = World()
+    text = "return redis.call('get', 'k')"
+    world.run(text)  # now there is a door
+    world.run(text)
+    assert (world.host.passed, len(world.host.asked)) == (1, 2)
+    function = world.sandbox._compiled(text.encode(), b"@user_script")
+    world.sandbox._world[b"run"](function, 0)
+    assert (world.host.passed, len(world.host.asked)) == (1, 3)
 
 
 def test_other_threads_get_their_turn_while_a_script_runs() -> None:

@@ -1,4 +1,4 @@
-"""A script is all or nothing: an error, a kill, a limit take back whatever it has written."""
+"""A script is all or nothing: an error, a kill or a limit undoes all its writes."""
 
 from collections.abc import Callable
 
@@ -89,7 +89,7 @@ def test_an_error_that_is_returned_is_an_answer_and_no_failure(client: RawClient
     assert client.command("GET", "a") == b"$1\r\n1\r\n"
 
 
-def test_nobody_is_woken_or_told_of_what_was_taken_back(server: HoldfastServer) -> None:
+def test_writes_that_were_undone_wake_no_client_and_send_no_event(server: HoldfastServer) -> None:
     with (
         RawClient.connect(server.port) as client,
         RawClient.connect(server.port) as waiter,
@@ -109,7 +109,7 @@ def test_nobody_is_woken_or_told_of_what_was_taken_back(server: HoldfastServer) 
         assert b"real" in message
 
 
-def test_what_a_script_pushes_wakes_waiters_in_order_after_it(server: HoldfastServer) -> None:
+def test_pushes_of_a_script_wake_waiters_in_order_after_it(server: HoldfastServer) -> None:
     with (
         RawClient.connect(server.port) as client,
         RawClient.connect(server.port) as first,
@@ -181,7 +181,7 @@ def test_libraries_survive_a_kill(start_server: Callable[..., HoldfastServer]) -
     assert client.command("FCALL", "changed", 0) == b"$3\r\nnew\r\n"
 
 
-def test_what_a_function_writes_wakes_others_when_it_has_succeeded(
+def test_writes_of_a_function_wake_waiters_when_it_has_succeeded(
     server: HoldfastServer, client: RawClient
 ) -> None:
     with RawClient.connect(server.port) as waiter:

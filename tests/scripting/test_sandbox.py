@@ -5,7 +5,8 @@ import pytest
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.scripting.calls import Callee
-from holdfast.scripting.sandbox import Killed, Sandbox
+from holdfast.scripting.sandbox import Sandbox
+from holdfast.scripting.script import Killed
 
 
 class Host:

@@ -1,5 +1,5 @@
-"""Tail calls of library functions become other calls; what an error then says is compared with
-redis-server elsewhere."""
+"""Tail calls of library functions become other calls. Other tests compare the error texts with
+redis-server."""
 
 import random
 import tracemalloc
@@ -62,7 +62,9 @@ PIECES = [
 ]
 
 
-def test_what_can_be_compiled_still_can_and_nothing_else(rng: random.Random) -> None:
+def test_a_script_compiles_after_the_rewrite_if_and_only_if_it_did_before(
+    rng: random.Random,
+) -> None:
     load = LuaRuntime(encoding=None).eval(b"function(text) return (load(text)) end")
     compiled = 0
     for _ in range(30_000):

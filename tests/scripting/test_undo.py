@@ -54,7 +54,7 @@ def opened(path: Path) -> Running:
 
 
 def state(running: Running) -> State:
-    """Of the databases 0 and 1. (What OBJECT ENCODING says may stay as for a larger value.)"""
+    """The content of the databases 0 and 1. (OBJECT ENCODING may stay that of a larger value.)"""
     seen: State = {}
     for index in (b"1", b"0"):
         running.do(b"SELECT", index)

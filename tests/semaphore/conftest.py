@@ -11,8 +11,9 @@ import redis.asyncio
 import valkey.asyncio
 
 import holdfast
-from holdfast.client.backends import commands_of
+from holdfast.client import Client
 from holdfast.clock import ManualClock
+from holdfast.coordination.backend_of import backend_of
 from holdfast.semaphore import Semaphore
 from tests.harness import RawClient
 from tests.harness.cluster import Nodes, start_cluster
@@ -43,7 +44,7 @@ class Place:
                 assert raw.command("FLUSHALL") == b"+OK\r\n"
 
     def client(self) -> Any:
-        """A client that is not connected yet, to be closed by whoever asked."""
+        """A client that is not connected yet; the caller closes it."""
         if self.kind.startswith("redis-py") or self.kind == "valkey-py":
             make: Any = {
                 "redis-py": redis.asyncio.Redis,
@@ -57,7 +58,7 @@ class Place:
     async def opened(self) -> AsyncIterator[Any]:
         async with AsyncExitStack() as stack:
             client = self.client()
-            if isinstance(client, holdfast.client.Client):
+            if isinstance(client, Client):
                 await stack.enter_async_context(client)
             else:
                 stack.push_async_callback(client.aclose)
@@ -121,9 +122,9 @@ def world() -> World:
 
 
 async def keys_of(client: Any) -> set[str]:
-    """What is there, but for what expires by itself: the last fencing token, which is kept for an
-    hour, and limits of semaphores that nobody uses."""
-    keys = {key.decode() async for key in commands_of(client).scan("*")}
+    """All keys except those that expire by themselves: the last fencing token, which is kept for an
+    hour, and limits of semaphores that are not in use."""
+    keys = {key.decode() async for key in backend_of(client).scan("*")}
     used = {key for key in keys if ":semaphore_token:" not in key}
     return set() if all(":semaphore_max:" in key for key in used) else used
 

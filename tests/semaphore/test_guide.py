@@ -1,16 +1,16 @@
 """The guide is a test: its examples run in order, and every option and script is explained."""
 
+import asyncio
 import inspect
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from holdfast.client.lua import names
+from holdfast.coordination.lua_scripts import names
 from holdfast.semaphore import Semaphore
 from holdfast.semaphore.names import Names
 from tests.harness.guide import run_examples
-from tests.semaphore.conftest import Place, place_of
+from tests.semaphore.conftest import place_of
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide-semaphore.md"
 TEXT = GUIDE.read_text()
@@ -18,12 +18,8 @@ TEXT = GUIDE.read_text()
 
 @pytest.mark.parametrize("kind", ["redis", "holdfast"])
 def test_the_examples_run(request: pytest.FixtureRequest, kind: str) -> None:
-    place: Place = place_of(request, kind)
-
-    async def scenario(client: Any) -> None:
-        await run_examples(GUIDE, TEXT, place.url, client=client)
-
-    place.play(scenario)
+    """They make the client that they use."""
+    asyncio.run(run_examples(GUIDE, TEXT, place_of(request, kind).url))
 
 
 def test_every_option_key_and_script_is_explained() -> None:

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.backends import Commands, Prepared, Rest, commands_of
 from holdfast.client.errors import ClientError
-from holdfast.client.lua import LuaScript, load
+from holdfast.coordination.backend import Backend, Prepared, Rest
+from holdfast.coordination.backend_of import backend_of
+from holdfast.coordination.lua_scripts import LuaScript, load
 from holdfast.semaphore import keeper
 from holdfast.semaphore.acquisition import Acquisition
 from holdfast.semaphore.keeper import Keeper
-from holdfast.semaphore.waiter import Waiter
+from holdfast.semaphore.waiter import SlotWaiter
 from tests.client.fakes import turns
 from tests.semaphore.conftest import Place, World, emptied, taken, waiting
 
@@ -29,7 +30,7 @@ from tests.semaphore.conftest import Place, World, emptied, taken, waiting
 def test_a_message_is_believed_if_it_cannot_be_wrong(
     token: int, heartbeat_s: float, now_s: float, is_believed: bool
 ) -> None:
-    waiter = Waiter()
+    waiter = SlotWaiter()
     waiter.still_waits(last_token=100, asked_s=1000)
     waiter.believe(["id", str(token), "2", str(heartbeat_s)], 10, now_s)
     assert (waiter.acquisition is not None) == is_believed
@@ -40,13 +41,13 @@ def test_a_message_is_believed_if_it_cannot_be_wrong(
 
 
 def test_a_waiter_that_was_never_called_waiting_believes_nothing() -> None:
-    waiter = Waiter()
+    waiter = SlotWaiter()
     waiter.believe(["id", "999999999999999999", "1", "10"], 10, 0)
     assert waiter.acquisition is None
 
 
 def test_a_message_that_comes_before_the_answer_is_kept_until_then() -> None:
-    waiter = Waiter()
+    waiter = SlotWaiter()
     waiter.believe(["id", "101", "1", "10"], 10, 0)
     assert waiter.message is not None
     waiter.still_waits(last_token=100, asked_s=0)
@@ -54,7 +55,7 @@ def test_a_message_that_comes_before_the_answer_is_kept_until_then() -> None:
     assert waiter.acquisition is not None
 
 
-def test_who_is_let_in_before_it_knows_that_it_waits_does_not_ask_again(
+def test_a_waiter_let_in_before_it_knows_that_it_waits_does_not_ask_again(
     place: Place, world: World
 ) -> None:
     async def scenario(client: Any) -> None:
@@ -62,7 +63,7 @@ def test_who_is_let_in_before_it_knows_that_it_waits_does_not_ask_again(
         first = await semaphore.acquire()
         asked: list[str] = []
         keeper = semaphore._keeper()
-        keeper.commands = Overtaken(keeper, asked)
+        keeper.backend = Overtaken(keeper, asked)
         acquisition = await semaphore.acquire()
         assert acquisition.fencing_token == first.fencing_token + 1
         assert asked == ["enter"]
@@ -71,11 +72,11 @@ def test_who_is_let_in_before_it_knows_that_it_waits_does_not_ask_again(
 
 
 class Overtaken:
-    """Commands whose answer to a waiter comes behind what somebody else's release tells it."""
+    """Commands whose reply to a waiter comes after the message of another task's release."""
 
     def __init__(self, keeper: Keeper, asked: list[str]) -> None:
         self._keeper = keeper
-        self._commands = keeper.commands
+        self._commands = keeper.backend
         self._asked = asked
 
     def __getattr__(self, name: str) -> Any:
@@ -96,9 +97,11 @@ class Overtaken:
         return run
 
 
-def test_messages_that_are_old_or_make_no_sense_let_nobody_in(place: Place, world: World) -> None:
+def test_messages_that_are_old_or_make_no_sense_let_no_waiter_in(
+    place: Place, world: World
+) -> None:
     async def scenario(client: Any) -> None:
-        commands = commands_of(client)
+        commands = backend_of(client)
         semaphore = world.semaphore(client)
         first = await semaphore.acquire()
         waiter = asyncio.create_task(semaphore.acquire())
@@ -147,11 +150,11 @@ def test_the_heartbeat_of_many_goes_in_batches(
 
 
 @pytest.mark.parametrize("options", [{"ttl_s": 500}, {"heartbeat_max_interval_s": 500}, {}])
-def test_who_is_let_in_has_its_own_time_limits(
+def test_a_waiter_that_is_let_in_has_its_own_time_limits(
     place: Place, world: World, options: dict[str, Any]
 ) -> None:
     async def scenario(client: Any) -> None:
-        commands = commands_of(client)
+        commands = backend_of(client)
         one = world.semaphore(client, heartbeat_max_interval_s=10)
         other = world.semaphore(client, **{"heartbeat_max_interval_s": 10} | options)
         first = await one.acquire()
@@ -175,14 +178,14 @@ def test_who_is_let_in_has_its_own_time_limits(
     place.play(scenario)
 
 
-# -- what release hears -----------------------------------------------------------------------
+# -- the reply to release ---------------------------------------------------------------------
 
 
 def test_release_tells_the_waiters_of_its_own_loop_and_posts_to_others(
     place: Place, world: World
 ) -> None:
     async def scenario(client: Any) -> None:
-        commands = commands_of(client)
+        commands = backend_of(client)
         mine = world.semaphore(client, 3)
         keys = mine._settings.names.of(load("holdfast.semaphore", "leave"))
         held = [await mine.acquire() for _ in range(3)]
@@ -212,7 +215,7 @@ def test_release_tells_the_waiters_of_its_own_loop_and_posts_to_others(
 
 def test_release_passes_over_waiters_that_died(place: Place, world: World) -> None:
     async def scenario(client: Any) -> None:
-        commands = commands_of(client)
+        commands = backend_of(client)
         semaphore = world.semaphore(client, heartbeat_max_interval_s=10)
         first = await semaphore.acquire()
         dying = world.semaphore(client, heartbeat_max_interval_s=2)
@@ -221,7 +224,7 @@ def test_release_passes_over_waiters_that_died(place: Place, world: World) -> No
             await dying._keeper().run(enter, acquisition_id=id)
         waiter = asyncio.create_task(semaphore.acquire())
         await waiting(semaphore, 3)
-        world.clock._now_us += 3_000_000  # the server's time, with nobody there to notice
+        world.clock._now_us += 3_000_000  # the server's time, unnoticed by the clients
         await semaphore.release(first)
         acquisition = await waiter
         keys = semaphore._settings.names.keys
@@ -237,7 +240,7 @@ class Deaf:
     """Commands whose reply to the next release is lost: the caller sees an error, or the reply to
     the same command sent again, as clients of others do it."""
 
-    def __init__(self, commands: Commands, *, sends_again: bool) -> None:
+    def __init__(self, commands: Backend, *, sends_again: bool) -> None:
         self._commands = commands
         self._sends_again = sends_again
         self.is_deaf = True
@@ -261,7 +264,7 @@ class Deaf:
 
 
 async def advanced(world: World, waiter: "asyncio.Task[Acquisition]") -> Acquisition:
-    """What comes at once, without any poll: no time passes."""
+    """The acquisition that comes at once, without a poll: no time passes."""
     while not waiter.done():
         world.clock.advance(0)
         await asyncio.sleep(0)
@@ -274,8 +277,8 @@ def test_a_waiter_gets_in_though_the_reply_to_the_release_is_lost(
 ) -> None:
     async def scenario(client: Any) -> None:
         semaphore = world.semaphore(client)
-        deaf = Deaf(commands_of(client), sends_again=sends_again)
-        semaphore._keeper().commands = deaf
+        deaf = Deaf(backend_of(client), sends_again=sends_again)
+        semaphore._keeper().backend = deaf
         first = await semaphore.acquire()
         waiter = asyncio.create_task(semaphore.acquire())
         await waiting(semaphore)

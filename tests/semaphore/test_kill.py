@@ -74,7 +74,7 @@ def own_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serve
         yield server
 
 
-@pytest.mark.timeout(300)  # many processes on what may be a busy machine
+@pytest.mark.timeout(300)  # many processes on a machine that may be busy
 def test_workers_that_are_killed(
     own_server: ServerProcess, tmp_path: Path, rng: random.Random
 ) -> None:

@@ -1,4 +1,5 @@
-"""Leases: what keeps a slot, who loses it, and the tokens that tell holders apart."""
+"""Leases: how a holder keeps its slot, when it loses it, and the tokens that distinguish
+holders."""
 
 import asyncio
 from pathlib import Path
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.client.backends import Commands, commands_of
 from holdfast.client.errors import ClientError
-from holdfast.client.lua import load
+from holdfast.coordination.backend import Backend
+from holdfast.coordination.backend_of import backend_of
+from holdfast.coordination.lua_scripts import load
 from holdfast.semaphore import (
     LeaseLostError,
     Semaphore,
@@ -71,7 +73,7 @@ def test_heartbeats_keep_a_slot_and_a_place(place: Place, world: World) -> None:
         holder = await semaphore.acquire()
         waiter = asyncio.create_task(semaphore.acquire())
         await waiting(semaphore)
-        commands = commands_of(client)
+        commands = backend_of(client)
         keys = semaphore._settings.names.keys
         (waiting_id,) = await commands.call("ZRANGE", keys["waiting"], 0, -1)
 
@@ -131,9 +133,9 @@ def test_a_holder_that_cannot_reach_the_server_counts_as_lost(world: World) -> N
 
     async def scenario() -> None:
         async with holdfast.connect("memory://") as client:
-            cut = Cut(commands_of(client))
+            cut = Cut(backend_of(client))
             semaphore = world.semaphore(client, heartbeat_max_interval_s=10)
-            semaphore._keeper().commands = cut
+            semaphore._keeper().backend = cut
             acquisition = await semaphore.acquire()
             world.clock.advance(2)
             await turns(50)
@@ -152,7 +154,7 @@ def test_a_holder_that_cannot_reach_the_server_counts_as_lost(world: World) -> N
 class Cut:
     """Commands over a connection that may break."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Backend) -> None:
         self._commands = commands
         self.is_cut = False
 
@@ -204,7 +206,7 @@ def test_tokens_grow_across_lost_and_new_keys(place: Place) -> None:
             acquisition = await semaphore.acquire()
             tokens.append(acquisition.fencing_token)
             for key in semaphore._settings.names.keys.values():  # FLUSHDB
-                await commands_of(client).call("DEL", key)
+                await backend_of(client).call("DEL", key)
         assert tokens == sorted(set(tokens))
 
     place.play(scenario)

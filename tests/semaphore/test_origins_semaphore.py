@@ -10,18 +10,18 @@ import pytest
 import redis.asyncio
 
 import holdfast
-from holdfast.client.backends import commands_of
-from holdfast.client.slots import slot_of
+from holdfast.client.topology.slots import slot_of
+from holdfast.coordination.backend_of import backend_of
 from holdfast.semaphore import Acquisition, LeaseLostError, LimitMismatchError, Semaphore
 from holdfast.semaphore.names import Names
 from tests.harness import RedisServer
 from tests.semaphore.conftest import Place, World, emptied, keys_of, place_of, taken, waiting
 
-# -- 1. Release wakes nobody: hand-over to one idle waiter takes 0.6 s ------------------------
+# -- 1. Release wakes no waiter: hand-over to one idle waiter takes 0.6 s ---------------------
 
 
 def test_1_release_wakes_the_next_waiter_itself(any_place: Place, world: World) -> None:
-    """No clock moves, so no poll of anybody's can have helped."""
+    """No clock moves, so no poll can have helped."""
 
     async def scenario(client: Any) -> None:
         semaphore = world.semaphore(client)
@@ -40,7 +40,7 @@ def test_1_release_wakes_the_next_waiter_itself(any_place: Place, world: World) 
 # -- 2. The short time limit of one client deletes the key of all -----------------------------
 
 
-def test_2_a_short_ttl_harms_nobody_with_a_longer_one(place: Place) -> None:
+def test_2_a_short_ttl_harms_no_holder_with_a_longer_one(place: Place) -> None:
     async def scenario(client: Any) -> None:
         long = Semaphore(client, "s", 2, heartbeat_max_interval_s=600)
         short = Semaphore(client, "s", 2, ttl_s=0.02, heartbeat_max_interval_s=0.1)
@@ -49,7 +49,7 @@ def test_2_a_short_ttl_harms_nobody_with_a_longer_one(place: Place) -> None:
         await brief.lost.wait()
         await taken(long, 1)
         for kind in ("main", "max"):
-            life_ms = await commands_of(client).call("PTTL", long._settings.names.keys[kind])
+            life_ms = await backend_of(client).call("PTTL", long._settings.names.keys[kind])
             assert life_ms > 500_000
         assert await long.release(holder)
 
@@ -90,12 +90,12 @@ def test_4_a_waiter_whose_place_is_gone_queues_again(any_place: Place, world: Wo
 
         keys = semaphore._settings.names.keys
         for key in ("waiting", "waiting_heartbeat"):  # purged, as after a long pause
-            await commands_of(client).call("DEL", keys[key])
+            await backend_of(client).call("DEL", keys[key])
         world.clock.advance(1.1)
         await waiting(semaphore)
 
         for key in keys.values():  # FLUSHDB
-            await commands_of(client).call("DEL", key)
+            await backend_of(client).call("DEL", key)
         world.clock.advance(1.1)
         second = await waiter
         await first.lost.wait()
@@ -169,7 +169,7 @@ def test_7_another_limit_is_an_error_unless_it_is_resized(place: Place) -> None:
         acquisition = await three.acquire()  # no client uses it: the first one decides again
         with pytest.raises(LimitMismatchError, match="a limit of 3, not 2"):
             await two.acquire()
-        await two.resize(2)  # counts for all, whatever they were made with
+        await two.resize(2)  # counts for all clients, whatever limit they have
         others = [await two.acquire()]
         assert await three.locked()
         for each in (acquisition, *others):
@@ -181,7 +181,7 @@ def test_7_another_limit_is_an_error_unless_it_is_resized(place: Place) -> None:
 # -- 8. The in-memory variant is not FIFO -----------------------------------------------------
 
 
-def test_8_nobody_overtakes(any_place: Place) -> None:
+def test_8_no_waiter_overtakes(any_place: Place) -> None:
     async def scenario(client: Any) -> None:
         semaphore = Semaphore(client, "s", 1)
         order: list[int] = []
@@ -208,7 +208,7 @@ def test_8_nobody_overtakes(any_place: Place) -> None:
 
 def test_9_every_key_goes_away(any_place: Place) -> None:
     async def scenario(client: Any) -> None:
-        commands = commands_of(client)
+        commands = backend_of(client)
         semaphore = Semaphore(client, "s", 1, heartbeat_max_interval_s=60)
         first = await semaphore.acquire()
         waiter = asyncio.create_task(semaphore.acquire())

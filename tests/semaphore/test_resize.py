@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.backends import commands_of
+from holdfast.coordination.backend_of import backend_of
 from holdfast.semaphore import LimitMismatchError, Lock, Semaphore, UnknownLimitError
 from holdfast.semaphore.keeper import TEND
 from tests.semaphore.conftest import Place, World, emptied, taken, waiting
@@ -48,14 +48,14 @@ def test_a_resize_counts_for_processes_that_know_another_limit(any_place: Place)
     any_place.play(scenario)
 
 
-def test_a_resize_is_remembered_when_nobody_uses_the_semaphore(place: Place, world: World) -> None:
+def test_a_resize_is_remembered_while_the_semaphore_is_unused(place: Place, world: World) -> None:
     async def scenario(client: Any) -> None:
         semaphore = world.semaphore(client, heartbeat_max_interval_s=10)
         await semaphore.resize(2)
         world.clock.advance(1000)
         key = semaphore._settings.names.keys["max"]
         for _ in range(3):  # the long way in, and the short one
-            assert await commands_of(client).call("PTTL", key) == -1
+            assert await backend_of(client).call("PTTL", key) == -1
             old = world.semaphore(client, heartbeat_max_interval_s=10)
             first = await old.acquire()
             second = await old.acquire()
@@ -65,7 +65,7 @@ def test_a_resize_is_remembered_when_nobody_uses_the_semaphore(place: Place, wor
             await semaphore._keeper().run(TEND, acquisition_ids=[])
         with pytest.raises(LimitMismatchError, match="a limit of 2, not 1"):
             await Lock(client, "s").acquire()
-        assert await commands_of(client).call("PTTL", key) == -1
+        assert await backend_of(client).call("PTTL", key) == -1
 
     place.play(scenario)
 
@@ -102,7 +102,7 @@ def test_a_resize_can_be_taken_back(place: Place) -> None:
         await semaphore.release(second)
         async with Lock(client, "s") as acquisition:
             assert acquisition.slot_number == 1
-        await semaphore.resize(None)  # of what nobody set
+        await semaphore.resize(None)  # no limit was set
         await emptied(client)
 
     place.play(scenario)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.backends import Commands, commands_of
 from holdfast.client.errors import ServerError
-from holdfast.client.lua import load, names
+from holdfast.coordination.backend import Backend
+from holdfast.coordination.backend_of import backend_of
+from holdfast.coordination.lua_scripts import load, names
 from tests.semaphore.conftest import Place
 
 MAIN, TTL, MAX = "{s}:main", "{s}:ttl", "{s}:max"
@@ -32,7 +33,7 @@ SEED = {
 class Scripts:
     """Calls by position; heartbeat 10 s, limit 2, no time limit, unless the test says otherwise."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Backend) -> None:
         self.commands = commands
 
     async def run(self, name: str, keys: list[str], *args: object) -> Any:
@@ -85,7 +86,7 @@ Test = Callable[[Scripts], Coroutine[Any, Any, None]]
 def play(place: Place) -> Callable[[Test], None]:
     def run(test: Test) -> None:
         async def scenario(client: Any) -> None:
-            await test(Scripts(commands_of(client)))
+            await test(Scripts(backend_of(client)))
 
         place.play(scenario)
 
@@ -189,7 +190,7 @@ def test_wake_gives_free_slots_to_the_first_and_tells_them(play: Play) -> None:
     play(test)
 
 
-def test_wake_of_nobody(play: Play) -> None:
+def test_wake_without_waiters(play: Play) -> None:
     async def test(scripts: Scripts) -> None:
         assert await scripts.wake(now=1000) == 0
         assert await scripts.commands.call("EXISTS", MAIN, TTL, WAITING, BEATS) == 0
@@ -356,7 +357,7 @@ def test_without_a_time_the_server_decides(play: Play) -> None:
     play(test)
 
 
-def test_what_is_wrong_is_refused_before_anything_is_written(play: Play) -> None:
+def test_invalid_arguments_are_refused_before_anything_is_written(play: Play) -> None:
     async def test(scripts: Scripts) -> None:
         for call in (
             scripts.queue("a", now="soon"),

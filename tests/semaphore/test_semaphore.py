@@ -1,4 +1,4 @@
-"""What users of Semaphore and Lock see."""
+"""Semaphore and Lock as users see them."""
 
 import asyncio
 import os
@@ -12,9 +12,9 @@ import pytest
 import redis.asyncio
 
 import holdfast
-from holdfast.client.backends import commands_of
 from holdfast.client.errors import ClosedError
-from holdfast.client.lua import load
+from holdfast.coordination.backend_of import backend_of
+from holdfast.coordination.lua_scripts import load
 from holdfast.semaphore import (
     Lock,
     Semaphore,
@@ -349,7 +349,7 @@ def test_bare_names_share_slots_with_the_library_of_the_seed(redis_place: Place)
     """Which runs the six scripts with names of its own, here by hand."""
 
     async def scenario(client: Any) -> None:
-        commands = commands_of(client)
+        commands = backend_of(client)
         prefix = "adv-sem:semaphore_"
         main, ttl, waiting_key, beats = (
             f"{prefix}{kind}:s" for kind in ("main", "ttl", "waiting", "waiting_heartbeat")

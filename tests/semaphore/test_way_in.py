@@ -1,12 +1,13 @@
-"""`enter` and `leave` where nobody else holds or waits: the short way, which does the same."""
+"""`enter` and `leave` without other holders and waiters: the shortcut has the same effects."""
 
 from typing import Any
 
 import pytest
 
-from holdfast.client.backends import Commands, commands_of
 from holdfast.client.errors import ServerError
-from holdfast.client.lua import load
+from holdfast.coordination.backend import Backend
+from holdfast.coordination.backend_of import backend_of
+from holdfast.coordination.lua_scripts import load
 from holdfast.semaphore.names import Names
 from tests.semaphore.conftest import Place
 
@@ -19,7 +20,7 @@ FIRST_TOKEN = 1_800_000_000_500_000
 class Door:
     """Limit 2, heartbeat 10 s, no time limit, unless the test says otherwise."""
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Backend) -> None:
         self.call = commands.call
         self._commands = commands
 
@@ -54,7 +55,7 @@ class Door:
 
 def test_the_second_one_finds_what_the_first_one_left(place: Place) -> None:
     async def scenario(client: Any) -> None:
-        door = Door(commands_of(client))
+        door = Door(backend_of(client))
         assert await door.pass_through() == [1, 1, FIRST_TOKEN]
         assert await door.run("enter", "a", now=NOW_S + 1) == FIRST_TOKEN + 1
         assert await door.score("main", "a") == NOW_S + 11
@@ -70,7 +71,7 @@ def test_the_second_one_finds_what_the_first_one_left(place: Place) -> None:
 
 def test_so_it_is_with_a_time_limit(place: Place) -> None:
     async def scenario(client: Any) -> None:
-        door = Door(commands_of(client))
+        door = Door(backend_of(client))
         await door.pass_through(ttl=60)
         assert await door.run("enter", "a", ttl=60.5) == FIRST_TOKEN + 1
         assert await door.score("main", "a") == NOW_S + 10
@@ -85,11 +86,11 @@ def test_so_it_is_with_a_time_limit(place: Place) -> None:
 
 def test_so_it_is_by_the_time_of_the_server(place: Place) -> None:
     async def scenario(client: Any) -> None:
-        door = Door(commands_of(client))
+        door = Door(backend_of(client))
         await door.pass_through(now="")
-        before_s = await commands_of(client).time_s(KEYS["main"])
+        before_s = await backend_of(client).time_s(KEYS["main"])
         token = await door.run("enter", "a", now="")
-        after_s = await commands_of(client).time_s(KEYS["main"])
+        after_s = await backend_of(client).time_s(KEYS["main"])
         assert type(token) is int
         assert before_s + 10 <= await door.score("main", "a") <= after_s + 10
         assert before_s - 60 < token / 1e6 <= after_s
@@ -99,7 +100,7 @@ def test_so_it_is_by_the_time_of_the_server(place: Place) -> None:
 
 def test_a_limit_that_has_another_value_or_not_long_to_live_is_set(place: Place) -> None:
     async def scenario(client: Any) -> None:
-        door = Door(commands_of(client))
+        door = Door(backend_of(client))
         await door.pass_through()
         await door.pass_through(limit=3)
         assert await door.call("GET", KEYS["max"]) == b"3"
@@ -120,7 +121,7 @@ def test_tokens_begin_with_the_time_when_theirs_was_lost(
     place: Place, lost: tuple[str, ...]
 ) -> None:
     async def scenario(client: Any) -> None:
-        door = Door(commands_of(client))
+        door = Door(backend_of(client))
         await door.pass_through()
         for key in lost:
             await door.call("DEL", KEYS[key])
@@ -131,9 +132,9 @@ def test_tokens_begin_with_the_time_when_theirs_was_lost(
     place.play(scenario)
 
 
-def test_who_waits_is_not_overtaken_when_all_holders_are_gone(place: Place) -> None:
+def test_a_waiter_is_not_overtaken_when_all_holders_are_gone(place: Place) -> None:
     async def scenario(client: Any) -> None:
-        door = Door(commands_of(client))
+        door = Door(backend_of(client))
         await door.run("enter", "a", limit=1)
         await door.run("enter", "b", limit=1)
         await door.call("DEL", KEYS["main"])
@@ -157,13 +158,52 @@ def test_who_waits_is_not_overtaken_when_all_holders_are_gone(place: Place) -> N
         {"limit": 1.5},
     ],
 )
-def test_what_is_wrong_is_refused_on_the_short_way_too(place: Place, wrong: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused_on_the_short_way_too(
+    place: Place, wrong: dict[str, Any]
+) -> None:
     async def scenario(client: Any) -> None:
-        door = Door(commands_of(client))
+        door = Door(backend_of(client))
         await door.pass_through()
         with pytest.raises(ServerError, match=r"must be|is no number"):
             await door.run("enter", "a", **wrong)
         assert await door.call("EXISTS", KEYS["main"], KEYS["ttl"], KEYS["waiting"]) == 0
         assert int(await door.call("GET", KEYS["token"])) == FIRST_TOKEN
+
+    place.play(scenario)
+
+
+# -- the server's clock jumps, as the guide says ----------------------------------------------
+
+
+async def one_holds_and_two_wait(door: Door) -> None:
+    assert await door.run("enter", "a", limit=1) == [1, 1, FIRST_TOKEN]
+    for id in ("b", "c"):
+        assert await door.run("enter", id, limit=1) == -FIRST_TOKEN
+
+
+def test_a_clock_that_is_set_back_leaves_slots_and_places(place: Place) -> None:
+    async def scenario(client: Any) -> None:
+        door = Door(backend_of(client))
+        await one_holds_and_two_wait(door)
+        now = NOW_S - 1000
+        assert await door.run("enter", "d", limit=1, now=now) == -FIRST_TOKEN
+        for id, following in ("ab", "bc", "cd"):
+            assert await door.run("leave", id, limit=1, now=now) == 1
+            assert await door.call("ZRANGE", KEYS["main"], 0, -1) == [following.encode()]
+
+    place.play(scenario)
+
+
+def test_after_a_jump_ahead_the_first_that_asks_gets_in_and_the_others_queue_again(
+    place: Place,
+) -> None:
+    async def scenario(client: Any) -> None:
+        door = Door(backend_of(client))
+        await one_holds_and_two_wait(door)
+        now = NOW_S + 1000
+        assert await door.run("enter", "d", limit=1, now=now) == [1, 1, FIRST_TOKEN + 1]
+        assert await door.run("enter", "c", limit=1, now=now) == -(FIRST_TOKEN + 1)
+        assert await door.run("leave", "a", limit=1, now=now) == 0  # so it is told
+        assert await door.call("ZRANGE", KEYS["main"], 0, -1) == [b"d"]
 
     place.play(scenario)

@@ -1,4 +1,4 @@
-"""Processes that contend for slots and write down what they hold, until they are killed."""
+"""Processes that compete for slots and write down when they hold one, until they are killed."""
 
 import asyncio
 import math
@@ -66,10 +66,10 @@ def read_ledger(ledger: Path) -> list[Hold]:
 
 
 def most_at_once(holds: list[Hold], killed_s: dict[int, float]) -> int:
-    """How many held a slot at the same time, at most.
+    """The most workers that held a slot at the same time.
 
-    Who was not told in the end that it held until then was killed, or had stood still for so long
-    that the server gave it up: that held as long as it could be sure of.
+    A worker without a final note that it held until then was killed, or was paused for so long that
+    the server gave it up. It counts as a holder for as long as it could be sure of its slot.
     """
     moments: list[tuple[float, int]] = []
     for hold in holds:

@@ -1,16 +1,29 @@
-"""A connection on a transport that the test plays: what was written, and how slowly it is read."""
+"""A connection on a transport that the test plays: it shows the bytes written, and reads at any
+pace."""
 
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from itertools import count
 from time import perf_counter_ns
 from typing import cast
 
-from holdfast.server.connection import Connection
-from holdfast.server.cron import Cron
+from holdfast.server.core.cron import Cron
+from holdfast.server.net.wire_connection import Connection
+from holdfast.store.store import Store
 from tests.harness import encode_command
 from tests.harness.in_process import InProcess
 from tests.harness.rawclient import Argument
+
+
+class Stopwatch:
+    """Moves on by so much whenever it is looked at."""
+
+    def __init__(self, step_ns: int) -> None:
+        self._times_ns = count(step_ns, step_ns)
+
+    def __call__(self) -> int:
+        return next(self._times_ns)
 
 
 class Socket:
@@ -88,7 +101,7 @@ class Transport:
             self._protocol.connection_lost(None)
 
     def read(self) -> bytes:
-        """What the client has read since it last looked."""
+        """The bytes that the client has read since the last call."""
         data = b"".join(self._written)
         self._written.clear()
         self.unsent_bytes = 0
@@ -112,7 +125,7 @@ class WireClient:
         self.send(encode_command(*args))
 
     def command(self, *args: Argument) -> bytes:
-        """What was written since the last look, once the turn has ended."""
+        """Run a command; return the bytes written by the end of the turn."""
         self.send_command(*args)
         return self.read()
 
@@ -128,10 +141,15 @@ class WireClient:
 class WireServer(InProcess):
     """An engine with connections, and its cron."""
 
-    def __init__(self, stopwatch_ns: Callable[[], int] = perf_counter_ns, /, **config: str) -> None:
+    def __init__(
+        self,
+        stopwatch_ns: Callable[[], int] = perf_counter_ns,
+        store: Store | None = None,
+        /,
+        **config: str,
+    ) -> None:
         super().__init__(
-            {name.replace("_", "-"): value for name, value in config.items()},
-            stopwatch_ns=stopwatch_ns,
+            {name.replace("_", "-"): value for name, value in config.items()}, store, stopwatch_ns
         )
         self._cron = Cron(self.engine)
         self._cron.start()

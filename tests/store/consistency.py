@@ -1,11 +1,11 @@
-"""What has to be true of every file and of every keyspace, whatever happened to it."""
+"""The invariants of every file and of every keyspace."""
 
 from pathlib import Path
 
 import apsw
 
-from holdfast.store.keyspace import Keyspace
-from holdfast.store.lists import List
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.values.list import List
 
 # Each query finds rows that must not be: at any moment …
 NEVER = {
@@ -109,7 +109,7 @@ def _check(path: Path, forbidden: dict[str, str]) -> None:
 
 def check_counts(keyspace: Keyspace) -> None:
     """Does a keyspace know how many keys are where, and how much memory they take?"""
-    ids = [key.id for key in keyspace.created]
+    ids = [key.id for key in keyspace.fold_state.created]
     assert ids == sorted(set(ids))
     used_bytes = 0
     for database in keyspace.databases:
@@ -135,4 +135,4 @@ def _count_cold(keyspace: Keyspace, space_id: int, in_memory: set[int]) -> int:
     assert keyspace.tables is not None
     rows = keyspace.tables._execute("SELECT id FROM redis_keys WHERE space = ?", (space_id,))
     ids = [key_id for (key_id,) in rows if key_id not in in_memory]
-    return sum(not keyspace.is_ahead_of_file(key_id) for key_id in ids)
+    return sum(not keyspace.fold_state.is_ahead_of_file(key_id) for key_id in ids)

@@ -1,22 +1,24 @@
-"""What the tests of lists share: a change log, and the table that stored lists load from."""
+"""Shared by the tests of lists: a change log, and the table that stored lists load from."""
 
 import json
 from collections.abc import Iterable
 
 import apsw
 
-from holdfast.store.chunks import STEP
-from holdfast.store.lists import List
-from holdfast.store.ops import ChangeLog
-from holdfast.store.types import revert
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.change.runs import STEP
+from holdfast.store.change.undo import RowUndo
+from holdfast.store.values.list import List
+from holdfast.store.values.registry import revert
 
 KEY_ID = 7
 
 
 def roll_back(log: ChangeLog) -> None:
     assert log.undo is not None
-    for table, value, sub, was in reversed(log.undo):
-        revert(table, value, sub, was, log)
+    for step in reversed(log.undo):
+        assert isinstance(step, RowUndo)
+        revert(step, log)
     log.undo.clear()
 
 
@@ -37,7 +39,7 @@ def elements_in(connection: apsw.Connection) -> dict[tuple[int, int], bytes]:
 
 
 class Table:
-    """The rows of one list in a real SQLite table; counts what is loaded from it."""
+    """The rows of one list in a real SQLite table; counts the rows loaded from it."""
 
     def __init__(self, rows: Iterable[tuple[int, bytes]] = ()) -> None:
         self.rows_loaded = 0

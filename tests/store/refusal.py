@@ -12,7 +12,7 @@ WRITING = {apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE}
 
 @contextmanager
 def refusing_writes(store: FileStore, table: str) -> Iterator[None]:
-    """Whoever writes to this table, also by a trigger, fails."""
+    """Every write to this table fails, also one by a trigger."""
 
     def authorize(action: int, about: str | None, *_: str | None) -> int:
         is_refused = action in WRITING and about == table

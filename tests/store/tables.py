@@ -1,9 +1,19 @@
-"""Tables without a store around them, for the tests of what writes their rows."""
+"""Tables without a store around them, for the tests of the code that writes rows."""
 
 import re
+from contextlib import closing
 from importlib.resources import files
+from typing import Any
 
 import apsw
+
+from holdfast.store.store import FileStore
+
+
+def rows(store: FileStore, sql: str) -> list[tuple[Any, ...]]:
+    """As another program sees the file of a store."""
+    with closing(apsw.Connection(str(store.path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        return list(connection.execute(sql))
 
 
 class CutOffError(Exception):
@@ -11,11 +21,12 @@ class CutOffError(Exception):
 
 
 class Tables:
-    """All of the schema, empty, and what is executed on it."""
+    """The whole schema, empty, and the statements executed on it."""
 
     def __init__(self) -> None:
         self.connection = apsw.Connection(":memory:")
-        self.connection.execute(files("holdfast.store").joinpath("schema.sql").read_text())
+        for name in ("schema.sql", "views.sql"):
+            self.connection.execute(files("holdfast.store.file").joinpath(name).read_text())
         self.statements: list[str] = []  # "INSERT list_blocks"
         self.allowed = -1  # statements until it is cut off; negative: for ever
         self.connection.exec_trace = self._trace

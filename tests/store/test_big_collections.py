@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store import ordered
-from holdfast.store.hashes import Hash
-from holdfast.store.ops import ChangeLog
-from holdfast.store.ordered import CHUNK, Chunk, Places
-from holdfast.store.sets import Set
+from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.store import FileStore
-from holdfast.store.zsets import ALWAYS_ORDERED, Shuffle, ZSet
+from holdfast.store.values import insertion_order
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.insertion_order import CHUNK, Places, PlacesChunk
+from holdfast.store.values.set import Set
+from holdfast.store.values.zset import ALWAYS_ORDERED, Shuffle, ZSet
 from tests.store.list_rows import KEY_ID
 
 COUNT = 20_000
@@ -125,7 +125,7 @@ class CountingFloat(float):
         return super().__hash__()
 
 
-def test_members_that_were_loaded_are_sorted_when_somebody_asks_for_their_order() -> None:
+def test_members_that_were_loaded_are_sorted_when_their_order_is_needed() -> None:
     value = ZSet(KEY_ID)
     rows = [(b"%d" % number, CountingFloat(number)) for number in range(COUNT)]
     CountingFloat.comparisons = 0
@@ -141,8 +141,8 @@ def test_members_that_were_loaded_are_sorted_when_somebody_asks_for_their_order(
     assert CountingFloat.comparisons < 300
 
 
-def test_nobody_waits_until_very_many_members_are_sorted() -> None:
-    """Whoever adds a member sorts no more than there were when it began to be many."""
+def test_no_command_waits_until_very_many_members_are_sorted() -> None:
+    """Adding a member sorts no more members than there were when the collection became large."""
     value, log = ZSet(KEY_ID), ChangeLog()
     most = 0
     for number in range(COUNT):
@@ -158,13 +158,13 @@ def test_nobody_waits_until_very_many_members_are_sorted() -> None:
 @pytest.mark.source_only
 def test_closing_holes_touches_one_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[int] = []
-    close_holes = Chunk.close_holes
+    close_holes = PlacesChunk.close_holes
 
-    def counted(chunk: Chunk) -> None:
+    def counted(chunk: PlacesChunk) -> None:
         closed.append(len(chunk.names))
         close_holes(chunk)
 
-    monkeypatch.setattr(ordered.Chunk, "close_holes", counted)
+    monkeypatch.setattr(insertion_order.PlacesChunk, "close_holes", counted)
     value, log = Set(KEY_ID), ChangeLog()
     for number in range(COUNT):
         value.add(b"%d" % number, log)

@@ -1,4 +1,5 @@
-"""A list of a million elements: what its commands load and write, counted rather than timed."""
+"""A list of a million elements: the rows that its commands load and write are counted, not
+timed."""
 
 import asyncio
 from pathlib import Path
@@ -6,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.server.local import LocalDatabase, open_local
-from holdfast.store.chunks import CHUNK
-from holdfast.store.journal import Journal, one_by_one
-from holdfast.store.ops import Op
-from holdfast.store.stored_lists import StoredLists
+from holdfast.embedded import LocalDatabase, open_local
+from holdfast.store.change.ops import Op
+from holdfast.store.change.runs import rows_in
+from holdfast.store.file.cold_lists import StoredLists
+from holdfast.store.file.journal import Journal
+from holdfast.store.values.list_chunks import CHUNK
 
 LENGTH = 1_000_000
 AT_ONCE = 20_000
@@ -38,7 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Counts:
-    """Rows loaded and row operations committed since somebody last asked."""
+    """The rows loaded and the row operations committed since the last call."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -64,7 +66,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
         return rows
 
     def counting_append(journal: Journal, ops: list[Op]) -> int:
-        counts._ops += sum(len(one_by_one(op)) for op in ops)
+        counts._ops += sum(len(rows_in(op)) for op in ops)
         return append(journal, ops)
 
     monkeypatch.setattr(StoredLists, "_load", counting_load)

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from holdfast.errors import StorageError
+from holdfast.store.change.ops import KEYS, LIST_ITEMS, SPACES, STRINGS
 from holdfast.store.check import check_file
-from holdfast.store.lists import List
-from holdfast.store.ops import KEYS, LIST_ITEMS, SPACES, STRINGS
 from holdfast.store.store import FileStore
+from holdfast.store.values.list import List
 
 encode = msgspec.msgpack.encode
 
@@ -153,7 +153,7 @@ HARMLESS = [
         (STRINGS, 2000, None, b""),
     ),
     journal((KEYS, S, None, [0, b"t", "string", None]), (KEYS, T, None, None)),
-    # Nobody shows that space any more.
+    # No database shows that space any more.
     journal((SPACES, 0, None, 3000), (KEYS, T, None, [0, b"s", "string", None])),
     journal((LIST_ITEMS, L, 5, b"x")),
 ]
@@ -182,7 +182,7 @@ def test_nothing_is_changed(path: Path) -> None:
     assert [other.name for other in path.parent.iterdir()] == [path.name]
 
 
-def test_what_is_not_ours_is_not_checked(tmp_path: Path) -> None:
+def test_a_file_that_is_not_ours_is_not_checked(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("hello")
     with pytest.raises(StorageError, match="not a SQLite database"):
         check_file(tmp_path / "x")

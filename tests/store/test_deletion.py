@@ -1,12 +1,12 @@
-"""maxmemory policies that delete: who goes, who stays, and that nobody comes back."""
+"""maxmemory policies that delete: which keys go, which stay, and that none comes back."""
 
 import random
 from pathlib import Path
 
 import pytest
 
-from holdfast.server.cron import Cron
-from holdfast.store import walking
+from holdfast.server.core.cron import Cron
+from holdfast.store.memory import scanning
 from holdfast.store.store import FileStore, MemoryStore, Store
 from tests.harness.in_process import InProcess, Peer
 
@@ -26,7 +26,7 @@ def fill(peer: Peer, count: int, *options: str, prefix: str = "key") -> None:
 
 
 def limit(world: InProcess, policy: str, share: float, **more: str) -> None:
-    """So that this share of what there is may stay."""
+    """Set the limit so that this share of the data may stay."""
     for name, value in more.items():
         world.set(name.replace("_", "-"), value)
     world.set("maxmemory-policy", policy)
@@ -170,7 +170,7 @@ def test_frequency_grows_as_a_logarithm_and_fades() -> None:
 
 
 def test_counters_of_dead_keys_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.store.frequencies.FEWEST_TO_SWEEP", 50)
+    monkeypatch.setattr("holdfast.store.memory.lfu.FEWEST_TO_SWEEP", 50)
     world = InProcess()
     world.set("maxmemory-policy", "allkeys-lfu")
     peer = world.peer()
@@ -274,7 +274,7 @@ def test_other_databases_too_and_none_twice_after_a_flush() -> None:
     assert peer.command("DBSIZE") == b":0\r\n"
 
 
-def test_what_was_deleted_stays_deleted_after_a_restart(tmp_path: Path) -> None:
+def test_evicted_keys_stay_deleted_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     store = FileStore(path)
     world = InProcess({"appendfsync": "no"}, store)
@@ -288,7 +288,7 @@ def test_what_was_deleted_stays_deleted_after_a_restart(tmp_path: Path) -> None:
     store.abandon()
     store = FileStore(path)
     database = store.keyspace.databases[0]
-    assert {name.decode() for name in walking.names(store.keyspace, database.space)} == left
+    assert {name.decode() for name in scanning.names(store.keyspace, database.space)} == left
     store.close()
 
 
@@ -307,7 +307,7 @@ def test_keys_that_a_start_left_in_the_file_count_and_go(tmp_path: Path) -> None
     peer.command("SET", "key:77", "x" * 100)
     for _ in range(40):
         world.clock.advance(0.1)
-        cron.run()
+        cron.tick()
     database = store.keyspace.databases[0]
     assert database.space.cold == 0
     assert store.keyspace.used_bytes <= used // 2
@@ -327,7 +327,7 @@ def test_lowering_the_limit_takes_effect_without_commands(kind: str, tmp_path: P
     limit(world, "allkeys-random", 0.1)
     cron = Cron(world.engine)
     for _ in range(20):
-        cron.run()
+        cron.tick()
     assert world.engine.keyspace.used_bytes <= world.engine.config.maxmemory
     world.engine.turn.end()
     store.close()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.store.database import LARGE_STRING
-from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import STRINGS
-from holdfast.store.savepoint import Savepoint
+from holdfast.store.change.ops import STRINGS
+from holdfast.store.memory.database import LARGE_STRING
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.memory.savepoint import Savepoint
 from holdfast.store.store import FileStore
 
 LARGE = b"x" * LARGE_STRING
@@ -37,7 +37,7 @@ def test_only_the_last_value_of_a_large_string_is_written(keyspace: Keyspace) ->
     assert values[0] == LARGE + b"9"
 
 
-def test_what_was_small_in_between_does_not_win(keyspace: Keyspace) -> None:
+def test_a_string_that_was_small_in_between_keeps_its_last_value(keyspace: Keyspace) -> None:
     database = keyspace.databases[0]
     for value in (LARGE, b"a", b"b", LARGE + b"c", b"d", LARGE + b"e"):
         database.set_string(b"k", value)
@@ -69,9 +69,9 @@ def test_a_batch_begins_anew(tmp_path: Path) -> None:
 
 
 def test_the_installed_code_does_so_too() -> None:
-    """It is compiled, and compiled code has its own idea of what is the same tuple."""
+    """The installed code may be compiled, and compiled code may copy a tuple: `is` can differ."""
     code = f"""
-from holdfast.store.keyspace import Keyspace
+from holdfast.store.memory.keyspace import Keyspace
 keyspace = Keyspace()
 for number in range(10):
     keyspace.databases[0].set_string(b"k", b"x" * ({LARGE_STRING} + number))

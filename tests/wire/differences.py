@@ -1,7 +1,7 @@
-"""What may differ from redis-server: those entries of docs/compatibility.md that show in replies.
+"""The allowed differences from redis-server: the entries of docs/compatibility.md that show in
+replies.
 
-`test_compatibility.py` shows every entry at work, and that neither side has one that the other
-does not have.
+`test_compatibility.py` shows every entry at work, and that both lists have the same entries.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Running the same commands on both servers and comparing what they say and what they keep.
+"""Runs the same commands on both servers and compares their replies and their data.
 
-Replies are compared as bytes, line by line. Three kinds of command cannot answer the same twice
-(times, unordered collections, facts about the process); `differences.py` holds what
-docs/compatibility.md allows. Everything else that differs is a failure.
+Replies are compared as bytes, line by line. Three kinds of commands cannot answer the same twice
+(times, unordered collections, facts about the process); `differences.py` has the differences that
+docs/compatibility.md allows. Every other difference is a failure.
 """
 
 import re
@@ -18,7 +18,7 @@ from tests.wire.differences import is_allowed
 from tests.wire.generators import CONTAINERS, finish
 from tests.wire.grammar import EXPIRE_NOW, KEYS, SEED, Argv
 
-Step = tuple[int, Sequence[Argv]]  # which client, and what it sends in one write
+Step = tuple[int, Sequence[Argv]]  # the client, and the commands of one write
 
 TIMES = frozenset(
     {"ttl", "pttl", "expiretime", "pexpiretime", "object|idletime"}
@@ -34,7 +34,7 @@ UNORDERED = frozenset(
 # Of these the kind of reply is compared.
 OPAQUE = frozenset(
     {"hello", "time", "lastsave", "info", "dump"}
-    | {"dbsize"}  # in between: keys that have expired count until somebody meets them
+    | {"dbsize"}  # expired keys count until a command reads them
     | {"client|id", "client|list", "client|info", "slowlog|get", "slowlog|len"}
 )
 
@@ -46,7 +46,7 @@ def name_of(argv: Argv) -> str:
 
 
 def explain(name: str, ours: bytes, theirs: bytes) -> str | None:
-    """None if these replies are as they should be; else what is wrong."""
+    """None if these replies match; else a description of the difference."""
     if ours == theirs:
         return None
     if name in OPAQUE and ours[:1] == theirs[:1] != b"-":
@@ -159,12 +159,12 @@ class Servers:
         self._expire_when_touched()
 
     def _expire_when_touched(self) -> None:
-        """And not by itself, at a time that nobody knows."""
+        """Expired keys are removed when they are read, not by themselves at an unknown time."""
         for inspector in self.inspectors:
             assert inspector.command("DEBUG", "SET-ACTIVE-EXPIRE", 0) == b"+OK\r\n"
 
     def crash_and_restart(self) -> None:
-        """Ours, that is: it must find what it had acknowledged."""
+        """Crash our server: it must find all acknowledged writes."""
         self.ours.kill()
         self.ours.restart()
         self.inspectors = (self.ours.client(), self.inspectors[1])

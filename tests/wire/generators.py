@@ -1,7 +1,7 @@
-"""Random commands from the grammar: right, at the edge, and broken.
+"""Random commands from the grammar: correct, at the edge, and broken.
 
-Everything takes a `random.Random`, so Hypothesis and plain seeds share it. What a server answers
-is none of this file's business.
+Every function takes a `random.Random`, so Hypothesis and plain seeds share it. This file knows
+nothing of replies.
 """
 
 import random
@@ -78,7 +78,7 @@ def _element(tokens: list[str]) -> Element:
 
 
 def _choice(tokens: list[str]) -> Element:
-    """What is in brackets, without the first one."""
+    """The alternatives in brackets, without the opening one."""
     ways: list[list[Element]] = [[]]
     while tokens[0] not in "])":
         if tokens[0] == "|":
@@ -154,7 +154,7 @@ def is_safe(argv: Sequence[bytes]) -> bool:
         return b"DB" not in argv  # own-settings
     if name.endswith(b"unsubscribe"):
         return len(argv) < 3  # else there are several replies
-    if name == b"scan" and len(argv) > 1:  # all at once: what else is seen, is each server's own
+    if name == b"scan" and len(argv) > 1:  # all at once: each server has its own order
         return argv[1] in BAD_CURSORS or (argv[1] == b"0" and b"1000" in argv)
     if name in (b"hscan", b"sscan", b"zscan") and len(argv) > 2:
         return argv[2] in BAD_CURSORS or (argv[2] == b"0" and b"1000" in argv)
@@ -166,10 +166,10 @@ def is_safe(argv: Sequence[bytes]) -> bool:
     if name in (b"zrank", b"zrevrank"):
         return len(argv) < 4  # version
     if b"lex" in name or b"BYLEX" in (arg.upper() for arg in argv):
-        return b"lex" in argv[1:3]  # where scores differ, chance decides what Redis says
+        return b"lex" in argv[1:3]  # if scores differ, Redis's result is random
     if name != b"zrem" and b"lex" in argv:  # so there they must not
         return set(argv[2::2]) == {b"0"}
-    if name in (b"sort", b"sort_ro"):  # what leaves the order, or part of it, to the server
+    if name in (b"sort", b"sort_ro"):  # these leave the order, or part of it, to the server
         words = [arg.upper() for arg in argv]
         by = next((argv[at + 1] for at in range(len(argv) - 1) if words[at] == b"BY"), None)
         return by is None or (b"ALPHA" not in words if b"*" in by else b"STORE" in words)

@@ -1,5 +1,5 @@
-"""What the generated commands are made of: the grammar of every command, the kinds of argument,
-and the data that every sequence starts from.
+"""The parts of generated commands: the grammar of every command, the kinds of arguments, and the
+data that every sequence starts from.
 
 A line of GRAMMAR is a command as its documentation writes it. Upper case is sent as it is, lower
 case names a kind of argument (KINDS), `[x]` may be left out, `(a|b)` is one of them, `x...` is x
@@ -350,7 +350,7 @@ KEYS = [
     b"zset", b"zset2", b"geo",
     b"stream", b"stream2",
 ]  # fmt: skip
-# What every sequence finds. A time to live is absolute, so that both servers have the same.
+# The data before every sequence. A time to live is absolute, so that both servers have the same.
 FUTURE_MS = b"4102444800000"
 SEED: list[Argv] = [
     (b"SET", b"str", b"hello world"),

@@ -1,9 +1,9 @@
-"""Random Lua programs whose answer is the same wherever they run: calls, conversions, errors that
-are caught and errors that are not, nested tables, numbers as texts.
+"""Random Lua programs with the same answer on every server: calls, conversions, errors that are
+caught and errors that are not, nested tables, numbers as texts.
 
-What has no one answer is left out: addresses, the order of a table's fields, the sign of a NaN, how
-a locale orders texts; what Lua 5.1 takes for the same constant (0 and -0) or for the end of a text
-(NUL, when it reads numbers or errors); how long a table with holes is; errors that are tables
+Programs without one answer are left out: addresses, the order of a table's fields, the sign of a
+NaN, the order of texts in a locale; constants that Lua 5.1 merges (0 and -0) and texts that it ends
+at a NUL (when it reads numbers or errors); the length of a table with holes; errors that are tables
 without `err`, which crash redis-server 7.0.
 """
 
@@ -313,7 +313,7 @@ class Programs:
     def _argument(self) -> str:
         return self._one(self.text, self.number, self.value)
 
-    # -- misuse of what Lua brings along ----------------------------------------------------------
+    # -- misuse of Lua's own libraries ------------------------------------------------------------
 
     def misuse(self) -> str:
         library = self._pick(

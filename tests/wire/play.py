@@ -1,8 +1,8 @@
 """Scripts for several clients, played at both servers: each client must read the same bytes.
 
-A line is `name: command`; who is named first enters then. A line is played when the one before
-was answered. `#name` stands for that client's id. Messages may come at any time between replies,
-so what is compared is everything that a client reads, in order, from first to last.
+A line is `name: command`; a client connects when it is first named. A line is played when the one
+before was answered. `#name` is replaced by that client's id. Messages may come at any time between
+replies, so the comparison covers everything that a client reads, in order, from first to last.
 """
 
 import re
@@ -31,7 +31,7 @@ class Player:
             pass
 
     def finish(self) -> None:
-        """Hear what is still on its way."""
+        """Read the messages that are still on their way."""
         self.client.send_command("PING", "the end")
         while b"the end" not in self._hear():
             pass
@@ -48,7 +48,8 @@ def play(
     protocols: dict[str, int] | None = None,
     leaves: tuple[str, ...] = (),
 ) -> dict[str, bytes]:
-    """What each client read, at both servers alike. Who leaves is not there at the end."""
+    """The bytes that each client read, equal at both servers. A client that leaves is not there at
+    the end."""
     casts: list[dict[str, Player]] = [{}, {}]
     for line in script:
         name, _, command = line.partition(": ")

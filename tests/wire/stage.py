@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
 from tests.harness.rawclient import Argument
 
-# What differs by nature between two servers: ids, ports, ages, sizes, times.
+# Values that naturally differ between two servers: ids, ports, ages, sizes, times.
 _MASKS = (
     (rb"id=\d+", b"id=#"),
     (rb"(l?addr)=127\.0\.0\.1:\d+", rb"\1=#"),
@@ -58,7 +58,7 @@ class Actor:
         return oracle
 
     def same_end(self) -> bytes:
-        """What still comes before both hang up."""
+        """The bytes that still come before both close the connection."""
         ours, oracle = self.ours.read_until_closed(), self.oracle.read_until_closed()
         assert masked(ours) == masked(oracle)
         return oracle

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.server.config import Config
+from holdfast.server.config.config import Config
 from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pair, wait_until
 from tests.harness.in_process import InProcess
 from tests.wire.differences import DIFFERENCES
@@ -34,11 +34,11 @@ def test_every_difference_is_shown_and_every_shown_one_is_listed() -> None:
     assert sorted(SHOWN) == sorted(DOCUMENTED)
 
 
-def test_what_the_generated_tests_let_pass_is_listed() -> None:
+def test_differences_that_generated_tests_allow_are_listed() -> None:
     assert {difference.id for difference in DIFFERENCES} <= set(DOCUMENTED)
 
 
-def test_what_the_generated_tests_leave_out_refers_to_what_is_listed() -> None:
+def test_commands_that_generated_tests_leave_out_refer_to_a_listed_difference() -> None:
     references = {reason for reason in LEFT_OUT.values() if " " not in reason}
     assert references <= set(DOCUMENTED)
 
@@ -168,7 +168,7 @@ def test_a_waiter_is_served_in_its_own_order(pair: Pair, waiting: list[RawClient
 
 
 @shows("blocking-limits")
-def test_nobody_waits_for_too_many_keys(pair: Pair) -> None:
+def test_no_command_waits_for_too_many_keys(pair: Pair) -> None:
     ours, theirs = both(pair, "BLPOP", *(f"k{number}" for number in range(129)), "0.001")
     assert b"at most 128" in ours
     assert theirs[:1] in (b"*", b"_")
@@ -249,10 +249,10 @@ def test_a_message_does_not_come_inside_of_a_reply(pair: Pair) -> None:
 
 
 @shows("tracking-null")
-def test_a_flush_is_told_in_the_protocol_of_who_is_told(
+def test_a_flush_is_told_in_the_protocol_of_the_client_that_is_told(
     server: HoldfastServer, oracle: RedisServer, pair: Pair
 ) -> None:
-    """`pair` reads what somebody who speaks the other protocol tracks."""
+    """`pair` reads keys that a client with the other protocol tracks."""
     if pair.protocol == 2:
         told, theirs, ours = b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n", b"_", b"$-1"
     else:
@@ -338,9 +338,9 @@ def test_cursors_are_our_own_and_find_everything(pair: Pair) -> None:
 
 
 @shows("excluded")
-def test_what_is_refused_says_so(pair: Pair) -> None:
+def test_commands_of_redis_replication_are_refused_or_answered_at_once(pair: Pair) -> None:
     ours, theirs = both(pair, "REPLICAOF", "NO", "ONE")
-    assert b"does not replicate" in ours
+    assert b"see active-active" in ours
     assert theirs == b"+OK\r\n"
     assert both(pair, "WAIT", 1, 1) == (b":0\r\n", b":0\r\n")
     assert pair.ours.command("WAIT", 1, 0) == b":0\r\n"  # Redis would wait for ever
@@ -444,7 +444,7 @@ def test_debug_is_small(start_server: Callable[..., HoldfastServer], oracle: Red
 
 
 @shows("own-settings")
-@pytest.mark.parametrize("name", ["db", "blocking-max-keys-per-wait"])
+@pytest.mark.parametrize("name", ["db", "blocking-max-keys-per-wait", "http-port"])
 def test_our_own_settings(pair: Pair, name: str) -> None:
     ours, theirs = both(pair, "CONFIG", "GET", name)
     assert name.encode() in ours
@@ -460,7 +460,9 @@ def test_settings_without_effect_are_named(start_server: Callable[..., HoldfastS
 
 
 @shows("acl-waiting")
-def test_who_waits_is_asked_again(server: HoldfastServer, oracle: RedisServer, pair: Pair) -> None:
+def test_a_waiting_client_is_checked_again(
+    server: HoldfastServer, oracle: RedisServer, pair: Pair
+) -> None:
     answers = []
     for servers_client, admin in ((server.client(), pair.ours), (oracle.client(), pair.oracle)):
         admin.command("ACL", "SETUSER", "al", "on", ">p", "+@all", "~*")

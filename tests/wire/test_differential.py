@@ -14,9 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast import commands as commands
+from holdfast import all_commands as all_commands
 from holdfast.commands.table import TABLE
-from holdfast.server import families as families
 from tests.harness import HoldfastServer, RedisServer
 from tests.wire import generators
 from tests.wire.differential import Servers, Step
@@ -172,7 +171,7 @@ def fails(servers: Servers, protocol: int, steps: list[Step], clients: int) -> b
 
 
 def fewest(steps: list[Step], is_failing: Callable[[list[Step]], bool]) -> list[Step]:
-    """Leave out what can be left out, large pieces first."""
+    """Leave out unnecessary steps, large pieces first."""
     steps = [(who, [argv]) for who, batch in steps for argv in batch]
     size = len(steps) // 2
     while size:

@@ -9,12 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import commands as commands
+from holdfast import all_commands as all_commands
 from holdfast.commands.table import TABLE, Command
-from holdfast.server import families as families
 from tests.harness import HoldfastServer, RawClient, encode_command
 
-# These would end the server, hold everybody up, or are about the machine and not the protocol.
+# These would end the server, block all clients, or concern the machine and not the protocol.
 LEFT_OUT = {"shutdown", "debug", "client|pause"}
 WORDS = (
     b"",

@@ -40,5 +40,5 @@ class Still:
 
 def test_no_job_is_lost_when_the_server_is_killed(crew: Crew) -> None:
     crew.patience_s = 3
-    # What it pops it has nowhere but in the reply, neither here nor on Redis.
+    # A popped job exists only in the reply, here as with Redis.
     work_through_crashes(crew, Still(crew))

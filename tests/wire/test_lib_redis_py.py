@@ -1,4 +1,4 @@
-"""redis-py, unmodified, blocking and asyncio: what programs of one's own are made of.
+"""redis-py, unmodified, blocking and asyncio: the building blocks of users' programs.
 
 Its pub/sub, its cache and its scripts have files of their own.
 """
@@ -34,7 +34,7 @@ def test_a_pipeline_is_a_transaction_that_watches(client: Any) -> None:
     def double(pipeline: Any) -> None:
         value = int(pipeline.get("n"))
         if value == 1:
-            client.set("n", 5)  # somebody is faster, once
+            client.set("n", 5)  # another client is faster, once
         pipeline.multi()
         pipeline.set("n", value * 2)
         pipeline.incr("times")
@@ -139,7 +139,7 @@ DUE = """
 
 
 class ListQueue:
-    """With threads: a list, a list of what is at work, and a sorted set of what is for later."""
+    """With threads: a list, a list of running jobs, and a sorted set of delayed jobs."""
 
     def __init__(self, port: int) -> None:
         self.client: Any = redis.Redis(port=port)
@@ -163,7 +163,7 @@ class ListQueue:
         mine = f"at-work:{name}"
         while len(self.done) < JOBS:
             self._insist(self._due, keys=["later", "jobs"], args=[time.time()])
-            # What a reply that never came has moved is still here.
+            # Jobs that were moved by a command without a reply are still here.
             for job in self._insist(self.client.lrange, mine, 0, -1):
                 self._do(mine, job)
             if job := self._insist(self.client.blmove, "jobs", mine, 0.1, "RIGHT", "LEFT"):
@@ -209,7 +209,8 @@ def test_no_job_of_a_list_is_lost_when_the_server_is_killed(tmp_path: Path) -> N
 
 
 class StreamQueue:
-    """With tasks: a stream and its group. What is read and not acknowledged is somebody's again."""
+    """With tasks: a stream and its group. Entries that are read and not acknowledged are claimed
+    again."""
 
     def __init__(self, port: int) -> None:
         self._client: Any = redis.asyncio.Redis(port=port)
@@ -226,7 +227,7 @@ class StreamQueue:
             self.enqueued.add(number)
 
     async def work(self, name: str) -> None:
-        """First what it was given before, then what is new."""
+        """First the pending entries, then new ones."""
         while len(self.done) < JOBS:
             for start in ("0", ">"):
                 reply = await self._insist(
@@ -238,7 +239,7 @@ class StreamQueue:
     async def _do(self, entry_id: bytes, number: int) -> None:
         self.tries.append(number)
         if number % 3 == 2 and self.tries.count(number) == 1:
-            return  # it fails: it stays with this worker, who tries again
+            return  # the job fails: it stays with this worker, which tries again
         await self._insist(self._client.xack, "stream", "group", entry_id)
         self.done.add(number)
 

@@ -1,4 +1,4 @@
-"""Users and what they may do, byte for byte as with redis-server: also on the ways around."""
+"""Users and their rights, byte for byte as in redis-server, also on indirect ways."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SUBCOMMANDS = (
 def stage(server: HoldfastServer, oracle: RedisServer, protocol: int) -> Iterator[Stage]:
     with open_stage(server, oracle, protocol) as stage:
         cleaner = stage.enter()  # while it is let in
-        cleaner.do("ACL LOG RESET")  # the oracle's also holds what other modules were refused
+        cleaner.do("ACL LOG RESET")  # the oracle's log also has denials of other modules
         try:
             yield stage
         finally:
@@ -130,7 +130,7 @@ def test_rules(stage: Stage, rules: str) -> None:
     actor.same("ACL", "SETUSER", "al", *rules.split(" "))
     actor.do("ACL GETUSER al")
     actor.do("ACL LIST")
-    actor.do("ACL SETUSER al on >x +@all ~* &*")  # on top of what there is
+    actor.do("ACL SETUSER al on >x +@all ~* &*")  # in addition to the existing rules
     actor.do("ACL GETUSER al")
 
 
@@ -180,7 +180,7 @@ def test_commands_of_a_category(stage: Stage, category: str) -> None:
     assert {name for name in ours if not name.startswith(b"hp") or name in oracle} >= oracle
 
 
-# -- what is denied -------------------------------------------------------------------------------
+# -- denied commands ------------------------------------------------------------------------------
 
 SCRIPTS = {
     "commands": "a: ACL SETUSER al on >p +@all -@dangerous -get -client|setname ~* &* / "
@@ -258,7 +258,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_scripts(stage: Stage, script: str) -> None:
-    play(stage, *script.split(" / "), leaves=("u",))  # who may not say PING, perhaps
+    play(stage, *script.split(" / "), leaves=("u",))  # a user that may lack the right to PING
 
 
 SCRIPT_CALLS = (
@@ -270,7 +270,7 @@ SCRIPT_CALLS = (
 
 
 @pytest.mark.parametrize("call", SCRIPT_CALLS)
-def test_scripts_may_do_what_their_caller_may(stage: Stage, call: str) -> None:
+def test_scripts_have_the_permissions_of_their_caller(stage: Stage, call: str) -> None:
     admin, user = stage.enter(), stage.enter()
     admin.do("ACL SETUSER al on >p +@all -get ~a &c")
     user.do("AUTH al p")
@@ -288,26 +288,26 @@ def test_scripts_may_do_what_their_caller_may(stage: Stage, call: str) -> None:
 
 @pytest.fixture
 def two(stage: Stage) -> tuple[Actor, Actor]:
-    """The administrator, and a user who may do everything."""
+    """The administrator, and a user with all rights."""
     admin, user = stage.enter(), stage.enter()
     admin.do("ACL SETUSER al on >p +@all ~* &*")
     user.do("AUTH al p")
     return admin, user
 
 
-def test_a_user_who_is_deleted_is_gone(two: tuple[Actor, Actor]) -> None:
+def test_a_deleted_user_is_gone(two: tuple[Actor, Actor]) -> None:
     admin, user = two
     admin.do("ACL DELUSER al")
     user.same_end()
 
 
-def test_who_deletes_himself_is_told(two: tuple[Actor, Actor]) -> None:
+def test_a_user_that_deletes_itself_is_told(two: tuple[Actor, Actor]) -> None:
     _, user = two
     user.do("ACL DELUSER al nope")
     user.same_end()
 
 
-def test_who_listens_to_what_is_now_forbidden_is_gone(stage: Stage) -> None:
+def test_a_listener_to_a_channel_that_is_now_forbidden_is_disconnected(stage: Stage) -> None:
     admin = stage.enter()
     admin.do("ACL SETUSER al on >p +@all ~* &a &b &p*")
     listeners = [stage.enter() for _ in range(4)]

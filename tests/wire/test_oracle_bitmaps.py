@@ -125,7 +125,7 @@ def test_sequence(pair: Pair, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     assert_same(pair, [f"COMMAND INFO {name}"], in_any_order=True)
 
 

@@ -1,6 +1,7 @@
-"""Commands that wait, against redis-server: who gets what, in which order, byte for byte.
+"""Commands that wait, against redis-server: which client gets which element, in which order, byte
+for byte.
 
-The differences that docs/compatibility.md lists are tests of their own here, which show both.
+The differences that docs/compatibility.md lists have tests of their own here, which show both.
 """
 
 import shlex
@@ -20,7 +21,7 @@ def block(pair: Pair, *args: Argument) -> None:
 
 
 def assert_quiet(other: Pair, *pairs: Pair) -> None:
-    """Nobody of `pairs` has been answered by either server."""
+    """No client of `pairs` has been answered by either server."""
     assert other.same("PING") == PONG
     for pair in pairs:
         assert pair.ours.is_quiet()

@@ -130,7 +130,7 @@ def test_a_hello_that_fails_changes_nothing(stage: Stage) -> None:
 def test_a_password(stage: Stage) -> None:
     boss = stage.enter()
     boss.do("CONFIG SET requirepass secret")
-    boss.do("PING")  # who was there stays
+    boss.do("PING")  # existing connections stay
     client = stage.enter(protocol=2)
     for line in (
         "PING",
@@ -283,7 +283,7 @@ def test_nothing_behind_ones_own_death_runs(stage: Stage) -> None:
     other.do("GET k")
 
 
-def test_killing_one_who_waits(stage: Stage) -> None:
+def test_killing_a_client_that_waits(stage: Stage) -> None:
     killer, victim = stage.enter(), stage.enter()
     ids = victim.ids()
     victim.send_command("BLPOP", "k", 0)
@@ -327,7 +327,7 @@ def test_a_pause_holds_and_lets_go(stage: Stage) -> None:
 # -- monitoring -----------------------------------------------------------------------------------
 
 
-def test_what_a_monitor_sees(stage: Stage) -> None:
+def test_commands_that_a_monitor_sees(stage: Stage) -> None:
     monitor, client = stage.enter(), stage.enter()
     monitor.do("MONITOR")
     script = (
@@ -357,7 +357,7 @@ def test_what_a_monitor_sees(stage: Stage) -> None:
         seen = monitor.same_reply()
 
 
-def test_what_a_monitor_may_do(stage: Stage) -> None:
+def test_commands_that_a_monitor_may_run(stage: Stage) -> None:
     monitor, client = stage.enter(), stage.enter()
     monitor.do("MONITOR")
     monitor.send(b"MONITOR\r\nPING\r\nGET k\r\nSET k v\r\nNOPE\r\nCLIENT INFO\r\n")

@@ -1,5 +1,5 @@
-"""DUMP and RESTORE with a redis-server at the other end: what one gives the other takes, whatever
-the type and its form; and both refuse the same."""
+"""DUMP and RESTORE between Holdfast and redis-server: each accepts the dumps of the other, of all
+types and forms; and both refuse the same."""
 
 import random
 import re
@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from holdfast.store import rdb
-from holdfast.store.crc64 import crc64
-from holdfast.store.ops import ChangeLog
-from holdfast.store.packed import packed_listpack
-from holdfast.store.streams import Stream
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.rdb import value_codec
+from holdfast.store.rdb.crc64 import crc64
+from holdfast.store.rdb.packed import packed_listpack
+from holdfast.store.values.stream import Stream
 from tests.harness import Pair
 from tests.wire.same import Line, assert_same
 
@@ -75,7 +75,7 @@ SHOW = {
 
 
 def move_both_ways(pair: Pair, kind: str) -> None:
-    """k is the same on both. Each restores what the other dumped, and is asked what it has."""
+    """k is the same on both. Each restores the dump of the other, and shows its value."""
     ours, theirs = (bulk(client.command("DUMP", "k")) for client in (pair.ours, pair.oracle))
     assert pair.oracle.command("RESTORE", "k", 0, ours, "REPLACE") == b"+OK\r\n"
     assert pair.ours.command("RESTORE", "k", 0, theirs, "REPLACE") == b"+OK\r\n"
@@ -180,7 +180,7 @@ def test_an_empty_stream(pair: Pair) -> None:
     move_both_ways(pair, "stream")
 
 
-# -- what older versions wrote ---------------------------------------------------------------------
+# -- dumps of older versions -----------------------------------------------------------------------
 
 
 def ziplist(elements: list[bytes]) -> bytes:
@@ -302,7 +302,7 @@ def test_numbers_of_64_bits_in_a_stream(pair: Pair, number: int) -> None:
     stream.set_group(b"g", 5, number, log)
     stream.see_consumer(stream.groups[b"g"], b"c", number, log)
     stream.assign(stream.groups[b"g"], 5, (b"c", number, number), log)
-    dumped = rdb.dump_stream(stream)
+    dumped = value_codec.dump_stream(stream)
     assert_same(pair, [("RESTORE", "k", 0, dumped), "XINFO STREAM k FULL", "XINFO GROUPS k"])
     assert pair.ours.command("SAVE") == b"+OK\r\n"
     assert bulk(pair.ours.command("DUMP", "k")) == dumped
@@ -311,7 +311,7 @@ def test_numbers_of_64_bits_in_a_stream(pair: Pair, number: int) -> None:
 def test_no_field_expires_at_the_end_of_time(pair: Pair) -> None:
     """Redis 7.4 has 48 bits for it."""
     for expires_at_ms, reply in (2**48 - 1, b"+OK\r\n"), (2**48, b"-ERR Bad data format\r\n"):
-        dumped = rdb.dump_hash([(b"f", b"v", expires_at_ms)])
+        dumped = value_codec.dump_hash([(b"f", b"v", expires_at_ms)])
         assert pair.ours.command("RESTORE", "k", 0, dumped, "REPLACE") == reply
     flat = packed_listpack([b"f", b"v", 2**48])
     body = b"\x19" + bytes(8) + bytes([len(flat)]) + flat
@@ -370,5 +370,5 @@ def test_options_and_errors(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("name", ["dump", "restore"])
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     assert_same(pair, [f"COMMAND INFO {name}"], in_any_order=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.server.families.excluded import NO_CLUSTER, TABLE
+from holdfast.server.commands.excluded_commands import NO_CLUSTER, TABLE
 from tests.harness import HoldfastServer, Pair
 from tests.wire.same import assert_same
 
@@ -17,7 +17,7 @@ INSIDE = (
 
 
 @pytest.mark.parametrize("name", [*(row[0] for row in TABLE), *INSIDE])
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     assert_same(pair, [f"COMMAND INFO {name}"], in_any_order=True)
 
 

@@ -1,6 +1,6 @@
 """FUNCTION and FCALL against redis-server, byte for byte, and libraries that move between the two.
 
-FUNCTION LIST has no order in Redis, so what is compared has one library with one function, or is
+FUNCTION LIST has no order in Redis, so a compared list has one library with one function, or is
 sorted first.
 """
 
@@ -45,11 +45,11 @@ FIRST_LINES = [
 ]
 
 CODES = [
-    # What is no Lua.
+    # Not Lua.
     "return +",
     "x y",
     "#!lua name=lib",
-    # What there is to see: next to nothing.
+    # The visible names: almost none.
     "error('x')",
     "redis.call('ping')",
     "redis.pcall('ping')",
@@ -338,7 +338,7 @@ def test_restoring_is_all_or_nothing(pair: Pair) -> None:
 def test_others_and_functions_that_run(
     pair: Pair, server: HoldfastServer, oracle: RedisServer
 ) -> None:
-    """What the two say while a function, and then a script, overruns."""
+    """The replies of both while a function, and then a script, overruns."""
     limit = pair.same("CONFIG", "GET", "busy-reply-threshold")
     pair.same("CONFIG", "SET", "busy-reply-threshold", "20")
     loop = "redis.register_function('f', function() while true do end end)"
@@ -374,7 +374,7 @@ def test_others_and_functions_that_run(
     pair.same("CONFIG", "SET", "busy-reply-threshold", limit.split(b"\r\n")[-2])
 
 
-def test_what_info_says(pair: Pair) -> None:
+def test_info_about_functions(pair: Pair) -> None:
     def numbers(client: RawClient) -> dict[bytes, bytes]:
         lines = client.command("INFO", "memory").split(b"\r\n")
         facts = dict(line.split(b":", 1) for line in lines if line.count(b":") == 1)

@@ -1,7 +1,7 @@
 """Generated programs against redis-server: the same bytes, as scripts and as functions.
 
-The same programs each time, unless HOLDFAST_SEED asks for others: what two implementations of Lua
-say about nonsense differs once in some ten thousand of them.
+The programs are the same each time, unless HOLDFAST_SEED asks for others: two implementations of
+Lua answer nonsense differently in one of some ten thousand programs.
 """
 
 import os

@@ -220,7 +220,7 @@ def test_scenario(pair: Pair, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GEO_COMMANDS)
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     pair.same("COMMAND", "INFO", name)
 
 
@@ -250,7 +250,7 @@ def searches(rng: random.Random, count: int) -> Iterator[tuple[Argument, ...]]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_many_places(pair: Pair, seed: int) -> None:
-    """Also the order of what is not sorted: that of the cells that are searched."""
+    """Also the order of unsorted results, which is that of the searched cells."""
     rng = random.Random(seed)
     for number, (lon, lat) in enumerate(places(rng, 300)):
         pair.same("GEOADD", "k", lon, lat, f"m{number}")

@@ -238,7 +238,7 @@ def test_the_same_replies(pair: Pair, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HASH_COMMANDS)
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     pair.same("COMMAND", "INFO", name)
 
 
@@ -264,7 +264,7 @@ def test_a_large_hash(pair: Pair) -> None:
     assert_same(pair, ["HGETALL h", "HRANDFIELD h 9999 WITHVALUES"], in_any_order=True)
 
 
-def test_watchers_learn_what_changed(
+def test_watchers_learn_of_each_change(
     pair: Pair, server: HoldfastServer, oracle: RedisServer
 ) -> None:
     changes = [

@@ -385,5 +385,5 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_says_what_redis_server_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     pair.same("COMMAND", "INFO", name)

@@ -3,8 +3,6 @@
 A scenario is a text: one command a line, words as a shell would split them.
 """
 
-import shlex
-
 import pytest
 
 from tests.harness import HoldfastServer, Pair, RedisServer
@@ -375,18 +373,13 @@ SCENARIOS = {
 }
 
 
-def run(pair: Pair, scenario: str) -> None:
-    for line in scenario.strip().splitlines():
-        pair.same(*shlex.split(line))
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(pair: Pair, name: str) -> None:
-    run(pair, SCENARIOS[name])
+    pair.play(SCENARIOS[name])
 
 
 @pytest.mark.parametrize("name", LIST_COMMANDS)
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     pair.same("COMMAND", "INFO", name)
 
 
@@ -410,7 +403,7 @@ def test_a_long_list(pair: Pair) -> None:
     pair.same("LRANGE", "k", 0, -1)
 
 
-def test_watchers_learn_what_changed(
+def test_watchers_learn_of_each_change(
     pair: Pair, server: HoldfastServer, oracle: RedisServer
 ) -> None:
     changes = [

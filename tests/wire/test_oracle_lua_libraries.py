@@ -63,6 +63,10 @@ CALLS = [
     "return cjson.encode_max_depth()",
     "return cjson.encode_max_depth(0)",
     "return cjson.encode_max_depth('a')",
+    "return cjson.encode_max_depth(0/0)",
+    "return cjson.decode_max_depth(0/0)",
+    "return cjson.encode_number_precision(0/0)",
+    "return cjson.encode(1)",  # none of these has changed anything
     "return cjson.encode_number_precision(20)",
     "return cjson.encode_invalid_numbers('x')",
     "return {cjson._NAME, cjson._VERSION, type(cjson.null), cjson.null}",
@@ -116,7 +120,7 @@ CALLS = [
 
 AGAIN = "return cjson.encode(cjson.decode(ARGV[1]))"
 PACKED = "return cmsgpack.pack(cjson.decode(ARGV[1]))"
-# Tables in the order of what they have: the order of a map's keys is the interpreter's own.
+# Tables in the order of their content: the order of a map's keys depends on the interpreter.
 UNPACKED = """
     local function show(v)
         if type(v) == 'number' then return v == v and string.format('%.17g', v) or 'nan' end

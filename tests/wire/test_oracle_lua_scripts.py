@@ -1,7 +1,6 @@
-"""Scripts of a line each against redis-server: what Lua's own libraries say to wrong arguments
-above all (LuaJIT has other words, and forgets where a tail call came from), and what commands
-answer. They are in lua_scripts.txt, where `;;` begins a new line.
-"""
+"""Scripts of one line each against redis-server: above all the errors of Lua's own libraries for
+wrong arguments (LuaJIT has other texts, and forgets the origin of a tail call), and the replies of
+commands. They are in lua_scripts.txt, where `;;` begins a new line."""
 
 from pathlib import Path
 

@@ -1,6 +1,8 @@
-"""maxmemory as redis-server has it: what is refused, what goes, and how uses are counted.
+"""maxmemory as in redis-server: which commands are refused, which keys go, and how uses are
+counted.
 
-What the two take for their data differs, so the limit is one byte: always too little.
+The two servers need different memory for the same data, so the limit is one byte: always too
+little.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ DEFAULTS = {
 
 @pytest.fixture
 def limited(pair: Pair) -> Iterator[Pair]:
-    """Whatever a test sets is put back: the oracle is shared."""
+    """Restore all settings that a test changes: the oracle is shared."""
     yield pair
     for client in (pair.ours, pair.oracle):
         for name, value in DEFAULTS.items():
@@ -32,7 +34,7 @@ def configure(pair: Pair, **settings: str | int) -> None:
         pair.same("CONFIG", "SET", name.replace("_", "-"), value)
 
 
-def test_what_is_refused_when_nothing_may_go(limited: Pair) -> None:
+def test_commands_that_are_refused_when_no_key_may_be_evicted(limited: Pair) -> None:
     limited.same("SET", "k", "v")
     limited.same("RPUSH", "l", "a", "b")
     configure(limited, maxmemory_policy="volatile-lru", maxmemory=1)

@@ -49,7 +49,7 @@ COMMANDS = (
 @pytest.mark.parametrize(
     "flags", ["KEA", "KEAmn", "KA", "EA", "A", "", "Kl", "E$", "Kg", "EKx$", "KEn", "Em", "KEd"]
 )
-def test_flags_choose_what_is_published(stage: Stage, flags: str) -> None:
+def test_flags_choose_the_published_events(stage: Stage, flags: str) -> None:
     play(
         stage,
         f"boss: CONFIG SET notify-keyspace-events '{flags}'",
@@ -106,7 +106,7 @@ def test_expired_keys_are_told(stage: Stage, read_it: bool) -> None:
     assert b"__keyevent@0__:expired\r\n$1\r\nk" in listener.same_reply()
 
 
-def test_what_the_server_is_started_with_holds(
+def test_the_flags_that_the_server_is_started_with_hold(
     start_server: Callable[..., HoldfastServer],
 ) -> None:
     server = start_server("--notify-keyspace-events", "KEA")

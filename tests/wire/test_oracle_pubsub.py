@@ -119,7 +119,7 @@ def test_channels_are_listed(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("mode", ["OFF", "SKIP"])
-def test_who_wants_no_replies_still_has_messages(stage: Stage, mode: str) -> None:
+def test_a_client_without_replies_still_gets_messages(stage: Stage, mode: str) -> None:
     listener, other = stage.enter(), stage.enter()
     listener.send_command("CLIENT", "REPLY", mode)
     listener.send_command("SUBSCRIBE", "x", "y")

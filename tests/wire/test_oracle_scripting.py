@@ -1,4 +1,5 @@
-"""Scripts against redis-server, byte for byte: conversions, errors, what a script can see."""
+"""Scripts against redis-server, byte for byte: conversions, errors, and the names that a script
+sees."""
 
 import random
 import re
@@ -10,7 +11,7 @@ from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pai
 STREAM = "redis.call('xadd', 's', '1-1', 'f', 'v') redis.call('xgroup', 'create', 's', 'g', 0) "
 PLACE = "redis.call('geoadd', 'p', 13.361389, 38.115556, 'a') "
 SCRIPTS = [
-    # What a script returns.
+    # The return values of scripts.
     "return 1",
     "return 1.9",
     "return -1.9",
@@ -77,7 +78,7 @@ SCRIPTS = [
     "local n = 0 for a in ('^a'):rep(50):gmatch('^(a*)a*a*a*a*') do n = n + #a end return n",
     "return {('ab'):rep(50):find('^(a*)a*a*a*a*(b)')}",
     "return redis.sha1hex(cjson.encode(('a\\n\\0\"/'):rep(60000)))",
-    # What catches errors.
+    # Functions that catch errors.
     (
         "local n = 0 local ok, e = xpcall(function() error('a') end, function(e) n = n + 1 if "
         "n < 3 then error('b') end return e .. n end) return {tostring(ok), e, n}"
@@ -102,7 +103,7 @@ SCRIPTS = [
     "redis.setresp(3) return {map={a={double=1.5}}}",
     "redis.setresp(3) return {true, {false}, {set={x=1}}}",
     "redis.setresp(2) return {true, false}",
-    # What a command returns.
+    # The replies of commands.
     "return redis.call('set', 'k', 'v')",
     "return redis.call('set', 'k', 'v').ok",
     "return redis.call('get', 'missing')",
@@ -208,7 +209,7 @@ SCRIPTS = [
     "return loadstring('return x')()",
     "return loadstring('error(\"a\")')()",
     "local f, e = loadstring('return +') return e",
-    # What there is to see.
+    # The visible names.
     "return tostring(newproxy)",
     "return tostring(getfenv)",
     "return tostring(setfenv)",
@@ -290,6 +291,12 @@ SCRIPTS = [
     "return redis.log()",
     "return redis.log(0)",
     "return redis.log('a', 'b')",
+    "return redis.log('1', 'b')",
+    "return redis.log('9', 'b')",
+    "return math.random(0/0)",
+    "return math.random(0/0, 3)",
+    "return math.random(1, 0/0)",
+    "math.randomseed(0/0) return tostring(math.random())",
     "return redis.log(9, 'b')",
     "return {redis.set_repl(1)}",
     "return redis.set_repl(99)",
@@ -356,7 +363,7 @@ def value(rng: random.Random, depth: int = 0) -> str:
     return re.sub(r"\b[A-Z]\b", part, "L" if is_leaf else rng.choice(VALUES))
 
 
-def test_whatever_a_script_returns(pair: Pair, rng: random.Random) -> None:
+def test_random_return_values_of_scripts(pair: Pair, rng: random.Random) -> None:
     for _ in range(300):
         version, returned = rng.choice([2, 3]), value(rng)
         pair.same("EVAL", f"redis.setresp({version}) return {returned}", 0)
@@ -533,10 +540,10 @@ FAILING: list[tuple[str | int, ...]] = [
 
 @pytest.mark.parametrize("script", FAILING)
 @pytest.mark.parametrize("watched", [False, True])
-def test_what_fails_in_scripts_is_counted_alike(
+def test_failures_in_scripts_are_counted_alike(
     server: HoldfastServer, oracle: RedisServer, script: tuple[str | int, ...], watched: bool
 ) -> None:
-    """Also by who asks about each command, because somebody monitors."""
+    """Also if each command is shown to a client with MONITOR."""
     found = []
     for each in (server, oracle):
         with RawClient.connect(each.port) as client, RawClient.connect(each.port) as monitor:

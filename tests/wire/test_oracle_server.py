@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast import all_commands as all_commands
 from holdfast.commands.table import TABLE, Command
-from holdfast.server import families as families
 from tests.harness import HoldfastServer, Pair
 
 # Redis 7.0 does not have these, or (ZRANK) not with all their arguments.
@@ -50,7 +50,8 @@ def test_command_info(pair: Pair, name: str) -> None:
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_command_info_of_containers(pair: Pair, name: str) -> None:
-    """Redis shows subcommands in the order of a hash table, so only what is before them."""
+    """Redis shows subcommands in the order of a hash table, so only the part before them is
+    compared."""
     replies = [client.command("COMMAND", "INFO", name) for client in (pair.ours, pair.oracle)]
     ours, oracle = (reply.split(b"\r\n*10\r\n") for reply in replies)
     # The last line before the subcommands says how many there are; we have fewer or more.
@@ -59,7 +60,7 @@ def test_command_info_of_containers(pair: Pair, name: str) -> None:
 
 @pytest.mark.parametrize("name", LEAVES)
 def test_since_and_group(pair: Pair, name: str) -> None:
-    """What COMMAND DOCS says beside the summary, which is ours."""
+    """The fields of COMMAND DOCS other than the summary, which is our own."""
     entry = ALL[name]
     oracle = pair.oracle.command("COMMAND", "DOCS", name)
     assert b"$5\r\nsince\r\n$%d\r\n%b\r\n" % (len(entry.since), entry.since.encode()) in oracle

@@ -299,7 +299,7 @@ def test_the_same_members_in_any_order(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("name", SET_COMMANDS)
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     pair.same("COMMAND", "INFO", name)
 
 
@@ -315,7 +315,7 @@ def test_a_large_set(pair: Pair) -> None:
     pair.same("EXISTS", "k")
 
 
-def test_watchers_learn_what_changed(
+def test_watchers_learn_of_each_change(
     pair: Pair, server: HoldfastServer, oracle: RedisServer
 ) -> None:
     changes = [

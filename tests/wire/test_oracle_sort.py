@@ -149,7 +149,7 @@ def test_a_script_sees_a_set_in_order(pair: Pair, command: str, key: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["sort", "sort_ro"])
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     assert_same(pair, [f"COMMAND INFO {name}"], in_any_order=True)
 
 
@@ -174,7 +174,7 @@ def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
         "x",
     ],
 )
-def test_what_counts_as_a_number(pair: Pair, text: str) -> None:
+def test_texts_that_sort_takes_for_numbers(pair: Pair, text: str) -> None:
     pair.same("RPUSH", "k", "1", text, "7")
     pair.same("SORT", "k")
 

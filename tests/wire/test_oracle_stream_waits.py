@@ -1,4 +1,5 @@
-"""XREAD and XREADGROUP that wait, against redis-server: who is told what, and when."""
+"""XREAD and XREADGROUP that wait, against redis-server: which client gets which entries, and
+when."""
 
 import shlex
 from collections.abc import Callable
@@ -12,9 +13,8 @@ Peer = Callable[[], Pair]
 WAITING = ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"]
 
 
-def run(pair: Pair, *commands: str) -> None:
-    for command in commands:
-        pair.same(*shlex.split(command))
+def play(pair: Pair, *commands: str) -> None:
+    pair.play("\n".join(commands))
 
 
 def block(pair: Pair, command: str) -> Pair:
@@ -25,7 +25,7 @@ def block(pair: Pair, command: str) -> Pair:
 
 
 def assert_quiet(other: Pair, *pairs: Pair) -> None:
-    """Nobody of `pairs` has been answered by either server."""
+    """No client of `pairs` has been answered by either server."""
     assert other.same("PING") == PONG
     for pair in pairs:
         assert pair.ours.is_quiet()
@@ -33,7 +33,7 @@ def assert_quiet(other: Pair, *pairs: Pair) -> None:
 
 
 def test_one_entry_is_for_all_readers(pair: Pair, peer: Peer) -> None:
-    run(pair, "XADD s 1 a b")
+    play(pair, "XADD s 1 a b")
     readers = [
         block(peer(), command)
         for command in (
@@ -45,45 +45,45 @@ def test_one_entry_is_for_all_readers(pair: Pair, peer: Peer) -> None:
     ]
     later = block(peer(), "XREAD BLOCK 0 STREAMS s 5")
     assert_quiet(pair, *readers)
-    run(pair, "XADD s 2 c d")
+    play(pair, "XADD s 2 c d")
     for reader in readers:
         reader.same_reply()
     assert_quiet(pair, later)
-    run(pair, "XADD s 6 e f")
+    play(pair, "XADD s 6 e f")
     later.same_reply()
 
 
 def test_from_now_on_is_decided_when_the_wait_begins(pair: Pair, peer: Peer) -> None:
     reader = block(peer(), "XREAD BLOCK 0 STREAMS s t $ $")
-    run(pair, "MULTI", "XADD s 1 a b", "XADD s 2 a b", "XADD s 3 a b", "EXEC")
+    play(pair, "MULTI", "XADD s 1 a b", "XADD s 2 a b", "XADD s 3 a b", "EXEC")
     reader.same_reply()
-    run(pair, "XGROUP CREATE u g $ MKSTREAM")
+    play(pair, "XGROUP CREATE u g $ MKSTREAM")
     reader = block(peer(), "XREAD BLOCK 0 STREAMS u $")
-    run(pair, "XADD u 5 a b", "XADD u 6 a b")
+    play(pair, "XADD u 5 a b", "XADD u 6 a b")
     reader.same_reply()
 
 
 def test_an_entry_is_for_one_consumer_of_each_group(pair: Pair, peer: Peer) -> None:
-    run(pair, "XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE s h $")
+    play(pair, "XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE s h $")
     first, second, third = (
         block(peer(), f"XREADGROUP GROUP g {name} BLOCK 0 STREAMS s >") for name in "abc"
     )
     other = block(peer(), "XREADGROUP GROUP h a BLOCK 0 STREAMS s >")
     without_ack = block(peer(), "XREADGROUP GROUP h b BLOCK 0 NOACK STREAMS s >")
     reader = block(peer(), "XREAD BLOCK 0 STREAMS s $")
-    run(pair, "XADD s 1 a b")
+    play(pair, "XADD s 1 a b")
     for waiter in (first, other, reader):
         waiter.same_reply()
     assert_quiet(pair, second, third, without_ack)
-    run(pair, "MULTI", "XADD s 2 a b", "XADD s 3 a b", "EXEC")
+    play(pair, "MULTI", "XADD s 2 a b", "XADD s 3 a b", "EXEC")
     second.same_reply()
     without_ack.same_reply()
     assert_quiet(pair, third)
-    run(pair, "XPENDING s g", "XPENDING s h", "XINFO GROUPS s", "XADD s 4 a b")
+    play(pair, "XPENDING s g", "XPENDING s h", "XINFO GROUPS s", "XADD s 4 a b")
     third.same_reply()
 
 
-def test_whoever_has_waited_gets_a_thousand_entries(pair: Pair, peer: Peer) -> None:
+def test_a_client_that_has_waited_gets_a_thousand_entries(pair: Pair, peer: Peer) -> None:
     reader = block(peer(), "XREAD BLOCK 0 STREAMS s 0")
     counting = block(peer(), "XREAD BLOCK 0 COUNT 1100 STREAMS s 0")
     adds = [encode_command("XADD", "s", f"{number}-0", "a", "b") for number in range(1, 1201)]
@@ -118,9 +118,9 @@ def test_whoever_has_waited_gets_a_thousand_entries(pair: Pair, peer: Peer) -> N
         "XSETID s 9",
     ],
 )
-def test_what_happens_to_the_stream(pair: Pair, peer: Peer, command: str) -> None:
-    run(pair, "XADD s 1 a b", "XGROUP CREATE s g $", "XGROUP CREATE s h $", "RPUSH list x")
-    run(pair, "XADD other 7 a b", "XGROUP CREATE other g 0")
+def test_changes_of_the_stream_during_a_wait(pair: Pair, peer: Peer, command: str) -> None:
+    play(pair, "XADD s 1 a b", "XGROUP CREATE s g $", "XGROUP CREATE s h $", "RPUSH list x")
+    play(pair, "XADD other 7 a b", "XGROUP CREATE other g 0")
     waiters = [
         block(peer(), "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"),
         block(peer(), "XREADGROUP GROUP g b BLOCK 0 STREAMS s >"),
@@ -128,7 +128,7 @@ def test_what_happens_to_the_stream(pair: Pair, peer: Peer, command: str) -> Non
         block(peer(), "XREAD BLOCK 0 STREAMS s 1"),
         block(peer(), "BLPOP s 0"),
     ]
-    run(pair, command, "PING")
+    play(pair, command, "PING")
     for waiter in waiters:
         assert waiter.ours.is_quiet() == waiter.oracle.is_quiet(), command
         if not waiter.ours.is_quiet():
@@ -136,47 +136,47 @@ def test_what_happens_to_the_stream(pair: Pair, peer: Peer, command: str) -> Non
 
 
 def test_gone_and_back_in_one_transaction(pair: Pair, peer: Peer) -> None:
-    run(pair, "XGROUP CREATE s g $ MKSTREAM")
+    play(pair, "XGROUP CREATE s g $ MKSTREAM")
     waiter = block(peer(), "XREADGROUP GROUP g a BLOCK 0 STREAMS s >")
-    run(pair, "MULTI", "DEL s", "XGROUP CREATE s g $ MKSTREAM", "EXEC")
+    play(pair, "MULTI", "DEL s", "XGROUP CREATE s g $ MKSTREAM", "EXEC")
     assert_quiet(pair, waiter)
-    run(pair, "MULTI", "DEL s", "XADD s 1 a b", "EXEC")
+    play(pair, "MULTI", "DEL s", "XADD s 1 a b", "EXEC")
     waiter.same_reply()
 
 
 @pytest.mark.parametrize("queued", ["XADD s 5 a b;XDEL s 5", "XADD s 5 a b;XTRIM s MAXLEN 0"])
 def test_added_and_deleted_in_one_transaction(pair: Pair, peer: Peer, queued: str) -> None:
-    run(pair, "XGROUP CREATE s g $ MKSTREAM")
+    play(pair, "XGROUP CREATE s g $ MKSTREAM")
     waiters = [
         block(peer(), "XREAD BLOCK 0 STREAMS s $"),
         block(peer(), "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"),
     ]
-    run(pair, "MULTI", *queued.split(";"), "EXEC")
+    play(pair, "MULTI", *queued.split(";"), "EXEC")
     for waiter in waiters:
         waiter.same_reply()
-    run(pair, "XINFO GROUPS s", "XPENDING s g")
+    play(pair, "XINFO GROUPS s", "XPENDING s g")
 
 
 def test_a_reader_does_not_mind_what_is_no_stream(pair: Pair, peer: Peer) -> None:
     reader = block(peer(), "XREAD BLOCK 0 STREAMS s t $ $")
-    run(pair, "SET s string", "RPUSH t x", "DEL t")
+    play(pair, "SET s string", "RPUSH t x", "DEL t")
     assert_quiet(pair, reader)
-    run(pair, "XADD t 1 a b")
+    play(pair, "XADD t 1 a b")
     reader.same_reply()
 
 
 @pytest.mark.parametrize("arrival", ["RENAME full s", "COPY full s", "SWAPDB 0 1"])
 def test_a_stream_arrives_whole(pair: Pair, peer: Peer, arrival: str) -> None:
-    run(pair, "XADD full 1 a b", "XADD full 2 a b", "SELECT 1", "XADD s 3 a b", "SELECT 0")
+    play(pair, "XADD full 1 a b", "XADD full 2 a b", "SELECT 1", "XADD s 3 a b", "SELECT 0")
     reader = block(peer(), "XREAD BLOCK 0 STREAMS s $")
-    run(pair, arrival)
+    play(pair, arrival)
     reader.same_reply()
 
 
 @pytest.mark.parametrize("how", ["", "TIMEOUT", "ERROR"])
 @pytest.mark.parametrize("waiting", WAITING)
 def test_client_unblock(pair: Pair, peer: Peer, waiting: str, how: str) -> None:
-    run(pair, "XGROUP CREATE s g $ MKSTREAM")
+    play(pair, "XGROUP CREATE s g $ MKSTREAM")
     waiter = peer()
     ids = [client.command("CLIENT", "ID")[1:-2] for client in (waiter.ours, waiter.oracle)]
     block(waiter, waiting)
@@ -187,7 +187,7 @@ def test_client_unblock(pair: Pair, peer: Peer, waiting: str, how: str) -> None:
 
 
 def test_timeouts_and_transactions(pair: Pair) -> None:
-    run(
+    play(
         pair,
         "XGROUP CREATE s g $ MKSTREAM",
         "XREAD BLOCK 1 STREAMS s $",
@@ -225,8 +225,8 @@ def test_command_info(pair: Pair, name: str) -> None:
 def test_of_several_streams_the_first_that_changed(
     pair: Pair, peer: Peer, queued: str, waiting: str
 ) -> None:
-    run(pair, "XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM")
+    play(pair, "XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM")
     waiter = block(peer(), waiting)
-    run(pair, "XSETID s 0-1", "MULTI", *queued.split(";"), "EXEC")
+    play(pair, "XSETID s 0-1", "MULTI", *queued.split(";"), "EXEC")
     waiter.same_reply()
-    run(pair, "XPENDING s g", "XPENDING t g")
+    play(pair, "XPENDING s g", "XPENDING t g")

@@ -494,7 +494,7 @@ def test_sequences(pair: Pair, name: str) -> None:
 
 
 def life_of_groups(rng: random.Random) -> Iterator[str]:
-    """Whatever has to do with how much of a stream a group has read."""
+    """Commands that affect how much of a stream a group has read."""
     for newest in range(1, 41):
         key, group = rng.choice("sst"), rng.choice("gh")
         some_id = f"{rng.randrange(1, newest + 1)}-1"
@@ -518,7 +518,7 @@ def life_of_groups(rng: random.Random) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_groups_have_read(pair: Pair, seed: int) -> None:
+def test_counts_of_entries_that_groups_have_read(pair: Pair, seed: int) -> None:
     assert_same(pair, [*life_of_groups(random.Random(seed))])
 
 

@@ -280,7 +280,7 @@ def test_answers_are_redis_servers(pair: Pair, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_INTEGERS)
-def test_what_is_not_an_integer(pair: Pair, text: str) -> None:
+def test_texts_that_are_no_integers(pair: Pair, text: str) -> None:
     assert_same(
         pair,
         [

@@ -1,4 +1,4 @@
-"""Client tracking: who is told of which keys, when and how, as with redis-server."""
+"""Client tracking: which client is told of which keys, when and how, as in redis-server."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def stage(server: HoldfastServer, oracle: RedisServer, protocol: int) -> Iterato
         yield stage
 
 
-# Tracked in RESP3, whatever the others speak.
+# Tracked in RESP3, with other clients in any protocol.
 SCRIPTS = {
     "told once": "t: CLIENT TRACKING ON / t: GET k / w: SET k 1 / w: SET k 2",
     "told again after another look": "t: CLIENT TRACKING ON / t: GET k / w: SET k 1 / t: GET k / "

@@ -4,7 +4,6 @@ A scenario is a text: one command a line, words as a shell would split them.
 """
 
 import re
-import shlex
 
 import pytest
 
@@ -389,18 +388,13 @@ SCENARIOS = (
 )
 
 
-def run(pair: Pair, scenario: str) -> None:
-    for line in scenario.strip().splitlines():
-        pair.same(*shlex.split(line))
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(pair: Pair, name: str) -> None:
-    run(pair, SCENARIOS[name])
+    pair.play(SCENARIOS[name])
 
 
 @pytest.mark.parametrize("name", ZSET_COMMANDS)
-def test_the_table_says_what_redis_says(pair: Pair, name: str) -> None:
+def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     pair.same("COMMAND", "INFO", name)
 
 
@@ -456,7 +450,7 @@ def test_binary_members(pair: Pair) -> None:
 
 
 def test_random_members_of_a_large_set(pair: Pair) -> None:
-    """Which ones, nobody can say; but how many, and that their scores are theirs."""
+    """The choice of members is random; their number and their scores are compared."""
     scores = {f"m{n}": n for n in range(300)}
     for client in (pair.ours, pair.oracle):
         client.command("ZADD", "k", *(word for m, n in scores.items() for word in (n, m)))
@@ -486,7 +480,7 @@ def test_a_large_set_is_scanned(pair: Pair) -> None:
         assert 10 <= calls <= 1000
 
 
-def test_watchers_learn_what_changed(
+def test_watchers_learn_of_each_change(
     pair: Pair, server: HoldfastServer, oracle: RedisServer
 ) -> None:
     changes = [

@@ -1,4 +1,4 @@
-"""One client that asks for much and reads nothing: it is cut off, and nobody else notices."""
+"""A client that asks for much and reads nothing is disconnected, and no other client notices."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ def resident_bytes(server: HoldfastServer, field: str) -> int:
     ],
     ids=["pipeline", "mget", "exec", "lrange"],
 )
-def test_who_does_not_read_is_cut_off_and_memory_stays_bounded(
+def test_a_client_that_does_not_read_is_cut_off_and_memory_stays_bounded(
     start_server: Callable[..., HoldfastServer], greedy: list[bytes]
 ) -> None:
     limit = 32 * MB
@@ -52,7 +52,7 @@ def test_who_does_not_read_is_cut_off_and_memory_stays_bounded(
     assert other.command("CLIENT", "LIST").count(b"id=") == 1
 
 
-def test_who_listens_and_does_not_read_is_cut_off_by_the_limit_of_listeners(
+def test_a_listener_that_does_not_read_is_cut_off_by_the_limit_of_listeners(
     start_server: Callable[..., HoldfastServer],
 ) -> None:
     limit = 4 * MB

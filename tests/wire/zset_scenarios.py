@@ -1,4 +1,4 @@
-"""What test_oracle_zsets.py plays of commands that pop, combine, draw and scan sorted sets."""
+"""Scenarios of test_oracle_zsets.py: commands that pop, combine, draw and scan sorted sets."""
 
 POPPING = {
     "pop": """

@@ -1,6 +1,6 @@
-"""What users say about a build (`Build`), and what the queue knows about it (`BuildRecord`).
+"""`Build`, which users enqueue, and `BuildRecord`, which the queue keeps of it.
 
-Here Python's values become the fields of a record, which are texts, and come back. No I/O.
+Here Python values become the fields of a record, which are texts, and are read back. No I/O.
 """
 
 import json
@@ -8,23 +8,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, SupportsFloat, TypeAlias
 
-from holdfast.builds.cron import compile_windows
-from holdfast.builds.states import State
+from holdfast.builds.build_states import State
+from holdfast.builds.cron_expressions import compile_windows
 from holdfast.errors import HoldfastError
 
 Fields: TypeAlias = dict[str, str]
-_LARGEST_ID = 2**52  # so that those after it are exact in Lua, too
+_LARGEST_ID = 2**52  # ids after it are still exact in Lua
 _LARGEST_PRIORITY = 1000
 _MOST_BLOCKED_BY = 100
 _LONGEST_REASON = 1000
 
 
 class BadBuildError(HoldfastError, ValueError):
-    """A build, or what is asked of one, makes no sense; the sentence says why."""
+    """A build, or an argument about a build, is not valid; the text says why."""
 
 
-# Annotations that mean something to the queue, by the last part of their name, as in
-# "ci.example/timeout". What is given by keyword counts more.
+# Annotations with a meaning to the queue, by the last part of their name, as in
+# "ci.example/timeout". A keyword takes precedence over an annotation.
 ANNOTATIONS = {
     "timeout": "timeout_min",
     "collapseBuilds": "collapse",
@@ -46,9 +46,9 @@ class Build:
     `blocked_by`: jobs that must not run at the same time. `blocked_by_self`: never two builds of
     the job at once. Without it, builds of the job run side by side; with `blocked_by_same_job`
     off as well, each starts at least `same_job_wait_min` after the one before. `collapse`: only
-    the newest build matters. `virtual`: it succeeds without running. `freeze`: cron windows in
-    which it does not start, unless `force`. `delay_s`: not before that. `retries` and `backoff_s`:
-    further attempts when its worker is lost or fails to run it.
+    the newest build runs. `virtual`: it succeeds without running. `freeze`: cron windows in
+    which it does not start, unless `force` is set. `delay_s`: it does not start earlier. `retries`
+    and `backoff_s`: further attempts when its worker is lost or fails to run it.
     """
 
     id: int | None
@@ -101,7 +101,7 @@ class Build:
             raise BadBuildError(f"blocked_by names more than {_MOST_BLOCKED_BY} jobs")
 
     def fields(self) -> Fields:
-        """The record as it begins; times that depend on the server's clock are added there."""
+        """The first fields of the record. The server adds times, which depend on its clock."""
         timeout_ms = "" if self.timeout_min is None else ms(self.timeout_min, 60_000)
         try:
             annotations = json.dumps(dict(self.annotations), sort_keys=True, allow_nan=False)
@@ -128,7 +128,7 @@ class Build:
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """A build as the queue knows it. Times are in ms since 1970; None: it has not come to that."""
+    """A build as the queue knows it. Times are in ms since 1970; None: not reached yet."""
 
     id: int
     job_id: str
@@ -164,6 +164,8 @@ class BuildRecord:
 
     @classmethod
     def of(cls, fields: Fields) -> "BuildRecord":
+        """From the fields of the build's hash."""
+
         def at(name: str) -> int | None:
             return int(text) if (text := fields.get(name, "")) else None
 
@@ -202,14 +204,14 @@ class BuildRecord:
         )
 
 
-# -- what may be said, and how it is written -----------------------------------------------------
+# -- checking values and writing them as text ----------------------------------------------------
 
 
 def job_name(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise BadBuildError(f"a job is named by printable text, not by {value!r}")
+        raise BadBuildError(f"a job's name is printable text, not {value!r}")
     return value
 
 
@@ -218,7 +220,7 @@ def build_id(value: object) -> int:
 
 
 def flag(name: str, value: object) -> bool:
-    """The texts are for annotations, where "false" must not count as something."""
+    """A bool. Texts are for annotations: there "false" must not count as true."""
     if isinstance(value, str):
         value = {"true": True, "false": False}.get(value.lower(), value)
     if not isinstance(value, bool):
@@ -233,8 +235,11 @@ def listed(name: str, value: Iterable[str]) -> tuple[str, ...]:
 
 
 def sentence(value: object) -> str:
-    """A reason, such as an exception: that may hold names of files which are no text, or all that
-    a compiler printed, and is kept in the record and in each event."""
+    """A reason as text, cut to a limit: it is kept in the record and in each event.
+
+    The reason may be an exception with file names that are not UTF-8, or with the whole output of a
+    compiler.
+    """
     text = str(value).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 
@@ -267,5 +272,5 @@ def ms(value: object, unit_ms: int) -> str:
 
 
 def span_ms(name: str, value: object, unit_ms: int) -> str:
-    """How long something lasts, which is more than nothing."""
+    """A duration above 0, in ms, as text."""
     return ms(number(name, value, above=0), unit_ms)

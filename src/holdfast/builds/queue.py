@@ -1,4 +1,4 @@
-"""`BuildQueue`: each method is one call of one script. Decisions are made there, not here."""
+"""`BuildQueue`: each method is one call of one script. The scripts make all decisions."""
 
 import uuid
 from collections.abc import Callable, Iterable
@@ -15,27 +15,28 @@ from holdfast.builds.build import (
     span_ms,
     whole,
 )
-from holdfast.builds.cron import BadCronError, compile_cron
-from holdfast.builds.events import Event, as_now, pairs, parse_events, record_of, replay
+from holdfast.builds.build_events import Event, as_now, pairs, parse_events, record_of, replay
+from holdfast.builds.build_states import State
+from holdfast.builds.cron_expressions import BadCronError, compile_cron
 from holdfast.builds.results import Checked, Decision, Retried, Stats, Stopped, due_s, state_of
-from holdfast.builds.states import State
-from holdfast.client.backends import Commands, commands_of, warn_of_sharing
-from holdfast.client.lua import Values, load
+from holdfast.coordination.backend import Backend, warn_of_sharing
+from holdfast.coordination.backend_of import backend_of
+from holdfast.coordination.lua_scripts import Values, load
 
-Events: TypeAlias = list[Event]  # the class has a method by the name of `list`
+Events: TypeAlias = list[Event]  # inside of the class `list` is a method
 FlatFields: TypeAlias = list[str]
 ABORT_MARK_MS = 30 * 60_000
 _PAGE = 1000  # records in one call of list
-_ALL_DUE = 100  # in one call of check_timeouts; another follows while there is more
+_ALL_DUE = 100  # in one call of checkTimeout.lua; another call follows while more is due
 
 
 class BuildQueue:
-    """A queue by its name, on any client that `holdfast.client.backends` knows.
+    """A queue by its name, on any client that `holdfast.coordination.backend_of` knows.
 
     All its keys begin with `{name}`, so that a cluster keeps them together. `hold_min` is how
     long a build without a timeout of its own keeps others of its job waiting at most. Builds are
-    forgotten `keep_days` after they ended; at most `keep_events` events of a build are kept.
-    `now_ms` replaces the server's clock, for tests.
+    deleted `keep_days` after their end; at most `keep_events` events of a build are kept.
+    `now_ms` replaces the clock of the server, for tests.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class BuildQueue:
         if hash_tag and set(self.name) & set("{}"):
             raise BadBuildError(f"a queue's name has no braces: {name!r}")
         self.key = f"{{{self.name}}}" if hash_tag else self.name
-        self._commands: Commands = commands_of(client)
+        self._backend: Backend = backend_of(client)
         self._now_ms = now_ms
         self._is_warned = False
         self._of_all = {
@@ -65,8 +66,10 @@ class BuildQueue:
     # -- builds -------------------------------------------------------------------------------
 
     async def enqueue(self, build: Build) -> Decision:
-        """Make its record and decide. Enqueueing the same build again changes nothing.
-        BadBuildError: it could never start."""
+        """Create the record of a build and decide about it. The same build again changes nothing.
+
+        BadBuildError: it could never start.
+        """
         fields = self._fields(build)
         once = uuid.uuid4().hex if build.id is None else ""
         identity = "" if build.id is None else build.id
@@ -85,27 +88,29 @@ class BuildQueue:
         lease_s: float | None = None,
         force: bool = False,
     ) -> Decision:
-        """This build wants to start. If it runs already, that is another attempt."""
+        """Ask to start this build. If it runs already, this begins another attempt."""
         return await self._start(build_id(build), worker, lease_s, force)
 
     async def claim(self, worker: str, lease_s: float) -> Decision:
-        """Start whatever is on offer; NONE if nothing is."""
+        """Start a build that is on offer; NONE if there is none."""
         return await self._start("", worker, lease_s, False)
 
     async def complete(
         self, build: int, success: bool = True, *, token: int | None = None, reason: str = ""
     ) -> Stopped:
-        """A running build has ended; with a token, only if that is its present attempt."""
+        """End a running build; with a token, only if the token is of its present attempt."""
         state = State.SUCCESS if flag("success", success) else State.FAILURE
         return await self._stop(build, state, token, reason or state.name)
 
     async def stop(self, build: int, *, token: int | None = None) -> Stopped:
-        """End it now, in whatever state it is; it counts as aborted."""
+        """End a build now, in any state; it counts as aborted."""
         return await self._stop(build, State.ABORTED, token, "STOPPED")
 
     async def abort(self, build: int, reason: str = "BUILD_ABORTED") -> Stopped:
-        """End it now; its worker is told. One that is not there yet is aborted when it comes
-        within 30 minutes."""
+        """End a build now, and tell its worker.
+
+        A build that is not enqueued yet is aborted if it comes within 30 minutes.
+        """
         return await self._stop(build, State.ABORTED, None, reason)
 
     async def retry(
@@ -116,8 +121,11 @@ class BuildQueue:
         reason: str = "RETRY",
         anyway: bool | None = None,
     ) -> Retried:
-        """Another attempt. With a token, by the worker that failed, after a pause and if one is
-        left; without, by anybody, at once, and what has ended comes again as a new build."""
+        """Begin another attempt.
+
+        With a token: for the worker whose attempt failed, after a pause, if an attempt is left.
+        Without: for any caller, at once. A build that has ended is enqueued as a new build.
+        """
         is_anyway = token is None if anyway is None else anyway
         status, state, new_id, delay_ms, message = await self._run(
             "retryBuild",
@@ -134,7 +142,7 @@ class BuildQueue:
     async def heartbeat(
         self, runs: Iterable[tuple[int, int]], lease_s: float
     ) -> tuple[set[int], float | None]:
-        """A sign of life for builds and tokens: those that are lost, and when something is due."""
+        """Prolong the leases of builds. Returns the lost ones, and when something is due."""
         flat = [item for run in runs for item in run]
         due_ms, lost = await self._run(
             "heartbeat", lease_ms=span_ms("lease_s", lease_s, 1000), runs=flat
@@ -142,7 +150,7 @@ class BuildQueue:
         return set(map(int, lost)), due_s(due_ms)
 
     async def check_timeouts(self, *builds: int) -> list[Checked]:
-        """Do what time has brought, or look at these builds. Workers do this by themselves."""
+        """Act on all that is due by now, or check these builds. Workers call this by themselves."""
         checked: list[Checked] = []
         while True:
             due_ms, flat = await self._run(
@@ -156,15 +164,16 @@ class BuildQueue:
             if builds or due_ms != 0:
                 return checked
 
-    # -- looking ------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------
 
     async def get(self, build: int) -> BuildRecord | None:
+        """The record of a build; None if the queue does not know it."""
         return record_of(pairs((await self._read(build, "0"))[0]))
 
     async def list(
         self, *, state: State | str | None = None, job: str | None = None, limit: int = 100
     ) -> list[BuildRecord]:
-        """The newest first."""
+        """The records of builds, the newest first."""
         left = whole("limit", limit, 1, 100_000)
         states = list(State) if state is None else [_named(state)]
         found: list[BuildRecord] = []
@@ -184,6 +193,7 @@ class BuildQueue:
         return found
 
     async def stats(self) -> Stats:
+        """The number of builds in each state, and the time until the next one is due."""
         states = list(State)
         ready, due_ms, newest, counts = await self._run(
             "readStats", states=[state.name for state in states]
@@ -192,71 +202,77 @@ class BuildQueue:
         return Stats(by_state, int(ready), due_s(due_ms), int(newest))
 
     async def events(self, build: int) -> Events:
-        """What happened to it, the oldest first."""
+        """The events of a build, the oldest first."""
         return parse_events((await self._read(build, "1"))[2])
 
     async def replay(self, build: int) -> BuildRecord | None:
-        """Its record, from its events alone. It is the same as `get`, or something is broken. Why
-        it waits now is no event, and is added as `get` does."""
+        """The record of a build, from its events alone.
+
+        It equals the result of `get`, or something is broken. The reason why a build waits is no
+        event; it is added as in `get`.
+        """
         record, base, entries = await self._read(build, "1")
         return record_of(as_now(replay(pairs(base), parse_events(entries)), pairs(record)))
 
     # -- periodic builds ----------------------------------------------------------------------
 
     async def set_periodic(self, name: str, cron: str, build: Build) -> int:
-        """Enqueue such a build whenever cron says, in UTC; when first, in ms since 1970. `H` in
-        it follows from the name."""
+        """Enqueue a build at the times of cron, in UTC. `H` in it follows from the name.
+
+        Returns the first time, in ms since 1970.
+        """
         fields = self._fields(build)
         if build.id is not None:
-            raise BadBuildError("a periodic build gets its ids by itself: give None")
+            raise BadBuildError("the queue gives ids to periodic builds: give None")
         first_ms, message = await self._run(
             "setPeriodic", name=job_name(name), cron=compile_cron(cron, name), fields=fields
         )
         if message:
             raise BadBuildError(message.decode())
         if first_ms < 0:
-            raise BadCronError(f"{cron!r} is never")
+            raise BadCronError(f"{cron!r} never comes")
         return int(first_ms)
 
     async def remove_periodic(self, name: str) -> None:
+        """Remove a periodic build. Builds that were enqueued for it stay."""
         await self._run("setPeriodic", name=job_name(name), cron="", fields=[])
 
     # -- waiting, for workers -----------------------------------------------------------------
 
     async def wait(self, timeout_s: float) -> bool:
-        """Until something may be on offer or due. Ask then; it may be gone already."""
-        return await self._commands.pop(f"{self.key}:wake", timeout_s=timeout_s) is not None
+        """Wait until a build may be on offer or due. Another worker may be quicker."""
+        return await self._backend.pop(f"{self.key}:wake", timeout_s=timeout_s) is not None
 
     async def told(self, worker: str, timeout_s: float) -> tuple[int, int] | None:
-        """Build and token that this worker has to let go of; None if nothing came in that time."""
-        found = await self._commands.pop(f"{self.key}:control:{worker}", timeout_s=timeout_s)
+        """The build and token that this worker has to give up; None after the timeout."""
+        found = await self._backend.pop(f"{self.key}:control:{worker}", timeout_s=timeout_s)
         if found is None:
             return None
         build, token = found[1].split()
         return int(build), int(token)
 
     async def at_rest(self) -> None:
-        """Until nothing is under way that was cancelled: then the client can be closed."""
-        await self._commands.at_rest()
+        """Wait until no cancelled call is under way: then the client can be closed."""
+        await self._backend.at_rest()
 
     @property
     def most_at_once(self) -> int | None:
-        """How many of its calls its client can have under way; None: any number."""
-        return self._commands.most_at_once
+        """The number of calls that the client can have under way; None: any number."""
+        return self._backend.most_at_once
 
     # -- calls --------------------------------------------------------------------------------
 
     def _fields(self, build: Build) -> FlatFields:
         if not isinstance(build, Build):
-            raise TypeError(f"a queue takes builds, Build(id, job, …), not {build!r}")
+            raise TypeError(f"a queue takes a Build(id, job, …), not {build!r}")
         return [item for pair in (build.fields() | self._of_all).items() for item in pair]
 
     async def _run(self, script: str, **args: Values) -> Any:
         args["now"] = "" if self._now_ms is None else self._now_ms()
-        return await self._commands.run(load("holdfast.builds", script), {"queue": self.key}, args)
+        return await self._backend.run(load("holdfast.builds", script), {"queue": self.key}, args)
 
     def _check_home(self, is_shared: bool) -> None:
-        """Say once that several servers may decide about this queue."""
+        """Warn once if several servers may decide about this queue."""
         if is_shared and not self._is_warned:
             self._is_warned = True
             warn_of_sharing(f"build queue {self.name!r}")
@@ -301,5 +317,5 @@ def _named(state: State | str) -> State:
         return state
     if str(state).upper() not in State.__members__:
         known = ", ".join(State.__members__)
-        raise BadBuildError(f"{state!r} is no state; there are {known}")
+        raise BadBuildError(f"{state!r} is no state; the states are {known}")
     return State[state.upper()]

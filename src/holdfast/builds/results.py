@@ -1,22 +1,22 @@
-"""What the queue answers. No I/O."""
+"""The results of the methods of a queue. No I/O."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.builds.build import BuildRecord
-from holdfast.builds.events import pairs
-from holdfast.builds.states import State
+from holdfast.builds.build_events import pairs
+from holdfast.builds.build_states import State
 
 Action = Literal["START", "BLOCK", "COLLAPSE", "ABORT", "FREEZE", "DELAY", "REFUSE", "NONE"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a build that wants to start, and why.
+    """The decision about a build that wants to start, and the reason.
 
-    START: it may go (`record` is there if it has begun). BLOCK: it waits for `blockers`. DELAY and
-    FREEZE: it waits for the time to come. COLLAPSE and ABORT: it has ended. REFUSE: nothing
-    changed, `message` says why. `cycle` are jobs that block each other in a circle.
+    START: it may start (with a `record` if it has begun). BLOCK: it waits for `blockers`. DELAY and
+    FREEZE: it waits for a time. COLLAPSE and ABORT: it has ended. REFUSE: nothing changed,
+    `message` says why. `cycle` are jobs that block each other in a circle.
     """
 
     build_id: int | None
@@ -32,13 +32,13 @@ class Decision:
 
     @classmethod
     def enqueued(cls, reply: list[bytes]) -> "Decision":
-        """From what enqueueBuild.lua answers."""
+        """From an answer of enqueueBuild.lua."""
         cycle = reply[6].decode()
         return cls(**cls._common(reply), cycle=tuple(cycle.split("\n")) if cycle else ())
 
     @classmethod
     def started(cls, reply: list[Any]) -> "Decision":
-        """From what startBuild.lua answers."""
+        """From an answer of startBuild.lua."""
         due_ms, now_ms, raw = reply[6:9]
         record = BuildRecord.of(pairs(raw)) if raw else None
         return cls(**cls._common(reply), next_due_s=due_s(due_ms), now_ms=now_ms, record=record)
@@ -57,14 +57,19 @@ class Decision:
 
     @property
     def token(self) -> int | None:
+        """The token of the attempt that has begun; None if no attempt has begun."""
         return self.record.token if self.record else None
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """CLEANED: it has ended now. NOT_RUNNING and ALREADY_CLEAN: it had before; another build of
-    its job runs, or none. STALE: the token is an older attempt's. REFUSED: not from this state.
-    `removed` are the indexes that it was in, `owner` is the build that its job runs now."""
+    """The result of ending a build.
+
+    CLEANED: it has ended now. NOT_RUNNING: it had ended before, and another build of its job runs.
+    ALREADY_CLEAN: it had ended before, and no build of its job runs. STALE: the token is of an
+    older attempt. REFUSED: it cannot end from its state. `removed` are the indexes that it was in,
+    `owner` is the build of its job that runs now.
+    """
 
     status: Literal["CLEANED", "NOT_RUNNING", "ALREADY_CLEAN", "STALE", "REFUSED"]
     state: State | None
@@ -75,8 +80,11 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Retried:
-    """RETRIED: on offer again after `delay_s`. ENDED: no attempt was left. ENQUEUED: it had ended,
-    and `build_id` is a new build that does the same."""
+    """The result of a retry.
+
+    RETRIED: it is on offer again after `delay_s`. ENDED: no attempt was left. ENQUEUED: it had
+    ended, and `build_id` is a new build with the same settings.
+    """
 
     status: Literal["RETRIED", "ENDED", "ENQUEUED", "STALE", "REFUSED"]
     state: State | None
@@ -87,7 +95,7 @@ class Retried:
 
 @dataclass(frozen=True)
 class Checked:
-    """What time brought a build: kind "run" is CLEANUP, TIMEOUT, RETRY or SKIP."""
+    """The action on a build that was due. Kind "run" has CLEANUP, TIMEOUT, RETRY or SKIP."""
 
     kind: str
     build_id: int
@@ -97,6 +105,8 @@ class Checked:
 
 @dataclass(frozen=True)
 class Stats:
+    """Builds by state, builds that workers may claim, and seconds until the next one is due."""
+
     by_state: dict[State, int]
     on_offer: int
     next_due_s: float | None
@@ -104,6 +114,7 @@ class Stats:
 
     @property
     def unfinished(self) -> int:
+        """The number of builds that have not ended."""
         return sum(count for state, count in self.by_state.items() if not state.is_final)
 
 

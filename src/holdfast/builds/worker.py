@@ -1,10 +1,11 @@
-"""`Worker`: takes builds from a queue, runs them, and answers for them until they have ended.
+"""`Worker`: takes builds from a queue, runs them, and keeps their leases until they end.
 
-It never asks the queue whether there is something to do: it waits in a blocking pop. All it
-decides is what becomes of its own handlers; the rest is decided in scripts.
+It does not poll the queue: it waits in a blocking pop. It decides only about its own handlers; the
+scripts decide everything else.
 """
 
 import asyncio
+import functools
 import inspect
 import logging
 import os
@@ -18,16 +19,16 @@ from holdfast.builds.build import BadBuildError, BuildRecord, job_name, number, 
 from holdfast.builds.queue import BuildQueue
 from holdfast.builds.results import Decision
 from holdfast.client.errors import ClientError, ClosedError, ServerError
-from holdfast.client.waiting import sleep
+from holdfast.client.transport.deadlines import sleep
 from holdfast.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-_CONNECTIONS = 3  # two wait in blocking pops
+_CONNECTIONS = 3  # two of them wait in blocking pops
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 
-class BuildFailed(Exception):  # noqa: N818 - it is no error of the program
+class BuildFailed(Exception):  # noqa: N818 - a result, not an error of the program
     """Raised by a handler: the build has failed, and another attempt would change nothing."""
 
 
@@ -35,8 +36,8 @@ class BuildFailed(Exception):  # noqa: N818 - it is no error of the program
 class Run:
     """An attempt at a build, as its handler sees it.
 
-    `token` grows with every attempt of any build: whatever the handler writes elsewhere should
-    carry it, so that a worker that is cut off cannot undo what came after.
+    `token` grows with every attempt of any build. Writes of the handler to other systems should
+    carry it, so that a worker that was cut off cannot overwrite the work of later attempts.
     """
 
     record: BuildRecord
@@ -44,18 +45,22 @@ class Run:
 
     @property
     def build_id(self) -> int:
+        """The number of the build."""
         return self.record.id
 
     @property
     def job_id(self) -> str:
+        """The name of the build's job."""
         return self.record.job_id
 
     @property
     def attempt(self) -> int:
+        """Which attempt this is; the first one is 1."""
         return self.record.attempt
 
     @property
     def annotations(self) -> dict[str, Any]:
+        """The annotations that the build was enqueued with."""
         return self.record.annotations
 
 
@@ -63,7 +68,7 @@ Handler = Callable[[Run], Awaitable[bool | None]]
 
 
 class _Running:
-    """A handler under way, and why it was cancelled if it was."""
+    """A running handler, and the reason if it was cancelled."""
 
     def __init__(self, run: Run, handling: asyncio.Task[bool | None]) -> None:
         self.run = run
@@ -79,12 +84,12 @@ class _Running:
 class Worker:
     """Runs up to `concurrency` builds at once, with `await worker.run()` or `async with`.
 
-    A handler that returns has built it; one that returns False or raises BuildFailed has not;
-    any other exception means that it could not be run, and the queue may let another attempt
-    follow. The handler is cancelled when its build is aborted, times out or is somebody else's by
-    now. Without a sign of life for `lease_s`, another worker gets the build. A `name` belongs to
-    one worker: what is told to two of the same name may reach the wrong one, and the right one
-    learns it with its next sign of life.
+    If the handler returns, the build has succeeded. If it returns False or raises BuildFailed, the
+    build has failed. After any other exception the build could not be run, and the queue may allow
+    another attempt. The handler is cancelled when its build is aborted, times out or belongs to
+    another worker. If a worker sends no heartbeat for `lease_s`, another worker gets its builds.
+    Names of workers must differ: a message to one of two workers with the same name may reach the
+    other, and the right one then learns it with its next heartbeat only.
     """
 
     def __init__(
@@ -116,7 +121,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._draining = asyncio.Event()
         self._running: dict[int, _Running] = {}
-        self._told: set[int] | None = None  # tokens that it was told of while a claim is on its way
+        self._told: set[int] | None = None  # aborted tokens, while a claim is on its way
         self._tasks: set[asyncio.Task[None]] = set()
         self._main: asyncio.Task[None] | None = None
         self._is_leaving = False
@@ -126,7 +131,7 @@ class Worker:
     # -- life ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until `stop`. Cancelled, it leaves at once."""
+        """Work until `stop`. If cancelled, it leaves at once."""
         self._over.clear()
         beside = [self._repeat(self._beat), self._repeat(self._listen)]
         helpers = [asyncio.create_task(each) for each in beside]
@@ -146,8 +151,10 @@ class Worker:
                 self._over.set()
 
     async def stop(self, grace_s: float | None = None) -> None:
-        """Take nothing more, and let what runs finish. After the grace period handlers are
-        cancelled, and their builds are on offer again at once."""
+        """Take no more builds, and let running handlers finish.
+
+        After the grace period handlers are cancelled, and their builds are on offer again at once.
+        """
         self._draining.set()
         timer = None if grace_s is None else self._clock.call_later(grace_s, self._leave)
         await self._over.wait()
@@ -155,7 +162,7 @@ class Worker:
             timer.cancel()
 
     async def __aenter__(self) -> Self:
-        self._draining.clear()  # it may have worked before
+        self._draining.clear()  # a worker can be started again
         self._is_leaving = False
         self._main = asyncio.create_task(self.run())
         self._over.clear()
@@ -172,15 +179,17 @@ class Worker:
         for running in self._running.values():
             running.cancel("LEFT")
 
-    # -- what it does all the time ------------------------------------------------------------
+    # -- its loops ----------------------------------------------------------------------------
 
     async def _repeat(self, step: Callable[[], Awaitable[object]]) -> None:
         while True:
             await self._insist(step)
 
     async def _insist(self, step: Callable[[], Awaitable[object]]) -> None:
-        """A step until the server has answered, which may be away for a while. Not for ever when
-        leaving."""
+        """Repeat a step until the server has answered, also after an outage.
+
+        A leaving worker does not repeat it for ever.
+        """
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -194,7 +203,7 @@ class Worker:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _take(self) -> None:
-        """Take a build, or wait until there may be one. Nothing while draining."""
+        """Take a build, or wait until there may be one. Takes none while draining."""
         if self._draining.is_set() or not await self._unless_drained(self._slots.acquire()):
             return
         has_begun = False
@@ -207,14 +216,19 @@ class Worker:
         if decision.next_due_s == 0:
             await self._queue.check_timeouts()
         elif decision.action == "NONE":
-            wait_s = self._lease_s / 3  # a wake-up can be lost with the worker that took it
+            wait_s = (
+                self._lease_s / 3
+            )  # a message can be lost together with the worker that popped it
             if decision.next_due_s is not None:
                 wait_s = min(wait_s, decision.next_due_s)
             await self._unless_drained(self._queue.wait(wait_s))
 
     async def _claim(self) -> Decision:
-        """An abort travels on another connection, and may arrive before the reply to the claim. So
-        it is remembered for as long as the claim is on its way, and the build is not begun."""
+        """Claim a build.
+
+        An abort comes over another connection, and may arrive before the reply to the claim. So
+        aborts are kept while a claim is on its way, and an aborted build is not begun.
+        """
         told: set[int] = set()
         self._told = told
         try:
@@ -224,7 +238,7 @@ class Worker:
         return replace(decision, record=None) if decision.token in told else decision
 
     async def _unless_drained(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """None if the worker drains before that is done; then it is not done."""
+        """The result of the work; None if the worker drains before: the work is then cancelled."""
         task = asyncio.ensure_future(work)
         drained = asyncio.ensure_future(self._draining.wait())
         try:
@@ -236,7 +250,7 @@ class Worker:
             await asyncio.wait([task])
 
     async def _beat(self) -> None:
-        """A sign of life for all that runs; what is lost by now is cancelled."""
+        """Send a heartbeat for all running builds; handlers of lost builds are cancelled."""
         runs = dict(self._running)
         if runs:
             pairs = [(build, running.run.token) for build, running in runs.items()]
@@ -248,7 +262,7 @@ class Worker:
         await sleep(self._clock, self._lease_s / 3)
 
     async def _listen(self) -> None:
-        """Aborts, and builds that others have taken back."""
+        """Take messages about aborted builds, and builds that other workers have now."""
         told = await self._queue.told(self.name, self._lease_s)
         if told is None:
             return
@@ -262,8 +276,10 @@ class Worker:
     # -- one build ----------------------------------------------------------------------------
 
     def _begin(self, decision: Decision) -> bool:
-        """Its handler begins with the next turn of the loop; an abort finds it from now on.
-        False if nothing was claimed."""
+        """Begin the handler, in the next turn of the loop; an abort finds it from now on.
+
+        False if no build was claimed.
+        """
         record = decision.record
         if record is None:
             return False
@@ -297,7 +313,7 @@ class Worker:
             self._slots.release()
 
     async def _finish(self, running: _Running) -> None:
-        """Tell the queue how it ended. To say it twice does no harm: the token is stale then."""
+        """Tell the queue how the build ended. Twice does no harm: the token is stale then."""
         build, token, handling = running.run.build_id, running.run.token, running.handling
         queue, why = self._queue, running.cancelled
         error = asyncio.CancelledError() if handling.cancelled() else handling.exception()
@@ -325,8 +341,11 @@ def _check_handler(handler: object) -> None:
     if not callable(handler):
         raise TypeError(f"a worker's handler is a function of a Run, not {handler!r}")
     is_async = inspect.iscoroutinefunction
-    if not is_async(handler) and (isinstance(handler, type) or not is_async(handler.__call__)):
-        # Not run in a thread instead: an abort, a timeout and a lost lease could not stop it.
+    inner: Any = handler
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if not is_async(inner) and (isinstance(inner, type) or not is_async(inner.__call__)):
+        # It is not run in a thread: an abort, a timeout or a lost lease could not stop it there.
         raise TypeError(
             f"a worker's handler is an async function, `async def`, not {handler!r}; what blocks"
             " goes into `await asyncio.to_thread(…)`"

@@ -1,6 +1,6 @@
 """`holdfast builds demo`: thirty builds of eight jobs, on an engine in this process.
 
-What is shown is what the queue's own events tell.
+Every line of the output is an event of the queue.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Any
 
 from holdfast import connect
 from holdfast.builds import Build, BuildFailed, BuildQueue, Run, Worker
-from holdfast.builds.events import Event
-from holdfast.cli.builds_view import View
+from holdfast.builds.build_events import Event
+from holdfast.cli.builds_view import BuildsView
 
-# What each job waits for, and how it behaves; seconds are those of the handler.
+# The settings of each job; `s` is the time that its handler takes, in seconds.
 JOBS: dict[str, dict[str, Any]] = {
     "compile": {"s": 0.3},
     "lint": {"s": 0.2, "blocked_by_self": False},
@@ -25,7 +25,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "staging": {"s": 0.4, "blocked_by": ["test", "production"], "collapse": True},
     "production": {"s": 0.5, "blocked_by": ["staging"], "collapse": True},
 }
-# What comes together: thirty builds.
+# Thirty builds; those of one line are enqueued together.
 BURSTS = (
     ("compile", "lint", "test", "docs", "docs", "docs"),
     ("lint", "compile", "test", "integration", "staging"),
@@ -34,14 +34,14 @@ BURSTS = (
     ("compile", "test", "integration", "gate", "docs"),
     ("production", "staging", "lint", "gate", "production"),
 )
-HANGS, FLAKY, FAILS = 13, 7, 18  # builds with a story of their own: integration, lint, lint
+HANGS, FLAKY, FAILS = 13, 7, 18  # special builds: integration, lint, lint
 WORKERS = 4
 LOOK_S = 0.05
 
 
-async def demo(view: View, speed: float) -> int:
+async def demo(view: BuildsView, speed: float) -> int:
     rng = random.Random(1)
-    logging.getLogger("holdfast.builds").setLevel(logging.ERROR)  # what fails here is shown anyway
+    logging.getLogger("holdfast.builds").setLevel(logging.ERROR)  # failures are shown as events
 
     async def handler(run: Run) -> None:
         if run.build_id == HANGS:
@@ -67,7 +67,7 @@ async def demo(view: View, speed: float) -> int:
         print(f"\n{view.table(reversed(records), time.time_ns() // 1_000_000)}")
         print(f"\n{view.stats(await queue.stats())}")
         same = [await queue.replay(record.id) == record for record in records]
-    print(f"{sum(same)} of {len(same)} records are what their events tell")
+    print(f"{sum(same)} of {len(same)} records are the same as their events give")
     print(f"took {time.monotonic() - started_s:.1f} s")
     return 0 if all(same) else 1
 
@@ -87,12 +87,12 @@ async def _enqueue(queue: BuildQueue, speed: float) -> None:
 
 
 class Story:
-    """Every event of every build, in a line."""
+    """Prints every event of every build, one a line."""
 
-    def __init__(self, queue: BuildQueue, view: View) -> None:
+    def __init__(self, queue: BuildQueue, view: BuildsView) -> None:
         self._queue = queue
         self._view = view
-        self._told: dict[int, int] = {}  # how many events of each build
+        self._told: dict[int, int] = {}  # number of printed events, by build
         self._first_ms: int | None = None
 
     async def go_on(self) -> None:

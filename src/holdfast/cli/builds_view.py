@@ -1,11 +1,11 @@
-"""A build queue for people to read: tables, in colour where that is wanted. No I/O."""
+"""A build queue as text for people: tables, in colour if wanted. No I/O."""
 
 import dataclasses
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from holdfast.builds import BuildRecord, State
-from holdfast.builds.events import Event
+from holdfast.builds.build_events import Event
 from holdfast.builds.results import Stats
 
 _COLORS = {
@@ -22,7 +22,7 @@ _COLORS = {
 _HEAD = ("id", "job", "state", "why", "attempt", "for")
 
 
-class View:
+class BuildsView:
     def __init__(self, has_color: bool) -> None:
         self._has_color = has_color
 
@@ -33,7 +33,7 @@ class View:
         return self.paint(f"{state.name:{width}}", _COLORS[state])
 
     def screen(self, text: str) -> str:
-        """Instead of what was shown before, where that is possible."""
+        """Text that replaces the text on the screen, if the terminal has colours."""
         return f"\x1b[H\x1b[2J{text}" if self._has_color else f"{text}\n"
 
     def table(self, records: Iterable[BuildRecord], now_ms: int) -> str:
@@ -50,7 +50,7 @@ class View:
         return "\n".join(lines)
 
     def record(self, record: BuildRecord) -> str:
-        """A line for every field that says something."""
+        """One line for every field that is not empty."""
         lines = []
         for item in dataclasses.fields(record):
             value = getattr(record, item.name)
@@ -86,7 +86,7 @@ def moment(at_ms: int) -> str:
 
 
 def _row(record: BuildRecord, now_ms: int) -> tuple[str, ...]:
-    """`for`: how long it has been in its state, or took from its start to its end."""
+    """The column `for` is the time in the present state, or from start to end."""
     since_ms = record.changed_at_ms if record.ended_at_ms is None else record.started_at_ms
     until_ms = now_ms if record.ended_at_ms is None else record.ended_at_ms
     why = " ".join([record.reason, *map(str, record.blockers)])

@@ -1,33 +1,39 @@
-"""The entry point: finds the subcommand, and turns what users got wrong into one sentence."""
+"""The entry point: finds the subcommand, and turns mistakes of users into one sentence."""
 
-import difflib
 import os
 import sys
 from collections.abc import Sequence
 
-from holdfast import __version__
-from holdfast.cli.backup import BACKUP
-from holdfast.cli.builds import BUILDS
-from holdfast.cli.check import CHECK
-from holdfast.cli.command import Command
-from holdfast.cli.serve import SERVE
+from holdfast._version import __version__
+from holdfast.cli import process
+from holdfast.cli.subcommand import Subcommand
 from holdfast.errors import ConfigError, HoldfastError
 
-COMMANDS: tuple[Command, ...] = (SERVE, CHECK, BACKUP, BUILDS)
+COMMANDS: tuple[Subcommand, ...] = (
+    Subcommand("serve", "serve a database file to Redis clients"),
+    Subcommand("ping", "ask a server whether it answers, for health checks"),
+    Subcommand("check", "look for damage in a database file"),
+    Subcommand("backup", "copy a database file, also while it is being served"),
+    Subcommand("builds", "look at a build queue; see it work with 'builds demo'"),
+)
 BY_NAME = {command.name: command for command in COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return the exit code: 0, or 1 after one sentence on stderr."""
+    """Run a command line and return the exit code: 0, or one sentence on stderr and 2 if the
+    command line or the configuration is wrong, 1 if something else is."""
+    process.is_ours = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _dispatch(words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever read our output has left; the interpreter must not try to flush it again.
+        # The reader of our output has left; the interpreter must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except ConfigError as error:
+        return _complain(str(error), 2)
     except HoldfastError as error:
         return _complain(str(error))
     except OSError as error:
@@ -47,9 +53,16 @@ def _dispatch(words: list[str]) -> int:
     if name in ("-V", "--version"):
         print(f"holdfast {__version__}")
         return 0
+    if name == "--print-completion":
+        from holdfast.cli.completion import completion
+
+        print(completion(rest))
+        return 0
     if name not in BY_NAME:
+        import difflib
+
         kind = "option" if name.startswith("-") else "command"
-        known = ["--help", "--version"] if kind == "option" else BY_NAME
+        known = ["--help", "--version", "--print-completion"] if kind == "option" else BY_NAME
         close = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean '{close[0]}'?" if close else "see 'holdfast --help'"
         raise ConfigError(f"unknown {kind} '{name}' ({hint})")
@@ -59,9 +72,9 @@ def _dispatch(words: list[str]) -> int:
         return int(done.code or 0)
 
 
-def _complain(sentence: str) -> int:
+def _complain(sentence: str, code: int = 1) -> int:
     print(f"holdfast: {' '.join(sentence.split())}", file=sys.stderr)
-    return 1
+    return code
 
 
 def _help() -> str:
@@ -78,5 +91,6 @@ commands:
 
   holdfast COMMAND --help   what a command takes
   holdfast --version        the version
+  holdfast --print-completion bash|zsh   for completion in a shell
 
 To begin: holdfast serve, and in another terminal: redis-cli set greeting hello"""

@@ -1,10 +1,13 @@
 """The client: it talks to Holdfast, Redis or Valkey by URL and knows nothing of our server.
 
-`holdfast.connect` makes one. What else users name is here; the rest is nobody's business.
+`holdfast.connect` makes a client. This package exports the other names that users need; all the
+rest is internal.
 """
 
-from holdfast.client.client import Client
-from holdfast.client.convert import Failure, optional
+from holdfast.client.api.client import Client
+from holdfast.client.api.client_script import Script
+from holdfast.client.api.subscriptions import Message, PubSub
+from holdfast.client.api.transaction import Transaction
 from holdfast.client.errors import (
     BadReplyError,
     ClientError,
@@ -21,13 +24,11 @@ from holdfast.client.errors import (
     ServerError,
     TransactionAbortedError,
 )
-from holdfast.client.hooks import ConnectionEvent, Hooks, RequestFinish, RequestStart
-from holdfast.client.options import Backoff
-from holdfast.client.pubsub import Message, PubSub
-from holdfast.client.request import Request
-from holdfast.client.script import Script
-from holdfast.client.state import State
-from holdfast.client.transaction import Transaction
+from holdfast.client.protocol.connection_state import State
+from holdfast.client.protocol.convert import Failure, optional
+from holdfast.client.protocol.request import Request
+from holdfast.client.transport.hooks import ConnectionEvent, Hooks, RequestFinish, RequestStart
+from holdfast.client.transport.options import Backoff
 
 __all__ = [
     "Backoff",

@@ -1,7 +1,7 @@
-"""What can go wrong for a caller, and what that says about the command. No I/O.
+"""The errors of the client. Each says whether the command may have run. No I/O.
 
 Four domains: `client` (the connection), `protocol` (bytes that are not RESP), `server` (an
-error reply) and `adapter` (a reply that is not of the type asked for).
+error reply) and `adapter` (a reply that is not of the requested type).
 """
 
 from typing import Any, ClassVar, Literal
@@ -28,7 +28,7 @@ class ClientError(HoldfastError):
 
 
 class NotConnectedError(ClientError):
-    """Rejected in this state; never sent."""
+    """The connection is in a state that rejects requests. The command was never sent."""
 
 
 class ClosedError(NotConnectedError):
@@ -36,18 +36,21 @@ class ClosedError(NotConnectedError):
 
     @property
     def is_retryable(self) -> bool:
+        """Never: a closed client stays closed."""
         return False
 
 
 class QueueFullError(ClientError):
-    """Too many requests, or bytes of them, have no reply yet; never sent."""
+    """Too many requests, or too many bytes of them, are pending. This one was never sent."""
 
 
 class ConnectError(ClientError):
-    """No connection: it could not be opened, or the handshake was refused."""
+    """The connection could not be opened, or the handshake was refused."""
 
 
 class ConnectTimeoutError(ConnectError, TimeoutError):
+    """Connecting took longer than `connect_timeout_s`."""
+
     is_timeout = True
 
 
@@ -56,16 +59,17 @@ class ConnectionLostError(ClientError):
 
 
 class BadReplyError(ConnectionLostError, ProtocolError):
-    """The connection was given up because of what came over it."""
+    """The server sent bytes that are no valid reply, so the connection was given up."""
 
     domain = "protocol"
 
 
 class RequestTooLargeError(ClientError):
-    """One request alone has more bytes than may be pending; never sent. To retry is of no use."""
+    """The request has more bytes than may be pending. It was never sent, and a retry fails too."""
 
     @property
     def is_retryable(self) -> bool:
+        """Never: the request stays too large."""
         return False
 
 
@@ -77,7 +81,7 @@ class ReplyTooLargeError(ClientError):
 
 
 class RequestTimeoutError(ClientError, TimeoutError):
-    """This call took too long. The connection, and every other call on it, goes on."""
+    """This call took too long. The connection and all other calls on it go on."""
 
     is_timeout = True
 
@@ -95,19 +99,20 @@ class ServerError(CommandError):
 
     @property
     def is_retryable(self) -> bool:
+        """Whether the server did nothing now and may do it later, as with LOADING."""
         return self.code in _PASSING
 
 
-# The server says that it did nothing now and may do it later.
+# The server did nothing now, and may do it later.
 _PASSING = frozenset(
     {b"LOADING", b"TRYAGAIN", b"CLUSTERDOWN", b"MASTERDOWN", b"BUSY", b"MOVED", b"ASK"}
 )
 
 
 class ConversionError(HoldfastError):
-    """The reply is not of the type that was asked for. `path` is where: `$["a"][0]`.
+    """The reply is not of the requested type. `path` is the place in it: `$["a"][0]`.
 
-    `reply` is all of it, as it came: an element that was popped is not lost.
+    `reply` is the whole unconverted reply, so that a popped element is not lost.
     """
 
     domain: ClassVar[Domain] = "adapter"

@@ -1,14 +1,13 @@
-"""The commands on data, one file per family. Importing this package fills the table."""
+"""The commands on data, one file for each family. Importing this package fills the table."""
 
 from holdfast.commands import (
     bitfield,
     bitmaps,
     dump,
-    expiry,
-    geo,
     hash_expiry,
     hashes,
     hyperloglog,
+    key_expiry,
     keys,
     lcs,
     lists,
@@ -16,26 +15,26 @@ from holdfast.commands import (
     object,
     sets,
     sort,
+    strings,
+)
+from holdfast.commands.streams import (
     stream_claims,
     stream_groups,
     stream_info,
     stream_reads,
     streams,
-    strings,
-    zset_algebra,
-    zset_ranges,
-    zsets,
 )
+from holdfast.commands.zsets import geo, zset_algebra, zset_ranges, zsets
 
 __all__ = [
     "bitfield",
     "bitmaps",
     "dump",
-    "expiry",
     "geo",
     "hash_expiry",
     "hashes",
     "hyperloglog",
+    "key_expiry",
     "keys",
     "lcs",
     "lists",

@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.commands.context import Limits
 from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
 from holdfast.glob import Matcher, compile_glob
+from holdfast.resp.c_strings import c_string
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64  # compiled, a number of the processor's; else nobody asks
+    from mypy_extensions import i64  # a machine word when compiled; only an annotation when not
 
 MINUS: Final = 45
 ZERO: Final = 48
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
-# So many elements can be asked for with a negative count, which says how many whatever is stored.
-# More would keep all clients waiting: a reply is made whole before it leaves.
+# The most elements that a negative count may ask for. Such a reply has as many elements as the
+# count says, however few are stored. More would keep all clients waiting, because a reply is built
+# completely before its first byte is sent.
 MOST_REPEATED: Final = 1 << 20
 
-# No sign but minus, no leading zeros, no blanks: what Redis takes for a 64-bit integer.
+# The texts that Redis accepts as a 64-bit integer: no sign but minus, no leading zeros, no blanks.
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
 
 
 def digits(text: bytes) -> int:
-    """The number that up to eighteen digits are, which is what most numbers are; -1 for all else.
-    Compiled, that is 30 instructions for each, and no object."""
+    """The number that one to eighteen digits denote, as most numbers are written. -1 for any other
+    text. Compiled, this takes 30 instructions for a digit and creates no object."""
     length: i64 = len(text)
     if not 0 < length <= 18:
         return -1
@@ -44,7 +46,7 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
     number = digits(value)
     if number >= 0 and (value[0] != ZERO or len(value) == 1):
         return number
-    if len(value) > 1 and value[0] == MINUS and value[1] != ZERO:  # -1, which ends many ranges
+    if len(value) > 1 and value[0] == MINUS and value[1] != ZERO:  # such as -1, a common end
         number = digits(value[1:])
         if number > 0:
             return -number
@@ -57,15 +59,15 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
 
 
 def repeats(count: int, per_element: int = 1) -> int:
-    """How many elements a negative count asks for, some of them maybe twice. (The reply is to be a
-    list: a tuple says nothing twice, see `WireSession`.)"""
+    """The number of elements that a negative count asks for. The same element may come several
+    times, so the reply must be a list: `WireSession` relies on tuples without repetition."""
     if -count * per_element > MOST_REPEATED:
         raise CommandError(f"ERR a negative count is limited to {MOST_REPEATED // per_element}")
     return -count
 
 
 def is_int(value: bytes) -> bool:
-    """Whether `parse_int` takes it."""
+    """Whether `parse_int` accepts this text."""
     return _INTEGER(value) is not None and INT64_MIN <= int(value) <= INT64_MAX
 
 
@@ -76,25 +78,23 @@ def parse_int_between(value: bytes, low: int, high: int, error: CommandError) ->
     raise error
 
 
-# What strtold accepts, less what Redis refuses (blanks, nan). Digits are never given back (`++`):
-# trying all ways to share out a megabyte of them would take for ever.
+# The texts that strtold accepts, except those that Redis refuses (blanks, nan). `++` never gives
+# digits back: trying all ways to divide a megabyte of them between groups would never end.
 _FLOAT = re.compile(
     rb"[+-]?(?:[0-9]++\.?[0-9]*+(?:e[+-]?[0-9]+)?|\.[0-9]++(?:e[+-]?[0-9]+)?|inf(?:inity)?)",
     re.IGNORECASE,
 ).fullmatch
-_HEX_FLOAT = re.compile(
-    rb"[+-]?0x[0-9a-f]*+\.?[0-9a-f]*+(?:p[+-]?[0-9]+)?", re.IGNORECASE
-).fullmatch
+_HEX_FLOAT = rb"(?i)[+-]?0x[0-9a-f]*+\.?[0-9a-f]*+(?:p[+-]?[0-9]+)?"  # compiled when first used
 
 
 def parse_float(value: bytes, error: CommandError = NOT_A_FLOAT) -> float:
     if _FLOAT(value) is not None:
         number = float(value)
-        # strtod says ERANGE where Python says inf.
+        # strtod fails with ERANGE where Python returns inf.
         if number in (float("inf"), float("-inf")) and b"i" not in value.lower():
             raise error
         return number
-    if _HEX_FLOAT(value) is not None and len(value) > 2:
+    if re.fullmatch(_HEX_FLOAT, value) is not None and len(value) > 2:
         try:
             return float.fromhex(value.decode())
         except (ValueError, OverflowError):
@@ -106,7 +106,7 @@ BAD_BIT_OFFSET = CommandError("ERR bit offset is not an integer or out of range"
 
 
 def parse_bit_offset(value: bytes, limits: Limits, width: int = 0) -> int:
-    """Where a bit is, or a field of that width: then `#2` is the third one of them."""
+    """The offset of a bit, or of a field of this width. `#2` is the third field of its width."""
     if width and value.startswith(b"#"):
         offset = parse_int(value[1:], BAD_BIT_OFFSET) * width
     else:
@@ -121,17 +121,18 @@ TIMEOUT_NEGATIVE = CommandError("ERR timeout is negative")
 
 
 def parse_timeout_s(value: bytes) -> float:
-    """Seconds to block for, 0 for ever. Not a number: the seed's text, not Redis's."""
+    """The seconds to block; 0 means for ever. The error for a text that is not a number is ours,
+    not Redis's: docs/compatibility.md lists it."""
     milliseconds = parse_float(value, TIMEOUT_NOT_A_NUMBER) * 1000
     if milliseconds <= -1:
         raise TIMEOUT_NEGATIVE
     if milliseconds > INT64_MAX:
         raise TIMEOUT_NOT_A_NUMBER
-    return math.ceil(milliseconds) / 1000  # a little is not for ever
+    return math.ceil(milliseconds) / 1000  # rounded up, because 0 means for ever
 
 
 class Options:
-    """Walks over the optional arguments at the end of an argv."""
+    """Iterates over the optional arguments at the end of an argv."""
 
     __slots__ = ("_argv", "_at")
 
@@ -143,12 +144,12 @@ class Options:
         return self._at < len(self._argv)
 
     def word(self) -> bytes:
-        """The next option's name, in upper case."""
+        """The name of the next option, in upper case."""
         self._at += 1
         return self._argv[self._at - 1].upper()
 
     def value(self) -> bytes:
-        """The argument of the option just read; a syntax error when there is none."""
+        """The argument of the option just read. Raises SYNTAX if there is none."""
         if self._at >= len(self._argv):
             raise SYNTAX
         self._at += 1
@@ -163,20 +164,20 @@ _CURSOR = re.compile(rb"[+-]?[0-9]+|").fullmatch
 
 
 def parse_cursor(text: bytes) -> int:
-    """As strtoul reads it: with a sign, up to a NUL, and nothing is 0."""
-    text = text.partition(b"\0")[0]
+    """The cursor that strtoul reads: a sign is allowed, a NUL ends the text, no text is 0."""
+    text = c_string(text)
     if _CURSOR(text) is None or len(text.lstrip(b"+-0")) > 20 or abs(int(text or b"0")) >= 1 << 64:
         raise INVALID_CURSOR
     return int(text or b"0") % (1 << 64)
 
 
 def parse_pattern(pattern: bytes) -> Matcher | None:
-    """None: every name, the empty one too."""
+    """A matcher for the pattern, or None for `*`: every name matches, the empty one too."""
     return None if pattern == b"*" else compile_glob(pattern)
 
 
 class ScanOptions(NamedTuple):
-    """What SCAN, HSCAN, SSCAN and ZSCAN take after the cursor."""
+    """The options of SCAN, HSCAN, SSCAN and ZSCAN, which follow the cursor."""
 
     limit: int
     matches: Matcher | None
@@ -206,7 +207,7 @@ class ScanOptions(NamedTuple):
         return cls(count, matches, type_name, no_values)
 
 
-# -- several keys, one of which gives something ---------------------------------------------------
+# -- the commands that pop from the first of several keys ----------------------------------------
 
 NUMKEYS_NOT_POSITIVE = CommandError("ERR numkeys should be greater than 0")
 COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
@@ -215,8 +216,8 @@ COUNT_NOT_POSITIVE = CommandError("ERR count should be greater than 0")
 def parse_mpop(
     argv: list[bytes], at: int, ends: Container[bytes]
 ) -> tuple[list[bytes], bytes, int]:
-    """`numkeys key [key ...] end [COUNT count]`, from `at` on: the keys, the end in upper case,
-    the count."""
+    """Parse `numkeys key [key ...] end [COUNT count]`, from `at` on. Returns the keys, the end in
+    upper case, and the count."""
     numkeys = parse_int_between(argv[at], 1, INT64_MAX, NUMKEYS_NOT_POSITIVE)
     end_at = at + 1 + numkeys
     if end_at >= len(argv) or (end := argv[end_at].upper()) not in ends:

@@ -1,4 +1,4 @@
-"""BITFIELD: integers of any width, anywhere in a string."""
+"""BITFIELD: integers of any width at any offset in a string."""
 
 from functools import partial
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import Reply
-from holdfast.store.events import STRING
+from holdfast.store.memory.events import STRING
 
 BAD_TYPE = CommandError(
     "ERR Invalid bitfield type. Use something like i16 u8."
@@ -23,7 +23,7 @@ bitmap = partial(command, group="bitmap", categories="bitmap")
 
 
 class Field(NamedTuple):
-    """So many bits from an offset on."""
+    """`width` bits of a string, from `offset` on."""
 
     offset: int
     width: int
@@ -34,7 +34,7 @@ class Field(NamedTuple):
         return self.offset + self.width
 
     def read(self, data: bytes | bytearray) -> int:
-        """Beyond the end of the data there are zeros."""
+        """The integer in the field. The bits beyond the end of the data are zeros."""
         first, last = self.offset >> 3, (self.end + 7) >> 3
         number = int.from_bytes(data[first:last].ljust(last - first, b"\0"), "big")
         number = number >> (-self.end & 7) & ((1 << self.width) - 1)
@@ -47,7 +47,8 @@ class Field(NamedTuple):
         data[first:last] = (around | (number & mask) << shift).to_bytes(last - first, "big")
 
     def fitted(self, number: int, overflow: bytes) -> int | None:
-        """The number, if it fits; else what it becomes, None for FAIL."""
+        """The number, if it fits into the field. Otherwise `overflow` decides: WRAP and SAT give
+        another number, FAIL gives None."""
         low, high = 0, (1 << self.width) - 1
         if self.is_signed:
             low, high = -(1 << self.width - 1), (1 << self.width - 1) - 1
@@ -69,8 +70,9 @@ class Operation(NamedTuple):
     def result(self, old: int) -> int | None:
         if self.name == b"INCRBY":
             return self.field.fitted(old + self.argument, self.overflow)
-        # Redis puts a negative number into an unsigned field as the huge one that its bits say,
-        # and takes one that is 2⁶³ or more below the largest of a signed field for too large.
+        # As in Redis, an unsigned field reads the bits of a negative number as an unsigned 64-bit
+        # number. A number that is 2⁶³ or more below the maximum of a signed field counts as too
+        # large, not as too small.
         field, number = self.field, self.argument
         is_far_below = number + (1 << 63) < 1 << field.width - 1 and field.width < 64
         if not field.is_signed or (is_far_below and self.overflow == b"SAT"):
@@ -171,7 +173,7 @@ def _parse(c: Context, argv: list[bytes]) -> list[Operation]:
 
 
 def _type(text: bytes) -> tuple[bool, int]:
-    """Whether it is signed, and how wide: `u8`, `i64`."""
+    """Parse a type such as `u8` or `i64`. Returns whether it is signed, and its width."""
     sign, width = text[:1], parse_int(text[1:], BAD_TYPE)
     if sign not in (b"i", b"u") or not 1 <= width <= (64 if sign == b"i" else 63):
         raise BAD_TYPE

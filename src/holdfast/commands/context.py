@@ -1,19 +1,18 @@
-"""What a handler is given and what it may return, beside a plain reply."""
+"""The context that a handler receives, and `Block`, which it may return instead of a reply."""
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, final
 
 from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import NULL_ARRAY, Reply
-from holdfast.store.database import Database, Kind
-from holdfast.store.keys import Key
-from holdfast.store.keyspace import Keyspace
+from holdfast.store.memory.database import Database, Kind
+from holdfast.store.memory.key import Key
+from holdfast.store.memory.keyspace import Keyspace
 
 
 class Context:
-    """Who calls: as much of the session as a command on data may know."""
+    """The part of the caller's session that a command on data may use."""
 
     __slots__ = ("db", "keyspace", "limits", "protocol", "rng")
 
@@ -30,21 +29,21 @@ class Context:
 
     @property
     def is_woken(self) -> bool:
-        """Whether the command waited and is now tried again."""
+        """Whether the command has waited and now runs again."""
         return False
 
     @property
     def woken_by(self) -> bytes | None:
-        """And for the sake of which key."""
+        """The key that ended the wait, or None."""
         return None
 
     def may_read_all_keys(self, argv: list[bytes]) -> bool:
-        """Whether the command may look at keys that its arguments do not name."""
+        """Whether the command may read keys that its arguments do not name."""
         return True
 
     def first_as(self, names: Sequence[bytes], kind: type[Kind]) -> tuple[Key, Kind] | None:
-        """The first of these keys that is there. Another type is an error, but not to a client
-        that waits: a key that became something else meanwhile is as good as missing."""
+        """The first of these keys that exists. A key of another type raises WRONG_TYPE. A command
+        that has waited skips such a key instead: it may have got its type during the wait."""
         for name in names:
             key = self.db.find(name)
             if key is not None:
@@ -56,7 +55,8 @@ class Context:
         return None
 
     def check_waitable(self, names: Sequence[bytes]) -> None:
-        """Whether or not it will come to waiting, so that nobody is surprised when it does."""
+        """Raise an error if these are too many keys to wait for. The command checks this even if it
+        need not wait, so the error does not depend on the data."""
         most = self.limits.blocking_max_keys_per_wait
         if len(names) > most and not self.is_woken:
             raise CommandError(
@@ -66,7 +66,7 @@ class Context:
 
 
 class Limits(Protocol):
-    """What handlers may know of the configuration, always up to date."""
+    """The current values of the configuration parameters that handlers use."""
 
     proto_max_bulk_len: int
     blocking_max_keys_per_wait: int
@@ -80,19 +80,36 @@ class Limits(Protocol):
 
 
 @final
-@dataclass(slots=True)
 class Block:
-    """Instead of a reply: wait until one of these keys holds a `value_type`, then ask again."""
+    """Returned instead of a reply: wait until one of these keys holds a `value_type`, then run the
+    command again."""
 
-    keys: Sequence[bytes]
-    value_type: type
-    timeout_s: float  # 0: for ever
-    on_timeout: Reply = NULL_ARRAY
-    when_denied: Reply = NULL_ARRAY  # at once, where nobody may wait: MULTI, scripts
-    retry_argv: list[bytes] | None = None  # what to ask then, if not the same
-    even_if_gone: bool = False  # ask also when a key goes away, or becomes something else
-    # Waiters for a key who share this get nothing when one of them gets nothing.
-    rivals: bytes | None = None
+    __slots__ = (
+        *("even_if_gone", "keys", "on_timeout", "retry_argv", "rivals"),
+        *("timeout_s", "value_type", "when_denied"),
+    )
+
+    def __init__(
+        self,
+        keys: Sequence[bytes],
+        value_type: type,
+        timeout_s: float,  # 0: for ever
+        on_timeout: Reply = NULL_ARRAY,
+        when_denied: Reply = NULL_ARRAY,  # the reply where no command may wait: MULTI, scripts
+        retry_argv: list[bytes] | None = None,  # the command to run then, if not the same
+        even_if_gone: bool = False,  # run also when a key is removed or changes its type
+        rivals: bytes | None = None,
+    ) -> None:
+        """Clients that wait for a key with the same `rivals` compete for the same entries: once one
+        of them gets nothing, the others are not tried."""
+        self.keys = keys
+        self.value_type = value_type
+        self.timeout_s = timeout_s
+        self.on_timeout = on_timeout
+        self.when_denied = when_denied
+        self.retry_argv = retry_argv
+        self.even_if_gone = even_if_gone
+        self.rivals = rivals
 
 
 Result = Reply | Block

@@ -1,23 +1,28 @@
-"""DUMP and RESTORE: values as bytes that a redis-server takes and gives. How is store/rdb.py's."""
+"""DUMP and RESTORE: values in redis-server's serialisation, which store/rdb/value_codec.py has."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.args import INT64_MAX, INT64_MIN, Options, parse_int
 from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store import rdb
-from holdfast.store.events import GENERIC
-from holdfast.store.hashes import Hash
-from holdfast.store.keyspace import Keyspace
-from holdfast.store.lists import List
-from holdfast.store.rdb_streams import StreamData
-from holdfast.store.sets import Set
-from holdfast.store.streams import Stream
-from holdfast.store.zsets import ZSet
+from holdfast.store.memory.events import GENERIC
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.list import List
+from holdfast.store.values.set import Set
+from holdfast.store.values.stream import Stream
+from holdfast.store.values.zset import ZSet
+
+if TYPE_CHECKING:
+    from holdfast.store.rdb.stream_codec import StreamData
+    from holdfast.store.rdb.value_codec import Field
+
+# value_codec is imported by the first command that needs it: that takes two milliseconds, and most
+# servers never do.
 
 BUSY = CommandError("BUSYKEY Target key name already exists.")
 BAD_TTL = CommandError("ERR Invalid TTL value, must be >= 0")
@@ -38,12 +43,12 @@ generic = partial(command, group="generic", since="2.6.0")
     tips=("nondeterministic_output",),
 )
 def dump(c: Context, argv: list[bytes]) -> Reply:
-    """A value as bytes that RESTORE takes, here or in a redis-server.
+    """Serialise a value for RESTORE, here or in a redis-server.
 
     DUMP key
     """
     key = c.db.read(argv[1])
-    return None if key is None else DUMPERS[type(key.value)](key.value)
+    return None if key is None else _serialised(key.value)
 
 
 @generic("restore", -4, "write denyoom", one("OW update"), categories="keyspace dangerous")
@@ -57,13 +62,13 @@ def dump(c: Context, argv: list[bytes]) -> Reply:
     categories="keyspace dangerous",
 )
 def restore(c: Context, argv: list[bytes]) -> Reply:
-    """Make a key from what DUMP gave, here or in a redis-server.
+    """Create a key from the reply of DUMP, here or in a redis-server.
 
     RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
     RESTORE-ASKING key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
 
-    The time to live is in milliseconds, 0 for ever; with ABSTTL it is a time since 1970. FREQ is
-    taken and forgotten.
+    The time to live is in milliseconds; 0 means for ever. With ABSTTL it is a Unix time. FREQ has
+    an effect only while an LFU policy is configured.
     """
     name = argv[1]
     words, idle_s, frequency = _options(argv)
@@ -73,15 +78,17 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
     ttl_ms = parse_int(argv[2])
     if ttl_ms < 0:
         raise BAD_TTL
+    from holdfast.store.rdb import value_codec
+
     try:
-        plain = rdb.load(argv[3])
-    except rdb.ChecksumError:
+        plain = value_codec.load(argv[3])
+    except value_codec.ChecksumError:
         raise BAD_PAYLOAD from None
-    except rdb.RdbError:
+    except value_codec.RdbError:
         raise BAD_DATA from None
     expires_at_ms = ttl_ms + (0 if b"ABSTTL" in words else c.keyspace.now_ms) if ttl_ms else None
     if expires_at_ms is not None and expires_at_ms > INT64_MAX:
-        expires_at_ms = INT64_MIN  # where Redis has an overflow, and so a key that has expired
+        expires_at_ms = INT64_MIN  # Redis overflows here: the key has expired
     if old is not None:
         c.db.remove(old)
     if expires_at_ms is not None and expires_at_ms <= c.keyspace.now_ms:
@@ -91,7 +98,7 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
     if plain.type == "string":
         key = c.db.create(name, plain.content)
     else:
-        kind, fill = COLLECTIONS[plain.type]
+        kind, fill = FILLERS[plain.type]
         key, value = c.db.create_as(name, kind)
         fill(value, plain.content, c.keyspace)
         c.keyspace.watch_fields(key)
@@ -106,8 +113,8 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _options(argv: list[bytes]) -> tuple[set[bytes], int | None, int | None]:
-    """The words among them, for how many seconds the key is to count as unused, or how often it
-    is to count as used."""
+    """Parse the options of RESTORE. Returns the words among them, the idle time in seconds, and the
+    frequency."""
     words: set[bytes] = set()
     idle_s: int | None = None
     frequency: int | None = None
@@ -131,25 +138,28 @@ def _options(argv: list[bytes]) -> tuple[set[bytes], int | None, int | None]:
 # -- each type --------------------------------------------------------------------------------
 
 
-def _dump_hash(value: Hash) -> bytes:
-    return rdb.dump_hash([(n, v, value.expires_at_ms(n)) for n, v in value.items.items()])
+def _serialised(value: Any) -> bytes:
+    from holdfast.store.rdb import value_codec
 
-
-DUMPERS: dict[type, Callable[[Any], bytes]] = {
-    bytes: rdb.dump_string,
-    List: lambda value: rdb.dump_list(value.range(0, -1)),
-    Hash: _dump_hash,
-    Set: lambda value: rdb.dump_set(list(value)),
-    ZSet: lambda value: rdb.dump_zset(list(value.items())),
-    Stream: rdb.dump_stream,
-}
+    if isinstance(value, List):
+        return value_codec.dump_list(value.range(0, -1))
+    if isinstance(value, Hash):
+        fields = [(name, text, value.expires_at_ms(name)) for name, text in value.items.items()]
+        return value_codec.dump_hash(fields)
+    if isinstance(value, Set):
+        return value_codec.dump_set(list(value))
+    if isinstance(value, ZSet):
+        return value_codec.dump_zset(list(value.items()))
+    if isinstance(value, Stream):
+        return value_codec.dump_stream(value)
+    return value_codec.dump_string(value)
 
 
 def _fill_list(value: List, elements: list[bytes], log: Keyspace) -> None:
     value.push_right(elements, log)
 
 
-def _fill_hash(value: Hash, fields: list[rdb.Field], log: Keyspace) -> None:
+def _fill_hash(value: Hash, fields: "list[Field]", log: Keyspace) -> None:
     for name, text, expires_at_ms in fields:
         value.set(name, text, log)
         if expires_at_ms is not None:
@@ -166,7 +176,7 @@ def _fill_zset(value: ZSet, entries: list[tuple[bytes, float]], log: Keyspace) -
         value.put(member, score, log)
 
 
-def _fill_stream(value: Stream, data: StreamData, log: Keyspace) -> None:
+def _fill_stream(value: Stream, data: "StreamData", log: Keyspace) -> None:
     for entry_id, fields in data.entries:
         value.add(entry_id, fields, log)
     value.set_meta(data.last_id, data.max_deleted_id, data.entries_added, log)
@@ -179,7 +189,7 @@ def _fill_stream(value: Stream, data: StreamData, log: Keyspace) -> None:
             value.assign(group, entry_id, (consumer, delivered_at_ms, deliveries), log)
 
 
-COLLECTIONS: dict[str, tuple[type[Any], Callable[[Any, Any, Keyspace], None]]] = {
+FILLERS: dict[str, tuple[type[Any], Callable[[Any, Any, Keyspace], None]]] = {
     "list": (List, _fill_list),
     "hash": (Hash, _fill_hash),
     "set": (Set, _fill_set),

@@ -1,11 +1,12 @@
-"""In which form Redis would keep a collection: what OBJECT ENCODING says, and what decides in
-which order small ones are shown and whether a scan returns them whole. Ours have one form.
+"""The encoding that Redis would choose for a collection. OBJECT ENCODING returns it. It also
+decides the order in which small collections are shown, and whether a scan returns them whole. Our
+own collections have one form only.
 """
 
 from holdfast.commands.context import Limits
-from holdfast.store.hashes import Hash
-from holdfast.store.sets import Set
-from holdfast.store.zsets import ZSet
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.set import Set
+from holdfast.store.values.zset import ZSet
 
 
 def is_listpack(value: Hash, limits: Limits) -> bool:

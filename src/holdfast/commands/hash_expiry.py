@@ -1,5 +1,7 @@
-"""Commands on the expiry of single hash fields, as Redis has them since 7.4. Who removes a field
-when its time comes is in store/keyspace.py.
+"""Commands on the expiry of single hash fields, as Redis has them since 7.4.
+
+`Database.find` removes the fields that have expired. If no command reads the hash, `expire_due` in
+store/memory/expiry.py removes them.
 """
 
 from collections.abc import Callable
@@ -10,8 +12,8 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
-from holdfast.store.events import HASH
-from holdfast.store.hashes import Hash
+from holdfast.store.memory.events import HASH
+from holdfast.store.values.hash import Hash
 
 TIME_NEGATIVE = CommandError("ERR invalid expire time, must be >= 0")
 FIELDS_MISSING = CommandError(
@@ -25,7 +27,7 @@ LATEST_MS = (1 << 46) - 1
 NO_FIELD, NO_EXPIRY = -2, -1
 NOT_MET, IS_SET, IS_DELETED = 0, 1, 2
 
-# Whether an expiry may be replaced by another; None is that of a field that has none.
+# For each option, whether the old expiry may be replaced by the new one. None: the field has none.
 CONDITIONS: dict[bytes, Callable[[int | None, int], bool]] = {
     b"NX": lambda old, new: old is None,
     b"XX": lambda old, new: old is not None,
@@ -39,7 +41,7 @@ SETS, GETS = "write denyoom fast", "readonly fast"
 
 
 def _fields(argv: list[bytes], at: int, error: CommandError) -> list[bytes]:
-    """`FIELDS numfields field [field ...]`, from `at` on."""
+    """Parse `FIELDS numfields field [field ...]`, from `at` on. Returns the fields."""
     if argv[at].upper() != b"FIELDS":
         raise FIELDS_MISSING
     count = parse_int_between(argv[at + 1], 1, INT64_MAX, error)
@@ -87,18 +89,18 @@ def _expire(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
 
 @hash_command("hexpire", -6, SETS, UPDATED)
 def hexpire(c: Context, argv: list[bytes]) -> Reply:
-    """Have fields expire in so many seconds.
+    """Let fields of a hash expire after some seconds.
 
     HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
 
-    Of each: 1 done, 0 condition not met, 2 removed at once, -2 no such field.
+    For each field: 1 done, 0 condition not met, 2 removed at once, -2 no such field.
     """
     return _expire(c, argv, c.keyspace.now_ms, 1000)
 
 
 @hash_command("hpexpire", -6, SETS, UPDATED)
 def hpexpire(c: Context, argv: list[bytes]) -> Reply:
-    """Have fields expire in so many milliseconds. Answers as HEXPIRE does.
+    """Let fields of a hash expire after some milliseconds. Replies as HEXPIRE does.
 
     HPEXPIRE key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
     """
@@ -107,7 +109,7 @@ def hpexpire(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hexpireat", -6, SETS, UPDATED)
 def hexpireat(c: Context, argv: list[bytes]) -> Reply:
-    """Have fields expire at a time, in Unix seconds. Answers as HEXPIRE does.
+    """Let fields of a hash expire at a point in time, in Unix seconds. Replies as HEXPIRE does.
 
     HEXPIREAT key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
     """
@@ -116,7 +118,7 @@ def hexpireat(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hpexpireat", -6, SETS, UPDATED)
 def hpexpireat(c: Context, argv: list[bytes]) -> Reply:
-    """Have fields expire at a time, in Unix milliseconds. Answers as HEXPIRE does.
+    """Let fields of a hash expire at a time, in Unix milliseconds. Replies as HEXPIRE does.
 
     HPEXPIREAT key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]
     """
@@ -125,7 +127,7 @@ def hpexpireat(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hpersist", -5, "write fast", UPDATED)
 def hpersist(c: Context, argv: list[bytes]) -> Reply:
-    """Have fields not expire: 1 done, -1 it would not have, -2 no such field.
+    """Let fields of a hash never expire: 1 done, -1 it had no expiry, -2 no such field.
 
     HPERSIST key FIELDS numfields field [field ...]
     """
@@ -169,7 +171,7 @@ def _times(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
 
 @hash_command("httl", -5, GETS, READ, tips=("nondeterministic_output",))
 def httl(c: Context, argv: list[bytes]) -> Reply:
-    """In how many seconds fields expire: -1 never, -2 no such field.
+    """The seconds until fields of a hash expire: -1 never, -2 no such field.
 
     HTTL key FIELDS numfields field [field ...]
     """
@@ -178,7 +180,7 @@ def httl(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hpttl", -5, GETS, READ, tips=("nondeterministic_output",))
 def hpttl(c: Context, argv: list[bytes]) -> Reply:
-    """In how many milliseconds fields expire: -1 never, -2 no such field.
+    """The milliseconds until fields of a hash expire: -1 never, -2 no such field.
 
     HPTTL key FIELDS numfields field [field ...]
     """
@@ -187,7 +189,7 @@ def hpttl(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hexpiretime", -5, GETS, READ)
 def hexpiretime(c: Context, argv: list[bytes]) -> Reply:
-    """When fields expire, in Unix seconds: -1 never, -2 no such field.
+    """The time when fields of a hash expire, in Unix seconds: -1 never, -2 no such field.
 
     HEXPIRETIME key FIELDS numfields field [field ...]
     """
@@ -196,7 +198,7 @@ def hexpiretime(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hpexpiretime", -5, GETS, READ)
 def hpexpiretime(c: Context, argv: list[bytes]) -> Reply:
-    """When fields expire, in Unix milliseconds: -1 never, -2 no such field.
+    """The time when fields of a hash expire, in Unix milliseconds: -1 never, -2 no such field.
 
     HPEXPIRETIME key FIELDS numfields field [field ...]
     """

@@ -1,5 +1,5 @@
-"""Hash commands. When single fields expire is in hash_expiry.py, how fields are kept in
-store/hashes.py.
+"""Hash commands. The expiry of single fields is in hash_expiry.py, the value itself in
+store/values/hash.py.
 """
 
 from collections.abc import Iterable
@@ -19,9 +19,8 @@ from holdfast.commands.encodings import is_listpack
 from holdfast.commands.table import command, one
 from holdfast.errors import NOT_A_FLOAT, SYNTAX, CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store.events import HASH
-from holdfast.store.hashes import Hash
-from holdfast.store.ops import ADDED
+from holdfast.store.memory.events import HASH
+from holdfast.store.values.hash import Hash
 
 NOT_AN_INTEGER_FIELD = CommandError("ERR hash value is not an integer")
 NOT_A_FLOAT_FIELD = CommandError("ERR hash value is not a float")
@@ -43,7 +42,7 @@ RANDOM = ("nondeterministic_output",)
 
 
 def _set_all(c: Context, argv: list[bytes]) -> int:
-    """How many of the fields are new."""
+    """Set fields; return how many of them are new."""
     if len(argv) % 2:
         name = argv[0].decode("latin-1").lower()
         raise CommandError(f"ERR wrong number of arguments for '{name}' command")
@@ -58,7 +57,7 @@ def _set_all(c: Context, argv: list[bytes]) -> int:
 
 @hash_command("hset", -4, "write denyoom fast", one("RW update"), since="2.0.0")
 def hset(c: Context, argv: list[bytes]) -> Reply:
-    """Set fields, creating the hash if needed; how many of them are new.
+    """Set fields, creating the hash if needed; return how many of them are new.
 
     HSET key field value [field value ...]
     """
@@ -77,7 +76,7 @@ def hmset(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hsetnx", 4, "write denyoom fast", one("RW insert"), since="2.0.0")
 def hsetnx(c: Context, argv: list[bytes]) -> Reply:
-    """Set a field unless it is there.
+    """Set a field unless it exists.
 
     HSETNX key field value
     """
@@ -92,7 +91,7 @@ def hsetnx(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hdel", -3, "write fast", one("RW delete"), since="2.0.0")
 def hdel(c: Context, argv: list[bytes]) -> Reply:
-    """Remove fields; how many were there.
+    """Remove fields; return how many existed.
 
     HDEL key field [field ...]
     """
@@ -108,7 +107,7 @@ def hdel(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hincrby", 4, "write denyoom fast", one("RW access update"), since="2.0.0")
 def hincrby(c: Context, argv: list[bytes]) -> Reply:
-    """Add to the integer in a field, which is 0 if missing; the new value.
+    """Add to the integer in a field, which is 0 if missing; return the new value.
 
     HINCRBY key field increment
     """
@@ -119,16 +118,14 @@ def hincrby(c: Context, argv: list[bytes]) -> Reply:
     if not INT64_MIN <= total <= INT64_MAX:
         raise WOULD_OVERFLOW
     _, value = found or c.db.create_as(argv[1], Hash)
-    if c.keyspace.is_replicated:
-        c.keyspace.intend(ADDED, 0, amount)
-    value.set(argv[2], b"%d" % total, c.keyspace, keep_expiry=True)
+    value.add_to(argv[2], amount, b"%d" % total, c.keyspace)
     c.db.signal(argv[1], b"hincrby", HASH)
     return total
 
 
 @hash_command("hincrbyfloat", 4, "write denyoom fast", one("RW access update"), since="2.6.0")
 def hincrbyfloat(c: Context, argv: list[bytes]) -> Reply:
-    """Add to the number in a field, which is 0 if missing; the new value.
+    """Add to the number in a field, which is 0 if missing; return the new value.
 
     HINCRBYFLOAT key field increment
     """
@@ -142,9 +139,7 @@ def hincrbyfloat(c: Context, argv: list[bytes]) -> Reply:
         raise NOT_FINITE
     new = longdouble.human(total)
     _, value = found or c.db.create_as(argv[1], Hash)
-    if c.keyspace.is_replicated:
-        c.keyspace.intend(ADDED, 0, argv[3])
-    value.set(argv[2], new, c.keyspace, keep_expiry=True)
+    value.add_to(argv[2], argv[3], new, c.keyspace)
     c.db.signal(argv[1], b"hincrbyfloat", HASH)
     return new
 
@@ -221,7 +216,7 @@ def hexists(c: Context, argv: list[bytes]) -> Reply:
     return int(value is not None and argv[2] in value)
 
 
-@hash_command("hlen", 2, "readonly fast", one("RO"), since="2.0.0")
+@hash_command("hlen", 2, "readonly fast only_rows", one("RO"), since="2.0.0")
 def hlen(c: Context, argv: list[bytes]) -> Reply:
     """How many fields a hash has.
 
@@ -232,7 +227,7 @@ def hlen(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hstrlen", 3, "readonly fast", one("RO"), since="3.2.0")
 def hstrlen(c: Context, argv: list[bytes]) -> Reply:
-    """The length of a field's value, 0 if it is missing.
+    """The length of a field's value, 0 if the field is missing.
 
     HSTRLEN key field
     """
@@ -242,7 +237,7 @@ def hstrlen(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hscan", -3, "readonly", one("RO access"), since="2.8.0", tips=RANDOM)
 def hscan(c: Context, argv: list[bytes]) -> Reply:
-    """Some fields with their values, and the cursor with which to ask for more, until it is 0.
+    """Some fields with their values, and the cursor for the next call; 0 ends the scan.
 
     HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES]
     """
@@ -263,7 +258,7 @@ def hscan(c: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hrandfield", -2, "readonly", one("RO access"), since="6.2.0", tips=RANDOM)
 def hrandfield(c: Context, argv: list[bytes]) -> Reply:
-    """A field chosen at random; or several, none twice; or, by -count, each chosen from all.
+    """A random field, or several different ones; with -count one may come several times.
 
     HRANDFIELD key [count [WITHVALUES]]
     """

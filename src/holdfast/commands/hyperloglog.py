@@ -1,6 +1,6 @@
-"""HyperLogLog: about how many different elements there were, in 12 KB. The form is store/hll.py's.
+"""HyperLogLog: an estimate of the number of different elements, in 12 KB.
 
-A key is a string with the very bytes that Redis would have in it.
+The value is a string with the same bytes as in Redis: store/values/hll_sketch.py.
 """
 
 from functools import partial
@@ -9,10 +9,10 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import Keys, command, many, one
 from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store import hll
-from holdfast.store.events import STRING
-from holdfast.store.hll import Sketch
-from holdfast.store.keys import Key
+from holdfast.store.memory.events import STRING
+from holdfast.store.memory.key import Key
+from holdfast.store.values import hll_sketch
+from holdfast.store.values.hll_sketch import Sketch
 
 NOT_ONE = CommandError("WRONGTYPE Key is not a valid HyperLogLog string value.")
 CORRUPT = CommandError("INVALIDOBJ Corrupted HLL object detected")
@@ -22,17 +22,17 @@ hyperloglog = partial(command, group="hyperloglog", categories="hyperloglog")
 
 @hyperloglog("pfadd", -2, "write denyoom fast", one("RW insert"), since="2.8.9")
 def pfadd(c: Context, argv: list[bytes]) -> Reply:
-    """Count elements in; 1 if that changed anything, else 0.
+    """Count elements; return 1 if that changed the registers, else 0.
 
     PFADD key [element [element ...]]
     """
     name = argv[1]
     key = c.db.find(name)
-    value = _checked(key) or hll.EMPTY
+    value = _checked(key) or hll_sketch.EMPTY
     sketch = Sketch(value, c.limits.hll_sparse_max_bytes)
     try:
         changes = sum([sketch.add(element) for element in argv[2:]])
-    except hll.CorruptError:
+    except hll_sketch.CorruptError:
         raise CORRUPT from None
     if key is not None and not changes:
         return 0
@@ -55,21 +55,21 @@ def pfadd(c: Context, argv: list[bytes]) -> Reply:
     since="2.8.9",
 )
 def pfcount(c: Context, argv: list[bytes]) -> Reply:
-    """About how many different elements were counted into a key, or into several together.
+    """An estimate of how many different elements one key, or several together, have counted.
 
     PFCOUNT key [key ...]
     """
     if len(argv) > 2:
-        return hll.estimate(hll.merged(_registers(c, argv[1:])[1]))
+        return hll_sketch.estimate(hll_sketch.merged(_registers(c, argv[1:])[1]))
     key = c.db.read(argv[1])
     value = _checked(key)
     if key is None or value is None:
         return 0
-    count = hll.cached_count(value)
+    count = hll_sketch.cached_count(value)
     if count is None:
-        count = hll.estimate(_registers_of(value))
-        c.db.replace(key, hll.with_count(value, count), value)
-        c.db.signal(argv[1], b"", 0)  # the string changed, but nothing is announced
+        count = hll_sketch.estimate(_registers_of(value))
+        c.db.replace(key, hll_sketch.with_count(value, count), value)
+        c.db.signal(argv[1], b"", 0)  # the string changed, but Redis sends no event
     return count
 
 
@@ -82,17 +82,17 @@ def pfcount(c: Context, argv: list[bytes]) -> Reply:
     since="2.8.9",
 )
 def pfmerge(c: Context, argv: list[bytes]) -> Reply:
-    """Count into a key everything that was counted into the others.
+    """Add to a key all elements that the other keys have counted.
 
     PFMERGE destkey [sourcekey [sourcekey ...]]
     """
     name = argv[1]
     is_dense, parts = _registers(c, argv[1:])
     key = c.db.find(name)
-    sketch = Sketch(_checked(key) or hll.EMPTY, c.limits.hll_sparse_max_bytes)
+    sketch = Sketch(_checked(key) or hll_sketch.EMPTY, c.limits.hll_sparse_max_bytes)
     if is_dense:
         sketch.make_dense()
-    for index, holds in enumerate(hll.merged(parts)):
+    for index, holds in enumerate(hll_sketch.merged(parts)):
         if holds:
             sketch.raise_to(index, holds)
     sketch.forget_count()
@@ -105,13 +105,13 @@ def pfmerge(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _checked(key: Key | None) -> bytes | None:
-    """What the key holds, which must be a HyperLogLog; None when there is no key."""
+    """The value of the key, which must be a HyperLogLog. None if there is no key."""
     if key is None:
         return None
     value = key.value
     if type(value) is not bytes:
         raise WRONG_TYPE
-    if not hll.is_valid(value):
+    if not hll_sketch.is_valid(value):
         raise NOT_ONE
     return value
 
@@ -123,15 +123,15 @@ def _registers(c: Context, names: list[bytes]) -> tuple[bool, list[bytes]]:
     for name in names:
         value = _checked(c.db.read(name))
         if value is not None:
-            is_dense |= value[4] == hll.DENSE
+            is_dense |= value[4] == hll_sketch.DENSE
             parts.append(_registers_of(value))
     return is_dense, parts
 
 
 def _registers_of(value: bytes) -> bytes:
     try:
-        return hll.registers(value)
-    except hll.CorruptError:
+        return hll_sketch.registers(value)
+    except hll_sketch.CorruptError:
         raise CORRUPT from None
 
 

@@ -1,4 +1,4 @@
-"""Commands on keys of any type, and on whole databases; expiry is in expiry.py, OBJECT in
+"""Commands on keys of any type, and on whole databases. Expiry is in key_expiry.py, OBJECT in
 object.py."""
 
 from functools import partial
@@ -8,9 +8,9 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import OK, Reply, Simple
-from holdfast.store import walking
-from holdfast.store.database import Database
-from holdfast.store.events import GENERIC
+from holdfast.store.memory import scanning
+from holdfast.store.memory.database import Database
+from holdfast.store.memory.events import GENERIC
 
 SAME_OBJECT = CommandError("ERR source and destination objects are the same")
 NO_SUCH_DATABASE = CommandError("ERR DB index is out of range")
@@ -27,10 +27,12 @@ MULTI_SHARD_SUM = ("request_policy:multi_shard", "response_policy:agg_sum")
 # -- removing, counting, describing -------------------------------------------------------------
 
 
-@generic("unlink", -2, "write fast", many("RM delete"), since="4.0.0", tips=MULTI_SHARD_SUM)
-@generic("del", -2, "write", many("RM delete"), since="1.0.0", tips=MULTI_SHARD_SUM)
+@generic(
+    "unlink", -2, "write fast only_rows", many("RM delete"), since="4.0.0", tips=MULTI_SHARD_SUM
+)
+@generic("del", -2, "write only_rows", many("RM delete"), since="1.0.0", tips=MULTI_SHARD_SUM)
 def del_(c: Context, argv: list[bytes]) -> Reply:
-    """Remove keys; how many there were.
+    """Remove keys; return how many existed.
 
     DEL key [key ...]
     UNLINK key [key ...]
@@ -45,25 +47,25 @@ def del_(c: Context, argv: list[bytes]) -> Reply:
     return count
 
 
-@generic("exists", -2, "readonly fast", many("RO"), since="1.0.0", tips=MULTI_SHARD_SUM)
+@generic("exists", -2, "readonly fast only_rows", many("RO"), since="1.0.0", tips=MULTI_SHARD_SUM)
 def exists(c: Context, argv: list[bytes]) -> Reply:
-    """How many of the keys exist; one that is named twice counts twice.
+    """How many of the keys exist. A key that is named twice counts twice.
 
     EXISTS key [key ...]
     """
     return sum(c.db.read_row(name) is not None for name in argv[1:])
 
 
-@generic("touch", -2, "readonly fast", many("RO"), since="3.2.1", tips=MULTI_SHARD_SUM)
+@generic("touch", -2, "readonly fast only_rows", many("RO"), since="3.2.1", tips=MULTI_SHARD_SUM)
 def touch(c: Context, argv: list[bytes]) -> Reply:
-    """Use keys without reading them; how many there were.
+    """Mark keys as used without reading them; return how many exist.
 
     TOUCH key [key ...]
     """
-    return sum(c.db.read(name) is not None for name in argv[1:])
+    return sum(c.db.read_row(name, is_use=True) is not None for name in argv[1:])
 
 
-@generic("type", 2, "readonly fast", one("RO"), since="1.0.0")
+@generic("type", 2, "readonly fast only_rows", one("RO"), since="1.0.0")
 def type_(c: Context, argv: list[bytes]) -> Reply:
     """The type of a key's value, or none.
 
@@ -90,7 +92,7 @@ def keys(c: Context, argv: list[bytes]) -> Reply:
     KEYS pattern
     """
     matches = parse_pattern(argv[1])
-    names = walking.names(c.keyspace, c.db.space)
+    names = scanning.names(c.keyspace, c.db.space)
     return tuple(names if matches is None else filter(matches, names))
 
 
@@ -102,13 +104,13 @@ def keys(c: Context, argv: list[bytes]) -> Reply:
     tips=("nondeterministic_output", "request_policy:special"),
 )
 def scan(c: Context, argv: list[bytes]) -> Reply:
-    """Some names, and the cursor with which to ask for more, until it is 0.
+    """Some names, and the cursor for the next call; 0 ends the scan.
 
     SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
     """
     cursor = parse_cursor(argv[1])
     count, matches, type_name, _ = ScanOptions.parse(argv, 2, takes_type=True)
-    cursor, found = walking.scan(c.keyspace, c.db.space, cursor, count)
+    cursor, found = scanning.scan(c.keyspace, c.db.space, cursor, count)
     return [
         b"%d" % cursor,
         tuple(
@@ -127,11 +129,11 @@ def scan(c: Context, argv: list[bytes]) -> Reply:
     tips=("request_policy:all_shards", "nondeterministic_output"),
 )
 def randomkey(c: Context, argv: list[bytes]) -> Reply:
-    """Some name, or null when the database is empty.
+    """A random name, or null if the database is empty.
 
     RANDOMKEY
     """
-    return walking.random_name(c.keyspace, c.db.space, c.rng)
+    return scanning.random_name(c.keyspace, c.db.space, c.rng)
 
 
 # -- other names, other databases ---------------------------------------------------------------
@@ -139,9 +141,9 @@ def randomkey(c: Context, argv: list[bytes]) -> Reply:
 SOURCE = one("RW access delete")
 
 
-@generic("rename", 3, "write", SOURCE, one("OW update", 2), since="1.0.0")
+@generic("rename", 3, "write only_rows", SOURCE, one("OW update", 2), since="1.0.0")
 def rename(c: Context, argv: list[bytes]) -> Reply:
-    """Give a key another name, whatever had that name before.
+    """Give a key another name, replacing the key that had it.
 
     RENAME key newkey
     """
@@ -149,9 +151,9 @@ def rename(c: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-@generic("renamenx", 3, "write fast", SOURCE, one("OW insert", 2), since="1.0.0")
+@generic("renamenx", 3, "write fast only_rows", SOURCE, one("OW insert", 2), since="1.0.0")
 def renamenx(c: Context, argv: list[bytes]) -> Reply:
-    """Give a key another name, unless some key has it.
+    """Give a key another name, unless a key with that name exists.
 
     RENAMENX key newkey
     """
@@ -179,7 +181,7 @@ def _rename(c: Context, name: bytes, new_name: bytes, *, replace: bool) -> bool:
 
 @generic("copy", -3, "write denyoom", one("RO access"), one("OW update", 2), since="6.2.0")
 def copy(c: Context, argv: list[bytes]) -> Reply:
-    """Copy a key, with its expiry, unless there is one of the new name.
+    """Copy a key, with its expiry, unless a key with the new name exists.
 
     COPY source destination [DB destination-db] [REPLACE]
     """
@@ -210,9 +212,9 @@ def copy(c: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
-@generic("move", 3, "write fast", one("RW access update"), since="1.0.0")
+@generic("move", 3, "write fast only_rows", one("RW access update"), since="1.0.0")
 def move(c: Context, argv: list[bytes]) -> Reply:
-    """Put a key into another database, unless that has one of the same name.
+    """Move a key into another database, unless a key with its name exists there.
 
     MOVE key db
     """
@@ -252,7 +254,7 @@ def dbsize(c: Context, argv: list[bytes]) -> Reply:
 
 @server("flushdb", -1, "write", since="1.0.0", categories="keyspace dangerous", tips=ALL_SHARDS)
 def flushdb(c: Context, argv: list[bytes]) -> Reply:
-    """Remove all keys of the database; it takes no time either way.
+    """Remove all keys of the database; SYNC takes no longer than ASYNC.
 
     FLUSHDB [ASYNC | SYNC]
     """
@@ -264,7 +266,7 @@ def flushdb(c: Context, argv: list[bytes]) -> Reply:
 
 @server("flushall", -1, "write", since="1.0.0", categories="keyspace dangerous", tips=ALL_SHARDS)
 def flushall(c: Context, argv: list[bytes]) -> Reply:
-    """Remove all keys of all databases; it takes no time either way.
+    """Remove all keys of all databases; SYNC takes no longer than ASYNC.
 
     FLUSHALL [ASYNC | SYNC]
     """
@@ -277,7 +279,7 @@ def flushall(c: Context, argv: list[bytes]) -> Reply:
 
 @server("swapdb", 3, "write fast", since="4.0.0", categories="keyspace dangerous")
 def swapdb(c: Context, argv: list[bytes]) -> Reply:
-    """Exchange the content of two databases; those who use them stay where they are.
+    """Exchange the content of two databases; clients keep the index they selected.
 
     SWAPDB index1 index2
     """
@@ -293,7 +295,7 @@ def swapdb(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _int(text: bytes, error: CommandError | None = None) -> int:
-    """A C int."""
+    """An integer in the range of a C int."""
     number = parse_int(text) if error is None else parse_int(text, error)
     if not -(1 << 31) <= number < 1 << 31:
         raise error or BEYOND_INT

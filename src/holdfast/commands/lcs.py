@@ -1,8 +1,8 @@
 """LCS: the longest common subsequence of two strings.
 
-Redis fills a table of 32-bit numbers, one for each pair of bytes, and walks back through it. Here
-a row of that table is one integer with a bit for each place where the length grows (Hyyrö's
-bit-parallel algorithm), so that the largest tables Redis allows take a fraction of a second.
+Redis fills a table with a 32-bit number for each pair of bytes, and then walks back through it.
+Here a row of that table is one integer with a bit for each place where the length grows (Hyyrö's
+bit-parallel algorithm). The largest tables that Redis allows then take a fraction of a second.
 """
 
 from collections import deque
@@ -21,9 +21,9 @@ LENGTH_AND_INDEXES = CommandError(
 TOO_LARGE = CommandError(
     "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
 )
-BYTES_PER_CELL = 4  # of Redis's table, which its limit is about
+BYTES_PER_CELL = 4  # of Redis's table, whose size is limited
 
-Run = tuple[int, int, int]  # where it starts in the one and in the other, and how long it is
+Run = tuple[int, int, int]  # its start in a, its start in b, its length
 
 
 @command(
@@ -36,7 +36,7 @@ Run = tuple[int, int, int]  # where it starts in the one and in the other, and h
     categories="string",
 )
 def lcs(c: Context, argv: list[bytes]) -> Reply:
-    """The longest common subsequence of two strings, its length, or where its parts are.
+    """The longest common subsequence of two strings, its length, or the positions of its parts.
 
     LCS key1 key2 [LEN] [IDX] [MINMATCHLEN length] [WITHMATCHLEN]
     """
@@ -76,7 +76,7 @@ def lcs(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _masks(short: bytes, long: bytes) -> dict[int, int]:
-    """For each byte of the short string, where it is in the long one: bit p for index p."""
+    """For each byte of the short string, its indexes in the long one: bit p for index p."""
     backwards = long[::-1]
     zeros = b"0" * 256
     return {
@@ -86,8 +86,8 @@ def _masks(short: bytes, long: bytes) -> dict[int, int]:
 
 
 def _rows(short: bytes, long: bytes, masks: dict[int, int]) -> Iterator[int]:
-    """After each byte of the short string: bit p says that the longest common subsequence with
-    long[: p + 1] is by one longer than that with long[:p]."""
+    """One row for each byte of the short string. Bit p says that the longest common subsequence
+    with long[: p + 1] is longer by one than that with long[:p]."""
     full = (1 << len(long)) - 1
     flat = full
     for byte in short:
@@ -101,14 +101,15 @@ def _length(short: bytes, long: bytes) -> int:
     return last[0].bit_count() if last else 0
 
 
-# Going back from the end, i bytes of a and j bytes of b are still to be looked at. Where their
-# last bytes are the same they are a match; else Redis drops the last byte of a if that leaves a
-# longer common subsequence than dropping the last of b, and of b if not. The bits of the longer
-# string where neither can happen are jumped over, so each step uses up a byte of the shorter one.
+# The walk goes back from the end: i bytes of a and j bytes of b remain. If their last bytes are
+# equal, they match. Otherwise Redis drops the last byte of a if that leaves a longer common
+# subsequence than dropping the last byte of b; if not, it drops the last byte of b. Bytes of the
+# longer string that can only be dropped are skipped together, so each step consumes a byte of the
+# shorter string.
 
 
 def _matches_by_a(a: bytes, b: bytes) -> Iterator[tuple[int, int]]:
-    """Indexes of the bytes that match, from the end; a is not the longer one."""
+    """The indexes of the matching bytes, from the end, if a is not longer than b."""
     masks = _masks(a, b)
     rows = list(_rows(a, b, masks))
     i, j = len(a), len(b)
@@ -121,7 +122,7 @@ def _matches_by_a(a: bytes, b: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _matches_by_b(a: bytes, b: bytes) -> Iterator[tuple[int, int]]:
-    """The same when b is the shorter one."""
+    """The indexes of the matching bytes, from the end, if b is shorter than a."""
     masks = _masks(b, a)
     rows = [0, *_rows(b, a, masks)]
     i, j = len(a), len(b)
@@ -140,7 +141,7 @@ def _matches_by_b(a: bytes, b: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _runs(matches: Iterator[tuple[int, int]]) -> Iterator[Run]:
-    """Matches that stand next to each other, as one."""
+    """Join matches that are next to each other into runs."""
     start_a = start_b = length = 0
     for i, j in matches:
         if length and (i, j) != (start_a - 1, start_b - 1):

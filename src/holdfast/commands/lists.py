@@ -1,5 +1,5 @@
-"""List commands, those that wait included: a waiter that is woken runs its command again, so
-there is nothing here about waking. How elements are kept is in store/lists.py.
+"""List commands, including those that wait. A client that is woken runs its command again, so this
+file has no code for waking. The value itself is in store/values/list.py.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
-from holdfast.store.events import LIST
-from holdfast.store.keys import Key
-from holdfast.store.lists import List
-from holdfast.store.ops import ChangeLog
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.memory.events import LIST
+from holdfast.store.memory.key import Key
+from holdfast.store.values.list import List
 
 NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
 INDEX_OUT_OF_RANGE = CommandError("ERR index out of range")
@@ -39,7 +39,7 @@ Found = tuple[Key, List]
 
 @final
 class End:
-    """One end of a list: how it is changed there, and what the events are called."""
+    """One end of a list: the operations on it, and the names of their events."""
 
     def __init__(self, pushed: bytes, popped: bytes, *, is_left: bool) -> None:
         self.pushed = pushed
@@ -100,7 +100,7 @@ def rpush(c: Context, argv: list[bytes]) -> Reply:
 
 @list_command("lpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
 def lpushx(c: Context, argv: list[bytes]) -> Reply:
-    """Put elements in front of a list that exists; else do nothing.
+    """Put elements in front of a list; do nothing if it is missing.
 
     LPUSHX key element [element ...]
     """
@@ -110,7 +110,7 @@ def lpushx(c: Context, argv: list[bytes]) -> Reply:
 
 @list_command("rpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
 def rpushx(c: Context, argv: list[bytes]) -> Reply:
-    """Put elements at the end of a list that exists; else do nothing.
+    """Put elements at the end of a list; do nothing if it is missing.
 
     RPUSHX key element [element ...]
     """
@@ -151,7 +151,7 @@ def _pop_command(c: Context, argv: list[bytes], end: End) -> Reply:
 
 @list_command("lpop", -2, "write fast", one("RW access delete"), since="1.0.0")
 def lpop(c: Context, argv: list[bytes]) -> Reply:
-    """Take the first element of a list, or the first few.
+    """Remove and return the first element of a list, or the first few.
 
     LPOP key [count]
     """
@@ -160,7 +160,7 @@ def lpop(c: Context, argv: list[bytes]) -> Reply:
 
 @list_command("rpop", -2, "write fast", one("RW access delete"), since="1.0.0")
 def rpop(c: Context, argv: list[bytes]) -> Reply:
-    """Take the last element of a list, or the last few, the last one first.
+    """Remove and return the last element of a list, or the last few, the last one first.
 
     RPOP key [count]
     """
@@ -181,7 +181,7 @@ def _blocking_pop(c: Context, argv: list[bytes], end: End) -> Result:
     "blpop", -3, "write noscript blocking", many("RW access delete", 1, -2), since="2.0.0"
 )
 def blpop(c: Context, argv: list[bytes]) -> Result:
-    """Take the first element of the first list that has one; wait if none has.
+    """Remove and return the first element of the first list that has one; wait if none has.
 
     BLPOP key [key ...] timeout
     """
@@ -192,7 +192,7 @@ def blpop(c: Context, argv: list[bytes]) -> Result:
     "brpop", -3, "write noscript blocking", many("RW access delete", 1, -2), since="2.0.0"
 )
 def brpop(c: Context, argv: list[bytes]) -> Result:
-    """Take the last element of the first list that has one; wait if none has.
+    """Remove and return the last element of the first list that has one; wait if none has.
 
     BRPOP key [key ...] timeout
     """
@@ -205,7 +205,7 @@ def _mpop(c: Context, found: Found, end: bytes, count: int) -> Reply:
 
 @list_command("lmpop", -4, "write movablekeys", counted("RW access delete", 1), since="7.0.0")
 def lmpop(c: Context, argv: list[bytes]) -> Reply:
-    """Take elements from the first list that has any.
+    """Remove and return elements of the first list that has any.
 
     LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
     """
@@ -218,7 +218,7 @@ def lmpop(c: Context, argv: list[bytes]) -> Reply:
     "blmpop", -5, "write blocking movablekeys", counted("RW access delete", 2), since="7.0.0"
 )
 def blmpop(c: Context, argv: list[bytes]) -> Result:
-    """Take elements from the first list that has any; wait if none has.
+    """Remove and return elements of the first list that has any; wait if none has.
 
     BLMPOP timeout numkeys key [key ...] LEFT|RIGHT [COUNT count]
     """
@@ -235,7 +235,7 @@ MOVE_KEYS = (one("RW access delete"), one("RW insert", 2))
 
 
 def _move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> bytes | None:
-    """None when there is nothing to move. Source and target may be the same list."""
+    """Move one element and return it; None if there is none. Both lists may be the same."""
     source = c.db.find_as(argv[1], List)
     if source is None:
         return None
@@ -244,7 +244,7 @@ def _move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> by
     element = source_end.pop(value, c.keyspace)
     to = target[1] if target else c.db.create_as(argv[2], List)[1]
     _push(c, argv[2], to, target_end, [element])
-    c.db.shrunk(key, source_end.popped, LIST)  # only now: a list that rotates is never empty
+    c.db.shrunk(key, source_end.popped, LIST)  # after the push: a list that rotates is never empty
     return element
 
 
@@ -293,7 +293,7 @@ def brpoplpush(c: Context, argv: list[bytes]) -> Result:
 # -- looking ----------------------------------------------------------------------------------
 
 
-@list_command("llen", 2, "readonly fast", one("RO"), since="1.0.0")
+@list_command("llen", 2, "readonly fast only_rows", one("RO"), since="1.0.0")
 def llen(c: Context, argv: list[bytes]) -> Reply:
     """How many elements a list has.
 
@@ -325,7 +325,7 @@ def lrange(c: Context, argv: list[bytes]) -> Reply:
 
 @list_command("lpos", -3, "readonly", one("RO access"), since="6.0.6")
 def lpos(c: Context, argv: list[bytes]) -> Reply:
-    """Where in a list an element is: the first index, or with COUNT several.
+    """The first index of an element in a list, or with COUNT several indexes.
 
     LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]
     """
@@ -337,7 +337,7 @@ def lpos(c: Context, argv: list[bytes]) -> Reply:
             rank = options.integer()
             if rank == 0:
                 raise RANK_ZERO
-            if rank == INT64_MIN:  # has no positive counterpart: Redis begins with the last match
+            if rank == INT64_MIN:  # it cannot be negated: Redis begins with the last match
                 rank = -1
         elif word == b"COUNT":
             count = parse_int_between(options.value(), 0, INT64_MAX, COUNT_NEGATIVE)
@@ -372,7 +372,7 @@ def lset(c: Context, argv: list[bytes]) -> Reply:
 
 @list_command("linsert", 5, "write denyoom", one("RW insert"), since="2.2.0")
 def linsert(c: Context, argv: list[bytes]) -> Reply:
-    """Put an element before or after the first one that equals the pivot; -1 if none does.
+    """Insert an element before or after the first one that equals the pivot; -1 if none does.
 
     LINSERT key BEFORE|AFTER pivot element
     """
@@ -391,7 +391,7 @@ def linsert(c: Context, argv: list[bytes]) -> Reply:
 
 @list_command("lrem", 4, "write", one("RW delete"), since="1.0.0")
 def lrem(c: Context, argv: list[bytes]) -> Reply:
-    """Remove elements of a value: count from the head, -count from the tail, 0 all of them.
+    """Remove elements of this value: count from the head, -count from the tail, 0 for all.
 
     LREM key count element
     """

@@ -1,4 +1,4 @@
-"""Strings that are numbers: INCR, DECR and their kin."""
+"""Strings that are numbers: INCR, DECR and similar commands."""
 
 from functools import partial
 from typing import Final
@@ -9,20 +9,20 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, one
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply
-from holdfast.store.events import STRING
+from holdfast.store.memory.events import STRING
 
 WOULD_OVERFLOW = CommandError("ERR increment or decrement would overflow")
 DECREMENT_OVERFLOW = CommandError("ERR decrement would overflow")
 NOT_FINITE = CommandError("ERR increment would produce NaN or Infinity")
 
-SMALL: Final = 1 << 60  # compared without an object, when compiled
+SMALL: Final = 1 << 60  # compiled code compares numbers of this size without an object
 
 string = partial(command, group="string", categories="string")
 
 
 @string("incr", 2, "write denyoom fast", one("RW access update"), since="1.0.0")
 def incr(c: Context, argv: list[bytes]) -> Reply:
-    """Add one to an integer, which is 0 if the key is missing; the new value.
+    """Add one to an integer, which is 0 if the key is missing; return the new value.
 
     INCR key
     """
@@ -31,7 +31,7 @@ def incr(c: Context, argv: list[bytes]) -> Reply:
 
 @string("decr", 2, "write denyoom fast", one("RW access update"), since="1.0.0")
 def decr(c: Context, argv: list[bytes]) -> Reply:
-    """Take one from an integer, which is 0 if the key is missing; the new value.
+    """Subtract one from an integer, which is 0 if the key is missing; return the new value.
 
     DECR key
     """
@@ -40,7 +40,7 @@ def decr(c: Context, argv: list[bytes]) -> Reply:
 
 @string("incrby", 3, "write denyoom fast", one("RW access update"), since="1.0.0")
 def incrby(c: Context, argv: list[bytes]) -> Reply:
-    """Add to an integer, which is 0 if the key is missing; the new value.
+    """Add to an integer, which is 0 if the key is missing; return the new value.
 
     INCRBY key increment
     """
@@ -49,19 +49,19 @@ def incrby(c: Context, argv: list[bytes]) -> Reply:
 
 @string("decrby", 3, "write denyoom fast", one("RW access update"), since="1.0.0")
 def decrby(c: Context, argv: list[bytes]) -> Reply:
-    """Take from an integer, which is 0 if the key is missing; the new value.
+    """Subtract from an integer, which is 0 if the key is missing; return the new value.
 
     DECRBY key decrement
     """
     amount = parse_int(argv[2])
-    if amount == INT64_MIN:  # has no negative
+    if amount == INT64_MIN:  # it cannot be negated
         raise DECREMENT_OVERFLOW
     return _add(c, argv[1], -amount)
 
 
 @string("incrbyfloat", 3, "write denyoom fast", one("RW access update"), since="2.6.0")
 def incrbyfloat(c: Context, argv: list[bytes]) -> Reply:
-    """Add to a number, which is 0 if the key is missing; the new value.
+    """Add to a number, which is 0 if the key is missing; return the new value.
 
     INCRBYFLOAT key increment
     """

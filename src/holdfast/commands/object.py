@@ -1,4 +1,5 @@
-"""OBJECT: what Redis would say about how a value is kept. Nothing here depends on how we do."""
+"""OBJECT: the answers that Redis would give about the form of a value. Our own form has no
+influence on them."""
 
 from functools import partial
 
@@ -8,11 +9,11 @@ from holdfast.commands.encodings import hash_encoding, set_encoding, zset_encodi
 from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
-from holdfast.store.hashes import Hash
-from holdfast.store.keys import Key
-from holdfast.store.sets import Set
-from holdfast.store.streams import Stream
-from holdfast.store.zsets import ZSet
+from holdfast.store.memory.key import Key
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.set import Set
+from holdfast.store.values.stream import Stream
+from holdfast.store.values.zset import ZSet
 
 ADJUST = (
     " Please note that when switching between policies at runtime"
@@ -37,7 +38,7 @@ container("object", -2, "", "How the value of a key is kept.", group="generic", 
 
 @question("object|encoding", 3, "readonly", one("RO", 2), since="2.2.3")
 def encoding(c: Context, argv: list[bytes]) -> Reply:
-    """The name of the form in which Redis would keep the value.
+    """The encoding in which Redis would keep the value.
 
     OBJECT ENCODING key
     """
@@ -47,7 +48,7 @@ def encoding(c: Context, argv: list[bytes]) -> Reply:
 
 @question("object|refcount", 3, "readonly", one("RO", 2), since="2.2.3")
 def refcount(c: Context, argv: list[bytes]) -> Reply:
-    """How many references Redis would hold to the value: 1, or that it is shared.
+    """The reference count that Redis would have: 1, or a huge number for a shared integer.
 
     OBJECT REFCOUNT key
     """
@@ -64,23 +65,24 @@ def refcount(c: Context, argv: list[bytes]) -> Reply:
     return SHARED_REFCOUNT if is_shared else 1
 
 
-@question("object|idletime", 3, "readonly", one("RO", 2), since="2.2.3")
+@question("object|idletime", 3, "readonly only_rows", one("RO", 2), since="2.2.3")
 def idletime(c: Context, argv: list[bytes]) -> Reply:
     """The seconds since a key was last used.
 
     OBJECT IDLETIME key
     """
-    key = c.db.peek(argv[2])
-    if key is None:
+    is_cold = c.db.is_cold(argv[2])  # the time of its last use is not kept
+    key = None if is_cold else c.db.peek(argv[2])
+    if key is None and not is_cold:
         return None
     if c.keyspace.frequencies is not None:
         raise NO_IDLE_TIME
-    return max(0, c.keyspace.now_s - key.accessed_s)
+    return 0 if key is None else max(0, c.keyspace.now_s - key.accessed_s)
 
 
 @question("object|freq", 3, "readonly", one("RO", 2), since="4.0.0")
 def freq(c: Context, argv: list[bytes]) -> Reply:
-    """How often a key is used, as a logarithm.
+    """The logarithmic counter of a key's uses, from 0 to 255.
 
     OBJECT FREQ key
     """

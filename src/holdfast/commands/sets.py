@@ -1,4 +1,4 @@
-"""Set commands. How members are kept is in store/sets.py."""
+"""Set commands. The value itself is in store/values/set.py."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -19,8 +19,8 @@ from holdfast.commands.encodings import is_intset
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import Reply, SetReply
-from holdfast.store.events import GENERIC, SET
-from holdfast.store.sets import Set
+from holdfast.store.memory.events import GENERIC, SET
+from holdfast.store.values.set import Set
 
 NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
 NUMKEYS_TOO_MANY = CommandError("ERR Number of keys can't be greater than number of args")
@@ -36,7 +36,7 @@ RANDOM = ("nondeterministic_output",)
 
 
 def _members(c: Context, value: Set) -> Iterable[bytes]:
-    """In Redis's order, where it has one."""
+    """The members, in Redis's order if Redis has one."""
     return sorted(value, key=int) if is_intset(value, c.limits) else value.names
 
 
@@ -49,7 +49,7 @@ def _reply(c: Context, members: Iterable[bytes]) -> Reply:
 
 @set_command("sadd", -3, "write denyoom fast", one("RW insert"), since="1.0.0")
 def sadd(c: Context, argv: list[bytes]) -> Reply:
-    """Add members, creating the set if needed; how many are new.
+    """Add members, creating the set if needed; return how many are new.
 
     SADD key member [member ...]
     """
@@ -65,7 +65,7 @@ def sadd(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("srem", -3, "write fast", one("RW delete"), since="1.0.0")
 def srem(c: Context, argv: list[bytes]) -> Reply:
-    """Remove members; how many were there.
+    """Remove members; return how many existed.
 
     SREM key member [member ...]
     """
@@ -81,7 +81,7 @@ def srem(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("smove", 4, "write fast", one("RW access delete"), one("RW insert", 2), since="1.0.0")
 def smove(c: Context, argv: list[bytes]) -> Reply:
-    """Move a member from one set to another, creating that if needed; whether it was there.
+    """Move a member from one set to another, creating that if needed; return 1 if it existed.
 
     SMOVE source destination member
     """
@@ -107,7 +107,7 @@ def smove(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("spop", -2, "write fast", one("RW access delete"), since="1.0.0", tips=RANDOM)
 def spop(c: Context, argv: list[bytes]) -> Reply:
-    """Take a member chosen at random, or several.
+    """Remove and return a random member, or several.
 
     SPOP key [count]
     """
@@ -151,7 +151,7 @@ def smembers(c: Context, argv: list[bytes]) -> Reply:
     return _reply(c, _members(c, value) if value else ())
 
 
-@set_command("scard", 2, "readonly fast", one("RO"), since="1.0.0")
+@set_command("scard", 2, "readonly fast only_rows", one("RO"), since="1.0.0")
 def scard(c: Context, argv: list[bytes]) -> Reply:
     """How many members a set has.
 
@@ -162,7 +162,7 @@ def scard(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("sismember", 3, "readonly fast", one("RO"), since="1.0.0")
 def sismember(c: Context, argv: list[bytes]) -> Reply:
-    """Whether it is a member.
+    """Whether an element is a member.
 
     SISMEMBER key member
     """
@@ -172,7 +172,7 @@ def sismember(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("smismember", -3, "readonly fast", one("RO access"), since="6.2.0")
 def smismember(c: Context, argv: list[bytes]) -> Reply:
-    """Of each, whether it is a member.
+    """For each element, whether it is a member.
 
     SMISMEMBER key member [member ...]
     """
@@ -182,7 +182,7 @@ def smismember(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("srandmember", -2, "readonly", one("RO access"), since="1.0.0", tips=RANDOM)
 def srandmember(c: Context, argv: list[bytes]) -> Reply:
-    """A member chosen at random; or several, none twice; or, by -count, each chosen from all.
+    """A random member, or several different ones; with -count one may come several times.
 
     SRANDMEMBER key [count]
     """
@@ -206,7 +206,7 @@ def srandmember(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("sscan", -3, "readonly", one("RO access"), since="2.8.0", tips=RANDOM)
 def sscan(c: Context, argv: list[bytes]) -> Reply:
-    """Some members, and the cursor with which to ask for more, until it is 0.
+    """Some members, and the cursor for the next call; 0 ends the scan.
 
     SSCAN key cursor [MATCH pattern] [COUNT count]
     """
@@ -225,12 +225,12 @@ def sscan(c: Context, argv: list[bytes]) -> Reply:
 
 # -- several sets -----------------------------------------------------------------------------
 
-# From sets, of which None are missing keys, to members in Redis's order, where it has one.
+# Combines sets (None: the key is missing) to members, in Redis's order if Redis has one.
 Combine = Callable[[Context, Sequence[Set | None]], Iterable[bytes]]
 
 
 def _inter(c: Context, sets: Sequence[Set | None], limit: int = 0) -> list[bytes]:
-    """Members of all; at most `limit` of them unless that is 0."""
+    """The members that all sets have, at most `limit` of them. 0: no limit."""
     there = sorted([value for value in sets if value is not None], key=len)
     if len(there) < len(sets):
         return []
@@ -262,7 +262,8 @@ def _sets(c: Context, names: Sequence[bytes]) -> list[Set | None]:
 
 
 def _combined(c: Context, argv: list[bytes], combine: Combine) -> Reply:
-    """Redis collects the members in a set, which may be an intset."""
+    """The reply with the combined members. Redis collects them in a set; if that is an intset, they
+    are sorted."""
     members = list(combine(c, _sets(c, argv[1:])))
     if len(members) <= c.limits.set_max_intset_entries and all(map(is_int, members)):
         members.sort(key=int)
@@ -318,7 +319,7 @@ def sdiff(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("sinterstore", -3, "write denyoom", one("RW update"), STORE_SOURCES, since="1.0.0")
 def sinterstore(c: Context, argv: list[bytes]) -> Reply:
-    """Make a set of the members that all sets have, whatever the key was before; how many.
+    """Replace a key by the set of the members that all sets have; return how many they are.
 
     SINTERSTORE destination key [key ...]
     """
@@ -327,7 +328,7 @@ def sinterstore(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("sunionstore", -3, "write denyoom", one("OW update"), STORE_SOURCES, since="1.0.0")
 def sunionstore(c: Context, argv: list[bytes]) -> Reply:
-    """Make a set of the members that any set has, whatever the key was before; how many.
+    """Replace a key by the set of the members that any set has; return how many they are.
 
     SUNIONSTORE destination key [key ...]
     """
@@ -336,7 +337,7 @@ def sunionstore(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("sdiffstore", -3, "write denyoom", one("OW update"), STORE_SOURCES, since="1.0.0")
 def sdiffstore(c: Context, argv: list[bytes]) -> Reply:
-    """Put what the first set has and the others have not under a key; how many.
+    """Replace a key by the members that only the first set has; return how many they are.
 
     SDIFFSTORE destination key [key ...]
     """
@@ -345,7 +346,7 @@ def sdiffstore(c: Context, argv: list[bytes]) -> Reply:
 
 @set_command("sintercard", -3, "readonly movablekeys", counted("RO access", 1), since="7.0.0")
 def sintercard(c: Context, argv: list[bytes]) -> Reply:
-    """How many members all sets have; counts no further than LIMIT.
+    """How many members all sets have in common; counts no further than LIMIT.
 
     SINTERCARD numkeys key [key ...] [LIMIT limit]
     """

@@ -1,8 +1,7 @@
-"""SORT: the elements of a list, set or sorted set in order, or what other keys say of them."""
+"""SORT: the elements of a list, set or sorted set in order, or values of keys named after them."""
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +10,12 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import Keys, command, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import Reply
-from holdfast.store.events import GENERIC, LIST
-from holdfast.store.hashes import Hash
-from holdfast.store.lists import List
-from holdfast.store.sets import Set
-from holdfast.store.zsets import ZSet
+from holdfast.resp.c_strings import c_string
+from holdfast.store.memory.events import GENERIC, LIST
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.list import List
+from holdfast.store.values.set import Set
+from holdfast.store.values.zset import ZSet
 
 DENIED = "ERR {} option of SORT denied due to insufficient ACL permissions."
 BY_DENIED, GET_DENIED = CommandError(DENIED.format("BY")), CommandError(DENIED.format("GET"))
@@ -30,7 +30,7 @@ BY_AND_GET = Keys(
 
 
 class StoreKey(Keys):
-    """After the last STORE that is no argument of another option."""
+    """The key after the last STORE that is not the argument of another option."""
 
     def positions(self, argc: int, argv: list[bytes]) -> range:
         found, at = 0, 2
@@ -54,7 +54,7 @@ sorting = partial(command, group="generic", categories="set sortedset list dange
 
 @sorting("sort", -2, "write denyoom", one("RO access"), BY_AND_GET, STORE, since="1.0.0")
 def sort(c: Context, argv: list[bytes]) -> Reply:
-    """The elements of a list, set or sorted set in order, or what other keys say of them.
+    """The elements of a list, set or sorted set in order, or values of keys named after them.
 
     SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC]
         [ALPHA] [STORE destination]
@@ -81,7 +81,7 @@ def sort(c: Context, argv: list[bytes]) -> Reply:
 
 @sorting("sort_ro", -2, "readonly", one("RO access"), BY_AND_GET, since="7.0.0")
 def sort_ro(c: Context, argv: list[bytes]) -> Reply:
-    """What SORT returns, from a command that cannot store it.
+    """The same as SORT, but read-only: it has no STORE option.
 
     SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC]
         [ALPHA]
@@ -89,24 +89,24 @@ def sort_ro(c: Context, argv: list[bytes]) -> Reply:
     return _sorted(c, argv[1], _parse(c, argv, may_store=False))
 
 
-@dataclass(slots=True)
-class Request:
-    by: bytes | None = None
-    keeps_order: bool = False
-    get: list[bytes] = field(default_factory=list)
-    offset: int = 0
-    count: int = -1
-    descending: bool = False
-    alphabetic: bool = False
-    target: bytes | None = None
+class SortRequest:
+    def __init__(self) -> None:
+        self.by: bytes | None = None
+        self.keeps_order = False
+        self.get: list[bytes] = []
+        self.offset = 0
+        self.count = -1
+        self.descending = False
+        self.alphabetic = False
+        self.target: bytes | None = None
 
     def window(self, length: int) -> slice:
         start = min(max(self.offset, 0), length)
         return slice(start, length if self.count < 0 else min(start + self.count, length))
 
 
-def _parse(c: Context, argv: list[bytes], *, may_store: bool) -> Request:
-    request = Request()
+def _parse(c: Context, argv: list[bytes], *, may_store: bool) -> SortRequest:
+    request = SortRequest()
     options = Options(argv, 2)
     while options:
         word = options.word()
@@ -133,8 +133,8 @@ def _parse(c: Context, argv: list[bytes], *, may_store: bool) -> Request:
     return request
 
 
-def _sorted(c: Context, name: bytes, request: Request) -> list[Any]:
-    """The reply, or what is to be stored."""
+def _sorted(c: Context, name: bytes, request: SortRequest) -> list[Any]:
+    """The elements of the reply, or those to store."""
     key = c.db.read(name)
     value = List(0) if key is None else key.value
     if isinstance(value, List):
@@ -149,8 +149,9 @@ def _sorted(c: Context, name: bytes, request: Request) -> list[Any]:
     if not request.keeps_order:
         elements = _ordered(c, elements, request)
     elif isinstance(value, Set) and (request.target is not None or c.is_script):
-        # What is stored, or seen by a script, must not depend on how we keep sets.
-        elements = _ordered(c, elements, replace(request, by=None, alphabetic=True))
+        # A stored result, or one that a script sees, must not depend on our order of members.
+        request.by, request.alphabetic = None, True
+        elements = _ordered(c, elements, request)
     elif request.descending and not isinstance(value, Set):
         elements.reverse()
     elements = elements[request.window(len(elements))]
@@ -159,12 +160,12 @@ def _sorted(c: Context, name: bytes, request: Request) -> list[Any]:
     return [_look_up(c, pattern, element) for element in elements for pattern in request.get]
 
 
-def _ordered(c: Context, elements: list[bytes], request: Request) -> list[bytes]:
+def _ordered(c: Context, elements: list[bytes], request: SortRequest) -> list[bytes]:
     by = request.by
     weight: Callable[[bytes], Any]
     if request.alphabetic:
-        # Stored, whole strings are compared, else as C does it: up to a NUL.
-        cut = (lambda text: text) if request.target is not None else _until_nul
+        # A result to store compares whole strings. A reply compares as C does, up to a NUL.
+        cut = (lambda text: text) if request.target is not None else c_string
         if by is None:
             weight = cut
         else:
@@ -184,19 +185,19 @@ def _ordered(c: Context, elements: list[bytes], request: Request) -> list[bytes]
 
 
 def _score(text: bytes) -> float:
-    """As strtod reads it: blanks before it, and nothing at all, are fine."""
-    text = _until_nul(text)
+    """The number that strtod reads. Blanks before it are skipped; an empty text is 0."""
+    text = c_string(text)
     if not text:
         return 0.0
     score = parse_float(text.lstrip(b" \t\n\v\f\r"), NOT_A_SCORE)
     mantissa = text.lower().partition(b"e")[0]
     if abs(score) < sys.float_info.min and any(digit in mantissa for digit in b"123456789"):
-        raise NOT_A_SCORE  # strtod says of so small a number that it is out of range
+        raise NOT_A_SCORE  # for strtod so small a number is out of range
     return score
 
 
 def _look_up(c: Context, pattern: bytes, element: bytes) -> bytes | None:
-    """What the key has that a pattern leads to."""
+    """The value of the key, or of the hash field, that the pattern names for this element."""
     if pattern == b"#":
         return element
     star = _star(pattern)
@@ -213,8 +214,4 @@ def _look_up(c: Context, pattern: bytes, element: bytes) -> bytes | None:
 
 
 def _star(pattern: bytes) -> int:
-    return _until_nul(pattern).find(b"*")
-
-
-def _until_nul(text: bytes) -> bytes:
-    return text.partition(b"\0")[0]
+    return c_string(pattern).find(b"*")

@@ -1,4 +1,4 @@
-"""String commands, save those that take strings for numbers (numbers.py) and LCS (lcs.py)."""
+"""String commands. Those on numbers are in numbers.py, LCS is in lcs.py."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,13 +9,13 @@ from holdfast.commands.context import Context
 from holdfast.commands.table import command, many, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store.events import GENERIC, STRING
-from holdfast.store.keys import Key
+from holdfast.store.memory.events import GENERIC, STRING
+from holdfast.store.memory.key import Key
 
 OFFSET_OUT_OF_RANGE = CommandError("ERR offset is out of range")
 TOO_LONG = CommandError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
 
-# What the time after each option means: milliseconds per unit, and whether it is a point in time.
+# The unit of each option in milliseconds, and whether its time is a point in time or a duration.
 EXPIRY_OPTIONS = {
     b"EX": (1000, False),
     b"PX": (1, False),
@@ -47,16 +47,16 @@ def get(c: Context, argv: list[bytes]) -> Reply:
     tips=("request_policy:multi_shard",),
 )
 def mget(c: Context, argv: list[bytes]) -> Reply:
-    """The values of several strings; null for each key that is missing or holds something else.
+    """The values of several strings; null for each key that is missing or has another type.
 
     MGET key [key ...]
     """
     return cast("list[Reply]", c.db.read_strings(argv[1:]))
 
 
-@string("strlen", 2, "readonly fast", one("RO"), since="2.2.0")
+@string("strlen", 2, "readonly fast only_rows", one("RO"), since="2.2.0")
 def strlen(c: Context, argv: list[bytes]) -> Reply:
-    """The length of a string in bytes, 0 if it is missing.
+    """The length of a string in bytes, 0 if the key is missing.
 
     STRLEN key
     """
@@ -66,7 +66,7 @@ def strlen(c: Context, argv: list[bytes]) -> Reply:
 @string("substr", 4, "readonly", one("RO access"), since="1.0.0")
 @string("getrange", 4, "readonly", one("RO access"), since="2.4.0")
 def getrange(c: Context, argv: list[bytes]) -> Reply:
-    """A part of a string, both ends included, negative offsets counting from the end.
+    """A part of a string, both ends included. Negative offsets count from the end.
 
     GETRANGE key start end
     SUBSTR key start end
@@ -78,7 +78,7 @@ def getrange(c: Context, argv: list[bytes]) -> Reply:
     length = len(value)
     start = max(start + length, 0) if start < 0 else start
     end = max(end + length, 0) if end < 0 else end
-    return value[start : end + 1] if start <= end else b""  # compiled, such a slice would raise
+    return value[start : end + 1] if start <= end else b""  # compiled code raises for start > end
 
 
 # -- setting ----------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def getrange(c: Context, argv: list[bytes]) -> Reply:
     since="1.0.0",
 )
 def set_(c: Context, argv: list[bytes]) -> Reply:
-    """Set a key to a string, whatever it held before.
+    """Set a key to a string, replacing a value of any type.
 
     SET key value [NX | XX] [GET]
         [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]
@@ -110,7 +110,7 @@ def set_(c: Context, argv: list[bytes]) -> Reply:
     old = c.db.read_string(name) if b"GET" in words else None
     is_wanted = True
     if b"NX" in words or b"XX" in words:
-        is_wanted = (c.db.find(name) is not None) == (b"XX" in words)
+        is_wanted = (c.db.find_row(name) is not None) == (b"XX" in words)
     if is_wanted:
         _set(c, name, value, expires_at_ms, keep_ttl=b"KEEPTTL" in words)
     if b"GET" in words:
@@ -124,7 +124,7 @@ def setnx(c: Context, argv: list[bytes]) -> Reply:
 
     SETNX key value
     """
-    if c.db.find(argv[1]) is not None:
+    if c.db.find_row(argv[1]) is not None:
         return 0
     _set(c, argv[1], argv[2])
     return 1
@@ -152,7 +152,7 @@ def psetex(c: Context, argv: list[bytes]) -> Reply:
 
 @string("getset", 3, "write denyoom fast", one("RW access update"), since="1.0.0")
 def getset(c: Context, argv: list[bytes]) -> Reply:
-    """Set a string and return what it was before.
+    """Set a string and return its old value.
 
     GETSET key value
     """
@@ -194,7 +194,7 @@ def msetnx(c: Context, argv: list[bytes]) -> Reply:
     """
     _check_pairs(argv, "msetnx")
     for at in range(1, len(argv), 2):
-        if c.db.find(argv[at]) is not None:
+        if c.db.find_row(argv[at]) is not None:
             return 0
     c.db.set_strings(argv)
     return 1
@@ -211,7 +211,7 @@ def msetnx(c: Context, argv: list[bytes]) -> Reply:
     since="6.2.0",
 )
 def getex(c: Context, argv: list[bytes]) -> Reply:
-    """The value of a string, whose expiry is set or removed.
+    """Return the value of a string, and set or remove its expiry.
 
     GETEX key
         [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST]
@@ -238,7 +238,7 @@ def getex(c: Context, argv: list[bytes]) -> Reply:
 
 @string("getdel", 2, "write fast", one("RW access delete"), since="6.2.0")
 def getdel(c: Context, argv: list[bytes]) -> Reply:
-    """The value of a string, which is removed.
+    """Return the value of a string and remove the key.
 
     GETDEL key
     """
@@ -253,7 +253,7 @@ def getdel(c: Context, argv: list[bytes]) -> Reply:
 
 @string("append", 3, "write denyoom fast", one("RW insert"), since="2.0.0")
 def append(c: Context, argv: list[bytes]) -> Reply:
-    """Add to the end of a string, creating it if needed; the new length.
+    """Add to the end of a string, creating it if needed; return the new length.
 
     APPEND key value
     """
@@ -273,7 +273,7 @@ def append(c: Context, argv: list[bytes]) -> Reply:
 
 @string("setrange", 4, "write denyoom", one("RW update"), since="2.2.0")
 def setrange(c: Context, argv: list[bytes]) -> Reply:
-    """Overwrite a part of a string, filling up with zero bytes before it; the new length.
+    """Overwrite a part of a string, with zero bytes before it if needed; return the new length.
 
     SETRANGE key offset value
     """
@@ -299,7 +299,7 @@ def setrange(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _read(c: Context, name: bytes) -> tuple[Key, bytes] | None:
-    """`read_string` for commands that need the key, too."""
+    """`read_string` for commands that also need the key."""
     key = c.db.read(name)
     if key is None:
         return None
@@ -325,9 +325,9 @@ def _set(
 def _set_options(
     argv: list[bytes], start: int, allowed: Sequence[bytes]
 ) -> tuple[set[bytes], tuple[bytes, bytes] | None]:
-    """The words among the options of SET or GETEX, and the option that says when to expire.
+    """Parse the options of SET or GETEX. Returns the words, and the expiry option with its value.
 
-    An option may be repeated, of two times the last counts; what contradicts is a syntax error.
+    An option may be repeated; the last value counts. Contradicting options raise SYNTAX.
     """
     words: set[bytes] = set()
     expiry: tuple[bytes, bytes] | None = None

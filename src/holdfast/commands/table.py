@@ -1,24 +1,22 @@
-"""The one table of commands. Arity errors, COMMAND, ACL categories, script denial, statistics
-and docs/commands.md all read it; nothing else says what a command is.
+"""The table of commands, the only place that describes a command. Arity errors, COMMAND, ACL
+categories, the denial of commands in scripts, statistics and docs/commands.md all read it.
 """
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from textwrap import dedent
 from typing import Any, Final
 
 from holdfast.commands.context import Result
 from holdfast.resp import Reply, Simple
 
-# The first argument is a Context, or a Session for the families of the server.
+# The first argument is a Context, or a Session for the commands of the server.
 Handler = Callable[[Any, list[bytes]], Result]
 
-ANY_NUMBER: Final = 1 << 61  # of arguments; larger numbers are objects to compiled code
+ANY_NUMBER: Final = 1 << 61  # of arguments; for larger numbers compiled code needs an object
 
 _LEADING_INTEGER = re.compile(rb"\s*[+-]?[0-9]+").match  # COMMAND GETKEYS is as lax as Redis's
 
-# In the order in which COMMAND shows them. Flags that are not here are ours, or Redis hides them.
+# In the order in which COMMAND shows them. Other flags are our own, or Redis hides them.
 FLAGS = (
     *("write", "readonly", "denyoom", "module", "admin", "pubsub", "noscript", "blocking"),
     *("loading", "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth"),
@@ -31,25 +29,37 @@ CATEGORIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Keys:
-    """Where keys stand in an argv, and what the command does to them.
+    """The positions of keys in an argv, and the access of the command to them.
 
-    `first` is an index, or with `keyword` where to look for that word (negative: backwards, from
-    the end), after which they begin. With `count_at` the number of keys stands there and they
-    follow it; else they run to `last` (negative: from the end) by `step`, of which `limit` 2
-    takes the first half. `unknown`: no rule finds them.
+    `first` is the index of the first key. With `keyword` it is the index where the search for that
+    word begins (negative: search backwards from the end); the keys begin after the word. With
+    `count_at` that argument holds the number of keys, which follow it. Otherwise the keys go on to
+    `last` (negative: counted from the end) in steps of `step`; `limit` 2 takes only the first half
+    of them. `unknown`: no such rule finds the keys.
     """
 
-    access: str  # "RW access delete": how, then why, as COMMAND INFO shows it
-    first: int = 1
-    last: int = 0  # relative to `first` when >= 0
-    step: int = 1
-    count_at: int | None = None
-    keyword: str = ""
-    limit: int = 0
-    unknown: bool = False
-    notes: str = ""  # as COMMAND INFO shows them
+    def __init__(
+        self,
+        access: str,  # "RW access delete": the flags of the key specification in COMMAND INFO
+        first: int = 1,
+        last: int = 0,  # relative to `first` when >= 0
+        step: int = 1,
+        count_at: int | None = None,
+        keyword: str = "",
+        limit: int = 0,
+        unknown: bool = False,
+        notes: str = "",  # the notes in COMMAND INFO
+    ) -> None:
+        self.access = access
+        self.first = first
+        self.last = last
+        self.step = step
+        self.count_at = count_at
+        self.keyword = keyword
+        self.limit = limit
+        self.unknown = unknown
+        self.notes = notes
 
     @property
     def is_range(self) -> bool:
@@ -71,7 +81,7 @@ class Keys:
         return range(first, last + 1, self.step)
 
     def _after_keyword(self, argv: list[bytes]) -> int:
-        """Where the word is, plus one; 0 when it is not there."""
+        """The index after the word, or 0 if the word is missing."""
         word = self.keyword.encode()
         at = (
             range(self.first, len(argv))
@@ -93,31 +103,37 @@ def counted(access: str, count_at: int) -> Keys:
     return Keys(access, count_at + 1, count_at=count_at)
 
 
-@dataclass(slots=True)
 class Command:
-    name: str  # lower case; "client|kill" for a subcommand
-    arity: int  # negative: at least
-    flags: frozenset[str]
-    keys: tuple[Keys, ...]
-    group: str
-    since: str
-    handler: Handler
-    summary: str
-    categories: frozenset[str] = frozenset()
-    tips: tuple[str, ...] = ()
-    subcommands: "dict[str, Command]" = field(default_factory=dict)
-
-    # How many arguments, the name included, an argv may have: arity, ready to compare with.
-    min_args: int = field(init=False)
-    max_args: int = field(init=False)
-    is_allowed_in_multi: bool = field(init=False)
-    is_queued: bool = field(init=False)  # in a transaction, rather than run or refused
-
-    def __post_init__(self) -> None:
-        self.is_allowed_in_multi = "no_multi" not in self.flags
-        self.is_queued = self.flags.isdisjoint(("no_multi", "no_multi_queue"))
-        self.min_args = abs(self.arity)
-        self.max_args = self.arity if self.arity > 0 else ANY_NUMBER
+    def __init__(
+        self,
+        name: str,  # lower case; "client|kill" for a subcommand
+        arity: int,  # the number of arguments; negative: the least number
+        flags: frozenset[str],
+        keys: tuple[Keys, ...],
+        group: str,
+        since: str,
+        handler: Handler,
+        summary: str,
+        categories: frozenset[str],
+        tips: tuple[str, ...],
+    ) -> None:
+        self.name = name
+        self.arity = arity
+        self.flags = flags
+        self.keys = keys
+        self.group = group
+        self.since = since
+        self.handler = handler
+        self.summary = summary
+        self.categories = categories
+        self.tips = tips
+        self.subcommands: dict[str, Command] = {}
+        # The bounds of the length of an argv, name included.
+        self.min_args = abs(arity)
+        self.max_args = arity if arity > 0 else ANY_NUMBER
+        self.is_allowed_in_multi = "no_multi" not in flags
+        # MULTI queues it, instead of running or refusing it.
+        self.is_queued = flags.isdisjoint(("no_multi", "no_multi_queue"))
 
     @property
     def is_write(self) -> bool:
@@ -125,7 +141,7 @@ class Command:
 
     @property
     def key_range(self) -> tuple[int, int, int]:
-        """First, last and step, as clients knew keys before there were specifications."""
+        """First, last and step: the description of keys that is older than key specifications."""
         ranges = [spec for spec in self.keys if spec.is_range]
         if not ranges:
             return 0, 0, 0
@@ -140,12 +156,18 @@ class Command:
     def has_movable_keys(self) -> bool:
         return not all(spec.is_range for spec in self.keys)
 
-    def key_names(self, argv: list[bytes]) -> list[bytes]:
-        """The keys in a well-formed argv."""
+    @property
+    def needs_only_rows(self) -> bool:
+        """Whether it needs no element of its keys: it asks for their type or size, changes their
+        expiry or name, or removes them."""
+        return "only_rows" in self.flags
+
+    def key_names(self, argv: list[bytes], without: str = "not_key") -> list[bytes]:
+        """The keys in a well-formed argv; without those of an access, such as OW: overwritten."""
         return [
             argv[at]
             for spec in self.keys
-            if spec.access != "not_key"
+            if spec.access != "not_key" and not spec.access.startswith(without)
             for at in spec.positions(len(argv), argv)
         ]
 
@@ -164,7 +186,7 @@ def container(
     categories: str = "",
     tips: tuple[str, ...] = (),
 ) -> None:
-    """Register a command that has nothing but subcommands, which register as `name|sub`."""
+    """Register a command that has only subcommands. Those register as `name|sub`."""
 
     def handler(_: object, argv: list[bytes]) -> Result:
         raise AssertionError(f"{name} is a container")
@@ -183,21 +205,21 @@ def command(
     categories: str = "",
     tips: tuple[str, ...] = (),
 ) -> Callable[[Handler], Handler]:
-    """Register a handler. Its docstring's first line is the summary that users read.
+    """Register a handler. The first line of its docstring is the summary in the documentation.
 
-    `categories` names those ACL categories that the flags do not imply.
+    `categories` names the ACL categories that do not follow from the flags.
     """
 
     def register(handler: Handler) -> Handler:
         flag_set = frozenset(flags.split())
         entry = Command(
-            name=name,
-            arity=arity,
-            flags=flag_set,
-            keys=keys,
-            group=group,
-            since=since,
-            handler=handler,
+            name,
+            arity,
+            flag_set,
+            keys,
+            group,
+            since,
+            handler,
             summary=(handler.__doc__ or "").strip().split("\n")[0],
             categories=_all_categories(flag_set, categories.split()),
             tips=tips,
@@ -224,12 +246,15 @@ def _all_categories(flags: frozenset[str], named: list[str]) -> frozenset[str]:
     if "fast" not in flags:
         names.add("slow")
     if "scripting" in named:
-        names.discard("read")  # a script that may not write is no read, says Redis
+        names.discard("read")  # for Redis a read-only script is not in @read
     return frozenset(names.union(named))
 
 
 def help_reply(container: str, text: str) -> Reply:
-    """The answer to `CONTAINER HELP`: `text` has a subcommand at the margin, what it does below."""
+    """The reply to `CONTAINER HELP`. In `text` a subcommand stands at the margin, and its indented
+    description follows."""
+    from textwrap import dedent  # few clients ask, and it takes two milliseconds to import
+
     lines = [
         f"{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         *dedent(text).strip().split("\n"),

@@ -1,23 +1,23 @@
-"""One cell: what was written to it, and what every replica has added."""
+"""A cell: the writes that it holds, and the total that each replica has added."""
 
 from typing import Any, final
 
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Dot
-from holdfast.crdt.numbers import Number, negative
+from holdfast.crdt.exact_numbers import Number, negative
 
 Write = tuple[Dot, int, Any]  # dot, hlc, value
-Reset = tuple[int, int, Number]  # replica, and the number and total it had come to
+Reset = tuple[int, int, Number]  # replica; number and total of its last addition that was seen
 
-# What one replica has added up to its event `seq`, and what of it does not count any more: all
-# until event `reset_seq`, by reason of the event `reset_by` (0: known to everybody). So these are
-# seq, amount, reset_seq, reset_amount, reset_by.
+# seq, amount, reset_seq, reset_amount, reset_by: up to its event `seq` the replica has added
+# `amount`. Additions up to its event `reset_seq`, which are `reset_amount`, do not count any more,
+# because of the event `reset_by` (0: every member has confirmed that event).
 Total = tuple[Any, ...]
 
 
 @final
 class Counter:
-    """A Total that goes on: one object, because a counter that is counted on touches nothing else.
-    `next` is that of another replica, in no order."""
+    """A Total as one object, so that an addition touches nothing else. `next` is the Counter of
+    another replica, in no order."""
 
     __slots__ = ("amount", "next", "replica", "reset_amount", "reset_by", "reset_seq", "seq")
 
@@ -44,8 +44,9 @@ class Counter:
 
 @final
 class Cell:
-    """The write that is shown (dot 0: there is none), those that it has not seen, lowest first,
-    and each replica's total. There may be millions, so all is here that most of them have."""
+    """`dot`, `hlc` and `value` are the write that is shown (dot 0: there is none). `others` are
+    writes that it has not seen, lowest first. There may be millions of cells, so a usual one is one
+    object."""
 
     __slots__ = ("counter", "dot", "hlc", "others", "value")
 
@@ -54,7 +55,7 @@ class Cell:
         self.hlc = 0
         self.value: Any = None
         self.others: tuple[Write, ...] = ()
-        self.counter: Counter | None = None  # the first
+        self.counter: Counter | None = None  # the first of a chain
 
     @property
     def is_empty(self) -> bool:
@@ -62,25 +63,25 @@ class Cell:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """In order: the one that is shown is last."""
+        """All writes, in order: the last one is shown."""
         return (*self.others, (self.dot, self.hlc, self.value)) if self.dot else ()
 
     @property
     def dots(self) -> tuple[Dot, ...]:
-        """Of its writes."""
+        """The dots of its writes."""
         if not self.others:  # nearly always
             return (self.dot,) if self.dot else ()
         return tuple([dot for dot, _, _ in self.writes])
 
     def dots_of(self, replica: int, before: Dot) -> list[Dot]:
-        """Of that replica's writes until then."""
+        """The dots of writes that this replica made before that event."""
         return [dot for dot in self.dots if dot & MAX_REPLICA == replica and dot < before]
 
     # -- totals -------------------------------------------------------------------------------
 
     @property
     def totals(self) -> list[tuple[int, Total]]:
-        """By replica."""
+        """The totals, with their replicas."""
         totals: list[tuple[int, Total]] = []
         counter = self.counter
         while counter is not None:
@@ -99,7 +100,7 @@ class Cell:
         return None if counter is None else counter.total
 
     def put_total(self, replica: int, total: Total | None) -> None:
-        """None: it goes."""
+        """Set the total of a replica; None removes it."""
         counter = self.counter_of(replica)
         if total is None:
             kept = [pair for pair in self.totals if pair[0] != replica]
@@ -117,7 +118,7 @@ class Cell:
 
     @property
     def terms(self) -> list[Number]:
-        """What counts, to be summed."""
+        """The amounts that count; their sum is what was added."""
         terms: list[Number] = []
         counter = self.counter
         while counter is not None:
@@ -130,25 +131,25 @@ class Cell:
 
     @property
     def resets(self) -> tuple[Reset, ...]:
-        """What somebody resets who has seen this."""
+        """The resets of a change that has seen this cell."""
         if self.counter is None:
             return ()
         return tuple(
             [(replica, entry[0], entry[1]) for replica, entry in self.totals if is_live(entry)]
         )
 
-    # -- the usual cases, in short ------------------------------------------------------------
+    # -- short ways for the usual cases -------------------------------------------------------
 
     def only_counter(self, replica: int) -> Counter | None:
-        """Of that replica, if it counts and nobody else has one."""
+        """The counter of that replica, if it counts and is the only one."""
         counter = self.counter
         if counter is None or counter.next is not None or self.others:
             return None
         return counter if counter.replica == replica and counter.is_live else None
 
     def overwrite(self, seen: Dot, dot: Dot, hlc: int, value: Any) -> bool:
-        """`integrate`, of a write that has seen the only one there is. False, and nothing has
-        changed, where anything else is the case."""
+        """`integrate` for a write that has seen the only write there is. False, and nothing has
+        changed, in all other cases."""
         if self.dot != seen or not seen or self.others or self.counter is not None:
             return False
         self.dot = dot
@@ -157,7 +158,7 @@ class Cell:
         return True
 
     def overwrite_own(self, dot: Dot, hlc: int, value: Any) -> bool:
-        """Likewise, of a write in place of an earlier one by the same replica."""
+        """Likewise for a write over an earlier one of the same replica."""
         seen = self.dot
         if not seen or seen >= dot or (seen ^ dot) & MAX_REPLICA:
             return False
@@ -169,7 +170,7 @@ class Cell:
         return True
 
     def count(self, dot: Dot, last: int, now: Any) -> bool:
-        """Likewise, of the next addition to the only total."""
+        """Likewise for the next addition to the only total."""
         counter = self.only_counter(dot & MAX_REPLICA)
         if counter is None or counter.seq != last:
             return False
@@ -185,7 +186,7 @@ def is_live(entry: Total) -> bool:
 
 
 def with_reset(one: Total, other: Total) -> Total:
-    """The total of one, and the reset of whichever is further; of equal ones the lower event's."""
+    """The total of `one`, with the later reset of the two; of equal resets, the lower event."""
     if one[2] == other[2]:
         return (*one[:4], min(one[4], other[4]))
     return one if one[2] > other[2] else (*one[:2], *other[2:])

@@ -1,16 +1,15 @@
-"""Named cells, each with what was written to it and what was added: all types but lists, streams
-and HyperLogLogs consist of them.
+"""Named cells. All types but lists and HyperLogLogs consist of them.
 
-**Writes.** A cell keeps every write that no other write has seen, under its dot, and shows the
-latest: by stamp, then the lower replica's. A write replaces the writes that its author saw, a
-removal just takes them away; so whatever happened elsewhere meanwhile survives. One place for
-the last write alone would not do: whether a removal still finds the write it saw would depend on
-what came first.
+**Writes.** A cell keeps every write that no other write has seen, under its dot. It shows the
+latest one: by stamp, then by the lower replica. A write replaces the writes that its author saw,
+and a removal removes these. So writes that happened elsewhere meanwhile survive. To keep the last
+write alone would not do: whether a removal still finds the write that it saw would depend on the
+order of arrival.
 
 **Totals.** Each replica has a running total of what it added to the cell, and a reset point: the
-total up to which somebody who saw it has since overwritten or removed the cell. What counts is
-the difference. Both only ever move on, so it does not matter how often they are told. A total
-that is wholly reset is residue: it has to stay until everybody knows of the reset (`settle`).
+total that a later write or removal has seen. The difference counts. Both numbers only grow, so it
+does not matter how often they arrive. A total that is wholly reset is residue: it stays until every
+member has confirmed the reset (`settle`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,25 +19,24 @@ from typing import Any
 from holdfast.crdt.cell import Cell, Total, Write, is_live, with_reset
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Author, Dot, Vector, covers
 from holdfast.crdt.dots import dot_of as event
-from holdfast.crdt.effects import ADD, CLEAR, MANY, REMOVE, WRITE, Change, Effect, frozen
-from holdfast.crdt.numbers import Number, integer, negative, total
-from holdfast.crdt.replicated import Replicated, Rows
+from holdfast.crdt.effects import ADD, CLEAR, MANY, REMOVE, WRITE, Effect, RowChange, frozen
+from holdfast.crdt.exact_numbers import Number, integer, negative, total
+from holdfast.crdt.replicated_value import ReplicatedValue, Rows
 
-Name = bytes | None  # None: the one cell of a value that has no more
-Resets = Iterable[Sequence[Any]]  # (replica, number, total), as they come out of a record
+Name = bytes | None  # None: the only cell of its value
+Resets = Iterable[Sequence[Any]]  # (replica, number, total), decoded or not
 
 
-class Cells(Replicated):
-    """Its rows: (name, dot) → (hlc, value), and (name, replica) → a Total. Which of the two it is
-    shows in the number: a dot is never below 2^16. `_written` counts the cells that show a
-    write."""
+class Cells(ReplicatedValue):
+    """Rows: (name, dot) → (hlc, value), and (name, replica) → Total. The number tells them apart: a
+    dot is never below 2^16. `_written` counts the cells that show a write."""
 
     __slots__ = ("_cells", "_has_totals", "_written")
 
     def __init__(self) -> None:
         self._cells: dict[Name, Cell] = {}
         self._written = 0
-        self._has_totals = False  # and never had any
+        self._has_totals = False  # stays True once there was one
 
     def __len__(self) -> int:
         return sum(1 for _ in self.names())
@@ -49,7 +47,8 @@ class Cells(Replicated):
         return any(cell.is_added for _, cell in self._all())
 
     def precedence(self, name: Name, write: Write) -> Any:
-        """Of the writes to a cell that have not seen each other, the greatest is shown."""
+        """Of writes that have not seen each other, the one with the greatest precedence is
+        shown."""
         dot, hlc, _ = write
         return hlc, -(dot & MAX_REPLICA), dot
 
@@ -80,12 +79,12 @@ class Cells(Replicated):
                 yield name
 
     def written(self, name: Name) -> Any:
-        """The write that is shown; None when there is none."""
+        """The value of the write that is shown; None when there is none."""
         cell = self._find(name)
         return None if cell is None else cell.value
 
     def terms(self, name: Name) -> list[Number]:
-        """What was added and counts, to be summed."""
+        """The amounts that were added and count; see Cell."""
         cell = self._find(name)
         return [] if cell is None else cell.terms
 
@@ -106,9 +105,10 @@ class Cells(Replicated):
         return (REMOVE, name, cell.dots, resets, author.dot() if resets else 0)
 
     def add(self, name: Name, amount: Number, author: Author) -> Effect:
-        """Add to what the cell holds. Who was wholly reset begins a new total: whoever gets to
-        know of it knows of the reset too. Floats are rounded as one would who adds to the value
-        that is shown, so that nobody can tell before there is a conflict."""
+        """Add to what the cell holds. A replica whose total was wholly reset begins a new total:
+        every replica that learns of it knows of the reset, too. A float is rounded as if it were
+        added to the value that is shown, so that without a conflict the sum is what Redis would
+        show."""
         cell = self._find(name)
         mine = None if cell is None else cell.total_of(author.replica)
         last: int = 0
@@ -137,7 +137,7 @@ class Cells(Replicated):
         return self._has_totals
 
     def counted(self) -> Iterator[tuple[Name, Cell]]:
-        """Cells that have totals."""
+        """The cells that have totals."""
         if self._has_totals:
             for name, cell in self._all():
                 if cell.counter is not None:
@@ -160,12 +160,12 @@ class Cells(Replicated):
 
     # -- applying -----------------------------------------------------------------------------
 
-    def integrate(self, effect: Effect) -> list[Change]:
+    def integrate(self, effect: Effect) -> list[RowChange]:
         kind: int = effect[0]
         if kind == WRITE:
             name, dot, value, seen, resets = effect[1], effect[2], effect[4], effect[5], effect[6]
             if type(value) is list:
-                value = frozen(value)  # it stays
+                value = frozen(value)  # it is kept
             if seen is None:
                 cell = self._find(name)
                 seen = [] if cell is None else cell.dots_of(dot & MAX_REPLICA, dot)
@@ -190,8 +190,8 @@ class Cells(Replicated):
 
     def _replace(
         self, name: Name, seen: Sequence[Dot], dot: Dot, hlc: int, value: Any
-    ) -> list[Change]:
-        """The writes that were seen go, and another one comes (dot 0: none)."""
+    ) -> list[RowChange]:
+        """Replace the seen writes by another one (dot 0: by none)."""
         cell = self._find(name)
         if cell is None or not cell.dot:
             if not dot:
@@ -202,7 +202,7 @@ class Cells(Replicated):
             gone = ((name, cell.dot), None, (cell.hlc, cell.value))
             self._keep(name, [(dot, hlc, value)])
             return [gone, ((name, dot), (hlc, value), None)]
-        changes: list[Change] = []
+        changes: list[RowChange] = []
         kept: list[Write] = []
         for write in cell.writes:
             if write[0] in seen:
@@ -210,7 +210,7 @@ class Cells(Replicated):
             else:
                 kept.append(write)
                 if write[0] == dot:
-                    dot = 0  # it is there already
+                    dot = 0  # the write is there already
         if dot:
             kept.append((dot, hlc, value))
             changes.append(((name, dot), (hlc, value), None))
@@ -219,7 +219,7 @@ class Cells(Replicated):
         return changes
 
     def _keep(self, name: Name, writes: list[Write]) -> None:
-        """All that a cell has of writes comes in here."""
+        """Set all writes of a cell. No other method does."""
         cell = self._find(name)
         if writes:
             if len(writes) > 1:
@@ -237,33 +237,35 @@ class Cells(Replicated):
             if cell.is_empty:
                 self._discard(name)
 
-    def _reset(self, name: Name, resets: Resets, by: Dot) -> list[Change]:
-        changes: list[Change] = []
+    def _reset(self, name: Name, resets: Resets, by: Dot) -> list[RowChange]:
+        changes: list[RowChange] = []
         for replica, seq, amount in resets:
             cell = self._find(name)
             old = None if cell is None else cell.total_of(replica)
-            # Who has no total any more has forgotten a reset that everybody knows.
+            # Without a total there was a reset that every member has confirmed: see `settle`.
             if old is not None:
                 new = with_reset(old, (old[0], old[1], seq, amount, by))
                 changes += self._put_total(name, replica, new)
         return changes
 
-    def _add(self, name: Name, dot: Dot, last: int, until_now: Number, now: Number) -> list[Change]:
+    def _add(
+        self, name: Name, dot: Dot, last: int, until_now: Number, now: Number
+    ) -> list[RowChange]:
         replica, seq = dot & MAX_REPLICA, dot >> REPLICA_BITS
         cell = self._find(name)
         old = None if cell is None else cell.total_of(replica)
         if old is not None and old[0] >= seq:
             return []
         new: Total
-        if not last:  # the author's total begins here, and what was before is reset
+        if not last:  # the author begins a new total: the old one is reset
             new = (seq, now, seq - 1, 0, 0)
-        elif old is None:  # it had been wholly reset, and was forgotten here
+        elif old is None:  # the total was wholly reset, and forgotten here
             new = (seq, now, last, until_now, 0)
         else:
             new = (seq, now, old[2], old[3], old[4])
         return self._put_total(name, replica, new)
 
-    def _put_total(self, name: Name, replica: int, new: Total | None) -> list[Change]:
+    def _put_total(self, name: Name, replica: int, new: Total | None) -> list[RowChange]:
         cell = self._find(name)
         old = None if cell is None else cell.total_of(replica)
         if new == old:
@@ -284,8 +286,8 @@ class Cells(Replicated):
                     return True
         return False
 
-    def settle(self, stable: Vector) -> list[Change]:
-        """Forget residue whose reset everybody has seen."""
+    def settle(self, stable: Vector) -> list[RowChange]:
+        """Forget totals whose reset every member has confirmed."""
         gone = [
             (name, replica)
             for name, cell in self._all()
@@ -294,9 +296,9 @@ class Cells(Replicated):
         ]
         return [change for name, replica in gone for change in self._put_total(name, replica, None)]
 
-    def forget(self, name: Name) -> list[Change]:
-        """All writes to a cell, as if there had never been any. Who does so must know that nobody
-        will refer to them any more."""
+    def forget(self, name: Name) -> list[RowChange]:
+        """Drop all writes to a cell, as if there had never been any. The caller must know that no
+        effect will refer to them any more."""
         cell = self._find(name)
         return [] if cell is None else self._replace(name, cell.dots, 0, 0, None)
 
@@ -321,7 +323,7 @@ class Cells(Replicated):
         self._keep(name, writes)
 
     def piece_of(self, sub: tuple[Name, int]) -> Name:
-        """Of each cell all that there is."""
+        """A piece is a whole cell."""
         return sub[0]
 
     def piece(self, place: Name) -> tuple[Any, ...] | None:
@@ -337,8 +339,8 @@ class Cells(Replicated):
         for replica, row in totals:
             self._put_total(place, replica, row)
 
-    def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[Change]:
-        """A total that one has seen and has not is one that it has settled, so it is reset."""
+    def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[RowChange]:
+        """A total that one side has seen and does not have was settled there: it goes."""
         theirs = dict(rows)
         settled_there = [
             (name, replica)
@@ -365,7 +367,7 @@ class Cells(Replicated):
         return 0 if sub[1] <= MAX_REPLICA else sub[1]
 
     def join(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> Total:
-        """Totals only: writes are never different."""
+        """Totals can differ; writes with one dot are always equal."""
         return with_reset(one, other) if one[0] >= other[0] else with_reset(other, one)
 
     def facts(self) -> Rows:

@@ -1,15 +1,15 @@
-"""Who wrote what: dots, version vectors, and the author of a change.
+"""Names of events: dots, version vectors, and the author of a change.
 
-A dot names one event of one replica: the replica's running number and its id, in one integer.
-Numbers start at 1 and ids are below 2^16, so a dot is never below 2^16. A version vector says up
-to which number each replica has been heard.
+A dot names one event of one replica. It is one integer: the running number of the event, and the
+number of the replica in its last 16 bits. Events are numbered from 1, so a dot is never below 2^16.
+A version vector has for each replica the number of its last event that was seen.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 Dot = int
-Vector = dict[int, int]  # replica: number of its last event; those not heard of are missing
+Vector = dict[int, int]  # by replica: the number of its last event; no entry for an unknown one
 
 REPLICA_BITS: Final = 16
 MAX_REPLICA: Final = (1 << REPLICA_BITS) - 1
@@ -32,12 +32,12 @@ def covers(vector: Vector, dot: Dot) -> bool:
 
 
 def join(one: Vector, other: Vector) -> Vector:
-    """What either has seen."""
+    """What at least one of the two has seen."""
     return one | {replica: max(seq, one.get(replica, 0)) for replica, seq in other.items()}
 
 
 def meet(vectors: Iterable[Vector]) -> Vector:
-    """What all have seen; there must be one."""
+    """What all have seen. There must be at least one vector."""
     first, *others = vectors
     common = {
         replica: min([seq, *(other.get(replica, 0) for other in others)])
@@ -47,15 +47,15 @@ def meet(vectors: Iterable[Vector]) -> Vector:
 
 
 def includes(one: Vector, other: Vector) -> bool:
-    """Whether one has seen everything that the other has."""
+    """Whether `one` has seen everything that `other` has."""
     return all(one.get(replica, 0) >= seq for replica, seq in other.items())
 
 
 class Author:
-    """Whoever makes a change: one command, transaction or script of one replica.
+    """Makes the dots and stamps of one record.
 
-    `hlc` stamps all that it writes. `seen` is the replica's own vector, which does not know of
-    the dots given out meanwhile; `observed` does.
+    `hlc` is the stamp of all its writes. `seen` is the vector of the replica without the dots that
+    were made here; `observed` has these, too.
     """
 
     __slots__ = ("hlc", "replica", "seen", "seq")
@@ -67,10 +67,10 @@ class Author:
         self.seq = seen.get(replica, 0)
 
     def dot(self) -> Dot:
-        """The next one."""
+        """The dot of the next event."""
         self.seq += 1
         return self.seq << REPLICA_BITS | self.replica
 
     def observed(self) -> Vector:
-        """Everything that the change can have looked at, its own earlier parts included."""
+        """All that the next change can have seen, earlier changes of the same record included."""
         return {**self.seen, self.replica: self.seq}

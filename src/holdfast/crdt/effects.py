@@ -1,19 +1,20 @@
-"""The kinds of effects: what comes first in each of their tuples. In logs, so for ever."""
+"""The kinds of effects. The kind is the first item of an effect. Logs have these numbers, so they
+stay for ever."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-# Any value: (CLEAR, vector, resets, by), everything goes that the vector covers. The rest are
-# counters, see cells.py.
+# Any value: (CLEAR, vector, resets, by). Everything goes that the vector covers. `resets` and `by`
+# are for counters, see cells.py.
 CLEAR: Final = 0
 # Cells: strings, members of sets and sorted sets, fields of hashes, expiries, parts of streams.
-# name, dot, hlc, value, dots that it replaces (None: of what its author wrote before), counters
+# name, dot, hlc, value, dots that it replaces (None: those that its author wrote before), counters
 # that it resets
 WRITE: Final = 1
 REMOVE: Final = 2  # name, dots that go, counters that are reset, dot of the removal (0: needs none)
 ADD: Final = 3  # name, dot, number of the author's last ADD, its total until then, its total now
 MANY: Final = 4  # (effect, …), on cells of one value
-WRITES: Final = 5  # and the next two, of many strings: see store/replicated_runs.py
+WRITES: Final = 5  # and the next two, of many strings: see store/replicated/record_builder.py
 ADDS: Final = 6
 OVERWRITES: Final = 7
 FLUSH: Final = 8  # of a whole database: vector, totals, dot of the flush; see flush.py
@@ -26,12 +27,12 @@ PUSH: Final = 14  # position of the first, 1 or -1: where each stands to the one
 POP: Final = 15  # DELETE of a run: position of the first, how many
 # HyperLogLogs.
 RAISE: Final = 20  # dot of the sketch, whether it is new, ((register, rank), …)
-Effect = Sequence[Any]  # a tuple; from elsewhere with lists in place of tuples, all the way down
+Effect = Sequence[Any]  # a tuple; a decoded one has lists in place of all tuples
 
-# A row that changed: its sub key, what it is now and what it was, None when there is none.
-Change = tuple[Any, Any, Any]
+# A row that changed: its sub key, the new row and the old one; None stands for no row.
+RowChange = tuple[Any, Any, Any]
 
-# Those that take something away, and are therefore kept until everybody has confirmed them.
+# Effects that remove something. The log counts them until every member has confirmed them.
 _REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM, POP, FLUSH})
 
 
@@ -39,9 +40,9 @@ def is_removal(effect: Effect) -> bool:
     kind = effect[0]
     if kind == MANY:
         return any(map(is_removal, effect[1]))
-    return kind in _REMOVALS or (kind == WRITE and bool(effect[6]))  # which counters it resets
+    return kind in _REMOVALS or (kind == WRITE and bool(effect[6]))  # it resets counters
 
 
 def frozen(data: Any) -> Any:
-    """Lists, which is what msgpack makes of tuples, as tuples again."""
+    """The same data with tuples in place of the lists that msgpack decodes."""
     return tuple(map(frozen, data)) if isinstance(data, list) else data

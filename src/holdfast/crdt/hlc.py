@@ -1,11 +1,11 @@
 """The hybrid logical clock: stamps that follow the wall clock, and never contradict causality.
 
-A stamp is 48 bits of Unix milliseconds and 16 bits that count within one. It is later than every
-stamp that this replica gave out or has seen, with one exception: a clock that runs further ahead
-than `max_drift_ms` is not followed. A peer's is reported. Our own was ahead and has been set right:
-to go on where it was would win every conflict until the right time gets there. Values therefore do
-not trust stamps where they know better: a write replaces the writes that it has seen, whatever
-their stamps.
+A stamp has 48 bits of Unix milliseconds, and 16 bits that count within one. It is later than every
+stamp that this replica made or has seen, with one exception: a stamp that is further ahead of the
+wall clock than `max_drift_ms` is not followed. If a peer made it, the drift is reported. If it is
+our own, our clock was ahead and has been set right: to go on from there would win every conflict
+until the right time is reached. So stamps can go back, and values do not rely on them alone: a
+write replaces all writes that it has seen, whatever their stamps are.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def ms_of(stamp: int) -> int:
 
 
 class HybridClock:
-    """`last` is the latest stamp given out or followed; it has to survive restarts."""
+    """`last` is the latest stamp that was made or followed; it has to survive restarts."""
 
     __slots__ = ("_now_ms", "last", "max_drift_ms")
 
@@ -32,7 +32,7 @@ class HybridClock:
         self.max_drift_ms = max_drift_ms
 
     def tick(self) -> int:
-        """A new stamp. Should the counter overflow, it borrows from the next millisecond."""
+        """Make a stamp. A counter that overflows goes on in the next millisecond."""
         now = self._now_ms() << COUNTER_BITS
         after = self.last + 1
         is_followed = now < after <= now + (self.max_drift_ms << COUNTER_BITS)
@@ -40,11 +40,11 @@ class HybridClock:
         return self.last
 
     def observe(self, stamp: int) -> int:
-        """A peer's stamp was seen. Returns by how many milliseconds it is ahead of the wall
-        clock if that is too far to be followed: the alarm; otherwise 0."""
+        """Follow a peer's stamp. Returns 0; or, if it is too far ahead of the wall clock to be
+        followed, by how many milliseconds."""
         if stamp <= self.last:
             return 0
-        ahead_ms = ms_of(stamp) - self._now_ms()
+        ahead_ms = (stamp >> COUNTER_BITS) - self._now_ms()
         if ahead_ms > self.max_drift_ms:
             return ahead_ms
         self.last = stamp

@@ -1,13 +1,13 @@
-"""Positions: byte strings whose comparison is the order of a list.
+"""Positions: byte strings whose order is the order of a list.
 
-A position is given to an element once and never changes, so no two replicas can disagree about
-the order of two elements. It is a path of segments of 22 bytes: rank (descending), stamp
-(ascending), replica, index (both ascending). The stamp of a top segment whose rank is above 0
-descends. The last segment ends with the element's dot, its id: the replica, and as index the
-number of the event, negative if it was placed to the left.
+An element gets its position once, and the position never changes. So no two replicas can disagree
+about the order of two elements. A position is a path of segments of 22 bytes: rank (descending),
+stamp (ascending), replica, index (both ascending). In a top segment with a rank above 0 the stamp
+is descending. The last segment ends with the dot of the element, which is its id: the replica, and
+as index the number of the event, negative if the element was placed to the left.
 
-Segments alike but for the index are a *run*: what one replica writes in a row. A path continues
-in the *gap* behind its element, before the next sibling.
+Segments that differ in the index only are a *run*: elements that one replica added in a row. A
+longer path is in the *gap* behind its element, before the next sibling.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from typing import Final
 from holdfast.crdt.dots import Author, Dot
 
 SEGMENT: Final = 22
-RUN: Final = 14  # the part of a segment that all of a run share
-MAX_DEPTH: Final = 8  # deeper paths are hoisted where that is possible
+RUN: Final = 14  # the bytes of a segment that are equal in a run
+MAX_DEPTH: Final = 8  # a deeper path is placed at a higher level where that is possible
 MAX_RANK = (1 << 32) - 1
 MAX_STAMP: Final = (1 << 64) - 1
 ZERO: Final = 1 << 63  # an index of 0
@@ -46,7 +46,7 @@ def after(last: bytes, author: Author) -> bytes:
     stamp = author.hlc
     if last:
         rank, last_stamp, *_ = _read(last, 0)
-        if rank == 0:  # the last one's author may be ahead of our clock
+        if rank == 0:  # the clock of its author may be ahead of ours
             stamp = max(stamp, last_stamp + 1)
     return _write(0, 0, stamp, author.replica, author.seq)
 
@@ -61,14 +61,14 @@ def before(first: bytes, author: Author) -> bytes:
     return _ahead_of(first, 0, author, -author.seq)
 
 
-def run(first: bytes, count: int, step: int) -> list[bytes]:
-    """Several that are pushed together continue the run of the first: each stands behind the one
-    before (1) or before it (-1)."""
+def run_of(first: bytes, count: int, step: int) -> list[bytes]:
+    """The positions of elements that are pushed together: they go on the run of the first, each
+    behind the one before (step 1) or before it (step -1)."""
     shared = first[:-8]
     index = _index_of(first)
     keys: list[bytes] = []
     while len(keys) < count:
-        # Up to 256 of them have all but the last byte in common.
+        # Up to 256 of them differ in the last byte only.
         head = shared + _index(index)[:7]
         missing, byte = count - len(keys), index & 0xFF
         if step > 0:
@@ -82,13 +82,13 @@ def run(first: bytes, count: int, step: int) -> list[bytes]:
 
 
 def moved(first: bytes, by: int) -> bytes:
-    """That one of the first's run which stands so many behind it."""
+    """The position in the same run that is so many behind the first."""
     return first[:-8] + _index(min(_index_of(first) + by, MAX_STAMP))
 
 
 def is_run(keys: list[bytes]) -> bool:
-    """Whether `run` tells them, which are in order, by the first: none is missing, and nothing lies
-    in a gap between them."""
+    """Whether these positions, which are in order, are those of `run_of` from the first one: none
+    is missing, and none lies in a gap between them."""
     first, last = keys[0], keys[-1]
     if first[:-8] != last[:-8]:
         return False
@@ -120,7 +120,7 @@ def between(left: bytes, right: bytes, author: Author) -> bytes:
 
 
 def _candidates(left: bytes, right: bytes, author: Author) -> Iterator[bytes]:
-    """Places that may or may not lie between the two, the best first; the last one does."""
+    """Positions that may lie between the two, the best first. The last one does."""
     me = author.replica.to_bytes(2, "big")
     for at in range(0, len(left), SEGMENT):
         if left[at + 12 : at + RUN] == me:
@@ -140,7 +140,7 @@ def _candidates(left: bytes, right: bytes, author: Author) -> Iterator[bytes]:
 
 
 def _ahead_of(position: bytes, at: int, author: Author, index: int) -> bytes:
-    """The sibling at that level whose rank is one higher. Where ranks end, stamps go on."""
+    """The sibling at that level with a rank one higher. At the highest rank, the stamp decides."""
     rank, stamp, *_ = _read(position, at)
     new_stamp = author.hlc
     if rank == MAX_RANK:

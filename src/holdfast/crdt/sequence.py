@@ -1,7 +1,7 @@
-"""Values in the order of their keys, found by key or by index: what replicated lists stand on.
+"""Values in the order of their keys, found by key or by index; a replicated list is built on it.
 
-Chunks with counts: both ends are reached in constant time, an index by halving. Knows nothing of
-replicas; keys are byte strings, whatever they mean.
+It has chunks with counts: both ends are reached in constant time, an index by bisection. Keys are
+byte strings. Nothing here knows of replicas, or what a key means.
 """
 
 from bisect import bisect_left, bisect_right
@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Final, Generic, TypeVar
 
-CHUNK: Final = 512  # values per chunk, at most
+CHUNK: Final = 512  # the most values in a chunk
 
 V = TypeVar("V")
 
 
-class Chunk(Generic[V]):
+class SequenceChunk(Generic[V]):
     """Consecutive values and their keys; never empty."""
 
     __slots__ = ("keys", "values")
@@ -24,23 +24,25 @@ class Chunk(Generic[V]):
         self.values = values
 
 
-class Sequence(Generic[V]):
-    """`_bounds` has for each chunk but the first a key that is above all keys before the chunk, and
-    not above any in it; it stays when that key goes. `_starts` has the running number of each
-    chunk's first value, beginning anywhere, so that coming and going at the ends changes none but
-    the first. What happens in between makes them wrong, and they are counted again when an index
-    is next asked for."""
+class PositionSequence(Generic[V]):
+    """`_bounds` has a key for each chunk but the first: it is above all keys of the chunks before,
+    and not above any key in the chunk. It stays when that key goes. `_starts` has the running
+    number of each chunk's first value. Numbers begin anywhere, so that a change at an end changes
+    the first one only. A change in between makes them wrong; they are counted again when an index
+    is asked for."""
 
     __slots__ = ("_bounds", "_chunks", "_is_counted", "_length", "_starts")
 
     def __init__(self, items: Iterable[tuple[bytes, V]] = ()) -> None:
-        """The items are in order of their keys."""
+        """The items must be in order of their keys."""
         pairs = list(items)
         self._length = len(pairs)
-        self._chunks: list[Chunk[V]] = []
+        self._chunks: list[SequenceChunk[V]] = []
         for at in range(0, len(pairs), CHUNK):
             part = pairs[at : at + CHUNK]
-            self._chunks.append(Chunk([key for key, _ in part], [value for _, value in part]))
+            self._chunks.append(
+                SequenceChunk([key for key, _ in part], [value for _, value in part])
+            )
         self._bounds = [chunk.keys[0] for chunk in self._chunks]
         self._starts = list(range(0, len(pairs), CHUNK))
         self._is_counted = True
@@ -52,7 +54,7 @@ class Sequence(Generic[V]):
 
     @property
     def first_key(self) -> bytes:
-        """b"" when it is empty."""
+        """b"" when there are no values."""
         return self._chunks[0].keys[0] if self._chunks else b""
 
     @property
@@ -64,7 +66,7 @@ class Sequence(Generic[V]):
         return None if found is None else self._chunks[found[0]].values[found[1]]
 
     def replace(self, key: bytes, value: V) -> V | None:
-        """Another value for a key that is there; returns the old one, None if it is not."""
+        """Another value for a key; returns the old value, None if the key is not there."""
         found = self._find(key)
         if found is None:
             return None
@@ -87,7 +89,7 @@ class Sequence(Generic[V]):
             end = start + CHUNK
             self._starts.append(first + start)
             self._bounds.append(keys[start])
-            chunks.append(Chunk(keys[start:end], values[start:end]))
+            chunks.append(SequenceChunk(keys[start:end], values[start:end]))
         self._length += len(keys)
         return True
 
@@ -98,7 +100,7 @@ class Sequence(Generic[V]):
             if not chunks or len(chunks[-1].keys) >= CHUNK:
                 self._starts.append(self._starts[0] + self._length if chunks else 0)
                 self._bounds.append(key)
-                chunks.append(Chunk([key], [value]))
+                chunks.append(SequenceChunk([key], [value]))
             else:
                 chunks[-1].keys.append(key)
                 chunks[-1].values.append(value)
@@ -108,7 +110,7 @@ class Sequence(Generic[V]):
                 self._starts.insert(1, self._starts[0] + 1)
                 self._bounds[0] = chunks[0].keys[0]
                 self._bounds.insert(0, b"")
-                chunks.insert(0, Chunk([key], [value]))
+                chunks.insert(0, SequenceChunk([key], [value]))
             else:
                 chunks[0].keys.insert(0, key)
                 chunks[0].values.insert(0, value)
@@ -128,7 +130,7 @@ class Sequence(Generic[V]):
         self._is_counted = False
         if len(keys) > CHUNK:
             half = len(keys) // 2
-            self._chunks.insert(k + 1, Chunk(keys[half:], values[half:]))
+            self._chunks.insert(k + 1, SequenceChunk(keys[half:], values[half:]))
             self._bounds.insert(k + 1, keys[half])
             self._starts.insert(k + 1, 0)
             del keys[half:], values[half:]
@@ -157,8 +159,8 @@ class Sequence(Generic[V]):
         return value
 
     def remove_run(self, run: list[bytes]) -> list[V] | None:
-        """Delete many at once, which are in order, from either end; returns their values. None if
-        they are anywhere else, or all that is there: nothing changes then."""
+        """Delete many at once from either end; returns their values. `run` is in order. None, and
+        nothing changes, if these keys are not at an end, or are all that there are."""
         count = len(run)
         start = 0 if count and run[0] == self.first_key else self._length - count
         if not 0 < count < self._length or self.keys(start, start + count) != run:
@@ -185,8 +187,7 @@ class Sequence(Generic[V]):
         return values
 
     def between(self, first: bytes, last: bytes) -> tuple[list[bytes], list[V]]:
-        """Those whose keys are neither below the first nor above the last, in order: keys and
-        values."""
+        """Keys and values from the key `first` up to the key `last`, in order."""
         keys: list[bytes] = []
         values: list[V] = []
         k, at = self._seek(first) if self._chunks else (0, 0)
@@ -212,7 +213,7 @@ class Sequence(Generic[V]):
         return chunk.values[at]
 
     def rank(self, key: bytes) -> int:
-        """How many keys are below; its index, if it is there."""
+        """How many keys are below this one: its index, if it is there."""
         if not self._chunks:
             return 0
         k, at = self._seek(key)
@@ -220,7 +221,7 @@ class Sequence(Generic[V]):
         return self._starts[k] - self._starts[0] + at
 
     def values(self, start: int, stop: int) -> list[V]:
-        """Of a range within the list."""
+        """The values of a range of indexes."""
         found: list[V] = []
         for chunk, part in self._parts(start, stop):
             found += chunk.values[part]
@@ -233,12 +234,12 @@ class Sequence(Generic[V]):
         return found
 
     def items(self) -> Iterator[tuple[bytes, V]]:
-        """All of them, in order; nothing may change meanwhile."""
+        """All keys and values, in order. Nothing may change meanwhile."""
         for chunk in self._chunks:
             yield from zip(chunk.keys, chunk.values, strict=True)
 
     def indexes(self, value: V) -> Iterator[int]:
-        """Of equal values, in order."""
+        """The indexes of equal values, in order."""
         at = 0
         for chunk in self._chunks:
             if value in chunk.values:
@@ -261,20 +262,20 @@ class Sequence(Generic[V]):
             self._starts = list(accumulate(lengths, initial=0))[:-1]
             self._is_counted = True
 
-    def _at(self, i: int) -> tuple[Chunk[V], int]:
+    def _at(self, i: int) -> tuple[SequenceChunk[V], int]:
         self._count()
         ordinal = self._starts[0] + i
         k = bisect_right(self._starts, ordinal) - 1
         return self._chunks[k], ordinal - self._starts[k]
 
-    def _parts(self, start: int, stop: int) -> Iterator[tuple[Chunk[V], slice]]:
+    def _parts(self, start: int, stop: int) -> Iterator[tuple[SequenceChunk[V], slice]]:
         while start < stop:
             chunk, at = self._at(start)
             yield chunk, slice(at, at + stop - start)
             start += len(chunk.keys) - at
 
     def _seek(self, key: bytes) -> tuple[int, int]:
-        """Where it is or belongs. There must be a chunk."""
+        """The chunk and index where the key is or belongs. There must be a chunk."""
         k = bisect_right(self._bounds, key, 1) - 1
         return k, bisect_left(self._chunks[k].keys, key)
 

@@ -1,9 +1,8 @@
-"""Whether what came from elsewhere has the shape of a record, or of a key of a snapshot. This is
-looked at before any of it is applied: a change that fails half way leaves a value that no other
-replica has.
+"""Checks the shape of a record, or of a key of a snapshot, that a peer sent. This is done before
+any of it is applied: a change that fails half way would leave a value that no other replica has.
 
-Types, lengths and bounds, and nothing about meaning: a peer that is let in may write what it likes.
-But no message may cost more than its own size, and none may end in an error of Python's.
+Types, lengths and bounds are checked, not meaning: a peer that is admitted may write any data. But
+no message may cost more than its own size, and none may raise an error of Python.
 """
 
 import re
@@ -13,12 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.crdt import effects, positions
+from holdfast.crdt.causal_log import Record
 from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS
 from holdfast.crdt.effects import CLEAR, MANY
 from holdfast.crdt.flush import FLUSHED
-from holdfast.crdt.log import Record
-from holdfast.crdt.sketches import REGISTERS
-from holdfast.crdt.streams import (
+from holdfast.crdt.replicated_sketch import REGISTERS
+from holdfast.crdt.replicated_stream import (
     ADDED,
     CONSUMER,
     ENTRY,
@@ -36,7 +35,7 @@ MAX_STAMP: Final = 1 << 62
 MAX_RANK: Final = 64
 MAX_DIGITS: Final = 8192
 ID_BYTES: Final = 16
-TAG_BYTES: Final = 8  # the dot of a group, in names of what belongs to it
+TAG_BYTES: Final = 8  # the dot of a group, in the names of its parts
 _BYTES: Final[frozenset[type]] = frozenset({bytes})
 _INTS: Final[frozenset[type]] = frozenset({int})
 _DECIMAL: Final = re.compile(
@@ -45,17 +44,17 @@ _DECIMAL: Final = re.compile(
 
 
 _decode: Final = msgspec.msgpack.Decoder().decode
-# What msgpack's decoder raises: also of text that is none, and of what is nested too deeply.
+# What the decoder of msgpack raises, also for text that is not UTF-8 and for deep nesting.
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 
 class MalformedError(HoldfastError):
-    """A peer sent what is no record, or no key of a snapshot: the link is broken."""
+    """A peer sent a malformed record, key or message: the link is broken."""
 
 
 def check(is_so: bool, what: str) -> None:
     if not is_so:
-        raise MalformedError(f"the peer sent {what} that is none")
+        raise MalformedError(f"the peer sent {what} that is malformed")
 
 
 def read_record(data: bytes, databases: int) -> Record:
@@ -65,14 +64,14 @@ def read_record(data: bytes, databases: int) -> Record:
     except UNREADABLE:
         fields = None
     if type(fields) is not list or len(fields) != len(Record._fields):
-        raise MalformedError("the peer sent a record that is none")
+        raise MalformedError("the peer sent a record that is malformed")
     check_record(fields, databases)
     return Record(*fields)
 
 
 def check_record(fields: Any, databases: int) -> None:
-    """Those of a record, before it is one: compiled code takes its types for true. Raises
-    MalformedError."""
+    """The fields of a record, before it is made: compiled code relies on the types of a Record.
+    Raises MalformedError."""
     origin, after, seq, hlc, changes = fields
     check(type(origin) is int and 0 < origin <= MAX_REPLICA, "a replica")
     check(type(after) is int and type(seq) is int and 0 <= after < seq < MAX_SEQ, "a number")
@@ -95,7 +94,7 @@ def check_record(fields: Any, databases: int) -> None:
 
 
 def check_key(key: Any, databases: int) -> None:
-    """Of a snapshot: database, name, rows. Raises MalformedError."""
+    """A key of a snapshot: database, name, rows. Raises MalformedError."""
     check(type(key) is tuple and len(key) == 3, "a key")
     database, name, rows = key
     _check_database(database, databases)
@@ -115,7 +114,7 @@ def _check_database(database: Any, databases: int) -> None:
         )
 
 
-# -- what effects are made of ---------------------------------------------------------------------
+# -- parts of effects -----------------------------------------------------------------------------
 
 
 def _is_dot(dot: Any) -> bool:
@@ -144,7 +143,7 @@ def _is_bytes(value: Any) -> bool:
 
 
 def _are_only(types: frozenset[type], values: list[Any]) -> bool:
-    """Of many: a call for each would take as long as to apply them."""
+    """One call for many values: a call for each would take as long as to apply them."""
     return types.issuperset(map(type, values))
 
 
@@ -157,7 +156,7 @@ def _is_seq(value: Any) -> bool:
 
 
 def _is_place(position: Any) -> bool:
-    """A position in a list whose index a run can go on from."""
+    """A position in a list, with an index that a run can go on from."""
     if type(position) is not bytes or not position or len(position) % positions.SEGMENT:
         return False
     index = int.from_bytes(position[-8:], "big")
@@ -200,7 +199,7 @@ _RUNS: Final = {effects.WRITES: (4, 3), effects.OVERWRITES: (4, 2), effects.ADDS
 
 
 def _is_value(kind: str, name: Any, value: Any) -> bool:
-    """Whether a cell of that name can hold it. (From a snapshot, lists are tuples.)"""
+    """Whether a cell of that name can hold the value. (In a snapshot, lists are tuples.)"""
     if not _is_name(kind, name):
         return False
     if kind in ("string", "hash"):

@@ -1,7 +1,8 @@
 """Links between the servers of an active-active database.
 
-Every server dials every other one and *pulls* from it: a `Puller` here, a `Feed` there. What is
-pulled is the other's log, in the order in which the other has it, all origins. Acknowledgements go
-back on the same connection, and leave only when what they confirm is on disk; so do the records,
-because they leave like replies. messages.py has what is said, states.py the life of a link.
+Every server dials every other one and *pulls* from it: a `Puller` here, a `Feed` there. A peer
+sends its log, records of all origins, in its own order. Acknowledgements go back on the same
+connection, and leave only when the records that they confirm are on disk. Records leave like
+replies, so they are on disk, too. messages.py defines the messages, link_states.py the life of a
+link.
 """

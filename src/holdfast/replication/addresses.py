@@ -1,5 +1,6 @@
-"""Where the peers are. Addresses are in the database file, logins are not: copies and backups of it
-go where passwords must not. Logins that ACTIVE JOIN was given are beside it (`NAME.db-peers`)."""
+"""The addresses of the peers. Addresses are in the database file. Logins are not, because copies
+and backups of the file go to places where passwords must not. The logins that ACTIVE JOIN was given
+are in a file beside it (`NAME.db-peers`)."""
 
 import json
 import logging
@@ -7,8 +8,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 from holdfast.errors import CommandError
-from holdfast.server.replacing import replace_file
-from holdfast.store.replicated import Replication
+from holdfast.server.config.replace_file import replace_file
+from holdfast.store.replicated.stage import ReplicationStage
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +28,11 @@ def bare(url: str) -> str:
 
 
 class Addresses:
-    def __init__(self, replication: Replication, database: Path | None) -> None:
+    def __init__(self, stage: ReplicationStage, database: Path | None) -> None:
         self._path = database and database.with_name(f"{database.name}-peers")
-        self._logins: dict[str, str] = {}  # bare: with its login
+        self._logins: dict[str, str] = {}  # by bare URL: the URL with its login
         self._read()
-        self._take_out_logins(replication)
+        self._take_out_logins(stage)
 
     def _read(self) -> None:
         if self._path is None or not self._path.exists():
@@ -40,24 +41,24 @@ class Addresses:
             found = json.loads(self._path.read_text())
             self._logins = {str(url): str(login) for url, login in found.items()}
         except (OSError, ValueError, AttributeError) as error:
-            log.error("cannot read %s, so peers may want a password: %s", self._path, error)
+            log.error("cannot read %s, so peers may refuse our login: %s", self._path, error)
 
-    def _take_out_logins(self, replication: Replication) -> None:
-        """Of a file that a version wrote which kept them there."""
-        joined = replication.facts.get(b"joined", ())
-        nodes = replication.facts.get(b"urls", {})
+    def _take_out_logins(self, stage: ReplicationStage) -> None:
+        """An earlier version kept logins in the database file."""
+        joined = stage.facts.get(b"joined", ())
+        nodes = stage.facts.get(b"urls", {})
         logins = {bare(url): url for url in joined if url != bare(url)}
         if logins:
             self._keep(self._logins | logins)
         if logins or any(url != bare(url) for url in nodes):
-            replication.note(b"joined", list(dict.fromkeys(map(bare, joined))))
-            replication.note(b"urls", {bare(url): node for url, node in nodes.items()})
+            stage.note(b"joined", list(dict.fromkeys(map(bare, joined))))
+            stage.note(b"urls", {bare(url): node for url, node in nodes.items()})
 
-    def of(self, configured: list[str], replication: Replication) -> list[str]:
-        """All that there are, once each: what ACTIVE JOIN was told counts where the configuration
-        has no login."""
+    def of(self, configured: list[str], stage: ReplicationStage) -> list[str]:
+        """All addresses, once each. The login of ACTIVE JOIN counts where the configuration has
+        none."""
         urls = {bare(url): url for url in configured}
-        for place in replication.facts.get(b"joined", ()):
+        for place in stage.facts.get(b"joined", ()):
             if urls.get(place, place) == place:
                 urls[place] = self._logins.get(place, place)
         return list(urls.values())

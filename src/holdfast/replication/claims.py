@@ -1,25 +1,26 @@
-"""Which servers say that they are a certain node: two of them must not both be right.
+"""Notices two servers that have one node id.
 
-Every start of a server has a token, its life (store/life.py). A greeting names it, and those that
-the same file had before. So a server that came back replaces itself, while two servers with one
-node id, or two that run on copies of one file, are two lives of which neither is the other's past.
-As long as both are heard the node is disputed: neither of them is linked, and neither takes writes.
-No I/O.
+Every start of a server has a token, its life (store/file/life.py). A greeting names the life and
+the earlier lives of the file. So a server that was restarted replaces itself. Two servers with one
+node id, or on copies of one file, are two lives, and neither is in the past of the other. As long
+as both are heard, the node is disputed: neither of them is linked, and neither takes writes. No
+I/O.
 """
 
 from collections.abc import Callable, Iterable
 
-# A server that was not heard for so long is gone. It is heard once a second, also by its attempts.
+# A server that was not heard for so long is gone. A running one is heard once a second, if only by
+# its attempts to link.
 PATIENCE_S = 10.0
 
 
 class Claims:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._heard_s: dict[int, dict[bytes, float]] = {}  # node: life: when
+        self._heard_s: dict[int, dict[bytes, float]] = {}  # by node and life: when it was heard
 
     def hear(self, node: int, life: bytes, past: Iterable[bytes] = ()) -> bool:
-        """A server speaks as that node. Returns whether another one does, too."""
+        """A server has said that it is that node. Returns whether another one says so, too."""
         lives = self._current(node)
         for each in past:
             lives.pop(each, None)

@@ -1,15 +1,15 @@
 """Clocks of other nodes that are too far from ours, as far as messages prove it.
 
-A message is as old as its way was long. So any message can prove that a clock is ahead, and only an
-answer that one is behind: the other's clock showed that time after we had asked. Otherwise a link
-that stood still for a while would look like a clock that did.
+A message may have been on its way for long. So any message can prove that a clock is ahead. Only an
+answer can prove that a clock is behind: it was sent after our question. Otherwise a link that stood
+still would look like a clock that stood still.
 """
 
 import logging
 
 from holdfast.clock import Clock
 from holdfast.crdt.hlc import MAX_DRIFT_MS
-from holdfast.store.members import REPLICAS_PER_NODE
+from holdfast.store.replicated.members import REPLICAS_PER_NODE
 
 log = logging.getLogger(__name__)
 
@@ -17,15 +17,16 @@ SAID_AGAIN_AFTER_S = 60.0
 
 
 class Drift:
-    """`ms` has the nodes whose clocks are off, and by how much at least; negative: behind."""
+    """`ms` has the nodes whose clocks are off, and by how much at least; negative: behind ours."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.ms: dict[int, int] = {}
-        self._said_s: dict[int, float] = {}  # nodes: when their records were last complained of
+        self._said_s: dict[int, float] = {}  # by node: when the log last warned of its records
 
     def heard(self, node: int, their_ms: int, asked_s: float | None = None) -> None:
-        """A node's clock, at the moment when it sent a message; which we asked for then, if so."""
+        """What the clock of a node showed when it sent a message. `asked_s` is when we asked, if
+        the message is an answer."""
         now_ms = self._clock.now_ms()
         off_ms = their_ms - now_ms
         if off_ms <= MAX_DRIFT_MS:
@@ -43,7 +44,8 @@ class Drift:
         self.ms[node] = off_ms
 
     def stamped(self, replica: int, ahead_ms: int) -> None:
-        """A record that is too far ahead came. There will be many: one line a minute tells it."""
+        """A record came with a stamp too far ahead. There will be many: one line a minute is
+        logged."""
         node, now_s = replica % REPLICAS_PER_NODE, self._clock.monotonic_s()
         said_s = self._said_s.get(node)
         if said_s is None or now_s - said_s >= SAID_AGAIN_AFTER_S:

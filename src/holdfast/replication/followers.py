@@ -1,65 +1,64 @@
-"""Those who follow this server: what leaves for them, and when."""
+"""The peers that follow this server: which records leave for them, and when."""
 
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
 from holdfast.replication.feeds import Feed
 from holdfast.replication.messages import PUSH, Hello
 from holdfast.resp import Push, encode3
-from holdfast.server.session import LINK, Session
-from holdfast.server.unasked import Published
-from holdfast.store.replicated import Replication
+from holdfast.server.sessions.out_of_band import Published
+from holdfast.server.sessions.session import LINK, Session
+from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.replicated.stage import ReplicationStage
 
 if TYPE_CHECKING:
-    from holdfast.server.engine import Engine
+    from holdfast.server.core.engine import Engine
 
 log = logging.getLogger(__name__)
 
-# Peers are told at once, but not again before so long: under load what many turns wrote is one
-# message, and one turn and one commit there. After a short message that is worth less than time.
-PAUSES_S = ((2 << 10, 0.001), (16 << 10, 0.005))  # after a message below so many bytes
+# A record leaves at once, but after it there is a pause. So under load the records of many turns
+# are one message, which is one turn and one commit at the peer. After a short message the pause is
+# short.
+PAUSES_S = ((2 << 10, 0.001), (16 << 10, 0.005))  # the pause after a message below so many bytes
 LONGEST_PAUSE_S = 0.02
-# Who has not said after so long that it has what others wrote is sent it.
+# A peer that has not acknowledged a record of another server after so long is sent it.
 RELAY_AFTER_S = 0.1
 
 
 def pause_s(nbytes: float) -> float:
-    """How long nothing more is said after a message of so many bytes."""
+    """How long nothing more is sent after a message of so many bytes."""
     return next((seconds for below, seconds in PAUSES_S if nbytes < below), LONGEST_PAUSE_S)
 
 
 class Followers:
-    def __init__(self, engine: "Engine") -> None:
+    def __init__(self, engine: "Engine", keyspace: ReplicatedKeyspace) -> None:
         self._engine = engine
+        self._keyspace = keyspace
         self._feeds: dict[Session, Feed] = {}
         self._relay_timer: Timer | None = None
         self._pump_timer: Timer | None = None
         self._next_pump_s = 0.0
         self._pumped_bytes = 0
-        self._sent: tuple[list[bytes], Published] = ([], Published())  # last, and as it was sent
+        self._sent: tuple[list[bytes], Published] = ([], Published())  # the last message, encoded
 
     def stop(self) -> None:
         for timer in (self._relay_timer, self._pump_timer):
             if timer is not None:
                 timer.cancel()
 
-    # -- who there is -------------------------------------------------------------------------
+    # -- the peers ----------------------------------------------------------------------------
 
-    def add(self, session: Session, peer: Hello, replication: Replication) -> None:
-        """In place of any other session of that node."""
+    def add(self, session: Session, peer: Hello, stage: ReplicationStage) -> None:
+        """Another session of the same node ends."""
         for other, feed in list(self._feeds.items()):
             if feed.node == peer.node and other is not session:
                 self._drop(other, "it has linked again")
 
-        def send(parts: list[bytes]) -> None:
-            data = self._encoded(parts)
-            self._pumped_bytes += len(data)
-            session.push([data], len(data))
-
-        self._feeds[session] = Feed(replication, peer, send)
-        session.kind = LINK  # it is no client: nothing that bounds clients cuts it off
+        self._feeds[session] = Feed(stage, peer, partial(self._send, session))
+        session.kind = LINK  # it is no client: the limits of clients do not apply
         session.limits_changed()
 
     def by_session(self, session: Session) -> Feed | None:
@@ -70,17 +69,17 @@ class Followers:
 
     @property
     def first_needed(self) -> int:
-        """The number of the first record of the log that a linked peer may need."""
+        """The number of the first record in the log that a linked peer may need."""
         return min((feed.cursor for feed in self._feeds.values()), default=sys.maxsize)
 
     def cut(self, node: int | None) -> None:
-        """Nothing more to that one, or to anybody."""
+        """End the session of that node; None: of all nodes."""
         for session, feed in list(self._feeds.items()):
             if node in (None, feed.node):
                 self._drop(session, "it was paused or removed here")
 
     def lost(self, session: Session, why: str) -> None:
-        """A connection has ended, of a peer or of a client."""
+        """The connection of a peer, or of a client, has ended."""
         feed = self._feeds.pop(session, None)
         if feed is not None:
             self._report(feed, why)
@@ -90,16 +89,20 @@ class Followers:
         session.abort()
 
     def _report(self, feed: Feed, why: str) -> None:
-        log.warning("node %d follows no more: %s (%d records unsent)", feed.node, why, feed.lag_ops)
+        log.warning(
+            "node %d does not follow any more: %s (%d records unsent)", feed.node, why, feed.lag_ops
+        )
 
-    # -- what they are told -------------------------------------------------------------------
+    # -- what they are sent -------------------------------------------------------------------
 
-    def tell(self, replication: Replication) -> None:
-        """At the end of every turn, when what was done is a record. It leaves with the replies, so
-        not before it is on disk."""
+    def tell(self) -> None:
+        """A batch is committed. Its records leave with the replies, so not before they are on
+        disk."""
         if not self._feeds or self._pump_timer is not None:
             return
-        if not self._has_news(replication):
+        stage = self._keyspace.stage
+        # A server that follows takes in much and mostly sends nothing: it needs no timer then.
+        if not any(feed.has_news or feed.stage is not stage for feed in self._feeds.values()):
             self._wait_for_relay()
             return
         clock = self._engine.clock
@@ -108,36 +111,25 @@ class Followers:
             self._pump_timer = clock.call_later(wait_s, self._pump_again)
             return
         self._pumped_bytes = 0
-        peers = len(self._feeds)  # some may leave now
-        if self._pump(replication):  # more is there: as soon as others have had their turn
+        has_more = False  # a feed stopped so that clients get their turn
+        peers = len(self._feeds)
+        for session, feed in list(self._feeds.items()):
+            if session.closing:
+                del self._feeds[session]
+            elif feed.stage is not stage:  # it may have sent records that are lost now
+                self._drop(session, "our file was read again")
+            elif feed.pump():
+                has_more = True
+        if has_more:
             self._next_pump_s = now_s
             self._pump_timer = clock.call_later(0.0, self._pump_again)
         else:
             self._next_pump_s = now_s + pause_s(self._pumped_bytes / peers)
-
-    def _has_news(self, replication: Replication) -> bool:
-        """Whether somebody is to be told something. A server that follows takes in much and mostly
-        tells nothing: it need not look again in a moment whether there is anything."""
-        return any(
-            feed.has_news or feed.replication is not replication for feed in self._feeds.values()
-        )
+        self._wait_for_relay()
 
     def _pump_again(self) -> None:
         self._pump_timer = None
         self._engine.turn.schedule()
-
-    def _pump(self, replication: Replication) -> bool:
-        """Whether one of them has more to say, and stopped for the sake of others."""
-        has_more = False
-        for session, feed in list(self._feeds.items()):
-            if session.closing:
-                del self._feeds[session]
-            elif feed.replication is not replication:  # it may have told what is lost
-                self._drop(session, "our file was read again")
-            elif feed.pump():
-                has_more = True
-        self._wait_for_relay()
-        return has_more
 
     def _wait_for_relay(self) -> None:
         if self._relay_timer is None and any(feed.is_holding for feed in self._feeds.values()):
@@ -149,8 +141,10 @@ class Followers:
             feed.relay()
         self._engine.turn.schedule()
 
-    def _encoded(self, parts: list[bytes]) -> Published:
-        """Mostly all peers are sent the same, one after the other."""
+    def _send(self, session: Session, parts: list[bytes]) -> None:
+        """Mostly all peers are sent the same, so it is encoded once."""
         if parts != self._sent[0]:
             self._sent = parts, Published(encode3(Push([PUSH, *parts])))
-        return self._sent[1]
+        data = self._sent[1]
+        self._pumped_bytes += len(data)
+        session.push([data], len(data))

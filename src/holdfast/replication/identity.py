@@ -1,8 +1,8 @@
-"""Who this server is, and that no other one is: its life, the copies of its file, its node id.
+"""The identity of this server: its life, its replica number, its node id. No other may have them.
 
-Of a replica's number there must be one history. A start on a copy of a file is noticed by what is
-beside the file (store/life.py). If that was copied, too, peers notice: while both servers run by
-their lives (claims.py), else by the stamp of the last record that a peer has of us.
+A replica number must have one history. A start on a copy of the database file is noticed by the
+file beside it (store/file/life.py). If that was copied, too, peers notice: while both servers run,
+by their lives (claims.py); otherwise by the stamp of the last record that a peer has of us.
 """
 
 import logging
@@ -14,9 +14,9 @@ from holdfast.errors import CommandError, ConfigError, StorageError
 from holdfast.replication.claims import PATIENCE_S, Claims
 from holdfast.replication.messages import DUPLICATE, ITSELF, Hello
 from holdfast.replication.standing import CATCHING_UP, COPIED, FORKED, MEMBER, NEW
-from holdfast.store.life import Left, Life, left_beside, new_token
-from holdfast.store.members import REPLICAS_PER_NODE, read_view
-from holdfast.store.replicated import Replication
+from holdfast.store.file.life import Left, Life, left_beside, new_token
+from holdfast.store.replicated.members import REPLICAS_PER_NODE, read_view
+from holdfast.store.replicated.stage import ReplicationStage
 from holdfast.store.store import FileStore
 
 if TYPE_CHECKING:
@@ -36,45 +36,44 @@ class Identity:
         self._clock = replicator.engine.clock
         self.claims = Claims(self._clock.monotonic_s)
         self._reported: set[int] = set()  # disputed nodes
-        self._told_s = self._clock.monotonic_s()  # when a peer last said that we are disputed
+        self._told_s = self._clock.monotonic_s()  # when a peer last said that our id is disputed
         self.token = new_token()
-        self.past: list[bytes] = self._replication.facts.get(b"life", [])[:REMEMBERED_LIVES]
+        self.past: list[bytes] = self._stage.facts.get(b"life", [])[:REMEMBERED_LIVES]
         store = replicator.engine.store
         self._store = store if isinstance(store, FileStore) else None
-        self._is_first = b"cluster" not in self._replication.facts
+        self._is_first = b"cluster" not in self._stage.facts
         self._left = None if self._store is None else left_beside(self._store.path)
-        self._first_seq = 0  # our last number when this life began
+        self._first_seq = 0  # the number of our last event when this life began
 
     @property
-    def _replication(self) -> Replication:
-        return self._replicator.replication
+    def _stage(self) -> ReplicationStage:
+        return self._replicator.stage
 
     # -- copies of the file -------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The file gets this start's token; a copy becomes a new replica, before it takes a write.
-        Raises StorageError, ConfigError."""
-        replication, store = self._replication, self._store
+        """The file gets the token of this start. A server on a copy becomes a new replica before it
+        takes a write. Raises StorageError, ConfigError."""
+        stage, store = self._stage, self._store
         why = "" if store is None else self._why_a_copy(store, self._left)
         if why:
             log.warning("%s is a copy (%s): it becomes a new replica", store and store.path, why)
             self._become_new(() if self._left is None else (self._left.replica,))
             if self._replicator.pullers and self._replicator.state in (MEMBER, CATCHING_UP):
-                replication.note(b"joining", COPIED)
-        self._first_seq = replication.keyspace.own_position[1]
-        if replication.facts.get(b"unverified") is None:
-            replication.note(b"unverified", self._first_seq)
-        replication.note(b"life", [self.token, *self.past][:REMEMBERED_LIVES])
+                stage.note(b"joining", COPIED)
+        self._first_seq = stage.keyspace.own_position[1]
+        if stage.facts.get(b"unverified") is None:
+            stage.note(b"unverified", self._first_seq)
+        stage.note(b"life", [self.token, *self.past][:REMEMBERED_LIVES])
         if store is not None:
             if store.backup_mark:
-                replication.note(b"backup", store.backup_mark)
-            replication.sealed = len(replication.keyspace.ops)
-            # Killed before the commit, a copy has to be one again: so there is no other token.
+                stage.note(b"backup", store.backup_mark)
+            # If the server is killed before the commit, the next start must notice the copy again.
+            # So only the old token is written first.
             self._write(store, self.past[0] if self.past and not why else self.token)
-        replication.sealed = len(replication.keyspace.ops)
 
     def _write(self, store: FileStore, or_token: bytes) -> None:
-        life = Life(store.path, self.token, *self._replication.keyspace.own_position)
+        life = Life(store.path, self.token, *self._stage.keyspace.own_position)
         life.begin(or_token)
         store.life = life
         store.commit()
@@ -85,58 +84,56 @@ class Identity:
         life.begin(self.token)
 
     def _why_a_copy(self, store: FileStore, left: Left | None) -> str:
-        facts, path = self._replication.facts, store.path
+        facts, path = self._stage.facts, store.path
         if self._is_first:
             return ""
         if store.backup_mark != facts.get(b"backup", b""):
             return "holdfast backup made it"
-        if not self.past:  # of a version that knew a file by its inode
+        if not self.past:  # an earlier version wrote it, which knew a file by its inode
             inode = facts.get(b"inode")
             return "" if inode in (None, path.stat().st_ino) else "it is not the file it was"
         if left is None:
             return f"there is no {path.name}-life beside it"
         if self.past[0] not in left.tokens:
             return "another file was here when the server last ran"
-        if (left.replica, left.seq) > self._replication.keyspace.own_position:
+        if (left.replica, left.seq) > self._stage.keyspace.own_position:
             return "the server had gone on since"
         return ""
 
     def _become_new(self, taken: Iterable[int]) -> None:
-        replication = self._replication
-        replication.seal()
-        replica = max([replication.replica, *self._of_this_node(taken)]) + REPLICAS_PER_NODE
-        while replica in replication.vector:
+        stage = self._stage
+        replica = max([stage.replica, *self._of_this_node(taken)]) + REPLICAS_PER_NODE
+        while replica in stage.vector:
             replica += REPLICAS_PER_NODE
         if replica > MAX_REPLICA:
             raise ConfigError("this node has used up its replica numbers: give it a new node id")
-        replication.identify(replication.node, replica)
-        replication.note(b"unverified", None)
-        replication.sealed = len(replication.keyspace.ops)
+        stage.identify(stage.node, replica)
+        stage.note(b"unverified", None)
         self._first_seq = 0
 
     def _of_this_node(self, replicas: Iterable[int]) -> list[int]:
-        node = self._replication.node
+        node = self._stage.node
         return [each for each in replicas if each % REPLICAS_PER_NODE == node]
 
     # -- copies that peers know ---------------------------------------------------------------
 
     def check_history(self, peer: Hello) -> None:
-        """Whether what the peer has of this replica is what this server wrote. If not, a copy of
-        our file went on under our number, or we are that copy. Raises CommandError after becoming
-        a new replica; or for good, when there are writes of ours that have those numbers, too."""
-        replicator, replication = self._replicator, self._replication
-        replication.seal()
-        replica, here = replication.keyspace.own_position
+        """Compare the peer's records of this replica with our own. If they differ, a copy of our
+        file has written under our number, or we are that copy. Then this server becomes a new
+        replica, and CommandError is raised. If this server has written under the same numbers, too,
+        it is forked for good, and CommandError is raised."""
+        replicator, stage = self._replicator, self._stage
+        replica, here = stage.keyspace.own_position
         there = peer.vector.get(replica, 0)
         newest = max(self._of_this_node(read_view(peer.view)[0].values()), default=0)
         is_verified, is_other = not there, False
         if there and here and replicator.state == NEW:
-            node = replication.node
+            node = stage.node
             raise CommandError(f"ERR node id {node} was another file's: take a new one")
         if there:
             stamp, mine = peer.stamps.get(replica), None
             if there <= here and stamp is not None:
-                mine = replication.own_stamp(there)
+                mine = stage.own_stamp(there)
             is_verified = mine is not None and stamp == mine
             is_other = there > here or (mine is not None and stamp != mine)
         if is_other and here > self._maybe_copied_at:
@@ -152,27 +149,26 @@ class Identity:
             replicator.engine.turn.schedule()
             raise RENEWED
         self._met()
-        if is_verified and replication.facts.get(b"unverified") is not None:
-            replication.note(b"unverified", None)
-            replication.sealed = len(replication.keyspace.ops)
+        if is_verified and stage.facts.get(b"unverified") is not None:
+            stage.note(b"unverified", None)
 
     def _met(self) -> None:
-        """A peer knows which of our numbers were used."""
+        """We have met a peer, which knows the replica numbers that our node has used."""
         if self._replicator.state == COPIED:
             self._replicator.turn_into(CATCHING_UP)
 
     @property
     def _maybe_copied_at(self) -> int:
-        """Our number at the first start since a peer agreed with our history: a copy begins with a
-        start."""
-        seq: int | None = self._replication.facts.get(b"unverified")
+        """The number of our last event at the first start since a peer confirmed our history. A
+        copy can only have begun there or later."""
+        seq: int | None = self._stage.facts.get(b"unverified")
         return self._first_seq if seq is None else seq
 
     # -- one node id, one server --------------------------------------------------------------
 
     def compare(self, peer: Hello) -> None:
         """Raises CommandError when the peer has our own node id."""
-        node = self._replication.node
+        node = self._stage.node
         if peer.node == node:
             if peer.life == self.token:
                 raise OWN_ADDRESS
@@ -182,8 +178,8 @@ class Identity:
             self.was_disputed()
 
     def hear(self, node: int, life: bytes, past: Iterable[bytes] = ()) -> None:
-        """A server speaks as that node. Raises CommandError when another one does, too: then
-        neither is linked, as whatever they write has the same numbers."""
+        """A server says that it is that node. Raises CommandError when another one says so, too:
+        then neither may link, because their events have the same numbers."""
         if not self.claims.hear(node, life, past):
             return
         message = f"two servers have the node id {node}"
@@ -197,14 +193,14 @@ class Identity:
         raise CommandError(f"{DUPLICATE.decode()} {message}")
 
     def was_disputed(self) -> None:
-        """By a peer that hears two servers with our node id, or by the other one of these."""
+        """A peer hears two servers with our node id, or the other one of these has answered us."""
         self._told_s = self._clock.monotonic_s()
         if not self.is_disputed:
-            log.error("another server has our node id %d: taking no writes", self._replication.node)
+            log.error("another server has our node id %d: taking no writes", self._stage.node)
             self._set_disputed(True)
 
     def check_dispute(self) -> None:
-        """It is over when no peer has spoken of it for a while, and one has let us in."""
+        """A dispute is over when no peer has spoken of it for a while, and one has let us in."""
         self._reported &= set(self.claims.disputed)
         pullers = self._replicator.pullers
         is_let_in = not pullers or any(puller.is_let_in for puller in pullers)
@@ -217,13 +213,11 @@ class Identity:
         return self._clock.monotonic_s() - self._told_s
 
     def _set_disputed(self, is_so: bool) -> None:
-        replication = self._replication
-        replication.seal()
-        replication.note(b"disputed", is_so)
-        replication.sealed = len(replication.keyspace.ops)
+        stage = self._stage
+        stage.note(b"disputed", is_so)
         self._replicator.engine.turn.schedule()
-        self._replicator.gate()
+        self._replicator.update_condition()
 
     @property
     def is_disputed(self) -> bool:
-        return bool(self._replication.facts.get(b"disputed"))
+        return bool(self._stage.facts.get(b"disputed"))

@@ -1,11 +1,10 @@
-"""What servers say to each other, as bytes. No I/O.
+"""The messages between servers, as bytes. No I/O.
 
-Who pulls sends `ACTIVE LINK hello`, which is answered with a hello, and then `ACTIVE ACK ack`
-whenever something was stored and once a second, which is answered with an ack. In between come
-pushes: `active`, the kind of message, its parts. No message is much larger than MESSAGE_BYTES: a
-part that is larger is announced (STARTS) and travels in pieces, one to a message. So there is no
-largest record, a peer that takes one in is heard of meanwhile, and neither side waits with nothing
-to say.
+The server that pulls sends `ACTIVE LINK hello`, and the reply is a hello. Then it sends `ACTIVE ACK
+ack` once a second, and whenever it has stored something; the reply is an ack. In between the peer
+sends pushes: `active`, the kind of message, its parts. No message is much larger than
+MESSAGE_BYTES. A larger part is announced (STARTS) and travels in pieces, one to a message. So a
+record may have any size, and while one travels, both sides still hear of each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,34 +15,41 @@ import msgspec
 from holdfast.crdt.dots import Vector
 from holdfast.crdt.effects import frozen
 from holdfast.crdt.shapes import UNREADABLE, MalformedError, check, check_key
-from holdfast.store.members import REPLICAS_PER_NODE, Node, Replica, read_view
+from holdfast.store.replicated.members import REPLICAS_PER_NODE, Node, Replica, read_view
 
-# Of messages and the records in them; 1 knew no runs of changes, 2 none of pops, 3 none that leave
-# out what their author did before, 4 neither pieces nor lives.
+# The version of messages and of the records in them. 1 had no runs of changes, 2 no runs of pops, 3
+# no OVERWRITES, 4 neither pieces nor lives.
 VERSION = 5
 MESSAGE_BYTES = 128 * 1024
-# Codes of errors: for a server that was removed, for one whose node id another one has, too, and
-# for one that has dialled itself.
+# No part of a message is larger, nor is a greeting. A byte of what is to be decoded may stand for
+# an object of 64, so what is larger is refused by its size.
+MOST_BYTES = 4 << 20
+# Codes of errors: the server was removed; another server has its node id, too; it has dialled
+# itself.
 FORGOTTEN = b"FORGOTTEN"
 DUPLICATE = b"DUPLICATE"
 ITSELF = b"ITSELF"
 PUSH = b"active"
 RECORDS = b"records"  # records of the log
-BEHIND = b"behind"  # the log does not reach back so far: what it lacks. Waits for `takes_snapshot`
-FOLLOWS = b"follows"  # now it does, because of a snapshot from elsewhere: what its author has seen
-BEGIN = b"begin"  # a snapshot: what its author had seen
-KEYS = b"keys"  # of the snapshot
+# The log lacks records that the receiver needs: the base of the log. The sender waits until an ack
+# says `takes_snapshot`.
+BEHIND = b"behind"
+FOLLOWS = b"follows"  # the log has all again, as another peer sent a snapshot: the sender's vector
+BEGIN = b"begin"  # a snapshot begins: the sender's vector
+OWES = b"owes"  # events that the next keys may show, too: the sender takes a snapshot itself
+KEYS = b"keys"  # keys of the snapshot
 COMPLETE = b"complete"
-STARTS = b"starts"  # a part that is larger than a message: its kind, its size in bytes
-PIECE = b"piece"  # the next bytes of it
+STARTS = b"starts"  # a part that is larger than a message begins: its kind, its size in bytes
+PIECE = b"piece"  # the next bytes of that part
 
 
 class Hello(NamedTuple):
-    """Who I am and what I have seen; whom I know (Members.view); whether I am new myself.
+    """The identity of the sender, its vector and clock, the members that it knows (`Members.view`),
+    and whether it is a joiner.
 
-    `life` and `past` tell me from another server with my node id (claims.py). `stamps` are of the
-    last records in the vector: they tell a replica's history from that of a copy of it. `disputed`
-    are nodes that two servers say they are."""
+    `life` and `past` tell the sender from another server with its node id (claims.py). `stamps` are
+    the stamps of the last records in the vector: they tell the history of a replica from that of a
+    copy. `disputed` are nodes whose id two servers have."""
 
     cluster: str
     node: int
@@ -52,17 +58,17 @@ class Hello(NamedTuple):
     now_ms: int
     view: bytes
     is_joining: bool = False
-    version: int = VERSION  # stays at this place in all versions
+    version: int = VERSION  # at this place in all versions
     life: bytes = b""
     past: Sequence[bytes] = ()
-    stamps: dict[int, int] = {}  # noqa: RUF012 - of a NamedTuple, and nobody changes it
+    stamps: dict[int, int] = {}  # noqa: RUF012 - the default of a NamedTuple is never changed
     disputed: Sequence[int] = ()
 
 
 class Ack(NamedTuple):
-    """What I have on disk, what my clock says, how many pushes I have taken in; and as in Hello.
-    `takes_snapshot`: now is the time for it, if the log does not reach back so far. `trouble` is
-    why the last link of this node to the other one ended, until that was told."""
+    """What the sender has on disk, its clock, and how many pushes it has taken in; the rest is as
+    in Hello. `takes_snapshot` asks for a snapshot if the log lacks what the sender needs. `trouble`
+    is why the sender's last link to the receiver ended, said once."""
 
     vector: Vector
     now_ms: int
@@ -109,7 +115,8 @@ def pack(message: Any) -> bytes:
 
 
 def read_hello(data: bytes) -> Hello:
-    """Of another version no more than the version can be trusted. Raises BadMessage."""
+    """Of a hello of another version only version and node are read. Raises BadMessage."""
+    check(len(data) <= MOST_BYTES, "a greeting")
     fields = _read(_any, data)
     if isinstance(fields, list) and len(fields) > _VERSION_AT:
         version = fields[_VERSION_AT]
@@ -150,4 +157,4 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
         return decode(data)
     except UNREADABLE:
-        raise BadMessage("the peer sent a message that is none") from None
+        raise BadMessage("the peer sent a message that is malformed") from None

@@ -1,12 +1,14 @@
-"""All links of this server, and who is on them. The engine tells when a turn ends; the rest is
-done once a second."""
+"""All links of this server, and the members at their other ends. Records leave when a batch is
+committed; everything else is done once a second."""
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Timer
-from holdfast.crdt.dots import Vector, includes
+from holdfast.crdt.dots import Vector
 from holdfast.errors import CommandError, ConfigError
+from holdfast.replication import report
 from holdfast.replication.addresses import Addresses, bare
 from holdfast.replication.drift import Drift
 from holdfast.replication.followers import Followers
@@ -23,24 +25,28 @@ from holdfast.replication.standing import (
     REFUSALS,
     REMOVED,
 )
-from holdfast.server.session import Session
-from holdfast.store.members import REPLICAS_PER_NODE
-from holdfast.store.replicated import Replication
-from holdfast.store.replicated_keyspace import ReplicatedKeyspace
+from holdfast.server.features.peers import LinkFacts
+from holdfast.server.sessions.session import Session
+from holdfast.store.replicated.members import REPLICAS_PER_NODE
+from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.replicated.stage import ReplicationStage
 
 if TYPE_CHECKING:
-    from holdfast.server.engine import Engine
+    from holdfast.server.core.engine import Engine
 
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
-LOG_ALARM_PERCENT, LOG_CALM_PERCENT = 50, 25  # of its limit: when to warn, and when it was short
-# What was taken in is acknowledged so much later, to all: one is enough for many records, and costs
-# the peer as much as a command. Who hears of it need not relay it (see followers.py).
+LOG_ALARM_PERCENT, LOG_CALM_PERCENT = 50, 25  # of the limit: when to warn; when to warn anew
+# Records are acknowledged after so long, to all peers. An acknowledgement costs a peer as much as a
+# command, so one is for many records. A peer that gets it need not relay them (see followers.py).
 ACK_AFTER_S = 0.02
 ALL_NODES = frozenset(range(1, 256))
+JOINING = (NEW, COPIED, CATCHING_UP)
 
 NOT_LINKED = CommandError("ERR this connection is no link")
+# The node became one while its greeting as an earlier replica was on its way.
+NEWER_REPLICA = CommandError("ERR this node is a new replica by now: link again")
 
 
 class Replicator:
@@ -49,7 +55,8 @@ class Replicator:
         assert isinstance(keyspace, ReplicatedKeyspace)
         self.engine = engine
         self._keyspace = keyspace
-        self.followers = Followers(engine)
+        self.followers = Followers(engine, keyspace)
+        self.committed = self.followers.tell  # a batch is committed: its records may leave
         self.pullers: list[Puller] = []
         self.snapshots = Snapshots(lambda: self.pullers)
         self._paused: set[int] = set()
@@ -57,32 +64,32 @@ class Replicator:
         self._ack_timer: Timer | None = None
         self._is_log_alarmed = False
         self.drift = Drift(engine.clock)
-        replication = self.replication
-        if replication.node != keyspace.node:
-            raise ConfigError(f"this file is node {replication.node}'s, not node {keyspace.node}'s")
-        known = replication.facts.get(b"cluster")
+        stage = self.stage
+        if stage.node != keyspace.node:
+            raise ConfigError(f"this file is node {stage.node}'s, not node {keyspace.node}'s")
+        known = stage.facts.get(b"cluster")
         if known not in (None, cluster):
             raise ConfigError(f"this file belongs to the cluster '{known}', not to '{cluster}'")
         self.cluster = cluster
         self.identity = Identity(self)
-        self._addresses = Addresses(replication, engine.store.path)
-        nodes = replication.facts.get(b"urls", {})
+        self._addresses = Addresses(stage, engine.store.path)
+        nodes = stage.facts.get(b"urls", {})
         self.pullers = [
             Puller(self, url, nodes.get(bare(url)))
-            for url in self._addresses.of(urls, replication)
-            if nodes.get(bare(url)) not in replication.members.removed
+            for url in self._addresses.of(urls, stage)
+            if nodes.get(bare(url)) not in stage.members.removed
         ]
         if known is None:
-            replication.note(b"cluster", cluster)
-            replication.note(b"joining", NEW if self.pullers else MEMBER)
+            stage.note(b"cluster", cluster)
+            stage.note(b"joining", NEW if self.pullers else MEMBER)
         self._expect()
         self.identity.begin()
-        self.gate()
+        self.update_condition()
 
     @property
-    def replication(self) -> Replication:
-        """Another one after the file had to be read again."""
-        return self._keyspace.replication
+    def stage(self) -> ReplicationStage:
+        """Another object after the file was read again."""
+        return self._keyspace.stage
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -110,10 +117,23 @@ class Replicator:
         for puller in self.pullers:
             await puller.stop()
 
+    # -- as the server knows it (`Peers`) -----------------------------------------------------
+
+    def session_lost(self, session: Session, why: str) -> None:
+        self.followers.lost(session, why)
+
+    def facts(self) -> Iterator[tuple[str, object]]:
+        return report.facts(self)
+
+    def links(self) -> Iterator[LinkFacts]:
+        return report.links(self)
+
+    # -- from time to time --------------------------------------------------------------------
+
     def _beat(self) -> None:
         self._timer = self.engine.clock.call_later(BEAT_S, self._beat)
         engine = self.engine
-        if engine.failure is not None or engine.turn.is_dead:
+        if engine.condition.failure is not None or engine.turn.is_dead:
             return
         engine.refresh_clock()
         self._tidy()
@@ -123,16 +143,16 @@ class Replicator:
         engine.turn.schedule()
 
     def _tidy(self) -> None:
-        replication = self.replication
-        lapsed = set(replication.members.lapsed)
-        replication.tidy(self.engine.config.active_active_log_limit, self.followers.first_needed)
-        for node in self._nodes_of(replication.members.lapsed - lapsed):
+        stage = self.stage
+        lapsed = set(stage.members.lapsed)
+        stage.tidy(self.engine.config.active_active_log_limit, self.followers.first_needed)
+        for node in self._nodes_of(stage.members.lapsed - lapsed):
             log.warning("%s is behind the log: it takes a snapshot when it returns", node)
         if self.log_used_percent < LOG_CALM_PERCENT:
             self._is_log_alarmed = False
         elif self.log_used_percent >= LOG_ALARM_PERCENT and not self._is_log_alarmed:
             self._is_log_alarmed = True
-            behind = self._nodes_of(replication.behind_log)
+            behind = self._nodes_of(stage.behind_log)
             log.warning(
                 "the log is full to %d %% of active-active-log-limit, waiting for %s",
                 self.log_used_percent,
@@ -142,68 +162,63 @@ class Replicator:
     @property
     def log_used_percent(self) -> int:
         limit_bytes = self.engine.config.active_active_log_limit
-        return 100 * self.replication.log.cost_bytes // max(1, limit_bytes)
+        return 100 * self.stage.log.cost_bytes // max(1, limit_bytes)
 
     def _nodes_of(self, replicas: set[int]) -> list[str]:
-        """As people know them."""
+        """The nodes of these replicas, for the log of the server."""
         names = sorted(each % REPLICAS_PER_NODE for each in replicas)
-        silent = [puller.where for puller in self.pullers if puller.node is None]
-        return [f"node {node}" if node else " and ".join(["a peer", *silent]) for node in names]
-
-    def before_commit(self) -> None:
-        """At the end of every turn: what was done becomes a record, and goes to whoever follows."""
-        self.replication.seal()
-        self.followers.tell(self.replication)
+        silent = ", ".join(puller.where for puller in self.pullers if puller.node is None)
+        stranger = f"a peer that never answered ({silent})"
+        return [f"node {node}" if node else stranger for node in names]
 
     def acknowledge_soon(self) -> None:
         if self._ack_timer is None:
             self._ack_timer = self.engine.clock.call_later(ACK_AFTER_S, self._acknowledge_all)
 
     def _acknowledge_all(self) -> None:
-        """Also those who did not send it, so that they need not."""
+        """All peers, also those that did not send the records: they need not send them any more."""
         self._ack_timer = None
         for puller in self.pullers:
             puller.acknowledge()
 
     def greet_again(self) -> None:
-        """This server is a new replica now. Peers that it greeted as the old one would take its
-        acknowledgements for those of the old one, and wait for the new one for ever."""
+        """This server is a new replica now. A peer that it greeted as the old one would count its
+        acknowledgements for the old one, and wait for the new one for ever."""
         for puller in self.pullers:
             puller.close()
 
-    # -- peers who pull -----------------------------------------------------------------------
+    # -- peers that pull from us --------------------------------------------------------------
 
     def hello(self) -> Hello:
-        replication = self.replication
-        replication.seal()
+        stage = self.stage
         return Hello(
             self.cluster,
-            replication.node,
-            replication.replica,
-            dict(replication.vector),
+            stage.node,
+            stage.replica,
+            dict(stage.vector),
             self.engine.clock.now_ms(),
-            replication.members.view,
+            stage.members.view,
             self.is_joining,
             life=self.identity.token,
             past=self.identity.past,
-            stamps=dict(replication.stamps),
+            stamps=dict(stage.stamps),
             disputed=self.identity.claims.disputed,
         )
 
     def link(self, session: Session, peer: Hello) -> bytes:
-        """A peer wants to follow. Raises CommandError."""
+        """A peer wants to follow this server. Raises CommandError."""
         self._check(peer)
         self.identity.check_history(peer)
         if peer.node in self._paused:
             raise CommandError(f"ERR node {peer.node} is paused here")
-        replication = self.replication
+        stage = self.stage
         hello = self.hello()
         knows = hello.vector.get(peer.replica, 0)
-        newest = replication.members.known.get(peer.node, 0)
-        # Else it has to become a new replica first, which it learns from our greeting.
+        newest = stage.members.known.get(peer.node, 0)
+        # Otherwise it has to become a new replica first, which our greeting tells it.
         if knows <= peer.vector.get(peer.replica, 0) and newest <= peer.replica:
             self._admit(peer)
-            self.followers.add(session, peer, replication)
+            self.followers.add(session, peer, stage)
             for puller in self.pullers:
                 if puller.node in (None, peer.node):
                     puller.hurry()
@@ -219,15 +234,17 @@ class Replicator:
         if ack.trouble:
             log.warning("node %d could not follow any more: %s", feed.node, ack.trouble)
         self.learn(ack.view)
-        replication = self.replication
-        replication.acknowledge(feed.replica, ack.vector, ack.now_ms, ack.view)
+        stage = self.stage
+        if stage.members.known.get(feed.node, 0) > feed.replica:
+            raise NEWER_REPLICA
+        stage.acknowledge(feed.replica, ack.vector, ack.now_ms, ack.view)
         self.drift.heard(feed.node, ack.now_ms)
         now_ms = self.engine.clock.now_ms()
-        view = replication.members.view
-        return pack(Ack(replication.vector, now_ms, 0, view, self.is_joining))
+        view = stage.members.view
+        return pack(Ack(stage.vector, now_ms, 0, view, self.is_joining))
 
     def _check(self, peer: Hello, asked_s: float | None = None) -> None:
-        replication = self.replication
+        stage = self.stage
         if peer.version != VERSION:
             raise CommandError(
                 f"ERR node {peer.node} speaks version {peer.version} of the links between servers,"
@@ -236,24 +253,24 @@ class Replicator:
         if peer.cluster != self.cluster:
             raise CommandError(f"ERR this is the cluster '{self.cluster}', not '{peer.cluster}'")
         self.identity.compare(peer)
-        if peer.node in replication.members.removed:
+        if peer.node in stage.members.removed:
             code = FORGOTTEN.decode()
             raise CommandError(f"{code} node {peer.node} was removed from this cluster")
         self.identity.hear(peer.node, peer.life, peer.past)
         self.drift.heard(peer.node, peer.now_ms, asked_s)
 
     def check_drift(self) -> None:
-        """After records came: whether their stamps were followed."""
-        replication = self.replication
-        if replication.drift_ms:
-            self.drift.stamped(replication.drift_replica, replication.drift_ms)
-            replication.drift_ms = 0
+        """Records were taken in: report stamps that were too far ahead to be followed."""
+        stage = self.stage
+        if stage.drift_ms:
+            self.drift.stamped(stage.drift_replica, stage.drift_ms)
+            stage.drift_ms = 0
 
-    # -- peers whom we pull from --------------------------------------------------------------
+    # -- peers that we pull from --------------------------------------------------------------
 
     def met(self, puller: Puller, peer: Hello) -> None:
         """A peer let us in. Raises LinkError when we cannot follow it."""
-        replication = self.replication
+        stage = self.stage
         try:
             self._check(peer, puller.asked_s)
             self.identity.check_history(peer)
@@ -262,10 +279,10 @@ class Replicator:
                 self.found_itself(puller)
             raise LinkError(str(error)) from None
         puller.node = peer.node
-        urls = dict(replication.facts.get(b"urls", {}))
+        urls = dict(stage.facts.get(b"urls", {}))
         if urls.get(puller.place) != peer.node:
             urls[puller.place] = peer.node
-            replication.note(b"urls", urls)
+            stage.note(b"urls", urls)
         if self.state == NEW:
             self.turn_into(CATCHING_UP)
         self._admit(peer)
@@ -273,7 +290,7 @@ class Replicator:
         self.engine.turn.schedule()
 
     def heard(self, puller: Puller, ack: Ack) -> None:
-        """It answered. Raises LinkError when another server has its node id."""
+        """A peer has answered. Raises LinkError when another server has its node id."""
         if puller.node is not None:
             self.drift.heard(puller.node, ack.now_ms, puller.asked_s)
             try:
@@ -284,27 +301,27 @@ class Replicator:
     # -- members ------------------------------------------------------------------------------
 
     def _admit(self, peer: Hello) -> None:
-        self.replication.members.admit(peer.node, peer.replica)
+        self.stage.members.admit(peer.node, peer.replica)
         self.learn(peer.view)
 
     def learn(self, view: bytes) -> None:
-        """Whom a peer knows, we know."""
-        gone = self.replication.members.learn(view)
+        """Take over the members that a peer knows."""
+        gone = self.stage.members.learn(view)
         if gone:
             log.warning("removed by others: node %s", ", ".join(map(str, sorted(gone))))
-            if self.replication.node in gone:
+            if self.stage.node in gone:
                 self.was_removed()
             self._left(gone)
 
     @property
     def unlinked(self) -> list[int]:
-        """Members that this server does not follow: it has to be told where they are."""
+        """Members that this server does not follow, because it was given no address of them."""
         linked = {puller.node for puller in self.pullers}
-        return sorted(self.replication.members.present.keys() - linked)
+        return sorted(self.stage.members.present.keys() - linked)
 
     @property
     def state(self) -> str:
-        state: str = self.replication.facts.get(b"joining", MEMBER)
+        state: str = self.stage.facts.get(b"joining", MEMBER)
         return state
 
     @property
@@ -313,34 +330,24 @@ class Replicator:
 
     @property
     def is_joining(self) -> bool:
-        return self.state in (NEW, COPIED, CATCHING_UP)
+        return self.state in JOINING
 
     def fell_behind(self, seen: Vector) -> None:
-        """A snapshot begins, of what that vector has. Until this server has all of it, some keys
-        tell of events that its own vector does not: what a client did to them would be told to
-        others as done to what they were before. So no client may, whether it is a joiner or was
-        restored from a backup, and also if the link is lost half way."""
-        owed: dict[int, int] = dict(self._owed)
-        for replica, seq in seen.items():
-            owed[replica] = max(seq, owed.get(replica, 0))
-        self.replication.seal()
-        self.replication.note(b"owed", list(owed.items()))
+        """A snapshot begins whose author had seen so much. Until it is complete, some keys show
+        events that our own vector does not cover. A record of a client's write would say that the
+        write has not seen these events. So this server takes no writes meanwhile, also if the link
+        is lost half way."""
+        self.stage.owe(seen)
         if self.state == MEMBER:
             log.warning("behind its peers: taking no writes until it has caught up")
             self.turn_into(CATCHING_UP)
 
-    @property
-    def _owed(self) -> list[tuple[int, int]]:
-        """What snapshots that began have, but for nodes that were removed, who cannot give it."""
-        removed = self.replication.members.removed
-        owed = self.replication.facts.get(b"owed", ())
-        return [(each, seq) for each, seq in owed if each % REPLICAS_PER_NODE not in removed]
-
     def check_joined(self) -> None:
-        """A joiner has caught up with one who is none; or, when all begin together, with all."""
+        """A joiner takes writes when it has caught up with a peer that is no joiner; or with all
+        peers, when all begin together."""
         if (
-            self.is_joining
-            and includes(self.replication.vector, dict(self._owed))
+            self.state in JOINING
+            and not self.stage.owed
             and (
                 any(each.has_caught_up and not each.is_peer_joining for each in self.pullers)
                 or all(each.has_caught_up for each in self.pullers)
@@ -355,19 +362,24 @@ class Replicator:
             self.turn_into(REMOVED)
 
     def turn_into(self, state: str) -> None:
-        self.replication.seal()
-        self.replication.note(b"joining", state)
+        self.stage.note(b"joining", state)
         self.engine.turn.schedule()
-        self.gate()
+        self.update_condition()
 
-    def gate(self) -> None:
-        self.engine.read_only = REFUSALS.get(self.shown_state)
-        self.engine.update_gate()
+    def update_condition(self) -> None:
+        engine, condition = self.engine, self.engine.condition
+        was_read_only = condition.read_only is not None
+        condition.read_only = REFUSALS.get(self.shown_state)
+        self._keyspace.takes_writes = condition.read_only is None
+        condition.update()
+        if was_read_only and condition.read_only is None:
+            engine.blocking.wake_all()
 
-    # -- what people ask for ------------------------------------------------------------------
+    # -- what ACTIVE commands ask for ---------------------------------------------------------
 
     def join(self, url: str) -> None:
-        """One more peer, which has to be told of this server, too; or another login for one."""
+        """Follow one more peer, or use another login for one. The peer has to join this server,
+        too."""
         if any(puller.url == url for puller in self.pullers):
             return
         try:
@@ -375,45 +387,42 @@ class Replicator:
         except (ValueError, TypeError) as error:
             raise CommandError(f"ERR {error}") from None
         self._addresses.joined(url)
-        replication = self.replication
-        replication.seal()
-        if not replication.vector and not replication.members.known:
-            self.turn_into(NEW)  # nobody has been here yet
-        joined = [*replication.facts.get(b"joined", ()), puller.place]
-        replication.note(b"joined", list(dict.fromkeys(joined)))
-        others = self._pause_all(puller.place)
+        stage = self.stage
+        if not stage.has_history:
+            self.turn_into(NEW)  # nothing was written here yet
+        joined = [*stage.facts.get(b"joined", ()), puller.place]
+        stage.note(b"joined", list(dict.fromkeys(joined)))
+        others = self._leave_all(puller.place)
         self._follow_pullers([*others, puller])
         puller.start()
 
-    def _pause_all(self, place: str) -> list[Puller]:
-        """Of that address; the others."""
+    def _leave_all(self, place: str) -> list[Puller]:
+        """Pause the pullers of that address; returns the others."""
         for puller in self.pullers:
             if puller.place == place:
-                puller.pause()
+                puller.leave()
         return [puller for puller in self.pullers if puller.place != place]
 
     def forget(self, node: int) -> None:
-        """Nobody waits for this node any more, and it is not let in again: here from now on, and
-        everywhere as soon as it is known there."""
-        if node == self.replication.node:
+        """No member waits for this node any more, and it may not link again: here from now on, and
+        on every other member as soon as that learns of it."""
+        if node == self.stage.node:
             raise CommandError("ERR a server does not forget itself: say it to another one")
-        members = self.replication.members
+        members = self.stage.members
         if node not in members.known and node not in members.removed:
             raise CommandError(f"ERR node {node} is not known here, see ACTIVE INFO")
-        self.replication.seal()
         members.remove([node])
         self._left({node})
 
     def forget_address(self, url: str) -> None:
-        """An address that leads nowhere, or nowhere any more. Who is a member stays one."""
+        """Do not dial this address any more. Members stay members."""
         place = bare(url)
-        others = self._pause_all(place)
+        others = self._leave_all(place)
         if len(others) == len(self.pullers):
             raise CommandError("ERR there is no link by that address")
         self._addresses.left(place)
-        self.replication.seal()
-        joined = [each for each in self.replication.facts.get(b"joined", ()) if each != place]
-        self.replication.note(b"joined", joined)
+        joined = [each for each in self.stage.facts.get(b"joined", ()) if each != place]
+        self.stage.note(b"joined", joined)
         self._follow_pullers(others)
         self.check_joined()
 
@@ -424,7 +433,7 @@ class Replicator:
     def _left(self, nodes: set[int]) -> None:
         for puller in self.pullers:
             if puller.node in nodes:
-                puller.pause()
+                puller.leave()
         self._follow_pullers([puller for puller in self.pullers if puller.node not in nodes])
         for node in nodes:
             self.followers.cut(node)
@@ -435,12 +444,12 @@ class Replicator:
         self._expect()
 
     def _expect(self) -> None:
-        """One node may have several addresses; one that never answered is some node's."""
+        """A node may have several addresses. An address that never answered counts as one node."""
         nodes = [puller.node for puller in self.pullers]
         self._keyspace.expect(len({*nodes} - {None}) + nodes.count(None))
 
     def pause(self, node: int | None) -> None:
-        """Hear and say nothing, as if the line were cut."""
+        """Send and receive nothing, as if the connection were cut."""
         for puller in self._pullers_of(node):
             puller.pause()
         self._paused |= ALL_NODES if node is None else {node}

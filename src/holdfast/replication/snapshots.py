@@ -1,13 +1,13 @@
-"""Which peer sends us a snapshot: one at a time.
+"""Chooses the peer that sends us a snapshot: one at a time.
 
-A server that joins lacks what the log of none of its peers has any more, so each of them would send
-all it has. One is enough: after it the logs of the others mostly do.
+A server that joins lacks records that no log of its peers has any more, so each peer would send a
+snapshot. One is enough: after it the logs of the other peers mostly suffice.
 """
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.replication.states import State
+from holdfast.replication.link_states import LinkState
 
 if TYPE_CHECKING:
     from holdfast.replication.puller import Puller
@@ -18,23 +18,25 @@ class Snapshots:
         self._pullers = pullers
 
     def is_from_another(self, puller: "Puller") -> bool:
-        """Whether another peer is sending its snapshot. Until all of it is here, nothing else is
-        taken in: the snapshot does not have what was removed before it was made, and a record that
-        adds this would add it for good, as the one that removes it will have been seen."""
-        return any(each.state is State.SNAPSHOT and each is not puller for each in self._pullers())
+        """Whether another peer is sending a snapshot. Until it is complete, no record may be taken
+        in: the snapshot lacks elements that were removed before it was made. A record that adds
+        such an element would add it for good, because the snapshot counts the removal as seen."""
+        return any(
+            each.state is LinkState.SNAPSHOT and each is not puller for each in self._pullers()
+        )
 
     def wanted(self) -> None:
-        """A peer has said that it needs to send one: the next one may, if none does. One that is
-        itself new has no more than others."""
+        """A peer has said that its log does not suffice. If no snapshot is being sent, one such
+        peer is asked for one; preferably a peer that is no joiner itself."""
         pullers = self._pullers()
-        behind = [each for each in pullers if each.state is State.BEHIND]
+        behind = [each for each in pullers if each.state is LinkState.BEHIND]
         if behind and not any(each.takes_snapshot for each in pullers):
             chosen = min(behind, key=lambda each: each.is_peer_joining)
             chosen.takes_snapshot = True
             chosen.acknowledge()
 
     def ended(self, puller: "Puller") -> None:
-        """It was taken in, or was not needed, or the link has ended."""
+        """The snapshot was taken in, or was not needed, or the link has ended."""
         puller.takes_snapshot = False
         self.wanted()
         for each in self._pullers():

@@ -1,13 +1,13 @@
-"""Where a server stands in its cluster, and what it says when it therefore takes no writes."""
+"""The states of a server in its cluster, and the errors of those in which it takes no writes."""
 
 from holdfast.errors import CommandError
 
-# A server on a new file that has peers takes no writes before it has met one, who knows whether
-# there was a node by its number before, and before it has caught up with one.
+# A server on a new file rejects writes until it has one peer's full state, because peers may
+# remember an earlier node with the same id.
 NEW, CATCHING_UP, MEMBER, REMOVED = "new", "catching-up", "member", "removed"
-# Nor does one on a copy of a file: peers know which replica numbers its node has used. One whose
-# file went two ways, both of them with writes, never does again; one whose node id another server
-# has, too, does when that one is gone.
+# A server on a copy of a file rejects writes until it has met a peer: peers know which replica
+# numbers its node has used. If both the file and its copy were written to, the server never takes
+# writes again. If another server has its node id, it takes writes when that server is gone.
 COPIED, FORKED, DISPUTED = "copied", "forked", "duplicate"
 REFUSALS = {
     NEW: CommandError("READONLY this server has not reached its peers yet, see ACTIVE PEERS"),
@@ -23,6 +23,7 @@ REFUSALS = {
     ),
     DISPUTED: CommandError(
         "READONLY another server has the same node id: stop one of the two, and start it again"
-        " with an empty file and a node id of its own"
+        " with an empty file and a node id of its own. If this server has just been restored from a"
+        " copy, the other one is this server before that: wait half a minute"
     ),
 }

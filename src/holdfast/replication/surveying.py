@@ -1,37 +1,36 @@
-"""ACTIVE DIGEST: all keys are looked at, a little at a time, and the reply comes when that is done.
+"""ACTIVE DIGEST: looks at all keys, a few at a time, and replies when that is done.
 
-A million keys take seconds. Clients are served meanwhile, and what they write counts as it was or
-as it is when its turn comes: servers at rest give the same number, others need not.
+A million keys take seconds. Clients are served meanwhile. A key that they change counts either as
+it was or as it is now: servers at rest give the same number, busy servers need not.
 """
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
 from holdfast.commands.context import Block
 from holdfast.errors import INTERNAL, CommandError
 from holdfast.resp import Reply
-from holdfast.store.replicated_compare import Survey
-from holdfast.store.replicated_keyspace import ReplicatedKeyspace
-
-if TYPE_CHECKING:
-    from holdfast.server.session import Session
+from holdfast.server.core.engine import engine_of
+from holdfast.server.sessions.session import Session
+from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.replicated.survey import Survey
 
 log = logging.getLogger(__name__)
 
-BUDGET_S = 0.002  # of each loop turn
+BUDGET_S = 0.002  # in each turn of the loop
 BREAK_S = 0.0005
-MOST_TOLD = 10  # differences, in the log
+MOST_TOLD = 10  # differences that are logged
 NOT_IN_MULTI = CommandError("ERR ACTIVE DIGEST takes too long to be part of a transaction")
 
 
 class Surveying:
-    """`block` is what the command returns: the session waits for no key, and is answered here."""
+    """`block` is what the command returns: the session waits, for no key, until it is answered
+    here."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self.block = Block((), bytes, 0, when_denied=NOT_IN_MULTI)
         self._session = session
-        self._engine = session.engine
+        self._engine = engine_of(session)
         self._survey = self._begin()
         self._engine.clock.call_later(0, self._step)
 
@@ -42,7 +41,7 @@ class Surveying:
 
     @property
     def _is_awaited(self) -> bool:
-        """Not when the client has left, or was told something else."""
+        """False when the client has left, or has got another reply."""
         waiter = self._session.waiter
         return waiter is not None and waiter.block is self.block
 
@@ -58,11 +57,11 @@ class Surveying:
                     self._engine.clock.call_later(BREAK_S, self._step)
                     return
             reply = _reply(self._survey)
-        except Exception as error:  # a bug, or a file that cannot be read: nothing was changed
+        except Exception as error:  # a bug, or an unreadable file; nothing was changed
             log.error("ACTIVE DIGEST failed", exc_info=error)
             reply = INTERNAL
         assert self._session.waiter is not None
-        self._engine.waiting.unblock(self._session.waiter, reply)
+        self._engine.blocking.unblock(self._session.waiter, reply)
 
 
 def _reply(survey: Survey) -> Reply:

@@ -1,4 +1,4 @@
-"""The wire format: requests from bytes, replies to bytes. No sockets, no commands, no I/O."""
+"""The wire format: bytes become requests, replies become bytes. No sockets, no commands, no I/O."""
 
 from holdfast.resp.constants import NULL_ARRAY, OK, PONG, QUEUED
 from holdfast.resp.kinds import (

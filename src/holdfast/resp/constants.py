@@ -1,5 +1,6 @@
-"""Replies that are always the same. (By themselves, because compiled code finds at once what a
-compiled module has, and their types cannot be compiled.)"""
+"""Replies that are always the same. They have a module of their own because it is compiled, and
+compiled code reads the names of a compiled module without a lookup. Their types are in kinds.py,
+which cannot be compiled."""
 
 from typing import Final
 

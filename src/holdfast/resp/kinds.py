@@ -1,6 +1,6 @@
-"""The types a handler may return: what a reply says, not how it looks on the wire.
+"""The types that a handler may return. They say what a reply means; replies.py writes it.
 
-Most are built-in types with another name, for which reason this file is never compiled.
+Most are subclasses of built-in types, so this file is never compiled.
 """
 
 from typing import TypeAlias, final
@@ -10,18 +10,18 @@ from holdfast.errors import CommandError
 
 @final
 class NullArray:
-    """The reply that RESP2 writes as an array that is not there. Use `NULL_ARRAY`."""
+    """The reply that RESP2 writes as a null array. Use the constant `NULL_ARRAY`."""
 
     def __repr__(self) -> str:
         return "NULL_ARRAY"
 
 
 class Simple(bytes):
-    """A status such as OK, without CR and LF in it."""
+    """A status such as OK. It contains no CR and no LF."""
 
 
 class Verbatim(bytes):
-    """Text to be shown to people as it is."""
+    """A text that a client shows to people unchanged."""
 
     fmt: bytes
 
@@ -32,41 +32,41 @@ class Verbatim(bytes):
 
 
 class BigNumber(bytes):
-    """The digits of an integer that may exceed 64 bits, without CR and LF in it. (A script may say
-    that anything is one.)"""
+    """The digits of an integer that may exceed 64 bits. It contains no CR and no LF. (A script may
+    call any text a big number.)"""
 
 
 class HumanFloat(float):
-    """A number written without an exponent, and with more digits than other ones have."""
+    """A number written without an exponent, and with more digits than a float."""
 
     def __bytes__(self) -> bytes:
         return (b"%.17f" % self).rstrip(b"0").rstrip(b".")
 
 
 class SetReply(list["Reply"]):
-    """An array whose order means nothing."""
+    """A set: an array whose order has no meaning."""
 
 
 class Pairs(list["Reply"]):
-    """Lists of a key and a value each: a map, which may have a key twice, or the array that RESP2
-    has them in."""
+    """Lists of one key and one value each. In RESP3 a map, which may have a key twice; in RESP2 an
+    array."""
 
 
 class Map(list["Reply"]):
-    """Keys and values in turn: a map whose keys may be anything, or the array that RESP2 has."""
+    """Keys and values in turn. In RESP3 a map, whose keys may be of any type; in RESP2 an array."""
 
 
 class Push(list["Reply"]):
-    """A message that answers no command."""
+    """A message that is not the reply to a command."""
 
 
 class Several(list["Reply"]):
-    """What stands where one reply is expected and is more, or fewer: they follow each other bare.
-    Only subscribing answers so, and it does even to who asked for no answers."""
+    """Any number of replies in the place of one. They follow each other without a header. Only
+    subscribing answers so. It answers even a client that switched replies off (CLIENT REPLY)."""
 
 
-# A tuple holds bytes only and is the quick way to return many of them. What a reply
-# becomes is decided by its exact type: a subclass not named here cannot be encoded.
+# A tuple holds bytes only; it is the quick way to return many of them. The exact type of a reply
+# decides its encoding, so a subclass that is not named here cannot be encoded.
 Reply: TypeAlias = (
     bytes
     | int

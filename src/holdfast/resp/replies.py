@@ -1,6 +1,6 @@
-"""Replies to bytes: how each type that a handler may return looks on the wire.
+"""Replies become bytes: the wire format of each type that a handler may return.
 
-What a reply says is decided elsewhere; here is no state and nothing about connections.
+The content of a reply is decided elsewhere. This module has no state and knows no connections.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from holdfast.resp.kinds import (
     Verbatim,
 )
 
-# What most texts and numbers begin with, or are.
+# Prepared bytes: the headers of short texts and arrays, and small numbers.
 SHORT: Final = 1024
 _BULK_HEADERS: Final = [b"$%d\r\n" % length for length in range(SHORT)]
-_NEXT_BULK_HEADERS: Final = [b"\r\n" + header for header in _BULK_HEADERS]  # after another
+_NEXT_BULK_HEADERS: Final = [b"\r\n" + header for header in _BULK_HEADERS]  # ends the text before
 SHORT_ARRAY: Final = 16
 _BULKS_HEADERS: Final = [b"*%d" % length for length in range(SHORT_ARRAY)]
 _ARRAY_HEADERS: Final = [b"*%d\r\n" % length for length in range(SHORT_ARRAY)]
@@ -37,18 +37,18 @@ _REST: Final = [b"%03d\r\n" % number for number in range(1000)]
 
 
 def double_text(number: float) -> bytes:
-    """With all its digits; most numbers have none behind the point, and are written sooner so."""
+    """A double with all its digits. Whole numbers, the most common, take a quicker way."""
     if -1e15 < number < 1e15:
         whole = int(number)
         if whole == number and whole:  # -0 has a sign
-            return str(whole).encode()  # half of the time of `%`
+            return str(whole).encode()  # takes half as long as `%`
     return b"%.17g" % number
 
 
 def _integer(number: int) -> bytes:
     if 0 <= number < SHORT:
         return _INTEGERS[number]
-    if 0 < number < 1_000_000:  # joining two takes a third of the time of formatting
+    if 0 < number < 1_000_000:  # joining two texts takes a third of the time of formatting
         return b"%b%b" % (_THOUSANDS[number // 1000], _REST[number % 1000])
     return b":%d\r\n" % number
 
@@ -64,7 +64,7 @@ def _bulk(text: bytes) -> bytes:
 
 
 def _bulks(texts: tuple[bytes, ...]) -> bytes:
-    """An array of bulk strings, 30 ns each."""
+    """An array of bulk strings. One string takes 30 ns."""
     count = len(texts)
     parts = [_BULKS_HEADERS[count] if count < SHORT_ARRAY else b"*%d" % count]
     for text in texts:
@@ -88,7 +88,7 @@ Writers: TypeAlias = dict[type, Callable[[Any], bytes]]
 def _array(items: list[Reply], writers: Writers) -> bytes:
     length = len(items)
     header = _ARRAY_HEADERS[length] if length < SHORT_ARRAY else b"*%d\r\n" % length
-    if length == 1:  # this and the next are what entries of streams come in
+    if length == 1:  # entries of streams are arrays of one and of two
         return header + written(items[0], writers)
     if length == 2:
         return b"%b%b%b" % (header, written(items[0], writers), written(items[1], writers))
@@ -96,8 +96,8 @@ def _array(items: list[Reply], writers: Writers) -> bytes:
 
 
 def written(reply: Reply, writers: Writers) -> bytes:
-    """The bytes of a reply in one version of the protocol. What most replies are looks the same in
-    all of them, and need not be looked up."""
+    """The bytes of a reply in one version of the protocol. The most common types look the same in
+    both versions, so they are written here without a lookup."""
     if type(reply) is bytes:
         return _bulk(reply)
     if reply is OK:
@@ -114,7 +114,7 @@ def written(reply: Reply, writers: Writers) -> bytes:
 
 
 def _writers(resp3: bool) -> Writers:
-    """Each type's way to the wire in one version of the protocol; types decide, not values."""
+    """The function that writes each type in one version of the protocol."""
     writers: Writers = {}
 
     def array(mark: bytes) -> Callable[[list[Reply]], bytes]:
@@ -195,5 +195,5 @@ def encode3(reply: Reply) -> bytes:
 
 
 def encode(reply: Reply, resp3: bool) -> bytes:
-    """The bytes of a reply. Whoever knows the protocol beforehand calls `encode2` or `encode3`."""
+    """The bytes of a reply. Code that knows the protocol calls `encode2` or `encode3`."""
     return encode3(reply) if resp3 else encode2(reply)

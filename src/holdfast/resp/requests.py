@@ -1,14 +1,17 @@
-"""Requests from bytes: bytes in, argvs out. No sockets, no replies, no commands.
+"""Bytes become requests: bytes in, argvs out. No sockets, no replies, no commands.
 
-There are two readers. `RequestParser._next` defines what a request is: incremental, and
-right at every byte. `_read_plain` is several times as quick: it takes whole commands from bytes
-that begin where a command begins, as far as they are written as every client does.
+There are two readers. `RequestParser._next` defines what a request is: it is incremental, and
+correct wherever the bytes are split. `_read_plain` is several times as quick, but reads only whole
+commands in the usual form. It stops at the first byte that it is not sure of.
 """
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # a machine word when compiled; only an annotation when not
 
 _MAX_LINE = 64 * 1024
 _UNAUTHENTICATED_MAX_ARGS = 10
@@ -18,14 +21,14 @@ _COUNT = re.compile(rb"\*(0|-?[1-9][0-9]{0,18})\r.", re.DOTALL).match
 _LENGTH = re.compile(rb"\$(0|[1-9][0-9]{0,18})\r.", re.DOTALL).match
 _INT64_MIN = -(2**63)
 
-# One inline argument: blanks, plain text, then at most one quoted part which ends it.
-# `*+` never gives back what it took, so that an escaped quote cannot close the string.
-_INLINE_ARG = re.compile(
-    rb"""[ \t\n\v\f\r]*+([^ \t\n\r"']*+)"""
-    rb"""(?:"((?:\\.|[^"\\])*+)"(?=[ \t\n\v\f\r]|\Z)|'((?:\\'|[^'])*+)'(?=[ \t\n\v\f\r]|\Z))?""",
-    re.DOTALL,
-).match
-_INLINE_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+# One inline argument: blanks, plain text, then at most one quoted part, which ends the argument.
+# `*+` never gives back the characters it took, so an escaped quote cannot close the string.
+# Compiled when first used: clients of other programs than telnet never send such a request.
+_INLINE_ARG = (
+    rb"""(?s)[ \t\n\v\f\r]*+([^ \t\n\r"']*+)"""
+    rb"""(?:"((?:\\.|[^"\\])*+)"(?=[ \t\n\v\f\r]|\Z)|'((?:\\'|[^'])*+)'(?=[ \t\n\v\f\r]|\Z))?"""
+)
+_INLINE_ESCAPE = rb"(?s)\\(?:x([0-9a-fA-F]{2})|(.))"
 _INLINE_CONTROLS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 
 
@@ -37,22 +40,23 @@ def _unescape(escape: re.Match[bytes]) -> bytes:
 def _split_inline(line: bytes) -> list[bytes]:
     """The arguments of an inline command, quoted and escaped as in redis-cli."""
     if not (b'"' in line or b"'" in line or b"\v" in line or b"\f" in line):
-        return line.split()  # a twentieth of the time; \v and \f are blanks only between arguments
+        return line.split()  # 20 times as quick; \v and \f are blanks only between arguments
+    argument = re.compile(_INLINE_ARG).match
     args: list[bytes] = []
     pos = 0
     while pos < len(line):
-        found = _INLINE_ARG(line, pos)
+        found = argument(line, pos)
         assert found is not None, "every part of the pattern may be empty"
         pos = found.end()
         if line[pos : pos + 1] in (b'"', b"'"):
             raise ProtocolError("Protocol error: unbalanced quotes in request")
         arg, double, single = found.groups()
         if double is not None:
-            arg += _INLINE_ESCAPE.sub(_unescape, double)
+            arg += re.sub(_INLINE_ESCAPE, _unescape, double)
         elif single is not None:
             arg += single.replace(b"\\'", b"'")
         elif not arg:
-            break  # only blanks were left
+            break  # the rest is blanks
         args.append(arg)
     return args
 
@@ -62,36 +66,36 @@ _DOLLAR: Final = ord("$")
 _ZERO: Final = ord("0")
 _CR: Final = ord("\r")
 _PLAIN_MAX_BYTES: Final = 256 * 1024
-MOST_AT_ONCE: Final = 256  # inline commands and the like: 16 KB can have 8,000, which take 20 ms
+MOST_AT_ONCE: Final = 256  # slowly read commands: 16 KB may hold 8,000, which take 20 ms
 _PLAIN_MAX_ARGS: Final = _PLAIN_MAX_BYTES // len(b"$0\r\n\r\n")
 
 
-def _plain_number(data: bytes, pos: int) -> tuple[int, int]:
-    """The number at a position, and where the next line begins; -1 if there is any doubt.
+def _plain_number(data: bytes, pos: "i64") -> "tuple[i64, i64]":
+    """The number at a position, and the start of the next line. -1 if the number is unusual.
 
-    Raises IndexError if the data ends before. Byte by byte, because this is compiled: a third of
-    the instructions that `split` takes.
+    Raises IndexError if the data ends too early. This reads byte by byte because it is compiled:
+    it takes a third of the instructions that `split` takes.
     """
-    number = data[pos] - _ZERO
+    number: i64 = data[pos] - _ZERO
     if not 0 <= number <= 9:
         return -1, pos
     pos += 1
-    byte = data[pos]
+    byte: i64 = data[pos]
     while byte != _CR:
-        digit = byte - _ZERO
+        digit: i64 = byte - _ZERO
         if not 0 <= digit <= 9 or not 0 < number < _PLAIN_MAX_BYTES:
             return -1, pos
         number = 10 * number + digit
         pos += 1
         byte = data[pos]
-    return number, pos + 2  # whatever follows the CR, as in `_COUNT`
+    return number, pos + 2  # any byte may follow the CR, as in `_COUNT`
 
 
 class RequestParser:
-    """Commands out of a stream of bytes, exactly where redis-server would see them.
+    """Splits a stream of bytes into the same commands as redis-server.
 
-    Where redis-server's answer depends on how much one read happened to return (lines
-    over 64 KB), this one answers as if bytes came singly.
+    For lines over 64 KB the result of redis-server depends on how many bytes one read returned.
+    This parser then gives the result of bytes that arrive one at a time.
     """
 
     def __init__(self, authenticated: bool = True) -> None:
@@ -99,26 +103,27 @@ class RequestParser:
         self.max_args = 1024 * 1024
         self.max_buffered = 1024 * 1024 * 1024
         self.authenticated = authenticated
-        # Why the stream ended. Latin-1, one character for each byte quoted from the peer.
+        # The reason why the stream ended. Latin-1: each quoted byte of the peer is one character.
         self.error: ProtocolError | None = None
-        # There is more in what was fed. Run the commands before it, set `authenticated`, then call
-        # `feed(b"")`: the next command may only be read by a client that has authenticated, or
-        # so many were read the slow way that it is time for those of others.
+        # The parser stopped before the end of its input. The caller runs the commands so far, sets
+        # `authenticated`, and calls `feed(b"")`. There are two reasons to stop: the next command
+        # is too long for a client that has not authenticated, or so many commands were read
+        # slowly that other clients have their turn first.
         self.held = False
         self._buffer = bytearray()
-        self._pos = 0  # what lies before it in the buffer is parsed
+        self._pos = 0  # the buffer is parsed up to here
         self._argv: list[bytes] = []
-        self._argv_len = 0  # bytes in it
+        self._argv_len = 0  # bytes in `_argv`
         self._missing_args = 0
         self._bulk_len = -1
 
     @property
     def buffered_bytes(self) -> int:
-        """Of a command that is not whole."""
+        """The bytes of a command that is not complete."""
         return len(self._buffer) + self._argv_len
 
     def feed(self, data: bytes) -> list[list[bytes]]:
-        """The commands that these bytes complete; none is empty. Sets `error` and `held`."""
+        """The commands that these bytes complete. None is empty. Sets `error` and `held`."""
         if self.error is not None:
             return []
         commands: list[list[bytes]] = []
@@ -140,9 +145,10 @@ class RequestParser:
         return commands
 
     def _read_plain(self, data: bytes, commands: list[list[bytes]]) -> bytes:
-        """Move whole commands to the list; returns the rest, from where there is any doubt."""
-        end = len(data)
-        start = 0
+        """Move commands to the list; return the rest, from the first one that is incomplete or not
+        in the usual form."""
+        end: i64 = len(data)
+        start: i64 = 0
         try:
             while start < end and data[start] == _STAR:
                 count, pos = _plain_number(data, start + 1)
@@ -153,18 +159,19 @@ class RequestParser:
                     if length < 0 or after + 2 > end:
                         break
                     argv.append(data[pos:after])
-                    pos = after + 2  # whatever these two bytes are, as below
+                    pos = after + 2  # any two bytes may stand here, as in `_next`
                     count -= 1
                 if count or not argv:
                     break
                 commands.append(argv)
                 start = pos
         except IndexError:
-            pass  # the rest of it has not come yet
+            pass  # the rest of the command has not arrived yet
         return data[start:] if start else data
 
     def _parse(self, commands: list[list[bytes]], once: bool = False) -> bool:
-        """Move commands from the buffer to the list, or just one; whether the last was whole."""
+        """Move all commands, or only one, from the buffer to the list. Returns whether the last one
+        was complete."""
         self.held = False
         whole = False
         try:
@@ -185,13 +192,13 @@ class RequestParser:
             if len(self._buffer) + self._argv_len > self.max_buffered:
                 raise ProtocolError("Protocol error: too big request")
         except ProtocolError as error:
-            self.error = error.with_traceback(None)  # whose frames would keep the data
+            self.error = error.with_traceback(None)  # its frames would keep the data alive
             self._buffer.clear()
             self._argv.clear()
         return whole and self.error is None
 
     def _next(self, may_hold: bool) -> list[bytes] | None:
-        """One command from the buffer: empty if it is to be ignored, None if not all is there."""
+        """One command from the buffer. Empty if it is to be ignored, None if it is incomplete."""
         buffer = self._buffer
         if not self._missing_args:
             if buffer[self._pos] != ord("*"):
@@ -235,17 +242,17 @@ class RequestParser:
                     return None
                 self._argv.append(bytes(view[self._pos : end]))
                 self._argv_len += self._bulk_len
-                self._pos = end + 2  # whatever these two bytes are: redis-server does not look
+                self._pos = end + 2  # any two bytes may stand here: redis-server ignores them
                 self._bulk_len = -1
                 self._missing_args -= 1
         argv, self._argv, self._argv_len = self._argv, [], 0
         return argv
 
     def _line_end(self, newline: bytes, too_big: str) -> int:
-        """Where the line at the position ends, or -1."""
+        """The end of the line at the position, or -1."""
         limit = self._pos + _MAX_LINE + 1
         end = self._buffer.find(newline, self._pos, limit)
-        # To redis-server a NUL hides the rest of what it has read.
+        # redis-server does not see the bytes that follow a NUL in its buffer.
         if end >= 0 and self._buffer.find(b"\0", self._pos, end) < 0:
             return end
         if len(self._buffer) >= limit:
@@ -253,7 +260,7 @@ class RequestParser:
         return -1
 
     def _check_header(self, mark: bytes, too_big: str, what: str) -> None:
-        """Say what is wrong with the header at the position, unless it is not all there."""
+        """Raise the error of the header at the position, unless the header is incomplete."""
         end = self._line_end(b"\r", too_big)
         if end < 0 or end + 2 > len(self._buffer):
             return
@@ -263,7 +270,8 @@ class RequestParser:
         raise ProtocolError(f"Protocol error: invalid {what}")
 
     def _hold(self, may_hold: bool, what: str) -> None:
-        """Refuse what is too long before authentication, which may be about to happen."""
+        """Refuse an argument that is too long before authentication. If earlier commands are still
+        to run, wait: one of them may authenticate."""
         if not may_hold:
             raise ProtocolError(f"Protocol error: unauthenticated {what}")
         self.held = True

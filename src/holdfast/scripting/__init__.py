@@ -1,4 +1,5 @@
-"""Lua: the sandbox that scripts run in, and the way of values into it and out of it.
+"""Lua: the sandbox that scripts run in, and the conversion of values into it and out of it.
 
-Knows nothing of commands, sessions or keys: whoever runs scripts hands in what `redis.call` does.
+This room knows nothing of commands, sessions or keys: the host gives it the function behind
+`redis.call`.
 """

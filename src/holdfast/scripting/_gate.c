@@ -5,20 +5,29 @@
  * the two ways that every script goes are here, for the values that nearly all of them have: texts
  * and numbers in; texts, numbers, nil, OK and arrays of those out. Whatever else there is goes
  * through lupa, as it does all the time where this file is not compiled: redis.lua has that way.
- * A command that the script may call without being asked is run and counted right here, too.
+ * A command that need not be admitted is called and counted right here, too.
  *
- * The library that lupa is made of has Lua's functions for everybody to call, as Lua 5.1 knows them.
+ * The library that lupa is made of exports Lua's functions, as Lua 5.1 knows them.
  * Its headers are not there, so what is needed of them stands here.
  *
- * Lua's own errors leave a function of C by longjmp, and whatever makes a value of Lua's may lack the
- * memory for it. So what Lua is given belongs to somebody else meanwhile: arguments of a script to
- * who runs it, a reply to the gate, which lets go of it at the next one.
+ * Three rules keep this safe:
+ *
+ * 1. Lua's errors leave a function of C by longjmp, and whatever makes a value of Lua's may lack the
+ *    memory for it. So Python objects that Lua is given have another owner meanwhile: arguments of a
+ *    script belong to the caller of `run`, a reply to the gate, until the next reply.
+ * 2. `call` touches Python objects only while `gate_run` is under way. Its thread has the GIL then, and
+ *    keeps it: what Lua calls through lupa gives the GIL back as it was. Where Lua was entered through
+ *    lupa, which gives up the GIL, `call` leaves the call to lupa as well. A Lua belongs to one thread.
+ * 3. Lua is entered in protected mode only: an error elsewhere would end the process. To let go of a
+ *    function may need memory, and a Held may die in the middle of a script, so it leaves its number,
+ *    and `let_go` follows when Lua is entered next.
  */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -35,6 +44,7 @@ enum { LUA_TNIL, LUA_TBOOLEAN, LUA_TLIGHTUSERDATA, LUA_TNUMBER, LUA_TSTRING, LUA
 #define LUA_MULTRET (-1)
 #define LUA_ERRMEM 4
 #define LUA_GCCOUNT 3
+#define NO_NUMBER (-2) /* none that luaL_ref gives */
 
 #define LUA_FUNCTIONS(F)                                                                           \
     F(int, lua_gettop, (lua_State *))                                                              \
@@ -99,11 +109,11 @@ typedef struct {
 typedef struct {
     PyObject *name;    /* of a command, as scripts spell it */
     PyObject *run;     /* takes the list of all arguments, that name first, and sees to everything */
-    PyObject *handler; /* takes whom the script runs for and that list; NULL: only `run` will do */
+    PyObject *handler; /* takes the session and that list; NULL: only `run` will do */
     PyObject *ended;   /* is told of calls of `handler` that failed or were slow */
     Tally *tally;      /* counts all others */
     int least, most;   /* arguments that `handler` takes */
-    int opens;         /* from which level on the script need not be asked */
+    int opens;         /* the level from which on a call need not be admitted */
 } Door;
 
 /* Lua keeps a text once, and for ever those by which doors are known: so it is known by its place. */
@@ -123,7 +133,10 @@ typedef struct {
     Door *doors;
     int count;
     Seen seen[SEEN]; /* names of doors, by their place */
-    PyObject *session; /* whom the script that runs does so for, or NULL */
+    PyObject *session; /* of the commands that the script calls, while one runs */
+    int *dropped;      /* numbers of functions that no Held holds any more: see rule 3 */
+    int drops, most_drops;
+    char is_running;   /* `gate_run` is under way: see rule 2 */
     int open_to;       /* the level to which doors are open for it */
     int limit_kb;      /* of Lua's memory, above which no call begins */
     char resp3;        /* the script wants replies in which nearly nothing is plain */
@@ -326,11 +339,13 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* The reply of a handler; NULL where one was raised. */
+/* The reply of a handler; NULL where one was raised. The copy of `Invoker.timed` and of
+ * `ScriptCommand.call` (server/dispatch/invoke.py, server/scripts/script_command.py) for calls that
+ * need not be admitted; tests/scripting/test_gate_counts.py compares them. */
 static PyObject *handled(const Gate *gate, const Door *door, PyObject *argv)
 {
     PyObject *ended = door->ended, *arguments[] = {gate->session, argv};
-    Tally *tally = door->tally; /* (who knows what becomes of the doors meanwhile) */
+    Tally *tally = door->tally; /* (the handler may make doors, and they move then) */
     int64_t start_ns = now_ns();
     PyObject *reply = PyObject_Vectorcall(door->handler, arguments, 2, NULL);
     int64_t ns = now_ns() - start_ns;
@@ -400,13 +415,12 @@ static int call(lua_State *L)
 {
     Gate *gate = lua_touserdata(L, UPVALUE(GATE));
     int count = lua_gettop(L), done = NOT_CALLED;
-    if (count >= 1 && count <= MOST_VALUES && lua_gc(L, LUA_GCCOUNT, 0) <= gate->limit_kb) {
+    if (gate->is_running && count >= 1 && count <= MOST_VALUES
+        && lua_gc(L, LUA_GCCOUNT, 0) <= gate->limit_kb) {
+        assert(PyGILState_Check());
         int door = door_of(gate, L);
-        if (door >= 0) {
-            PyGILState_STATE gil = PyGILState_Ensure();
+        if (door >= 0)
             done = run(gate, L, count, &gate->doors[door]);
-            PyGILState_Release(gil);
-        }
     }
     switch (done) {
     case PLAIN:
@@ -442,9 +456,24 @@ static int new_call(lua_State *L)
     return 1;
 }
 
-/* From Lua: a number by which a function is known here. */
+/* The number of a function that is no longer held, or NO_NUMBER. With the GIL. */
+static int next_dropped(Gate *gate)
+{
+    return gate->drops > 0 ? gate->dropped[--gate->drops] : NO_NUMBER;
+}
+
+/* From Lua, through lupa: a number by which a function is known here. */
 static int hold(lua_State *L)
 {
+    Gate *gate = lua_touserdata(L, UPVALUE(1));
+    for (;;) { /* let go of others: rule 3 */
+        PyGILState_STATE gil = PyGILState_Ensure();
+        int number = next_dropped(gate);
+        PyGILState_Release(gil);
+        if (number == NO_NUMBER)
+            break;
+        luaL_unref(L, LUA_REGISTRYINDEX, number);
+    }
     lua_settop(L, 1);
     lua_pushnumber(L, luaL_ref(L, LUA_REGISTRYINDEX));
     return 1;
@@ -457,7 +486,8 @@ __attribute__((visibility("default"))) int holdfast_gate(lua_State *L)
     gate->L = L;
     lua_pushlightuserdata(L, gate);
     lua_pushcclosure(L, new_call, 1);
-    lua_pushcclosure(L, hold, 0);
+    lua_pushlightuserdata(L, gate);
+    lua_pushcclosure(L, hold, 1);
     return 2;
 }
 
@@ -515,10 +545,24 @@ static int held_traverse(Held *held, visitproc visit, void *arg)
     return 0;
 }
 
+/* Lua lets go of a function when it is entered next: rule 3. */
+static void drop(Gate *gate, int number)
+{
+    if (gate->drops == gate->most_drops) {
+        int most = 2 * gate->most_drops + 16;
+        int *dropped = PyMem_Realloc(gate->dropped, (size_t)most * sizeof(int));
+        if (dropped == NULL)
+            return; /* Lua keeps that function: rather than an error that nothing could catch */
+        gate->dropped = dropped;
+        gate->most_drops = most;
+    }
+    gate->dropped[gate->drops++] = number;
+}
+
 static int held_clear(Held *held)
 {
     if (held->gate != NULL && held->gate->L != NULL)
-        luaL_unref(held->gate->L, LUA_REGISTRYINDEX, held->number);
+        drop(held->gate, held->number);
     Py_CLEAR(held->gate);
     return 0;
 }
@@ -544,6 +588,7 @@ static void push_texts(lua_State *L, PyObject *argv, Py_ssize_t first, Py_ssize_
 }
 
 typedef struct {
+    Gate *gate;
     int enter, script; /* held */
     Py_ssize_t keys;
     PyObject *argv, *result;
@@ -556,6 +601,8 @@ static int run_script(lua_State *L)
     Run *run = lua_touserdata(L, 1);
     Py_ssize_t count = PyList_GET_SIZE(run->argv), first = 3 + run->keys;
     lua_settop(L, 0);
+    for (int number; (number = next_dropped(run->gate)) != NO_NUMBER;)
+        luaL_unref(L, LUA_REGISTRYINDEX, number);
     if (!lua_checkstack(L, MOST_VALUES + 10))
         return (PyErr_NoMemory(), 0);
     lua_rawgeti(L, LUA_REGISTRYINDEX, run->enter);
@@ -611,10 +658,16 @@ static PyObject *gate_run(Gate *gate, PyObject *const *args, Py_ssize_t nargs)
         PyErr_SetString(PyExc_RuntimeError, "this Lua is closed");
         return NULL;
     }
-    Run run = {((Held *)args[0])->number, ((Held *)args[1])->number, keys, argv, NULL};
+    if (gate->is_running) {
+        PyErr_SetString(PyExc_RuntimeError, "this Lua runs a script already");
+        return NULL;
+    }
+    Run run = {gate, ((Held *)args[0])->number, ((Held *)args[1])->number, keys, argv, NULL};
     gate->session = args[4];
     gate->open_to = (int)PyLong_AsLong(args[5]);
+    gate->is_running = 1;
     int top = lua_gettop(L), status = lua_cpcall(L, run_script, &run);
+    gate->is_running = 0;
     gate->session = NULL;
     if (status == LUA_ERRMEM) {
         PyErr_NoMemory();
@@ -668,7 +721,7 @@ static int gate_clear(Gate *gate)
     }
     Py_CLEAR(gate->ok);
     Py_CLEAR(gate->reply);
-    gate->L = NULL; /* nobody keeps it open any more */
+    gate->L = NULL; /* the owner kept it open */
     Py_CLEAR(gate->owner);
     return 0;
 }
@@ -678,6 +731,7 @@ static void gate_dealloc(Gate *gate)
     PyObject_GC_UnTrack(gate);
     gate_clear(gate);
     PyMem_Free(gate->doors);
+    PyMem_Free(gate->dropped);
     Py_TYPE(gate)->tp_free((PyObject *)gate);
 }
 

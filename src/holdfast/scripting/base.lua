@@ -226,6 +226,7 @@ local function random31()
 end
 local function whole_at(index, count, value)
   local found = number_at(index, count, value)
+  if found ~= found then return 0 end -- NaN as in C
   return found < 0 and ceil(found) or floor(found)
 end
 function maths.random(...)

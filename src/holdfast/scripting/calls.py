@@ -1,8 +1,8 @@
-"""`redis.call` on the side of Python: what a script calls, and what it gets to see of the reply.
+"""`redis.call` on the side of Python: the call of a script, and the reply that the script gets.
 
-Where the gate is compiled (_gate.c), commands are run from there, and what comes here are replies
-that are more than plain values, errors, and calls that the gate does not let through. Where it is
-not, every call comes here.
+Where the gate is compiled (_gate.c), the gate runs commands. Then only these come here: replies
+that are more than plain values, errors, and calls that the gate does not let through. Where the
+gate is not compiled, every call comes here.
 """
 
 from types import NoneType
@@ -23,7 +23,7 @@ from holdfast.scripting.conversions import (
 
 LARGE_REPLY: Final = 1 << 20
 FEW: Final = 64
-SMALL = frozenset({Simple, NoneType, NullArray, bool, float})  # whatever they say
+SMALL = frozenset({Simple, NoneType, NullArray, bool, float})  # their content does not matter
 
 NO_ARGUMENT = CommandError("ERR Please specify at least one argument for this redis lib call")
 
@@ -38,43 +38,45 @@ class Callee(Protocol):
 
     @property
     def quick(self) -> tuple[Any, ...] | None:
-        """For the gate, if it may run the command by itself: see `door` in _gate.c."""
+        """The door for the gate, if the gate may run the command by itself: see `door` in
+        _gate.c."""
         ...
 
-    def run(self, argv: list[bytes]) -> Reply: ...
+    def call(self, argv: list[bytes]) -> Reply: ...
 
 
-class Host(Protocol):
-    """What scripts can do to the rest of the world."""
+class ScriptHost(Protocol):
+    """The server as scripts see it."""
 
     def callee(self, name: bytes) -> Callee | None:
-        """The command of this name. None if scripts may not call it, or there are several of this
-        name; CommandError when there is none."""
+        """The command of this name. None if scripts may not call it, or if it has subcommands.
+        Raises CommandError when there is none."""
         ...
 
     def call(self, argv: list[bytes]) -> Reply:
-        """Run a command. What it raises, other than CommandError, ends the script."""
+        """Run a command. An error other than CommandError ends the script."""
         ...
 
     def may_call(self, argv: list[bytes]) -> bool:
-        """Whether the user may run this command; CommandError when there is none."""
+        """Whether the user may run this command. Raises CommandError when there is none."""
         ...
 
     def set_protocol(self, version: int) -> None: ...
 
     def returned(self, errors: list[CommandError]) -> None:
-        """These are inside of what a script returned, which is no error itself."""
+        """A script returned a table that contains these errors and is no error itself."""
         ...
 
     def tick(self) -> bytes | None:
-        """Called now and then. Why the script has to end, or None."""
+        """Called from time to time. Returns the reason why the script has to end, or None."""
         ...
 
 
 class Calls:
-    """Those from one Lua. None of what Lua calls here may raise: it would get to see an object."""
+    """The calls from one Lua state. No function that Lua calls here may raise: the script would get
+    a Python object."""
 
-    def __init__(self, host: Host, lua: Any, gate: Any, max_bytes: int) -> None:
+    def __init__(self, host: ScriptHost, lua: Any, gate: Any, max_bytes: int) -> None:
         self._host = host
         self._host_call = host.call
         self._gate = gate
@@ -83,7 +85,7 @@ class Calls:
         self._converters = {2: to_lua(lua.table_from, False), 3: to_lua(lua.table_from, True)}
         self._convert = self._converters[2]
         self._resp3 = False
-        self.raised: BaseException | None = None  # what ends the script
+        self.raised: BaseException | None = None  # the error that ends the script
 
     @property
     def resp3(self) -> bool:
@@ -99,18 +101,18 @@ class Calls:
     # -- through the gate ---------------------------------------------------------------------
 
     def door(self, name: bytes) -> int | bool | None:
-        """The number of a new door, to a command. False: there is none to it; None: there is no
-        such command."""
+        """The number of a new door to a command. False: scripts may not call it by a door. None:
+        there is no such command."""
         try:
             callee = self._host.callee(name)
             if callee is None:
                 return False
-            return int(self._gate.door(callee.name, callee.run, callee.quick))
+            return int(self._gate.door(callee.name, callee.call, callee.quick))
         except BaseException:  # noqa: BLE001 - whatever it is, it will be met again
             return None
 
     def rest(self) -> Any:
-        """The reply that did not pass through the gate."""
+        """Returns the reply that the gate could not convert."""
         reply = self._gate.take()
         if isinstance(reply, CommandError):
             return (reply.with_traceback(None).message, ERROR)
@@ -138,7 +140,7 @@ class Calls:
             return (None, KILLED)
 
     def call_many(self, args: Any, count: float) -> Any:
-        """More arguments than can be passed by themselves. (A nil among them is not there.)"""
+        """For more arguments than Lua can pass one by one. (A nil among them is dropped.)"""
         values = list(args.values())
         return self.call(*values) if len(values) == count else (BAD_ARGUMENT.message, ERROR)
 
@@ -157,7 +159,7 @@ class Calls:
     # -- replies ------------------------------------------------------------------------------
 
     def _value(self, reply: Reply) -> Any:
-        """As redis.lua takes it; see conversions.py."""
+        """The reply in the form that redis.lua takes; see conversions.py."""
         if type(reply) is int:
             return reply
         if type(reply) is bytes:
@@ -177,7 +179,7 @@ class Calls:
         return self._convert[type(reply)](reply)
 
     def _plain(self, items: list[Reply]) -> list[Any] | None:
-        """As _convert would, for lists as they mostly are."""
+        """Converts the most common lists as `_convert` would, but faster."""
         if self._resp3 or len(items) > FEW:
             return None
         values: list[Any] = []

@@ -395,6 +395,7 @@ local function new()
     if value == nil then return old end
     local new_value = tonumber(value)
     if not new_value then bad_argument(number, "number expected, got " .. type(value)) end
+    if new_value ~= new_value then new_value = 0 end -- NaN as in C: no limit would hold
     if new_value < low or new_value > high then
       bad_argument(number, format("expected integer between %d and %d", low, high))
     end

@@ -1,7 +1,8 @@
-"""Replies into Lua values, and what a script returns into a reply.
+"""Converts replies to Lua values, and the results of scripts to replies.
 
-Into Lua: a plain value is itself; else a tuple `(value, kind, …)` that redis.lua understands,
-because a closure there makes a small table faster than Python does; or a table made here.
+To Lua: a plain value stays as it is. Other values become a tuple `(value, kind, …)` that redis.lua
+understands, because a closure there makes a small table faster than Python does; or they become a
+table that is made here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,8 +22,9 @@ from holdfast.resp import (
     Simple,
     Verbatim,
 )
+from holdfast.resp.c_strings import c_string
 
-# As redis.lua numbers them.
+# The numbers are those of redis.lua.
 STATUS: Final = 1
 ARRAY: Final = 2
 ERROR: Final = 3
@@ -40,7 +42,7 @@ Converter = Callable[[Any], Any]
 
 
 def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
-    """How each type of reply becomes a Lua value, while the script speaks this protocol."""
+    """For each type of reply, how it becomes a Lua value while the script uses this protocol."""
     inner: dict[type, Converter] = {}
 
     def array(items: Iterable[Reply]) -> Any:
@@ -130,7 +132,7 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
 
 
 def arguments(values: Iterable[object]) -> list[bytes]:
-    """Those of `redis.call` as the command will see them. Raises BAD_ARGUMENT."""
+    """The arguments of `redis.call` as the command will get them. Raises BAD_ARGUMENT."""
     argv: list[bytes] = []
     for value in values:
         if type(value) is bytes:
@@ -139,7 +141,7 @@ def arguments(values: Iterable[object]) -> list[bytes]:
             is_exact = -EXACT < value < EXACT
             argv.append(b"%d" % value if is_exact else b"%.17g" % value)
         elif type(value) is float:
-            # C writes the sign of a NaN, and that of 0/0 is a minus.
+            # C writes the sign of a NaN; 0/0 has a minus.
             is_minus_nan = value != value and copysign(1, value) < 0
             argv.append(b"-nan" if is_minus_nan else b"%.17g" % value)
         else:
@@ -148,27 +150,23 @@ def arguments(values: Iterable[object]) -> list[bytes]:
 
 
 def integer(number: int | float) -> int:
-    """As C casts a double to a long long. One that lupa took for an int fits."""
+    """The integer that C makes of a double by a cast to long long. A number that lupa made an int
+    fits."""
     if type(number) is int:
         return number
     return int(number) if -(2.0**63) <= number < 2.0**63 else INT64_MIN
 
 
-def c_string(text: bytes) -> bytes:
-    """As much of an error or status as C sees: Redis ends them at a NUL."""
-    return text.partition(b"\0")[0]
-
-
 _NEWLINES = bytes.maketrans(b"\r\n", b"  ")
 
-# As results.lua flattens what a script returns.
+# The numbers with which results.lua flattens the result of a script.
 _ARRAY_OF, _NIL, _BOOLEAN, _ERROR, _STATUS, _DOUBLE, _MAP, _SET, _BIG, _VERBATIM = range(1, 11)
 _COUNTED_ERROR = 11
 
 
 def from_lua(values: Iterator[Any], resp3: bool, errors: list[CommandError]) -> Reply:
-    """What a script returned. `resp3`: it has called `redis.setresp(3)`. Errors, of which there may
-    be some inside of it, are also added to the list."""
+    """The reply for the result of a script. `resp3`: the script has called `redis.setresp(3)`.
+    Errors inside of the result are also appended to the list."""
     value = next(values)
     if type(value) is bytes:
         return value
@@ -205,5 +203,5 @@ def as_status(text: bytes) -> Simple:
 
 
 def _verbatim(values: Iterator[Any]) -> Verbatim:
-    fmt = c_string(next(values))[:3].ljust(3)  # clients count on three bytes
+    fmt = c_string(next(values))[:3].ljust(3)  # clients expect three bytes
     return Verbatim(next(values), fmt.translate(_NEWLINES))

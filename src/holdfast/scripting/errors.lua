@@ -34,7 +34,7 @@ local function frame()
   end
 end
 
--- Our outermost frame below which the error was, and who called it.
+-- Our outermost frame below which the error was, and its caller.
 local function call_of(thread)
   local level, ours = thread and 0 or 4, nil -- the function that raised it
   while true do

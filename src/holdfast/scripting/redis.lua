@@ -56,7 +56,7 @@ end
 -- Where the gate is compiled (_gate.c): the numbers of its doors to commands, by their names, as
 -- scripts spell them. What it does not know, or does not let through, is called in full.
 local DOORS = {}
-local MOST_DOORS, known = 4096, 0 -- a name has more spellings than anybody needs
+local MOST_DOORS, known = 4096, 0 -- a name has more spellings than programs need
 
 local function find(name)
   if type(name) == "string" and DOORS[name] == nil and known < MOST_DOORS then
@@ -124,6 +124,7 @@ end
 local LONGEST_LOG = 1024 -- bytes of a line
 function redis.log(level, ...)
   if select("#", ...) < 1 then raise("ERR redis.log() requires two arguments or more.") end
+  if type(level) == "string" then level = tonumber(level) end
   if type(level) ~= "number" then
     raise("ERR First argument must be a number (log level).")
   end

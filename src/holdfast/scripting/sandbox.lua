@@ -355,8 +355,7 @@ local function loaded(ending, ...)
 end
 
 -- The collector begins when memory has grown by half since it last ended, which for a world as small
--- as this one would be all the time. The ballast makes it begin fifteen times more rarely, for 2 MB:
--- nobody looks at it.
+-- as this one would be all the time. The ballast makes it begin fifteen times more rarely, for 2 MB.
 collect("setpause", 150)
 local ballast = string.rep("x", 2 ^ 21) -- not ours, which may end a script
 debug = nil -- else lupa looks up `traceback` for every call, and puts one into every error

@@ -1,7 +1,7 @@
-"""One Lua state with the sandbox in it: compile, run, kill. What it protects is in sandbox.lua.
+"""One Lua state with the sandbox in it: compile, run, kill. The protections are in sandbox.lua.
 
-Only lupa's luajit21 will do, with the JIT off: lua51 of the same wheel crashes on `unpack` with
-huge ranges and on deep patterns, and compiled traces run no hooks.
+This works only with lupa's luajit21 and with the JIT off: lua51 of the same wheel crashes on
+`unpack` with huge ranges and on deep patterns, and compiled traces run no hooks.
 """
 
 import hashlib
@@ -9,17 +9,20 @@ import logging
 import struct
 import time
 from collections.abc import Sequence
-from importlib.resources import files
 from math import copysign, inf
-from typing import Any, Final, NamedTuple, final
+from pathlib import Path
+from signal import SIG_BLOCK, pthread_sigmask
+from typing import Any, Final
 
 from lupa import luajit21
 from lupa.luajit21 import LuaError, LuaMemoryError, LuaRuntime
 
 from holdfast.errors import CommandError
+from holdfast.log_lines import LEVELS, one_line
 from holdfast.resp import OK, Reply
-from holdfast.scripting.calls import Calls, Host
+from holdfast.scripting.calls import Calls, ScriptHost
 from holdfast.scripting.conversions import INT64_MIN, MOST_VALUES, as_status, from_lua, integer
+from holdfast.scripting.script import Failure, Killed, Registered
 from holdfast.scripting.tails import keep_frames
 
 try:
@@ -31,7 +34,7 @@ else:
 
 log = logging.getLogger(__name__)
 
-MARGIN_BYTES = 16 << 20  # between what scripts may take and where allocation fails
+MARGIN_BYTES = 16 << 20  # between the limit of scripts and the point where allocation fails
 LIBRARIES = (
     "errors",
     "redis",
@@ -43,9 +46,9 @@ LIBRARIES = (
     "functions",
     "results",
 )
-LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
+LOG_LEVELS = tuple(LEVELS.values())  # of LOG_DEBUG to LOG_WARNING
 
-# As sandbox.lua says how a script ended, where it is not told by a plain value.
+# How a script ended, in the numbers of sandbox.lua, if its result is no plain value.
 _TABLE: Final = 1
 _FLAT: Final = 2
 _ARRAY: Final = 3
@@ -53,41 +56,13 @@ _STATUS: Final = 4
 _KILLED: Final = 6
 
 
-@final
-class Failure(NamedTuple):
-    """An error that escaped a script."""
-
-    message: bytes
-    source: bytes | None
-    line: int | None
-    is_counted: bool = False  # see CommandError
-
-
 NO_MEMORY = Failure(b"ERR not enough memory", None, None)
-
-
-class Registered(NamedTuple):
-    """A function of a library."""
-
-    name: bytes
-    function: Any
-    last_line: int  # of its code
-    description: bytes | None
-    flags: frozenset[bytes]
-
-
-class Killed(Exception):  # noqa: N818 - it is what happened to the script
-    """The host ended the script: its reason, or what it raised."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message.decode())
-        self.failure = failure
 
 
 class Sandbox:
     def __init__(
         self,
-        host: Host,
+        host: ScriptHost,
         version: bytes,
         version_number: int,
         max_bytes: int,
@@ -142,8 +117,8 @@ class Sandbox:
         self._world = world
 
     def _open_gate(self) -> tuple[Any, Any, Any]:
-        """The gate that is compiled, what makes a `redis.call` of it, and what makes functions
-        known to it. Without one lupa does it all, only slower."""
+        """The compiled gate, the function that makes `redis.call` of it, and the function that
+        registers Lua functions with it. Without a gate, lupa does the same work more slowly."""
         if GATE is None:
             return None, None, None
         try:
@@ -155,7 +130,7 @@ class Sandbox:
         return gate, *link(GATE.__file__.encode(), b"holdfast_gate")(id(gate))
 
     def _hold(self, function: Any) -> Any:
-        """A function of Lua's as `_enter` wants it."""
+        """Registers a Lua function for `_enter`."""
         if self._gate is None:
             return function
         return self._gate.held(self._hold_function(function))
@@ -181,20 +156,20 @@ class Sandbox:
         return way_with(function, table(argv[3:last]), table(argv[last:]))
 
     def close_doors(self) -> None:
-        """From now on the host sees to every call of the script that runs."""
+        """From now on every call of the running script goes to the host."""
         if self._gate is not None:
             self._gate.open_to = 0
 
     def _load(self, name: str) -> Any:
-        text = files("holdfast.scripting").joinpath(f"{name}.lua").read_bytes()
+        text = Path(__file__).with_name(f"{name}.lua").read_bytes()
         load = self._lua.eval(b"function(text, name) return assert(load(text, name, 't')) end")
         return load(text, b"=holdfast")
 
     # -- running ------------------------------------------------------------------------------
 
     def compile(self, text: bytes, name: bytes) -> Any:
-        """The function of a script, for `run`. Raises CommandError with what Lua says, and as
-        `run` does: also compiling may take too long."""
+        """Compiles a script to a function for `run`. Raises CommandError with the text of Lua's
+        error. It also raises as `run` does, because compiling may take too long, too."""
         return self._hold(self._compiled(text, name))
 
     def _compiled(self, text: bytes, name: bytes) -> Any:
@@ -204,7 +179,7 @@ class Sandbox:
         if kept is not text:
             try:
                 return self._loaded(kept, name)
-            except CommandError:  # what is wrong is said about the text as it is
+            except CommandError:  # the error has to be about the text as the client sent it
                 pass
         return self._loaded(text, name)
 
@@ -228,9 +203,9 @@ class Sandbox:
         session: object = None,
         open_to: int = 0,
     ) -> Reply | Failure:
-        """Run a script. `argv` is EVAL's: keys and arguments begin at its fourth; functions get
-        them as theirs. What is open to it, the gate may run for the session without the host.
-        Raises Killed, or whatever the host raised to end it."""
+        """Run a script. `argv` is the argv of EVAL: keys and arguments begin at its fourth element;
+        a function gets them as its arguments. The gate may run the commands in `open_to` for the
+        session without the host. Raises Killed, or the error by which the host ended the script."""
         calls = self._calls
         if calls.resp3:
             calls.setresp(2)
@@ -272,8 +247,8 @@ class Sandbox:
         return reply
 
     def load(self, text: bytes) -> list[Registered] | Failure:
-        """Run the code of a library; the functions that it registers. Raises CommandError with
-        what Lua says if it is none, and as `run` does."""
+        """Run the code of a library; returns the functions that it registers. Raises CommandError
+        with the text of Lua's error if it is not valid, and raises as `run` does."""
         code = self._compiled(text, b"@user_function")
         try:
             result = self._world[b"load_library"](code)
@@ -322,7 +297,9 @@ class Sandbox:
         return Failure(message, source, line, is_counted)
 
     def _has_room(self, nbytes: int) -> bool:
-        """Whether so much can be handed to Lua. From outside of it, a failure would be the end.
+        """Whether Lua has room for so many bytes. If an allocation failed outside of a protected
+        call, the process would end. LuaJIT does not collect garbage when an allocation fails, so
+        this is done here before.
 
         LuaJIT does not collect garbage when an allocation fails: it is done in good time.
         """
@@ -331,18 +308,20 @@ class Sandbox:
         return bool(self._lua.get_memory_used() + 2 * nbytes <= self._max_bytes)
 
     def _collect_garbage(self) -> None:
-        """Also that takes memory: more is there meanwhile."""
+        """Collecting takes memory itself, so the limit is raised meanwhile."""
         lua = self._lua
         lua.set_max_memory(self._max_bytes + 4 * MARGIN_BYTES)
         self._world[b"collect"]()
         lua.set_max_memory(max(self._max_bytes + MARGIN_BYTES, lua.get_memory_used() + 1))
 
     def _tick(self) -> bool:
-        """Called from Lua: whether the script has to end. Returns no text: where memory is short
-        that could fail."""
+        """Called from Lua: whether the script has to end. It returns no text, because making one
+        could fail where memory is short."""
         if self._gate is not None:
-            time.sleep(0)  # through the gate, a script keeps the GIL: others get their turn here
+            time.sleep(0)  # through the gate a script keeps the GIL, so other threads run here
         try:
+            # Compiled code never runs the handlers of signals that have arrived; this call does.
+            pthread_sigmask(SIG_BLOCK, ())
             self._verdict = self._host.tick()
         except BaseException as error:  # noqa: BLE001 - it must not become a Lua value
             self._calls.raised = error
@@ -359,25 +338,22 @@ def _sha1hex(text: bytes) -> bytes:
 
 
 def _log(level: float, text: bytes, size: int) -> None:
-    """On one line: a script must not write what looks like another entry of the log."""
-    shown = text.decode("utf-8", "backslashreplace")
-    if not shown.isprintable():
-        shown = "".join(
-            char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown
-        )
+    """One line for each message: a script must not be able to write a text that looks like another
+    entry of the log."""
+    shown = one_line(text.decode("utf-8", "backslashreplace"))
     if size > len(text):
         shown += f" [the first {len(text)} of {size} bytes]"
     log.log(LOG_LEVELS[int(level)], "script: %s", shown)
 
 
 def _find(text: bytes, part: bytes, start: float) -> int | None:
-    """Linear, which C's own search in Lua is not."""
+    """This search takes linear time; the search of Lua's C library does not."""
     at = text.find(part, int(start) - 1)
     return at + 1 if at >= 0 else None
 
 
 def _pack(code: bytes, number: float) -> bytes:
-    """A number as C would store it, whatever it is."""
+    """A number as C would store it, for any argument."""
     form = code.decode()
     if form[1] == "q":
         return struct.pack(form, integer(number) if number == number else INT64_MIN)
@@ -392,7 +368,7 @@ def _unpack(code: bytes, text: bytes) -> float:
 
 
 def _strtod(text: bytes) -> float:
-    """Of a number that is well-formed."""
+    """The parts of a well-formed number."""
     if b"x" not in text.lower():
         return float(text)
     try:

@@ -1,4 +1,4 @@
--- The string library. Where C code could go on for very long and nobody could stop it, the work
+-- The string library. Where C code could run for very long and nothing could stop it, the work
 -- is bounded beforehand: what may be too much for it is done in Lua, which can be interrupted.
 
 local string, python = ...
@@ -10,7 +10,7 @@ local type, tostring, select, unpack, concat = type, tostring, select, unpack, t
 local watch = python.watch
 
 local MUCH = 1e8 -- steps that C may do at once: up to half a second
-local WORTH_A_LOOK = 1e5 -- steps after which somebody should look at the clock
+local WORTH_A_LOOK = 1e5 -- steps after which the clock should be looked at
 
 local strings = {}
 for name in raw_gmatch("byte char lower reverse sub upper", "%S+") do

@@ -1,16 +1,16 @@
-"""Keeps the frames that tail calls drop, where an error would need them.
+"""Rewrites tail calls whose frames an error would need.
 
-LuaJIT replaces the frame of `return f(x)` by the one of `f`, also when `f` belongs to a library;
-then an error in it cannot say in which line it was, nor what `f` is called. Lua 5.1, which Redis
-has, keeps the frame of calls into libraries. So tail calls of library functions are made into
-others: `return (f(x))` means the same where `f` returns one value, `return __keep(f(x))`, which
-returns what it is given, where it may return more.
+LuaJIT replaces the frame of `return f(x)` by the frame of `f`, also when `f` belongs to a library.
+An error in `f` then has no line and no name of the function. Lua 5.1, which Redis has, keeps the
+frame of calls into libraries. So tail calls of library functions are rewritten: to `return (f(x))`,
+which means the same, where `f` returns one value; to `return __keep(f(x))`, which returns its
+arguments, where `f` may return more.
 """
 
 import re
 from typing import Final, NamedTuple
 
-# They return one value each. (`error` returns none, ever.)
+# These functions return one value each. (`error` never returns.)
 _SINGLE = (
     rb"redis\s*\.\s*(?:call|pcall|sha1hex|log|setresp|set_repl|acl_check_cmd)"
     rb"|cjson\s*\.\s*(?!encode_sparse_array\b|new\b)\w+|cmsgpack\s*\.\s*pack|struct\s*\.\s*(?:pack|size)"
@@ -28,10 +28,10 @@ _ALIAS = re.compile(
     rb"local\s+(\w+)\s*=\s*(?:redis|string|table|math|cjson|cmsgpack|struct)\s*\.\s*\w+"
     rb"(?!\w)(?!\s*[\(\"'{\[.:])"
 )
-# What is called, up to its arguments; by a name that may be an alias, too.
+# The called function, up to its arguments; its name may also be an alias.
 _CALLEE = re.compile(rb"\s+()(?:(%b)\s*(?=\()|(?:%b|(\w+))\s*(?=[\(\"'{\[]))" % (_SINGLE, _SEVERAL))
 _METHOD = re.compile(rb":\s*\w+\s*(?=[\(\"'{\[])")
-# Each begins with a character (not \b): so `re` leaps over all others.
+# Each pattern begins with a character (not \b), so that `re` skips all other characters quickly.
 _EVENT = re.compile(rb"--\[(=*)\[|--[^\n]*|\[(=*)\[|[\"'()\[\]{}]|return(?<!\wreturn)\b")
 # The rest of a text in quotes; possessive, else `re` would remember each byte of it.
 _REST = {
@@ -40,27 +40,28 @@ _REST = {
 }
 _BLANKS = re.compile(rb"\s*+")
 _WORD = re.compile(rb"\w+|.", re.DOTALL)
-# What can follow a call that is all of a `return`.
+# The words that can follow a call which is all of a `return`.
 _ENDS = frozenset({b"", b"end", b"else", b"elseif", b"until", b";"})
 
-# Brackets, texts and comments that are looked at, a microsecond each. Behind that, errors may have
-# another line: it is a second, and nothing could interrupt it.
+# The most brackets, texts and comments that are read, a microsecond each. So many take a second,
+# which nothing can interrupt. In the rest of a longer script, errors may have another line.
 MOST_EVENTS: Final = 1_000_000
 
 
 class Call(NamedTuple):
-    """What may become another call."""
+    """A call that may be rewritten."""
 
     start: int
     opening: bytes
 
 
 def keep_frames(text: bytes) -> bytes:
-    """The script without such tail calls, line by line the same. What is not Lua stays so."""
+    """The script without such tail calls; each line keeps its number. A text that is not Lua is not
+    changed."""
     if b"return" not in text:
         return text
     aliases = frozenset(_ALIAS.findall(text))
-    edits: list[tuple[int, bytes]] = []  # what is inserted where
+    edits: list[tuple[int, bytes]] = []  # the texts to insert, and where
     brackets: list[Call | None] = []  # that are open: whose arguments are in them
     next_call: Call | None = None  # its arguments come now
     at = 0
@@ -95,7 +96,7 @@ def keep_frames(text: bytes) -> bytes:
 
 
 def _callee(text: bytes, at: int, aliases: frozenset[bytes]) -> tuple[Call | None, int]:
-    """What a `return` calls, and where its arguments begin."""
+    """The function that a `return` calls, and where its arguments begin."""
     found = _CALLEE.match(text, at)
     if found is None or (found[3] is not None and found[3] not in aliases):
         return None, at
@@ -103,7 +104,8 @@ def _callee(text: bytes, at: int, aliases: frozenset[bytes]) -> tuple[Call | Non
 
 
 def _end_of(text: bytes, event: re.Match[bytes]) -> int:
-    """Where the text or comment ends that begins there; one that has no end is all of the rest."""
+    """The end of the text or comment that begins there. Without an end it goes on to the end of the
+    script."""
     token = event[0]
     if token in _REST:
         rest = _REST[token].match(text, event.end())

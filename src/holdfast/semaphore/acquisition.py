@@ -1,4 +1,4 @@
-"""What a holder has, and how it learns that it has it no more."""
+"""`Acquisition`: a held slot, and the ways to learn that it is lost."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,10 +34,11 @@ class UnknownLimitError(HoldfastError, LookupError):
 class Acquisition:
     """A slot that is held until it is released or lost.
 
-    `slot_number`: how many slots were taken when this one was, itself included.
+    `slot_number`: the number of taken slots at the time of the grant, this one included.
 
-    `fencing_token`: larger than that of every grant before. Who stores something with its token can
-    refuse whoever comes with a smaller one: a holder that lost its slot and does not know it yet.
+    `fencing_token`: larger than the token of every earlier grant. A store that keeps the token of
+    its last write can refuse writes with a smaller token: they come from a holder that has lost its
+    slot and does not know it yet.
     """
 
     __slots__ = (
@@ -56,10 +57,10 @@ class Acquisition:
         self.id = id
         self.slot_number = slot_number
         self.fencing_token = fencing_token
-        # When the server was last asked to prolong it, successfully: by the clock of this process.
+        # The time of the last successful request to prolong the lease, by the local clock.
         self.renewed_s = renewed_s
         self._is_lost = False
-        self._lost: asyncio.Event | None = None  # few look at it
+        self._lost: asyncio.Event | None = None  # made on demand: most callers do not use it
         self._callbacks: tuple[Callable[[], object], ...] = ()
 
     def __repr__(self) -> str:
@@ -70,7 +71,7 @@ class Acquisition:
 
     @property
     def lost(self) -> asyncio.Event:
-        """Set when the slot is no longer held, and nobody released it."""
+        """Set when the slot was lost, that is, no longer held without a release."""
         if self._lost is None:
             self._lost = asyncio.Event()
             if self._is_lost:
@@ -78,13 +79,14 @@ class Acquisition:
         return self._lost
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Call that in the event loop when the slot is lost; at once if it is already."""
+        """Call a function in the event loop when the slot is lost; at once if it is lost."""
         if self._is_lost:
             callback()
         else:
             self._callbacks += (callback,)
 
     def lose(self) -> None:
+        """Mark the slot as lost. The keeper calls this."""
         if not self._is_lost:
             self._is_lost = True
             if self._lost is not None:
@@ -94,7 +96,7 @@ class Acquisition:
 
 
 def id_of(acquisition: Any) -> str:
-    """Of what `release` is given: an acquisition of either kind, or its id."""
+    """The id, from an argument of `release`: an acquisition of either kind, or an id."""
     id = acquisition if isinstance(acquisition, str) else getattr(acquisition, "id", None)
     if not isinstance(id, str):
         raise TypeError(f"release() takes an acquisition or its id, not {acquisition!r}")

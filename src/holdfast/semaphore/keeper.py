@@ -1,10 +1,11 @@
-"""What one event loop does for one semaphore: its holders, its waiters, and their heartbeat.
+"""The keeper: the work of one event loop for one semaphore, its holders, waiters and heartbeat.
 
-The server decides everything; this asks it. A waiter asks to enter, waits for a message in the
-mailbox, and asks again unless the message says all and is beyond doubt (see `Waiter`), so it may
-be lost, late or wrong. Every fifth of the heartbeat interval one call says that all holders and
-waiters of this loop live, lets others in where somebody died, and tells what became of each. The
-one who waits longest is looked after every second.
+The server decides everything; the keeper asks it. A waiter asks to enter, waits for a message in
+the mailbox, and asks again. It need not ask again if the message has all data and is beyond doubt
+(see `SlotWaiter`). So a message may be lost, late or wrong. Every fifth of the heartbeat interval
+one call tells the server that all holders and waiters of this loop are alive, gives the slots of
+dead holders to waiters, and returns the state of each. For the waiter that waits longest, the
+keeper asks every second.
 """
 
 import asyncio
@@ -16,14 +17,14 @@ from functools import partial
 from itertools import count, islice
 from typing import Any
 
-from holdfast.client.backends import Commands, Prepared, warn_of_sharing
 from holdfast.client.errors import ClientError, ClosedError, ServerError
-from holdfast.client.lua import LuaScript, load
-from holdfast.client.waiting import sleep
+from holdfast.client.transport.deadlines import sleep
 from holdfast.clock import Timer
+from holdfast.coordination.backend import Backend, Prepared, warn_of_sharing
+from holdfast.coordination.lua_scripts import LuaScript, load
 from holdfast.semaphore.acquisition import Acquisition, LimitMismatchError, UnknownLimitError
 from holdfast.semaphore.settings import Settings
-from holdfast.semaphore.waiter import Waiter
+from holdfast.semaphore.waiter import SlotWaiter
 
 log = logging.getLogger(__name__)
 
@@ -31,26 +32,26 @@ ENTER, LEAVE, TEND, RESIZE, STATE, CARD = (
     load("holdfast.semaphore", name)
     for name in ("enter", "leave", "tend", "resize", "state", "card")
 )
-_POLL_S = 1.0  # for waiters: how long a lost hint, or a lost place, can go unnoticed
-_LISTEN_S = 5.0  # how long a mailbox is watched after the last waiter got in
-_CLEAN_UP_S = 0.25  # how long a cancelled caller is kept until its traces are gone
-_BATCH = 500  # of a heartbeat: the server does nothing else while it runs
+_POLL_S = 1.0  # a waiter notices a lost message, or a lost place, after this time
+_LISTEN_S = 5.0  # the mailbox is read for so long after the last waiter got in
+_CLEAN_UP_S = 0.25  # a cancelled caller waits at most so long for the clean-up
+_BATCH = 500  # ids in one heartbeat: a script blocks the server while it runs
 _HERE = "\0id"
 _RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class Keeper:
-    def __init__(self, commands: Commands, settings: Settings) -> None:
-        self.commands = commands
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self.backend = backend
         self._settings = settings
         self._clock = settings.clock
         self._now_s = settings.clock.monotonic_s
         self._prepared: dict[LuaScript, Prepared] = {}
-        self._prepared_for: object = self  # which limit: none yet
+        self._prepared_for: object = self  # the limit that scripts are prepared for: none yet
         self._box = uuid.uuid4().hex
         self._ids = count(1)
         self._held: dict[str, Acquisition] = {}
-        self._waiting: dict[str, Waiter] = {}
+        self._waiting: dict[str, SlotWaiter] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._expiring: dict[str, Timer] = {}
@@ -63,13 +64,13 @@ class Keeper:
     # -- scripts ------------------------------------------------------------------------------
 
     async def run(self, script: LuaScript, keys: dict[str, str] | None = None, **args: Any) -> Any:
-        """A script with those of the settings that it wants."""
-        return await self.commands.run(
+        """Run a script with the settings that its header names."""
+        return await self.backend.run(
             script, keys or self._settings.names.of(script), self._settings.args_of(script, args)
         )
 
     def _run_for(self, script: LuaScript, id: str) -> Coroutine[Any, Any, Any]:
-        """One that wants an id and nothing else of its own: checked once, then only filled in."""
+        """Run a script whose only own argument is an id. Its call is checked once, then reused."""
         settings = self._settings
         if settings.limit != self._prepared_for or settings.now is not None:
             self._prepare()
@@ -81,25 +82,25 @@ class Keeper:
         for script in (ENTER, LEAVE):
             rest = script.command(settings.names.of(script), settings.args_of(script, more))
             at = rest.index(_HERE)
-            self._prepared[script] = self.commands.prepare(script, rest[:at], rest[at + 1 :])
+            self._prepared[script] = self.backend.prepare(script, rest[:at], rest[at + 1 :])
         self._prepared_for = settings.limit
 
     # -- in and out ---------------------------------------------------------------------------
 
     async def acquire(self, patience: asyncio.Timeout | None = None) -> Acquisition:
-        """`patience` is the time limit that the caller runs this under."""
+        """Wait for a slot. `patience` is the time limit of the caller."""
         if self._settings.shared_mailbox:
             id = f"{self._box}/{next(self._ids)}"
         else:
             id = uuid.uuid4().hex
-        waiter = self._waiting[id] = Waiter()
+        waiter = self._waiting[id] = SlotWaiter()
         sent_s = self._now_s()
         try:
             try:
                 answer = await self._run_for(ENTER, id)
             except (ClientError, ServerError) as error:
                 answer = error
-            if type(answer) is int and answer > 0:  # for short: nobody else holds or waits
+            if type(answer) is int and answer > 0:  # the short answer: no other holder or waiter
                 self.failure = None
                 acquisition = Acquisition(id, 1, answer, sent_s)
             else:
@@ -115,7 +116,7 @@ class Keeper:
         self._hold(acquisition)
         return acquisition
 
-    async def _enter(self, id: str, waiter: Waiter, sent_s: float, answer: Any) -> Acquisition:
+    async def _enter(self, id: str, waiter: SlotWaiter, sent_s: float, answer: Any) -> Acquisition:
         """The rest of the way in, after the first answer, which may be a failure."""
         patient = self._settings.max_acquire_time_s is not None
         failures = 0
@@ -134,7 +135,10 @@ class Keeper:
                 else:
                     waiter.still_waits(token, sent_s)
                     self._believe(waiter, waiter.message)
-                    patient, failures = True, 0  # its place is worth waiting for the server
+                    patient, failures = (
+                        True,
+                        0,
+                    )  # it has a place in the queue, so it waits for the server
                     self._listen(self._box if self._settings.shared_mailbox else id)
                     self._tend_in(min(_POLL_S, self._settings.heartbeat_s / 5))
                     await waiter.told()
@@ -142,7 +146,7 @@ class Keeper:
                 if self._may_hold(waiter.acquisition):
                     return waiter.acquisition
                 self._hear(await self._run_for(LEAVE, id))
-                waiter = self._waiting[id] = Waiter()
+                waiter = self._waiting[id] = SlotWaiter()
             waiter.is_told = False
             sent_s = self._now_s()
             try:
@@ -151,13 +155,15 @@ class Keeper:
                 answer = error
 
     def _may_hold(self, acquisition: Acquisition) -> bool:
-        """False for a lock that a resize let in beside another holder. It leaves and asks again:
-        the answer then is the limit that the name has now."""
+        """False for a lock that a resize let in beside another holder.
+
+        It leaves and asks again. The answer is then the present limit of the name.
+        """
         return not self._settings.is_exact or acquisition.slot_number == self._settings.limit
 
     def _unpack(self, answer: int | list[int]) -> tuple[int, int, int]:
-        """What ENTER says: state, slot number and token."""
-        if isinstance(answer, int):  # for short
+        """The answer of enter.lua: state, slot number and token."""
+        if isinstance(answer, int):  # the short answer
             return (1, 1, answer) if answer > 0 else (0, 0, -answer)
         state, number, *more = answer
         if state == -1:
@@ -171,7 +177,7 @@ class Keeper:
         return state, number, more[0]
 
     async def release(self, id: str) -> bool:
-        """Whether it was held until now."""
+        """Release a slot. True if it was held until now."""
         was_held = self._let_go(id)
         try:
             is_removed = self._hear(await self._run_for(LEAVE, id))
@@ -181,12 +187,12 @@ class Keeper:
         except ClientError:
             self._start(self._leave_surely(id))
             raise
-        if was_held and not is_removed:  # sent twice, perhaps, and the first reply was lost
+        if was_held and not is_removed:  # perhaps it was sent twice, and the first reply was lost
             self._tend_all()
         return is_removed
 
     def _hear(self, reply: Any) -> bool:
-        """What LEAVE says: whether a slot was given back; and who of ours has it now."""
+        """The answer of leave.lua: whether a slot was given back, and messages for our waiters."""
         if type(reply) is int:
             return reply == 1
         removed, *messages = reply
@@ -195,21 +201,21 @@ class Keeper:
         return bool(removed == 1)
 
     async def _clean_up(self, id: str, *, may_wait: bool = True) -> None:
-        """Leave, whatever happens; the caller waits only if that is likely to be short."""
+        """Leave, whatever happens. The caller waits for it only for a short time."""
         leaving = self._start(self._leave_surely(id))
         if may_wait and self.failure is None:
             await asyncio.wait([leaving], timeout=_CLEAN_UP_S)
 
     async def _leave_surely(self, id: str) -> None:
-        await self.commands.settled()  # or what was sent before could come after this
-        give_up_s = self._now_s() + self._settings.heartbeat_s  # nobody believes in it then
+        await self.backend.settled()  # else an earlier call could reach the server after this one
+        give_up_s = self._now_s() + self._settings.heartbeat_s  # then the server has given it up
         failures = 0
         while True:
             try:
                 self._hear(await self._run_for(LEAVE, id))
-                self._tend_all()  # an earlier reply may be lost, and what it said
+                self._tend_all()  # the lost reply may have had messages for our waiters
                 if not self._settings.shared_mailbox:
-                    await self.commands.call("DEL", self._settings.names.mailbox(id))
+                    await self.backend.call("DEL", self._settings.names.mailbox(id))
                 return
             except (ClientError, ServerError) as error:
                 if not is_passing(error) or self._now_s() > give_up_s:
@@ -225,7 +231,7 @@ class Keeper:
 
     def _hold(self, acquisition: Acquisition) -> None:
         self._held[acquisition.id] = acquisition
-        if self._timer is None:  # else it comes early enough: nobody sets it for later than this
+        if self._timer is None:  # else the timer comes early enough: no timer is later than this
             self._tend_in(self._settings.heartbeat_s / 5)
         ttl_s = self._settings.ttl_s
         if ttl_s is not None:
@@ -234,7 +240,7 @@ class Keeper:
             self._expiring[acquisition.id] = self._clock.call_later(left_s, lose)
 
     def _let_go(self, id: str) -> bool:
-        """Whether it was held, as far as we know."""
+        """Forget a holder. True if it held a slot, as far as the keeper knows."""
         if self._expiring and (timer := self._expiring.pop(id, None)) is not None:
             timer.cancel()
         return self._held.pop(id, None) is not None
@@ -246,9 +252,9 @@ class Keeper:
             acquisition.lose()
 
     def _lose_overdue(self) -> float:
-        """Those of which the server has heard nothing for so long that it gave them up.
+        """Mark holders as lost whose lease at the server is over.
 
-        Returns how long it is until the next one.
+        Returns the time until the next lease is over.
         """
         left_s = math.inf
         for acquisition in list(self._held.values()):
@@ -271,7 +277,7 @@ class Keeper:
         self._timer = self._clock.call_later(delay_s, self._start_tending)
 
     def _tend_all(self) -> None:
-        """As soon as possible: somebody of ours may have been let in and not been told."""
+        """Send a heartbeat as soon as possible: a waiter may have a slot and not know it."""
         if self._waiting:
             self._beaten_s = -math.inf
             self._tend_in(0)
@@ -283,7 +289,7 @@ class Keeper:
             self._start(self._tend())
 
     async def _tend(self) -> None:
-        """A heartbeat for all; or, between two of them, a look at the one who waits longest."""
+        """Send a heartbeat for all; or, between heartbeats, ask for the longest waiter alone."""
         heartbeat_s = self._settings.heartbeat_s
         beat_s = heartbeat_s / 5
         now_s = self._now_s()
@@ -296,10 +302,10 @@ class Keeper:
         try:
             async with asyncio.timeout(max(oldest_s + heartbeat_s - now_s, beat_s)):
                 due_s, is_lost = await self._ask_about(ids)
-                if is_lost and not is_beat:  # so others may be, too
+                if is_lost and not is_beat:  # others may be lost, too
                     self._beaten_s = now_s
                     due_s, _ = await self._ask_about([*self._held, *self._waiting])
-            if self._beaten_s == -math.inf:  # somebody wants another one, see `_tend_all`
+            if self._beaten_s == -math.inf:  # `_tend_all` asked for another heartbeat
                 delay_s = 0
             elif self._waiting:
                 delay_s = min(delay_s, due_s)
@@ -315,14 +321,16 @@ class Keeper:
             self._tend_in(delay_s)
 
     async def _ask_about(self, ids: list[str]) -> tuple[float, bool]:
-        """Say that they live, and learn what became of each.
+        """Tell the server that these are alive, and take the state of each from its answer.
 
-        Returns how long it is until a slot may fall free, and whether any of these was lost.
+        Returns the time until a slot may fall free, and whether any of these was lost.
         """
         due_ms, is_lost = -1, False
         for start in range(0, len(ids), _BATCH):
             some = ids[start : start + _BATCH]
-            held = {id: self._held[id] for id in some if id in self._held}  # not who gets in now
+            held = {
+                id: self._held[id] for id in some if id in self._held
+            }  # not those that get in during the call
             sent_s = self._now_s()
             due_ms, token, *states = await self.run(TEND, acquisition_ids=some)
             is_lost = is_lost or 0 in states
@@ -340,7 +348,7 @@ class Keeper:
         return due_ms / 1000 + 0.001 if due_ms >= 0 else math.inf, is_lost
 
     def _give_up(self) -> None:
-        """The client is closed: holders are on their own, and waiters find out for themselves."""
+        """The client is closed: mark all holders as lost, and let each waiter find it out."""
         for acquisition in list(self._held.values()):
             self._lose(acquisition)
         for waiter in self._waiting.values():
@@ -353,14 +361,14 @@ class Keeper:
             self._listeners[box] = self._start(self._read_mailbox(box))
 
     async def _read_mailbox(self, box: str) -> None:
-        """Until nobody waits and nothing comes."""
+        """Read messages until no waiter is left and nothing comes."""
         key = self._settings.names.mailbox(box)
         read = partial(self._read, box)
         failures = 0
         try:
             while True:
                 try:
-                    popped = await self.commands.pop(key, timeout_s=_LISTEN_S, heed=read)
+                    popped = await self.backend.pop(key, timeout_s=_LISTEN_S, heed=read)
                     failures = 0
                 except ClosedError:
                     self._give_up()
@@ -377,7 +385,7 @@ class Keeper:
             del self._listeners[box]
 
     def _read(self, box: str, text: bytes) -> None:
-        """For the id that it begins with; or for whom the mailbox is, whatever it says."""
+        """Pass a message on: to the id in it, or to the owner of the mailbox."""
         message = text.decode(errors="replace").split(" ")
         waiter = self._waiting.get(message[0])
         if waiter is not None:
@@ -386,8 +394,8 @@ class Keeper:
         if waiter is not None:
             waiter.tell()
 
-    def _believe(self, waiter: Waiter, message: list[str] | None) -> None:
-        # A time limit runs from the moment when the server is told that the slot is held.
+    def _believe(self, waiter: SlotWaiter, message: list[str] | None) -> None:
+        # The time limit of a holder begins when the server learns that the slot is held.
         if message is not None and self._settings.ttl_s is None:
             waiter.believe(message, self._settings.heartbeat_s, self._now_s())
 
@@ -400,7 +408,7 @@ class Keeper:
         return task
 
     async def close(self) -> None:
-        """Stop listening and tending. What is being released is waited for, but not for long."""
+        """Stop reading the mailbox and the heartbeat. Wait for releases, but not for long."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -413,7 +421,7 @@ class Keeper:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether asking again later may help."""
+    """Whether the error may pass: asking again later may help."""
     if isinstance(error, ServerError):
         return error.is_retryable
     return not isinstance(error, ClosedError)

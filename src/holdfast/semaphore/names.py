@@ -1,6 +1,6 @@
 """The names of a semaphore's keys. No I/O."""
 
-from holdfast.client.lua import LuaScript
+from holdfast.coordination.lua_scripts import LuaScript
 
 PLACEHOLDER = "@@@ACQUISITION_ID@@@"
 
@@ -27,11 +27,11 @@ class Names:
         self.pattern = f"{lists}{tag}:{PLACEHOLDER}" if hash_tag else f"{lists}{PLACEHOLDER}"
 
     def of(self, script: LuaScript) -> dict[str, str]:
-        """The keys that a script wants."""
+        """The keys that a script names in its header."""
         return {name: self.keys[name] for name in script.keys}
 
     def mailbox(self, box: str) -> str:
-        """The list through which those who wait are told."""
+        """The list that takes messages for a waiter."""
         return self.pattern.replace(PLACEHOLDER, box)
 
 

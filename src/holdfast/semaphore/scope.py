@@ -1,4 +1,4 @@
-"""`async with`: a slot for as long as the body runs, and the end of the body if it is lost."""
+"""`async with`: a slot while the body runs. If the slot is lost, the body is cancelled."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class Slots(Protocol):
-    """What a scope needs of a semaphore."""
+    """The methods of a semaphore that a scope calls."""
 
     name: str
 
@@ -22,7 +22,7 @@ class Slots(Protocol):
 
 
 class Scope:
-    """To be used once."""
+    """The context manager of a semaphore. Use it once."""
 
     def __init__(self, slots: Slots, cancel_on_loss: bool) -> None:
         self._slots = slots
@@ -54,15 +54,18 @@ class Scope:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        acquisition, self._acquisition = self._acquisition, None  # from here on none is cancelled
+        acquisition, self._acquisition = (
+            self._acquisition,
+            None,
+        )  # from now on a loss cancels no task
         assert acquisition is not None
         try:
             await self._slots.release(acquisition)
         except (ClientError, ServerError) as failure:
-            # The body has done its work; the slot falls free by itself if need be.
+            # The body has done its work. The slot falls free when its lease is over.
             log.warning("semaphore %s: %s", self._slots.name, failure)
         except asyncio.CancelledError as cancelled:
-            # The body was over before our cancellation reached it.
+            # The body ended before our cancellation reached it.
             if not self._has_cancelled or error is not None:
                 raise
             error = cancelled

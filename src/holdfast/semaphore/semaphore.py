@@ -1,4 +1,4 @@
-"""`Semaphore` and `Lock`: what users hold. The work is done by a keeper in each event loop."""
+"""`Semaphore` and `Lock`, for users. A keeper in each event loop does the work."""
 
 import asyncio
 import threading
@@ -8,14 +8,16 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.semaphore.acquisition import Acquisition, id_of
+from holdfast.semaphore.client_source import ClientSource
 from holdfast.semaphore.keeper import CARD, RESIZE, STATE, Keeper
 from holdfast.semaphore.names import Names, match_all
 from holdfast.semaphore.scope import Scope
 from holdfast.semaphore.settings import Settings
-from holdfast.semaphore.source import Source
 
 
 class SemaphoreStats(NamedTuple):
+    """How many slots of a semaphore are taken, and how many callers wait."""
+
     name: str
     acquired: int
     waiting: int
@@ -23,22 +25,23 @@ class SemaphoreStats(NamedTuple):
 
     @property
     def percent(self) -> float:
+        """The share of the slots that is taken, in percent."""
         return 100 * self.acquired / self.limit
 
 
 class Semaphore:
-    """At most `limit` holders of a name at a time, on all machines, in the order they came.
+    """At most `limit` holders of a name at a time, on all machines, first come, first served.
 
     `client` is ours, or an asyncio client of redis-py or valkey-py. Such a client belongs to one
     event loop; a URL, or a function that makes a client, gives each loop that uses the semaphore
     a client of its own.
 
-    limit: how many slots there are; None for what the server says, see `resize`.
-    ttl_s: how long a slot may be held at most. max_acquire_time_s: how long `acquire` may take
-    at most, then TimeoutError. heartbeat_max_interval_s: after how much silence a holder or
-    waiter counts as dead. cancel_on_loss: whether the body of `async with` is cancelled when the
-    slot is lost. hash_tag=False: the keys have their bare names, which a cluster cannot serve.
-    now: another clock than the server's, in seconds; for tests.
+    limit: the number of slots; None takes the limit that the server has, see `resize`.
+    ttl_s: the longest time that a slot may be held. max_acquire_time_s: the longest time that
+    `acquire` may take, then it raises TimeoutError. heartbeat_max_interval_s: a holder or waiter
+    that is silent for longer counts as dead. cancel_on_loss: whether the body of `async with` is
+    cancelled when the slot is lost. hash_tag=False: keys without braces, which a cluster cannot
+    serve. now: a clock in place of the server's, in seconds; for tests.
     """
 
     _is_exact = False
@@ -84,20 +87,20 @@ class Semaphore:
             now=now,
             clock=clock or SystemClock(),
         )
-        self._source = Source(client)
+        self._source = ClientSource(client)
         self._keepers: dict[asyncio.AbstractEventLoop, Keeper] = {}
         self._opening = threading.Lock()
         self._scopes: dict[asyncio.Task[Any], list[Scope]] = {}
 
     @property
     def limit(self) -> int | None:
-        """As it was given, or as this object resized it; None for what the server says."""
+        """The limit as given, or as set by `resize`; None takes the limit of the server."""
         return self._settings.limit
 
     # -- in and out ---------------------------------------------------------------------------
 
     async def acquire(self) -> Acquisition:
-        """Wait for a slot. Cancelling leaves no trace.
+        """Wait for a slot. A cancelled call leaves no trace.
 
         Raises TimeoutError, LimitMismatchError, UnknownLimitError.
         """
@@ -114,17 +117,17 @@ class Semaphore:
             raise TimeoutError(text) from keeper.failure
 
     async def release(self, acquisition: Acquisition | str) -> bool:
-        """Give a slot back, by its id or as it is. Whether it was held until now.
+        """Give a slot back, by its acquisition or id. True if it was held until now.
 
-        It may be called twice. If it is cancelled, the slot is given back nevertheless; if the
-        server is away, it raises ClientError and goes on trying.
+        It may be called twice. If it is cancelled, the slot is given back nevertheless. If the
+        server is unreachable, it raises ClientError and goes on trying.
         """
         keeper = self._keepers.get(get_running_loop()) or self._new_keeper()
         id = acquisition.id if type(acquisition) is Acquisition else id_of(acquisition)
         return await keeper.release(id)
 
     def cm(self, *, cancel_on_loss: bool | None = None) -> Scope:
-        """`async with semaphore.cm() as acquisition:`, once each."""
+        """`async with semaphore.cm() as acquisition:`. Call it anew for each use."""
         return Scope(self, self.cancel_on_loss if cancel_on_loss is None else cancel_on_loss)
 
     async def __aenter__(self) -> Acquisition:
@@ -144,10 +147,10 @@ class Semaphore:
             del self._scopes[task]
         await scope.__aexit__(*error)
 
-    # -- what it looks like -------------------------------------------------------------------
+    # -- state --------------------------------------------------------------------------------
 
     async def count(self) -> int:
-        """How many slots are taken."""
+        """The number of taken slots."""
         taken: int = await self._keeper().run(CARD)
         return taken
 
@@ -157,10 +160,10 @@ class Semaphore:
         return bool(waiting or (limit and taken >= limit))  # the limit is 0 while it is unused
 
     async def resize(self, limit: int | None) -> None:
-        """Set the limit for all clients, whatever limit they give. The server remembers it.
+        """Set the limit for all clients, over the limits that they give. The server keeps it.
 
-        Holders beyond a smaller limit stay until they release. None: the server forgets it when
-        no client holds or waits, and the first one in decides again.
+        Holders beyond a smaller limit stay until they release. None: the server forgets the limit
+        when no client holds or waits, and then the next client sets it.
         """
         _check_limit(limit)
         await self._keeper().run(RESIZE, limit="" if limit is None else limit)
@@ -168,14 +171,14 @@ class Semaphore:
             self._settings.limit = limit
 
     async def stats(self, names: list[str] | None = None, limit: int = 100) -> list[SemaphoreStats]:
-        """Those semaphores of the namespace, or all that are in use; the most loaded come first."""
+        """The named semaphores, or all of the namespace that are in use; the most loaded first."""
         keeper = self._keeper()
         if names is None:
             match, prefix, suffix = match_all(self._namespace, hash_tag=self._hash_tag)
             names = sorted(
                 {
                     key.decode().removeprefix(prefix).removesuffix(suffix)
-                    async for key in keeper.commands.scan(match)
+                    async for key in keeper.backend.scan(match)
                 }
             )
         found = []
@@ -190,14 +193,14 @@ class Semaphore:
     # -- life ---------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End what this event loop does for the semaphore, and the client made for it.
+        """Stop the keeper of this event loop, and close the client that was made for it.
 
         Nothing is released. A semaphore on a client of yours needs no closing.
         """
         keeper = self._keepers.pop(get_running_loop(), None)
         if keeper is not None:
             await keeper.close()
-            await self._source.close(keeper.commands)
+            await self._source.close(keeper.backend)
 
     def _keeper(self) -> Keeper:
         return self._keepers.get(get_running_loop()) or self._new_keeper()
@@ -207,13 +210,13 @@ class Semaphore:
         with self._opening:
             for other in [other for other in self._keepers if other.is_closed()]:
                 del self._keepers[other]
-            commands = self._source.commands(is_first=not self._keepers)
-            keeper = self._keepers[loop] = Keeper(commands, self._settings)
+            backend = self._source.backend(is_first=not self._keepers)
+            keeper = self._keepers[loop] = Keeper(backend, self._settings)
         return keeper
 
 
 class SemaphoreOptions(TypedDict, total=False):
-    """The keywords of `Semaphore`, for all that pass them on."""
+    """The keywords of `Semaphore`, for functions that pass them on."""
 
     ttl_s: float | None
     max_acquire_time_s: float | None
@@ -226,7 +229,7 @@ class SemaphoreOptions(TypedDict, total=False):
 
 
 class Lock(Semaphore):
-    """A semaphore of one: also where the name was resized, which is LimitMismatchError."""
+    """A semaphore with one slot. If the name was resized, it raises LimitMismatchError."""
 
     _is_exact = True
 
@@ -234,12 +237,12 @@ class Lock(Semaphore):
         super().__init__(client, name, 1, **options)
 
     async def resize(self, limit: int | None) -> None:
-        """A lock stays one: None, or 1, takes back what `Semaphore.resize` set for the name."""
+        """A lock keeps one slot: None or 1 undoes a `Semaphore.resize` of the name."""
         if limit is not None and limit != 1:
             raise ValueError(f"a lock has one slot, not {limit!r}: use a Semaphore")
         await super().resize(limit)
 
 
 def _check_limit(limit: int | None) -> None:
-    if limit is not None and (type(limit) is not int or limit < 1):  # True is an int, too
+    if limit is not None and (type(limit) is not int or limit < 1):  # type(): a bool is an int, too
         raise ValueError(f"a limit is a whole number above 0, or None: {limit!r}")

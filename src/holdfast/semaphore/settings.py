@@ -1,32 +1,32 @@
-"""What a semaphore was made with. No I/O."""
+"""The settings of a semaphore. No I/O."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.client.lua import LuaScript
 from holdfast.clock import Clock
+from holdfast.coordination.lua_scripts import LuaScript
 from holdfast.semaphore.names import Names
 
 
 @dataclass
 class Settings:
-    """For all keepers of a semaphore; the limit can change."""
+    """Shared by all keepers of a semaphore. The limit can change."""
 
     name: str
     names: Names
     limit: int | None
-    is_exact: bool  # whether no other limit will do, also when the semaphore was resized
+    is_exact: bool  # refuse any other limit, also after a resize
     ttl_s: float | None
     heartbeat_s: float
     max_acquire_time_s: float | None
     shared_mailbox: bool
     now: Callable[[], float] | None
     clock: Clock
-    is_warned: bool = False  # that the database is active-active
+    is_warned: bool = False  # of an active-active database
 
     def args_of(self, script: LuaScript, more: dict[str, Any]) -> dict[str, Any]:
-        """The arguments that a script wants."""
+        """The arguments that a script names in its header."""
         values = {
             "limit": "" if self.limit is None else self.limit,
             "is_exact": "1" if self.is_exact else "",

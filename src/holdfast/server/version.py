@@ -1,8 +1,17 @@
 """Which Redis clients are told they talk to, and what they talk to."""
 
+from importlib import resources
+
 from holdfast.resp import requests
 
 REDIS_VERSION = "7.2.0"
 
-# Whether setup.py found a compiler.
 IS_COMPILED = not requests.__file__.endswith(".py")
+
+
+def why_not_compiled() -> str:
+    """The reason that setup.py has left in the package."""
+    try:
+        return resources.files("holdfast").joinpath("not_compiled").read_text().strip()
+    except FileNotFoundError:
+        return "it runs from its source"

@@ -13,13 +13,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.store.blocks import LONGEST, PLACES, SPAN
-from holdfast.store.chunks import STEP
-from holdfast.store.file import reading
-from holdfast.store.journal import batches, one_by_one
-from holdfast.store.mark import DamagedFileError
-from holdfast.store.migrations import SCHEMA_VERSION
-from holdfast.store.ops import (
+from holdfast.store.change.ops import (
     CRDT_FACTS,
     KEYS,
     LIST_ITEMS,
@@ -27,12 +21,19 @@ from holdfast.store.ops import (
     STREAM_CONSUMERS,
     STREAM_PENDING,
     STRINGS,
+    RowOp,
 )
+from holdfast.store.change.runs import STEP, rows_in
+from holdfast.store.file.journal import batches
+from holdfast.store.file.list_blocks import LONGEST, PLACES, SPAN
+from holdfast.store.file.mark import DamagedFileError
+from holdfast.store.file.migrations import SCHEMA_VERSION
+from holdfast.store.file.opening import reading
+from holdfast.store.file.tables import ROWS, Tables
 from holdfast.store.recovery import replay
-from holdfast.store.replicated_compare import Survey
-from holdfast.store.replicated_keyspace import ReplicatedKeyspace
-from holdfast.store.tables import ROWS, Tables
-from holdfast.store.types import COLLECTIONS
+from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.replicated.survey import Survey
+from holdfast.store.values.registry import COLLECTIONS
 
 MOST_OF_A_KIND = 10  # sentences about the same thing
 
@@ -108,6 +109,11 @@ IS_THERE = f"""
     SELECT EXISTS (SELECT 1 FROM redis_list_items WHERE key_id = ?1 AND pos = ?2) OR EXISTS
       (SELECT 1 FROM redis_list_blocks WHERE key_id = ?1 AND pos = ?2 & -{SPAN} AND ?2 IN
         (SELECT pos + (first + key) * {STEP} FROM {SIZES} WHERE value IS NOT NULL))"""
+
+# By the index of names, of whichever kind it is.
+KEYS_NAMED = """
+    SELECT id FROM redis_keys
+    WHERE space = ?1 AND name = ?2 AND CAST(name AS TEXT) = CAST(?2 AS TEXT)"""
 
 IS_CONSUMER = """
     SELECT EXISTS (SELECT 1 FROM redis_stream_consumers
@@ -218,7 +224,7 @@ def _replicated(connection: apsw.Connection) -> Iterator[str]:
     for _ in replay(keyspace, unfolded):
         pass
     keyspace.recovered(lambda key_id: False)
-    if keyspace.replication.is_adopting:
+    if keyspace.stage.is_adopting:
         return  # a standalone server's until now, of which not all is replicated yet
     for difference in Survey(keyspace).finish().found[:MOST_OF_A_KIND]:
         yield str(difference)
@@ -242,7 +248,7 @@ class Overlay:
         for lsn, batch in self._execute("SELECT lsn, batch FROM journal ORDER BY lsn"):
             try:
                 for op in _decode(batch):
-                    for table, key_id, sub, value in one_by_one(op):
+                    for table, key_id, sub, value in rows_in(RowOp(op)):
                         self._apply(table, key_id, sub, value)
             except (msgspec.DecodeError, TypeError, ValueError, IndexError) as error:
                 yield f"batch {lsn} of the journal cannot be read: {error}"
@@ -284,16 +290,14 @@ class Overlay:
                 owners.setdefault(row[:2], []).append(key_id)
         in_tables = self._execute(
             "SELECT space, name, id FROM redis_keys JOIN (SELECT space, name FROM redis_keys"
-            " GROUP BY space, name HAVING count(*) > 1) USING (space, name)"
+            " GROUP BY space, CAST(name AS TEXT) HAVING count(*) > 1) USING (space, name)"
         )
         found: dict[tuple[int, bytes], set[int]] = {}
         for space, name, key_id in in_tables:
             if key_id not in self._keys:
                 found.setdefault((space, name), set()).add(key_id)
         for (space, name), ids in owners.items():
-            rows = self._execute(
-                "SELECT id FROM redis_keys WHERE space = ? AND name = ?", (space, name)
-            )
+            rows = self._execute(KEYS_NAMED, (space, name))
             others = {key_id for (key_id,) in rows if key_id not in self._keys}
             found.setdefault((space, name), set()).update(ids, others)
         for (space, name), together in found.items():
@@ -326,7 +330,7 @@ class Overlay:
                 yield f"{kind} key {key_id} has no value"
 
     def entries_without_consumer(self) -> Iterator[str]:
-        """Nobody sees them, until a consumer of that name comes: then they are that one's."""
+        """No client sees them until a consumer of that name comes, which then has them."""
         holders = {
             (key_id, group, entry_id): consumer
             for key_id, group, entry_id, consumer in self._execute(ENTRIES_WITHOUT_CONSUMER)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from holdfast.errors import StorageError
-from holdfast.store.fold import Fold
-from holdfast.store.journal import Batch, Journal
-from holdfast.store.keys import Key, Space
-from holdfast.store.keyspace import Keyspace
-from holdfast.store.ops import CRDT_KEYS, KEYS, SCRIPTS, SPACES, STRINGS, Op
-from holdfast.store.tables import ROWS, Tables
-from holdfast.store.types import APPLY, COLLECTIONS, Value
+from holdfast.store.change.ops import CRDT_KEYS, KEYS, SCRIPTS, SPACES, STRINGS, Op, RowOp
+from holdfast.store.file.journal import Batch, Journal
+from holdfast.store.file.tables import ROWS, Tables
+from holdfast.store.fold.fold import Fold
+from holdfast.store.memory.key import Key, Space
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.values.registry import APPLY, COLLECTIONS, Value
 
 
 def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
@@ -23,12 +23,13 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
     return count
 
 
-def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list[Op], list[Op]]]:
+def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list[RowOp], list[Op]]]:
     """Of each batch its number, its operations, and those of them that the tables may have."""
     replay = _Replay(keyspace)
     replay.load({op[1] for _, ops in batches for op in ops if KEYS <= op[0] < SCRIPTS})
     for lsn, ops in batches:
-        yield lsn, ops, [op for op in ops if replay.apply(op)]
+        known: list[Op] = [op for op in ops if replay.apply(op)]
+        yield lsn, ops, known
     replay.finish()
 
 
@@ -45,8 +46,8 @@ class _Replay:
         self._shown = self._tables.spaces_shown()
 
     def load(self, key_ids: set[int]) -> None:
-        """What the tables have of these keys, in the order in which they have it: a quarter of the
-        time that it takes as they come."""
+        """Load these keys from the tables, by id: in the order of the journal it would take four
+        times as long."""
         unknown_id = self._keyspace.next_id
         for key_id in sorted(key_ids):
             self._keys[key_id] = None
@@ -56,7 +57,7 @@ class _Replay:
                     self._space(space_id), key_id, name, type_name, expires_at_ms
                 )
 
-    def apply(self, op: Op) -> bool:
+    def apply(self, op: RowOp) -> bool:
         """Of a key that was loaded. False when the tables must not have it."""
         table, key_id, sub, value = op
         keyspace = self._keyspace
@@ -81,7 +82,7 @@ class _Replay:
             self._apply_row(key_id, key, value)
         elif key is None:
             # An element of a key that was removed, or flushed, before it ever was in the tables:
-            # the batch that made it is folded. Nobody would ever bury it there.
+            # the batch that made the key is folded. In the tables the element would stay for ever.
             return False
         elif table == STRINGS:
             key.value = value
@@ -91,7 +92,7 @@ class _Replay:
         return True
 
     def finish(self) -> None:
-        """Say where the tables are behind (see Keyspace).
+        """Say where the tables are behind (see FoldState).
 
         Every key above the lowest living one that the tables lack is in the journal too, so
         from there on memory has them all. (Dead ones prove nothing: their rows may be missing
@@ -102,7 +103,7 @@ class _Replay:
         for space_id, space in self._spaces.items():
             if space_id not in shown:
                 keyspace.freeing.flushed(space)
-        keyspace.boundary = min(
+        first_created_id = min(
             [
                 key_id
                 for key_id in self._created
@@ -110,12 +111,12 @@ class _Replay:
             ],
             default=keyspace.next_id,
         )
-        keyspace.cut = keyspace.boundary
-        keyspace.created = [
+        created = [
             key
             for key_id, key in sorted(self._keys.items())
-            if key is not None and key_id >= keyspace.boundary
+            if key is not None and key_id >= first_created_id
         ]
+        keyspace.fold_state.recovered(first_created_id, created)
         for key in self._keys.values():
             if key is not None:
                 keyspace.watch_fields(key, afresh=True)
@@ -131,7 +132,7 @@ class _Replay:
         if row is None:
             self._keys[key_id] = None
             if key is not None:
-                keyspace.unfolded[key_id] = key
+                keyspace.fold_state.unfolded[key_id] = key
             return
         space_id, name, type_name, expires_at_ms = row
         if key is None:
@@ -141,7 +142,7 @@ class _Replay:
             self._created.append(key_id)
         key.space, key.name, key.expires_at_ms = self._space(space_id), name, expires_at_ms
         keyspace.attach(key)
-        keyspace.unfolded[key_id] = key
+        keyspace.fold_state.unfolded[key_id] = key
         if expires_at_ms is not None:
             keyspace.expiring.push(key)
 

@@ -1,21 +1,27 @@
 """The store: file, journal, keyspace and fold as one thing that can be opened and closed."""
 
+import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
 
-from holdfast.errors import StorageError
-from holdfast.store.adoption import Adoption
-from holdfast.store.eviction import Eviction
-from holdfast.store.file import FileLock, Place, open_verified, real
-from holdfast.store.fold import Fold
-from holdfast.store.journal import Checkpointer, Journal
-from holdfast.store.keyspace import Keyspace
-from holdfast.store.life import Life
-from holdfast.store.mark import this_boot
+from holdfast.errors import StorageError, StoreBusyError
+from holdfast.store.file.journal import Checkpointer, Journal
+from holdfast.store.file.life import Life
+from holdfast.store.file.mark import this_boot
+from holdfast.store.file.opening import FileLock, Place, open_verified, real
+from holdfast.store.file.tables import Tables
+from holdfast.store.file.wal import wal_path
+from holdfast.store.fold.fold import Fold
+from holdfast.store.memory.eviction import Eviction
+from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.recovery import recover
-from holdfast.store.replicated_keyspace import ReplicatedKeyspace
-from holdfast.store.tables import Tables
+
+if TYPE_CHECKING:
+    from holdfast.store.replicated.adoption import Adoption
+
+log = logging.getLogger(__name__)
 
 MEMORY = ":memory:"
 
@@ -23,6 +29,7 @@ MEMORY = ":memory:"
 # and the turn tries again; where no loop waits, longer.
 BUSY_ON_LOOP_MS = 5
 BUSY_MS = 5000
+BUSY_AT_END_MS = 200  # for readers. Some, such as Litestream, read for ever
 
 # A slice folds 500 rows, so this is twice as fast as they can come.
 OPS_PER_SLICE = 250
@@ -31,12 +38,12 @@ OPS_PER_SLICE = 250
 # a new key, and small keys are the most work.
 BYTES_PER_SLICE = 8192
 
-# No turn is held up for more slices than this, by the fold: about 30 ms. What is left over is done
-# in the turns that follow. So no client pays for all at once that a checkpoint has put off, or that
-# a command of a million keys has brought.
+# No turn is held up by the fold for more slices than this: about 30 ms. The rest is done in the
+# turns that follow. So no client waits for all the work that a checkpoint has put off, or that a
+# command of a million keys has brought.
 MOST_SLICES = 16
 
-# To make room, more: it is not to run out under a load that goes on.
+# To make room there may be more slices: memory must not run out under a steady load.
 MOST_ROOM_SLICES = 64
 
 # When so many are left over from earlier turns, a turn pays for all that it brings: the journal
@@ -59,17 +66,15 @@ class MemoryStore:
     def commit(self) -> int:
         """Take the batch; returns how many operations there are to sync."""
         keyspace = self.keyspace
-        if keyspace.is_replicated:
-            keyspace.seal()
-        keyspace.ops.clear()
-        keyspace.recorded = 0
+        keyspace.seal()
+        keyspace.end_batch()
         keyspace.open_runs.clear()
         keyspace.end_run()
-        keyspace.large.clear()
-        keyspace.changed_strings.clear()
+        keyspace.fold_state.dirty_strings.clear()
         return 0
 
     wal_pages = 0
+    wal_extent = (b"", 0)
     may_fold = True
     max_bytes = 0
     owed_slices = 0
@@ -170,7 +175,7 @@ class FileStore:
         self._place = Place(self.path, self._connection)
         self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
         self._connection.set_busy_timeout(BUSY_ON_LOOP_MS)
-        self._adoption = _adoption(self, self.keyspace)
+        self._adoption = _adoption(self, self.keyspace, node)
 
     def adopt_step(self) -> bool:
         """Before anything else, until it returns False: see adoption.py."""
@@ -181,9 +186,7 @@ class FileStore:
     def commit(self) -> int:
         """Write the batch to the journal; returns how many operations there are to sync."""
         keyspace = self.keyspace
-        if keyspace.is_replicated:
-            keyspace.seal()
-        ops = keyspace.ops
+        ops = keyspace.seal()
         if ops:
             keyspace.close_runs()
             nbytes = self.journal.append(ops)
@@ -191,9 +194,7 @@ class FileStore:
                 self.life.reached = keyspace.own_position
             count = len(ops) + keyspace.recorded
             self.folding.add(self.journal.lsn, ops, nbytes, count)
-            keyspace.ops = []
-            keyspace.recorded = 0
-            keyspace.large.clear()
+            keyspace.end_batch()
             return count
         return 0
 
@@ -217,6 +218,11 @@ class FileStore:
     def wal_pages(self) -> int:
         return self.journal.wal_pages
 
+    @property
+    def wal_extent(self) -> tuple[bytes, int]:
+        """Which generation of the WAL it is, and its pages."""
+        return self.journal.extent
+
     def sync(self) -> None:
         """Thread-safe, as are the next two; raises OSError."""
         life = self.life
@@ -237,7 +243,7 @@ class FileStore:
         self._checkpointer.checkpoint()
 
     def sync_and_checkpoint(self) -> None:
-        """With nobody committing meanwhile this empties the WAL."""
+        """While no batch is committed, this empties the WAL."""
         self.sync()
         self._checkpointer.checkpoint()
 
@@ -247,7 +253,7 @@ class FileStore:
         return self.folding.is_behind or 0 < self.max_bytes < self.keyspace.used_bytes
 
     def keep_up(self, new_ops: int) -> None:
-        """While the fold is behind, a few slices, in proportion to what a turn has brought."""
+        """While the fold is behind, a few slices, in proportion to the operations of a turn."""
         folding = self.folding
         due = (1 + new_ops // OPS_PER_SLICE) * folding.urgency
         most = due if due > MOST_SLICES and self.owed_slices > MOST_OWED_SLICES else MOST_SLICES
@@ -271,13 +277,13 @@ class FileStore:
         self.folding.run()
 
     def make_room(self) -> bool:
-        """Keep memory near `max_bytes`: forget clean keys, or fold, so that there will be some,
-        in proportion to what came since the last time. Whether there is more to forget.
+        """Keep memory near `max_bytes`: forget clean keys, or fold so that more keys become clean,
+        in proportion to the bytes that came since the last time. Whether there is more to forget.
 
-        Not while a batch is open: what it changed is nowhere but in memory.
+        Not while a batch is open: only memory has its changes.
         """
         keyspace = self.keyspace
-        if keyspace.ops:
+        if keyspace.open_ops:
             return False
         used_bytes = keyspace.used_bytes
         grown = max(min(used_bytes - self._used_bytes_before, used_bytes - self.max_bytes), 0)
@@ -295,10 +301,11 @@ class FileStore:
 
     def forget_lingering(self, limit: int) -> int:
         """Not while a batch is open, either."""
-        return 0 if self.keyspace.ops else self._eviction.forget_lingering(limit)
+        return 0 if self.keyspace.open_ops else self._eviction.forget_lingering(limit)
 
     def reload(self) -> None:
-        """Forget memory and read the file again: what a failed commit left must not be seen."""
+        """Forget memory and read the file again: no client may see the changes of a failed
+        commit."""
         try:
             self.keyspace.forget()
             self.folding = Fold(self._connection, self.journal, self.keyspace)
@@ -318,7 +325,8 @@ class FileStore:
         self.journal.keep_mark()
 
     def close(self) -> None:
-        """Leave a file that is complete without its journal. Anything uncommitted is committed.
+        """Leave a file that is complete without its journal and its WAL. Anything uncommitted is
+        committed. Other programs may prevent the first: then the WAL stays, and so does the mark.
 
         Raises StorageError when that fails; what was committed before is in the file all the same.
         """
@@ -327,16 +335,34 @@ class FileStore:
         try:
             if not self.is_broken:
                 self.commit()
-                self.fold()
-                self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-                if self.life is not None:
+                keep_wal = not (self._fold_at_end() and self._empty_wal())
+                if keep_wal:
+                    self.sync()  # and the mark says so
+                elif self.life is not None:
                     self.life.note(self.life.reached)
-                keep_wal = False
-        except apsw.Error as error:
+        except (apsw.Error, OSError) as error:
             raise StorageError(f"cannot write the tables: {error}") from None
         finally:
             self._shut(keep_wal=keep_wal)
+
+    def _fold_at_end(self) -> bool:
+        try:
+            self.fold()
+        except StoreBusyError:
+            log.warning("another program writes to %s; the next start folds its journal", self.path)
+            return False
+        return True
+
+    def _empty_wal(self) -> bool:
+        self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
+        self._connection.set_busy_timeout(BUSY_AT_END_MS)
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            wal = wal_path(self.path)
+            log.info("another program reads %s, so %s stays and belongs to it", self.path, wal.name)
+            return False
+        return True
 
     def abandon(self) -> None:
         """Close, but write nothing more: the next opening finds what the last commit left."""
@@ -375,12 +401,23 @@ def open_store(
     )
 
 
-def _adoption(store: FileStore, keyspace: Keyspace) -> Adoption | None:
+def _adoption(store: FileStore, keyspace: Keyspace, node: int) -> "Adoption | None":
     """Whether the file is a standalone server's, and is to be an active-active one's."""
-    if isinstance(keyspace, ReplicatedKeyspace) and keyspace.replication.is_adopting:
+    if not node:
+        return None
+    from holdfast.store.replicated.adoption import Adoption
+    from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+
+    if isinstance(keyspace, ReplicatedKeyspace) and keyspace.stage.is_adopting:
         return Adoption(store, keyspace)
     return None
 
 
 def _keyspace(tables: Tables | None, databases: int, node: int) -> Keyspace:
-    return ReplicatedKeyspace(tables, databases, node) if node else Keyspace(tables, databases)
+    """Of a replicated database, or of one that is this server's alone: most are, and do not import
+    what replicates."""
+    if not node:
+        return Keyspace(tables, databases)
+    from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+
+    return ReplicatedKeyspace(tables, databases, node)

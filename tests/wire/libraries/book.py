@@ -1,7 +1,7 @@
-"""What the jobs of every library do, and the book in which they write it down.
+"""The jobs of every library, and the book in which they write down their work.
 
-The book is a file, so that no server can forget what is in it. Runs in the processes of the
-libraries; nothing here knows any of them.
+The book is a file, so it survives every server. This module runs in the processes of the libraries
+and knows none of them.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def _path() -> Path:
 
 
 def write(what: str, number: int) -> None:
-    """One line, whole or not at all, whoever else writes."""
+    """Append one line, whole or not at all, beside other writers."""
     with _path().open("ab", buffering=0) as file:
         file.write(f"{what} {number} {time.time()}\n".encode())
 

@@ -1,4 +1,4 @@
-"""Celery: its application, its producer, and what else it is asked when called with a word."""
+"""Celery: its application, its producer, and answers to further words on the command line."""
 
 import json
 import sys

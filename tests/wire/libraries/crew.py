@@ -1,7 +1,7 @@
 """A server, and the workers and producers of one library, each a process of its own.
 
-The library comes from build/libraries and is what these processes import; the test itself
-never does. Workers are looked after: one that ends is started again, as a supervisor would.
+These processes import the library from build/libraries; the test itself never does. A worker that
+ends is started again, as a supervisor would do.
 """
 
 import os
@@ -31,8 +31,8 @@ COUNT = 24  # of jobs, when the server is killed
 def steady_port() -> int:
     """A free port that a server can come back to.
 
-    It lies below those that the kernel gives to outgoing connections: while the server is away,
-    one of those could be taken by anybody, even by a client that connects to itself.
+    It lies below the ports that the kernel gives to outgoing connections. While the server is away,
+    another process could take one of those, even a client that connects to itself.
     """
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
@@ -105,7 +105,7 @@ class Crew:
         return self._spawn("-m", self._module, str(count))
 
     def run(self, *args: str) -> str:
-        """What the library's module prints when it is called with these arguments."""
+        """The output of the library's module when it is called with these arguments."""
         process = self._spawn("-m", self._module, *args)
         assert process.wait(TIMEOUT_S) == 0
         return self._output(process).read_text()
@@ -141,7 +141,7 @@ class Crew:
         ]
         return "\n".join([*parts, f"the server: {self.server.stderr}"])
 
-    # -- what happens -------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------
 
     def entries(self, what: str) -> list[book.Entry]:
         return [entry for entry in book.read(self._book) if entry.what == what]
@@ -150,7 +150,7 @@ class Crew:
         return [entry.number for entry in self.entries(what)]
 
     def wait_until(self, predicate: Callable[[], bool], what: str) -> None:
-        """And meanwhile start again whoever has gone."""
+        """Wait, and meanwhile restart processes that have ended."""
 
         def tend() -> bool:
             for process in [process for process in self._workers if process.poll() is not None]:
@@ -195,7 +195,7 @@ class Crew:
             answer = reply.gets()
         return answer if isinstance(answer, list) else [str(answer)]
 
-    # -- what must be true --------------------------------------------------------------------
+    # -- the rules ----------------------------------------------------------------------------
 
     def check_delays(self) -> None:
         """No job was done before its time."""
@@ -237,12 +237,12 @@ def work_through_crashes(
     afterwards: Callable[[], object] = bool,
     kept: Callable[[], set[int]] = set,
 ) -> None:
-    """The server is killed while jobs are enqueued and worked: each is done at least once.
+    """The server is killed while jobs are enqueued and worked: each job is done at least once.
 
-    A library that has steps between which a crash of any server loses a job is only met between
-    them: while it works on a certain job and `is_between_steps`. When no more crash is to come,
-    `afterwards` does what makes the library look for jobs whose worker it has lost sight of.
-    Those that it keeps aside for long are in `kept`.
+    Some libraries have steps between which a crash of any server loses a job. Those are killed only
+    at a safe moment: while a certain job runs and `is_between_steps`. After the last crash,
+    `afterwards` makes the library look for jobs of lost workers. Jobs that it keeps aside for long
+    are in `kept`.
     """
     milestones = [6, 15]  # these jobs need neither delay nor retry
     for number in milestones if is_between_steps else []:

@@ -30,7 +30,7 @@ async def enqueue(number: int) -> None:
         number=number,
         key=str(number),
         retries=20,
-        timeout=3,  # and then somebody else has a try
+        timeout=3,  # and then another worker tries
         scheduled=time.time() + delay_s if delay_s else 0,
     )
 

@@ -1,10 +1,10 @@
--- Does what time has brought: ends builds that ran too long, offers those of lost workers to
--- others, lets delayed and frozen ones ask, makes periodic ones.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
--- ARGV[2] count         how many things at most, and how many builds to forget
--- ARGV[3+] ids          builds to look at; none: all that is due
--- Returns how long until more is due in ms (-1: nothing is); and what was done: kind, id, action,
+-- Acts on all that is due: ends builds that ran too long, offers builds of lost workers again, lets
+-- delayed and frozen builds ask to start, makes periodic builds.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
+-- ARGV[2] count         at most so many actions, and so many deleted builds
+-- ARGV[3+] ids          builds to check; none: all that is due
+-- Returns the time until more is due in ms (-1: nothing is due); and the actions: kind, id, action,
 --   reason, kind, …
 -- @include Arrivals
 

@@ -1,10 +1,10 @@
--- Makes the record of a build and decides whether it may go, in the same call.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
+-- Creates the record of a build and decides whether it may start, in the same call.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] id            a whole number; empty: the next one
--- ARGV[3] once          without an id: a name for this call, so that sending it twice is once
+-- ARGV[3] once          without an id: a name for this call, so that a call sent twice counts once
 -- ARGV[4+] fields       of the record: name, value, name, value
--- Returns id, action, reason, state, blocking builds, what was wrong, jobs in a circle; and 1 on an
+-- Returns id, action, reason, state, blocking builds, an error, jobs in a circle; and 1 on an
 --   active-active database.
 -- @include Arrivals
 

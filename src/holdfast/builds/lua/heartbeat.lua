@@ -1,9 +1,9 @@
--- A worker's sign of life for the builds that it runs.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
--- ARGV[2] lease_ms      how long without another one
+-- Prolongs the leases of the builds that a worker runs.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
+-- ARGV[2] lease_ms      the length of the lease
 -- ARGV[3+] runs         id, token, id, token
--- Returns how long until something is due in ms (-1: nothing is), and the ids that it has lost.
+-- Returns the time until something is due in ms (-1: nothing is due), and the ids of lost builds.
 -- @include Runs
 
 local q = Queue.open(KEYS[1], ARGV[1])

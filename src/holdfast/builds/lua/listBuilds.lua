@@ -1,22 +1,22 @@
 -- Builds, the newest first.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] count         how many at most
--- ARGV[3] before        only those with a smaller id; empty: all
--- ARGV[4] job           of this job; empty: of any
--- ARGV[5+] states       in this state, or all that there are
--- Returns where to go on (as `before`; empty: there are no more), and their records.
+-- ARGV[3] before        only builds with a smaller id; empty: all
+-- ARGV[4] job           the job; empty: any
+-- ARGV[5+] states       one state, or all states
+-- Returns the next value of `before` (empty: there are no more builds), and the records.
 -- @include Turns
 
 local q, count, job = Queue.open(KEYS[1], ARGV[1]), tonumber(ARGV[2]), ARGV[4]
 local before = ARGV[3] == "" and "+inf" or "(" .. ARGV[3]
-local CHUNK, MOST_CHUNKS = 500, 20 -- of ids that are looked at in one call
+local CHUNK, MOST_CHUNKS = 500, 20 -- limit of the ids read in one call
 
 local function newest(key, most)
   return redis.call("ZREVRANGEBYSCORE", key, before, "-inf", "LIMIT", 0, most)
 end
 
--- Of all jobs: the newest of each state, and of these the newest.
+-- Builds of all jobs: the newest of each state are merged, the newest first.
 local function of_states()
   local ids = {}
   for n = 5, #ARGV do
@@ -31,8 +31,8 @@ local function of_states()
   return found, #found == count and found[count] or ""
 end
 
--- What is in both of two indexes: ids of the smaller one are looked up in the other, the newest
--- first and no more than a call may.
+-- The ids in both of two indexes. Ids of the smaller index are looked up in the larger one, the
+-- newest first, up to the limit of a call.
 local function of_both(one, other)
   if redis.call("ZCARD", one) > redis.call("ZCARD", other) then
     one, other = other, one

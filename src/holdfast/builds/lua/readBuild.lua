@@ -1,9 +1,9 @@
--- A build as it is, and all that happened to it.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
+-- The record of a build, and its events.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] id            the build
 -- ARGV[3] history       "1": with its events
--- Returns its record; what is left of its oldest events; its events: id, fields, as XRANGE.
+-- Returns the record; the merged fields of trimmed events; the events: id, fields, as XRANGE.
 -- @include Turns
 
 local q, id = Queue.open(KEYS[1], ARGV[1]), ARGV[2]

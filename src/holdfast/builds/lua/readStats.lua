@@ -1,9 +1,9 @@
 -- The queue in numbers.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
--- ARGV[2+] states       to count builds in
--- Returns builds on offer, how long until something is due in ms (-1: nothing is), the newest id,
---   how many builds are in each state.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
+-- ARGV[2+] states       the states to count
+-- Returns the number of builds on offer, the time until something is due in ms (-1: nothing is
+--   due), the newest id, the number of builds in each state.
 -- @include Record
 
 local q = Queue.open(KEYS[1], ARGV[1])

@@ -1,13 +1,13 @@
--- Another attempt at a build: of one that runs, or of one that has ended, as a new build.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
+-- Begins another attempt of a running build. A build that has ended is enqueued as a new build.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] id            the build
--- ARGV[3] token         of the attempt that failed; empty: whichever it is, and its worker is told
+-- ARGV[3] token         of the failed attempt; empty: the present attempt, and its worker is told
 -- ARGV[4] reason        why, in a word or a sentence
--- ARGV[5] anyway        "1": at once, and however many attempts there have been
--- ARGV[6] once          a name for this call, so that sending it twice makes one new build
+-- ARGV[5] anyway        "1": at once, for any number of earlier attempts
+-- ARGV[6] once          a name for this call, so that a call sent twice makes one new build
 -- Returns RETRIED, ENDED (no attempt is left, or it had ended), ENQUEUED, STALE or REFUSED; the
---   build's state; its id; after how many ms it is on offer; what was wrong.
+--   state of the build; its id; the time until it is on offer, in ms; an error.
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])
@@ -23,7 +23,7 @@ end
 
 if StateValidator.is_final(build.state) then
   if token ~= "" then
-    return { "ENDED", build.state, id, 0, "" } -- its worker says so again, or does not know yet
+    return { "ENDED", build.state, id, 0, "" } -- repeated, or sent too late
   end
   local new_id = Arrivals.new_id(q, ARGV[6])
   if not Record.exists(q, new_id) then

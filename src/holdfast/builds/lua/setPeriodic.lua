@@ -1,10 +1,10 @@
--- Makes builds of a job from time to time; or no more.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
--- ARGV[2] name          of the plan; another one by that name is replaced
--- ARGV[3] cron          when; empty: never again
+-- Sets or removes a plan: periodic builds of a job.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
+-- ARGV[2] name          of the plan; a plan with that name is replaced
+-- ARGV[3] cron          the times; empty: remove the plan
 -- ARGV[4+] fields       of the records: name, value, name, value
--- Returns when the first build comes, in ms since 1970, -1 for never; what was wrong.
+-- Returns the time of the first build in ms since 1970, -1 for never; an error.
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])

@@ -1,13 +1,13 @@
--- A build asks to start; or a worker asks for whichever build is on offer.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
+-- A build asks to start; or a worker asks for any build that is on offer.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] id            the build; empty: the first on offer
--- ARGV[3] worker        who runs it
--- ARGV[4] lease_ms      how long without a sign of life; empty: up to the time limit
--- ARGV[5] force         "1": neither its delay nor freeze windows count
--- Returns id, action, reason, state, blocking builds, what was wrong, how long until something is
---   due in ms (-1: nothing is), the time; its record, if it begins; and 1 on an active-active
---   database.
+-- ARGV[3] worker        name of the worker that runs it
+-- ARGV[4] lease_ms      the length of the lease; empty: up to the time limit
+-- ARGV[5] force         "1": ignore its delay and its freeze windows
+-- Returns id, action, reason, state, blocking builds, an error, the time until something is due in
+--   ms (-1: nothing is due), the present time; the record, if the build begins; and 1 on an
+--   active-active database.
 -- @include Turns
 
 local q = Queue.open(KEYS[1], ARGV[1])
@@ -15,7 +15,8 @@ local worker, lease_ms = ARGV[3], tonumber(ARGV[4])
 
 local function answer(id, action, reason, build, blockers, why)
   Turns.settle(q)
-  -- Who finds nothing hears what is due and waits no longer; who has a build may not look again.
+  -- A worker that gets no build learns the time until something is due, and waits no longer than
+  -- that. A worker that gets a build may not ask again soon.
   Queue.settle_wakes(q, action == "NONE" and 0 or 1)
   local has_begun = action == "START" and build.state == "RUNNING"
   return {

@@ -1,13 +1,13 @@
--- Ends a build, frees its job, and lets go whoever may go by now.
--- KEYS[1] queue         the queue's own key, which begins the names of all its others
--- ARGV[1] now           time in ms; empty: the server's
+-- Ends a build, frees its job, and lets all builds start that may start now.
+-- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
+-- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] id            the build
--- ARGV[3] state         that it ends in: SUCCESS, FAILURE or ABORTED
+-- ARGV[3] state         the final state: SUCCESS, FAILURE or ABORTED
 -- ARGV[4] reason        why, in a word or a sentence
--- ARGV[5] token         of the attempt that ended; empty: whichever it is
--- ARGV[6] mark_ms       how long an abort is remembered of a build that is not there yet
+-- ARGV[5] token         of the attempt that ended; empty: the present attempt
+-- ARGV[6] mark_ms       an abort of a build that is not enqueued yet is kept so long
 -- Returns CLEANED, NOT_RUNNING, ALREADY_CLEAN, STALE or REFUSED; its state; the indexes that it
---   was removed from; which build its job runs now; what was wrong.
+--   was removed from; the build that its job runs now; an error.
 -- @include Turns
 
 local q = Queue.open(KEYS[1], ARGV[1])

@@ -1,13 +1,13 @@
--- Confirms the slot that was given to an acquisition: from now on it holds it.
--- KEYS[1] main                 ZSET: until when each holder is believed alive
--- KEYS[2] ttl                  ZSET: until when each may hold
+-- Confirms a granted slot: from now on the acquisition holds it.
+-- KEYS[1] main                 ZSET: holders, by the end of their leases
+-- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
 -- ARGV[1] acquisition_id
 -- ARGV[2] limit                slots
 -- ARGV[3] heartbeat_max_interval    seconds
 -- ARGV[4] ttl                  seconds; empty for none
--- ARGV[5] now                  seconds; empty for the server's time
--- Returns {changed, card}: 0 if the slot was taken away meanwhile, else 1; how many are taken.
+-- ARGV[5] now                  seconds; empty for the server's clock
+-- Returns {changed, card}: 0 if the slot was lost meanwhile, else 1; the number of taken slots.
 -- @include clock
 -- @include numbers
 -- @include hold

@@ -1,27 +1,27 @@
--- Takes a slot, or confirms the one that was given, or waits: the way in, as often as need be.
--- It is queue, wake_up_nexts and acquire in one call, and asking twice is asking once.
--- KEYS[1] main                 ZSET: until when each holder is believed alive
--- KEYS[2] ttl                  ZSET: until when each may hold
+-- Takes a slot, or confirms a granted one, or waits. It is queue, wake_up_nexts and acquire in one
+-- call, and it can be called again at any time: two calls have the effect of one.
+-- KEYS[1] main                 ZSET: holders, by the end of their leases
+-- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
--- KEYS[4] waiting              ZSET: when each came
--- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[4] waiting              ZSET: waiters, by their arrival
+-- KEYS[5] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- KEYS[6] token                STRING: the last fencing token
 -- ARGV[1] acquisition_id
--- ARGV[2] limit                slots; empty for what the server says
+-- ARGV[2] limit                slots; empty for the limit that the server has
 -- ARGV[3] heartbeat_max_interval    seconds
 -- ARGV[4] ttl                  seconds; empty for none
--- ARGV[5] now                  seconds; empty for the server's time
+-- ARGV[5] now                  seconds; empty for the server's clock
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
--- ARGV[7] is_exact             1 if no other limit will do, also when it was resized; or empty
--- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and that was the last
--- token of all; {-1, limit}: the limit is another, or 0: the server knows none. On an active-active database one more element
--- comes behind the token. What is said most often is said without a table, which costs more than
--- a redis.call: token for {1, 1, token}, -token for {0, limit, token}.
+-- ARGV[7] is_exact             1 to refuse any other limit, also after a resize; or empty
+-- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and the token is the last
+-- one of all; {-1, limit}: the limit is another one, or 0: the server has none. On an active-active
+-- database one more element follows the token. The two most frequent answers are numbers, because a
+-- table costs more than a redis.call: token for {1, 1, token}, -token for {0, limit, token}.
 local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
 local id, limit_text, heartbeat_text, ttl_text, now_text, pattern, exact = unpack(ARGV)
 
--- Nobody holds, nobody waits, and all else is as it was the last time. This needs none of the
--- functions below: to define them takes time, too.
+-- The common case: no holder, no waiter, and the same settings as the last time. It stands before
+-- the functions below, because to define them takes time, too.
 local used = redis.call('EXISTS', main, waiting)
 local known = used == 0 and redis.call('GET', max)
 if known then
@@ -35,7 +35,7 @@ if known then
   local is_right = now and heartbeat_s > 0 and (ttl_s > 0 or ttl_text == '') and need_s < 1e10
   local life_ms = redis.call('PTTL', max)
   local is_same = known == limit_text or limit_text == ''
-  -- A limit without an expiry was set by resize, and counts whatever limit the caller gives.
+  -- A limit without an expiry was set by resize, and overrides the limit of the caller.
   local is_set = life_ms == -1 and (is_same or exact == '')
   if is_right and (is_set or is_same and life_ms >= 1000 * need_s) then
     local given = redis.call('INCR', token)
@@ -78,7 +78,11 @@ end
 if redis.call('ZSCORE', main, id) then
   return hold(redis.call('ZCARD', main))
 end
-if used == 1 then -- else who waits tends them
+local function nobody_waits_alive()
+  local last = redis.call('ZRANGE', waiting_heartbeat, -1, -1, 'WITHSCORES')[2]
+  return not last or tonumber(last) <= now
+end
+if used == 1 or used == 2 and nobody_waits_alive() then -- else a waiter keeps them alive
   purge_slots(main, ttl, now)
 end
 local stored = limit_of(max, limit)

@@ -1,12 +1,12 @@
--- Says that an acquisition is alive. Its place in the queue stays what it was.
--- KEYS[1] waiting              ZSET: when each came
--- KEYS[2] waiting_heartbeat    ZSET: until when each is believed alive
--- KEYS[3] main                 ZSET: until when each holder is believed alive
+-- Prolongs the lease of an acquisition. Its place in the queue does not change.
+-- KEYS[1] waiting              ZSET: waiters, by their arrival
+-- KEYS[2] waiting_heartbeat    ZSET: waiters, by the end of their leases
+-- KEYS[3] main                 ZSET: holders, by the end of their leases
 -- ARGV[1] acquisition_id
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
--- ARGV[4] now                  seconds; empty for the server's time
--- Returns {changed_waiting, changed_semaphore}: which of the two has it; {0, 0} if it was given up.
+-- ARGV[4] now                  seconds; empty for the server's clock
+-- Returns {changed_waiting, changed_semaphore}: the set that has it; {0, 0} if it was given up.
 -- @include clock
 -- @include numbers
 -- @include expiry

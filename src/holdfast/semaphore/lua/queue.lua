@@ -1,10 +1,10 @@
 -- Puts an acquisition into both waiting queues.
--- KEYS[1] waiting              ZSET: when each came
--- KEYS[2] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[1] waiting              ZSET: waiters, by their arrival
+-- KEYS[2] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- ARGV[1] acquisition_id
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
--- ARGV[4] now                  seconds; empty for the server's time
+-- ARGV[4] now                  seconds; empty for the server's clock
 -- Returns nothing.
 -- @include clock
 -- @include numbers

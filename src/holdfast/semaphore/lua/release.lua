@@ -1,8 +1,8 @@
 -- Gives a slot back, or a place in the queue.
--- KEYS[1] main                 ZSET: until when each holder is believed alive
--- KEYS[2] ttl                  ZSET: until when each may hold
--- KEYS[3] waiting              ZSET: when each came
--- KEYS[4] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[1] main                 ZSET: holders, by the end of their leases
+-- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
+-- KEYS[3] waiting              ZSET: waiters, by their arrival
+-- KEYS[4] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- ARGV[1] acquisition_id
 -- Returns 1 if it had a slot, else 0.
 -- @include remove

@@ -1,18 +1,18 @@
--- Sets the limit for all clients, whatever limit they give, and lets in waiters for whom there is
--- room now. The limit stays when the semaphore is idle. Holders beyond a smaller limit stay until
--- they release. Without a limit the one that was set is forgotten once the semaphore is idle.
--- KEYS[1] main                 ZSET: until when each holder is believed alive
--- KEYS[2] ttl                  ZSET: until when each may hold
+-- Sets the limit for all clients, over the limits that they give, and gives new slots to waiters.
+-- The limit stays when the semaphore is idle. Holders beyond a smaller limit stay until they
+-- release. Without a limit, the limit that was set is deleted once the semaphore is idle.
+-- KEYS[1] main                 ZSET: holders, by the end of their leases
+-- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
--- KEYS[4] waiting              ZSET: when each came
--- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[4] waiting              ZSET: waiters, by their arrival
+-- KEYS[5] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- KEYS[6] token                STRING: the last fencing token
--- ARGV[1] limit                slots; empty to forget the one that was set
+-- ARGV[1] limit                slots; empty to undo a resize
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
--- ARGV[4] now                  seconds; empty for the server's time
+-- ARGV[4] now                  seconds; empty for the server's clock
 -- ARGV[5] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
--- Returns how many were told.
+-- Returns the number of waiters that got a slot.
 -- @include clock
 -- @include numbers
 -- @include limit

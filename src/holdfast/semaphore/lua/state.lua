@@ -1,11 +1,11 @@
--- What a semaphore looks like now.
--- KEYS[1] main                 ZSET: until when each holder is believed alive
--- KEYS[2] ttl                  ZSET: until when each may hold
+-- The state of a semaphore.
+-- KEYS[1] main                 ZSET: holders, by the end of their leases
+-- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
--- KEYS[4] waiting              ZSET: when each came
--- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
--- ARGV[1] now                  seconds; empty for the server's time
--- Returns {card, waiting, limit}: how many hold, how many wait, and the limit, 0 if unused.
+-- KEYS[4] waiting              ZSET: waiters, by their arrival
+-- KEYS[5] waiting_heartbeat    ZSET: waiters, by the end of their leases
+-- ARGV[1] now                  seconds; empty for the server's clock
+-- Returns {card, waiting, limit}: the numbers of holders and waiters, and the limit, 0 if unused.
 -- @include clock
 -- @include limit
 -- @include purge

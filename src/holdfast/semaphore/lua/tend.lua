@@ -1,19 +1,19 @@
--- Says that acquisitions are alive, lets the next ones in, and says what became of those named:
+-- Prolongs the leases of acquisitions, gives free slots to waiters, and returns the state of each:
 -- ping of many and wake_up_nexts in one call.
--- KEYS[1] main                 ZSET: until when each holder is believed alive
--- KEYS[2] ttl                  ZSET: until when each may hold
+-- KEYS[1] main                 ZSET: holders, by the end of their leases
+-- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
--- KEYS[4] waiting              ZSET: when each came
--- KEYS[5] waiting_heartbeat    ZSET: until when each is believed alive
+-- KEYS[4] waiting              ZSET: waiters, by their arrival
+-- KEYS[5] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- KEYS[6] token                STRING: the last fencing token
--- ARGV[1] limit                slots; empty for what the server says
+-- ARGV[1] limit                slots; empty for the limit that the server has
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
--- ARGV[4] now                  seconds; empty for the server's time
+-- ARGV[4] now                  seconds; empty for the server's clock
 -- ARGV[5] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
 -- ARGV[6+] acquisition_ids
--- Returns {due_ms, token, state, …}: when the next slot falls free unless somebody pings, -1 for
--- never; the last token of all; and for each id 2 if it has a slot, 1 if it waits, 0 if neither.
+-- Returns {due_ms, token, state, …}: the time until the next slot falls free without a heartbeat,
+-- -1 for never; the last token of all; and for each id 2 if it has a slot, 1 if it waits, else 0.
 -- @include clock
 -- @include numbers
 -- @include expiry
@@ -33,7 +33,7 @@ for n = 6, #ARGV do
 end
 local need_s = need_of(heartbeat_s, ttl_s)
 keep_limit(max, need_s)
-for _, key in ipairs({main, waiting, waiting_heartbeat}) do -- ttl lives as long as its members
+for _, key in ipairs({main, waiting, waiting_heartbeat}) do -- the key ttl ends with its members
   keep(key, need_s)
 end
 limit = limit_of(max, limit) or 0

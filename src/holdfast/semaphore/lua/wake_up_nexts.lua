@@ -1,14 +1,14 @@
--- Gives free slots to those who wait longest, and tells them.
--- KEYS[1] main                 ZSET: until when each holder is believed alive
--- KEYS[2] ttl                  ZSET: until when each may hold
--- KEYS[3] waiting              ZSET: when each came
--- KEYS[4] waiting_heartbeat    ZSET: until when each is believed alive
+-- Gives free slots to the waiters that wait longest, and tells them.
+-- KEYS[1] main                 ZSET: holders, by the end of their leases
+-- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
+-- KEYS[3] waiting              ZSET: waiters, by their arrival
+-- KEYS[4] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- ARGV[1] limit                slots
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
--- ARGV[4] now                  seconds; empty for the server's time
+-- ARGV[4] now                  seconds; empty for the server's clock
 -- ARGV[5] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
--- Returns how many were told.
+-- Returns the number of waiters that got a slot.
 -- @include clock
 -- @include numbers
 -- @include wake

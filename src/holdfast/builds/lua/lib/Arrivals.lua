@@ -1,11 +1,11 @@
--- How builds come into the queue: by hand, from time to time, or as another try of an old one.
+-- New builds: enqueued, periodic, or as a retry of a build that has ended.
 -- @include Turns
 local Arrivals = {}
 
--- The numbers that a record must have; Python checks what they mean.
+-- The numbers that a record must have; Python checks their ranges.
 local NEEDED = { "same_job_wait_ms", "priority", "retries", "backoff_ms", "keep_ms", "keep_events" }
 
--- What is wrong with the fields of a new record; nil if nothing is.
+-- The error in the fields of a new record; nil if there is none.
 function Arrivals.problem(q, fields)
   if #fields % 2 == 1 then
     return "fields come in pairs"
@@ -20,7 +20,7 @@ function Arrivals.problem(q, fields)
     end
   end
   local freeze = given.force ~= "1" and given.freeze or ""
-  if freeze ~= "" and not CronDecider.first(freeze, q.now, false) then
+  if freeze ~= "" and not Turns.end_of_freeze(q, freeze) then
     return "its freeze windows never end, so it would never start"
   end
   return nil
@@ -30,8 +30,8 @@ local function newest_id(q)
   return tonumber(redis.call("HGET", q.root, "newest") or 0)
 end
 
--- An id for a build that has none. A client may send a call twice; `once` is its name, and it gets
--- the same id again.
+-- An id for a build without an id. A client may send a call twice: `once` is the name of the call,
+-- and the same name gets the same id again.
 function Arrivals.new_id(q, once)
   local key = q.root .. ":once:" .. once
   local id = redis.call("GET", key)
@@ -42,8 +42,8 @@ function Arrivals.new_id(q, once)
   return id
 end
 
--- Jobs that block each other in a circle are no deadlock, since only running builds block; but
--- they are hardly meant. Looked for when a job's blocked_by has changed.
+-- Jobs that block each other in a circle. They are no deadlock, because only running builds block;
+-- but they are probably a mistake. The search runs when the blocked_by of a job has changed.
 local function circle(q, name, job, blocked_by)
   if blocked_by == (job.blocked_by or "") then
     return job.cycle or ""
@@ -57,7 +57,8 @@ local function circle(q, name, job, blocked_by)
   return text
 end
 
--- A record, and its first question; the build. The fields have been checked, and the id is free.
+-- Creates a record and lets the build ask to start. Returns the build. The fields must be checked,
+-- and the id must be free.
 function Arrivals.enqueue(q, id, fields)
   local given = Record.by_name(fields)
   local job = Queue.job(q, given.job)
@@ -80,7 +81,7 @@ function Arrivals.enqueue(q, id, fields)
   return build
 end
 
--- What a run has left in a record; a new one begins without.
+-- Fields that a run leaves in a record. A new record begins without them.
 local OF_A_RUN = {
   id = true, state = true, reason = true, blockers = true, cycle = true, token = true,
   attempt = true, worker = true, changed_at = true, enqueued_at = true, ready_at = true,
@@ -88,7 +89,7 @@ local OF_A_RUN = {
   delay_ms = true, retry_of = true,
 }
 
--- The fields of a new record that is to do the same as an old one.
+-- The fields of a new record with the settings of an old one.
 function Arrivals.copy(raw)
   local fields, id = {}, nil
   for n = 1, #raw, 2 do
@@ -110,8 +111,8 @@ local function next_time(q, cron)
   return CronDecider.first(cron, (math.floor(q.now / 60000) + 1) * 60000, true)
 end
 
--- A plan for periodic builds, instead of what was planned by that name; none if cron is empty.
--- When it comes first; nil, and nothing is changed, if that is never.
+-- Sets a plan for periodic builds in place of the plan with that name; removes it if cron is empty.
+-- Returns the time of the first build. nil if cron never comes: then nothing changes.
 function Arrivals.plan(q, name, cron, fields)
   local at = cron ~= "" and next_time(q, cron)
   if at == nil then
@@ -128,7 +129,7 @@ function Arrivals.plan(q, name, cron, fields)
   return at
 end
 
--- The build that a plan makes now. If its time came several times while nobody looked, it is one.
+-- Makes the build of a plan that is due. Runs missed while no worker was up are merged into one.
 function Arrivals.periodic(q, name)
   local cron = redis.call("HGET", q.root .. ":periodic", name)
   local at = cron and next_time(q, cron)

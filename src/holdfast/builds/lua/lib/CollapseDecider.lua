@@ -1,8 +1,8 @@
--- "Only the newest build of a job matters": which build that makes pointless. Pure: no Redis call.
--- A larger id is a newer build; ids are numbers here, nil where there is no such build.
+-- "Only the newest build of a job runs": the builds that are pointless then. Pure: no Redis call.
+-- A larger id is a newer build; ids are numbers here, nil if there is no such build.
 local CollapseDecider = { NEWER_EXISTS = "NEWER_BUILD_EXISTS" }
 
--- Why a build that asks to start is pointless by now; nil if it is not.
+-- The reason why a build that asks to start is pointless; nil if it is not.
 function CollapseDecider.reason(build)
   if not build.collapse then
     return nil
@@ -14,13 +14,14 @@ function CollapseDecider.reason(build)
   return nil
 end
 
--- Whether a waiting build becomes pointless when a build with this id comes. At most the newest
--- one that waits can: older ones that collapse did so when that one came.
+-- Whether a waiting build becomes pointless when a build with this id comes. Only the newest
+-- waiting build can: older builds that collapse ended when that one came.
 function CollapseDecider.is_overtaken(waiting_id, waiting_collapses, id)
   return waiting_collapses and waiting_id < id
 end
 
--- Whose turn it is among those of a job that wait: the oldest, or the newest if builds collapse.
+-- The build that has its turn among the waiting builds of a job: the oldest, or the newest if
+-- builds collapse.
 function CollapseDecider.has_turn(build)
   if build.collapse then
     return build.newest_waiting == nil or build.id >= build.newest_waiting

@@ -1,6 +1,6 @@
--- When windows of time, written as cron, are open. Pure: no Redis call.
--- A window is "minutes hours days months weekdays": each `*`, or numbers such as `,0,30,`; cron.py
--- writes them so. Several windows are lines. All in UTC.
+-- The times at which windows, written as cron, are open. Pure: no Redis call.
+-- A window is "minutes hours days months weekdays". Each is `*`, or numbers such as `,0,30,`:
+-- cron_expressions.py writes them in this form. Several windows are several lines. All in UTC.
 local CronDecider = {}
 
 local MINUTE, DAY = 60000, 86400000
@@ -65,7 +65,7 @@ local function parse(text)
   return windows
 end
 
--- As in cron: where both the day and the weekday are restricted, either will do.
+-- As in cron: if both the day and the weekday are restricted, one of them is enough.
 local function has_day(window, month, day, weekday)
   local days, weekdays = window.days, window.weekdays
   if window.months and not window.months[month] then
@@ -94,7 +94,7 @@ local function union(windows)
   return hours
 end
 
--- The first minute of a day, from one on, that is open or is not; nil if there is none.
+-- The first minute of a day, from a given one on, that is open (or not open); nil if there is none.
 local function first_minute(hours, from, open)
   local none = open and 0 or ALL
   for half = math.floor(from / HALF), #hours - 1 do
@@ -109,13 +109,14 @@ local function first_minute(hours, from, open)
   return nil
 end
 
--- The first time from `ms` on at which any window is open, or with `open` false at which none is;
--- nil if there is none for years. The work is bounded: a day costs a look at each window, and of
--- days with the same windows, whichever they are, the hours of one are looked at.
-function CronDecider.first(text, ms, open)
+-- The first time from `ms` on at which any window is open, or with `open` false at which none is.
+-- nil: there is no such time for years, or within today and `days` more days. The work is limited:
+-- each day checks each window once, and the hours are computed once for all days that have the same
+-- windows.
+function CronDecider.first(text, ms, open, days)
   local windows, is_full = parse(text), {}
   local today = math.floor(ms / DAY)
-  for day = today, today + HORIZON_DAYS do
+  for day = today, today + (days or HORIZON_DAYS) do
     local month, of_month, weekday = date(day)
     local on_day, names = {}, {}
     for n, window in ipairs(windows) do

@@ -1,8 +1,8 @@
--- What a build has to wait for: other jobs, its own job, its turn. Pure: no Redis call.
+-- The reasons for a build to wait: other jobs, its own job, its turn. Pure: no Redis call.
 -- `running_builds(job)` lists the ids of that job's running builds.
 local DependencyResolver = {}
 
--- Running builds of the other jobs that it is blocked by, in their order.
+-- Running builds of other jobs that block a build, in the order of its blocked_by.
 function DependencyResolver.blockers(job, blocked_by, running_builds)
   local found = {}
   for _, other in ipairs(blocked_by) do
@@ -15,7 +15,7 @@ function DependencyResolver.blockers(job, blocked_by, running_builds)
   return found
 end
 
--- Why it may not start beside builds of other jobs, and those; nil if it may.
+-- The reason why other jobs block a build, and the blocking builds; nil if none does.
 function DependencyResolver.dependencies(build, running_builds)
   local blockers = DependencyResolver.blockers(build.job, build.blocked_by, running_builds)
   if #blockers > 0 then
@@ -24,8 +24,8 @@ function DependencyResolver.dependencies(build, running_builds)
   return nil
 end
 
--- When the next build may start beside one of its own job that runs: nil for now, false for not
--- before that one has ended, else a time.
+-- The time at which a build may start beside a running build of its own job: nil for now, false for
+-- not before that one has ended.
 function DependencyResolver.beside_same_job(build, now)
   if build.blocked_by_self then
     return false
@@ -36,9 +36,9 @@ function DependencyResolver.beside_same_job(build, now)
   return at > now and at or nil
 end
 
--- nil if it may go; else why not, the builds it waits for, and when to ask again if it is time
--- that it waits for. `ready` is the build of its job that has been let go and not begun yet: a
--- job lets one go at a time, so that they begin in that order.
+-- nil if the build may start. Else the reason, the builds that it waits for, and when to ask again
+-- if it waits for a time. `ready` is the build of its job that may start and has not begun yet: a
+-- job has one such build at a time, so that builds begin in order.
 function DependencyResolver.reason(build, now, running_builds)
   local why, blockers = DependencyResolver.dependencies(build, running_builds)
   if why then
@@ -59,8 +59,8 @@ function DependencyResolver.reason(build, now, running_builds)
   return nil
 end
 
--- A way from a job back to itself along blocked_by, as a list of jobs; nil if there is none.
--- `blocked_by(job)` lists what that job is blocked by.
+-- A path from a job back to itself along blocked_by, as a list of jobs; nil if there is none.
+-- `blocked_by(job)` lists the jobs that block a job.
 function DependencyResolver.cycle(start, blocked_by)
   local seen, path = {}, {}
   local function walk(job)

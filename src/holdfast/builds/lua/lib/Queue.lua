@@ -1,25 +1,25 @@
--- A queue: its time, and the indexes that say which builds wait, run, are on offer and are due.
--- They follow from the records and are kept by the same call.
+-- A queue: its time, and the indexes of builds that wait, run, are on offer and are due. The
+-- indexes follow from the records. Each call changes both together.
 local Queue = {}
 
--- `root` is the queue's own key and begins the names of all others. Without `now`, the server's
--- time counts.
+-- `root` is the key of the queue; the names of all other keys begin with it. Without `now`, the
+-- clock of the server counts.
 function Queue.open(root, now)
   if now == "" then
     local time = redis.call("TIME")
     now = time[1] * 1000 + math.floor(time[2] / 1000)
   end
-  return { root = root, now = tonumber(now), touched = {}, asked = 0 }
+  return { root = root, now = tonumber(now), touched = {}, asked = 0, thaws = {} }
 end
 
--- Numbers that only grow: tokens, and the order of offers.
+-- Numbers that only grow: for tokens, and for the order of offers.
 function Queue.ticket(q)
   return redis.call("HINCRBY", q.root, "ticket", 1)
 end
 
--- -- waiting: builds of a job by id, and which jobs wait for a job ------------------------------
+-- -- waiting: builds of a job by id, and the jobs that wait for a job -----------------------------
 
--- A list of jobs as it is stored: one a line.
+-- A list of jobs in its stored form: one a line.
 function Queue.split(text)
   local jobs = {}
   for job in string.gmatch(text, "[^\n]+") do
@@ -74,8 +74,8 @@ function Queue.remove_waiting(q, build)
   remove_dependent(q, build)
 end
 
--- -- running: builds of a job that run or are ready to, by when they must let go; +inf: it is
--- ready and has not begun --------------------------------------------------------------------------
+-- -- running: builds of a job that run or are READY, by the time at which they lose the job -------
+-- (+inf: the build is READY and has not begun)
 
 local function running_key(q, job)
   return q.root .. ":running:" .. job
@@ -89,8 +89,8 @@ function Queue.remove_running(q, build)
   redis.call("ZREM", running_key(q, build.job), build.id)
 end
 
--- Their ids, and apart from them those that have kept the job for too long. With `has_begun` only
--- those that have; then also when the first of them must let go.
+-- The ids of builds that have the job; and separately those that have had it for too long. With
+-- `has_begun`: only builds that have begun, and the time at which the first of them loses the job.
 function Queue.running(q, job, has_begun)
   local most = has_begun and "(+inf" or "+inf"
   local found = redis.call("ZRANGEBYSCORE", running_key(q, job), "-inf", most, "WITHSCORES")
@@ -104,22 +104,22 @@ function Queue.running(q, job, has_begun)
   return running, overdue, until_ms
 end
 
--- The build that has a job, if one has.
+-- The build that has a job, if there is one.
 function Queue.owner(q, job)
   return redis.call("ZRANGE", running_key(q, job), 0, 0)[1]
 end
 
--- -- jobs: what is remembered of them between their builds ---------------------------------------
+-- -- jobs: the facts about a job that outlive its builds ------------------------------------------
 
 local function job_key(q, job)
   return q.root .. ":job:" .. job
 end
 
--- `last_running` is the newest build that was let go, `last_started_at` when one began last,
--- `ready` the one that was let go and has not begun, `held` its place among those on offer while it
--- waits for others to end, `frozen` the one that waits for a thaw, `collapsing` the one that waits
--- and collapses: at most the newest does. `blocked_by` is what the build that came last was blocked
--- by, and `cycle` the circle that was found then.
+-- `last_running` is the newest build that became READY, `last_started_at` the time of the last
+-- begin, `ready` the build that is READY and has not begun, `held` its place among the offers while
+-- it may not begin, `frozen` the build that waits for the end of a freeze, `collapsing` the build
+-- that waits and collapses (at most the newest does). `blocked_by` is that of the last enqueued
+-- build, and `cycle` the circle that was found for it.
 local JOB = {
   "last_running", "last_started_at", "ready", "held", "frozen", "collapsing", "blocked_by", "cycle",
 }
@@ -146,17 +146,17 @@ function Queue.forget_job(q, job)
   redis.call("DEL", job_key(q, job))
 end
 
--- -- wake: what idle workers wait at --------------------------------------------------------------
+-- -- wake: the list where idle workers wait -------------------------------------------------------
 
 local function wake_key(q)
   return q.root .. ":wake"
 end
 
--- A worker that takes an element may die before it asks. So there are two for a build: another
--- worker that is idle asks, too, and mostly in vain.
+-- A worker that pops an element may die before it claims a build. So there are two elements for a
+-- build: a second idle worker asks, too, and mostly gets nothing.
 local WAKES = 2
 
--- Up to `count` elements more, and up to `most` in all: who waits does so because there are none.
+-- Adds up to `count` elements, up to `most` in all. Workers wait only while the list is empty.
 local function wake(q, count, most)
   local missing = math.min(count, most - redis.call("LLEN", wake_key(q)))
   if missing > 0 then
@@ -164,15 +164,15 @@ local function wake(q, count, most)
   end
 end
 
--- -- due: what time brings -----------------------------------------------------------------------
+-- -- due: actions by time -------------------------------------------------------------------------
 
 local function due_key(q)
   return q.root .. ":due"
 end
 
--- "start:id" a delayed or frozen build asks, "offer:id" a build goes on offer again, "job:name" a
--- waiting build asks, "cron:name" a periodic build is made. If it is the next thing to come, a
--- worker has to know how long it may sleep.
+-- "start:id": a delayed or frozen build asks to start. "offer:id": a build goes on offer again.
+-- "job:name": a waiting build asks to start. "cron:name": a periodic build is made. If the new
+-- action is the next one, a worker is woken, so that it does not sleep too long.
 function Queue.schedule(q, what, at)
   redis.call("ZADD", due_key(q), "LT", at, what)
   if redis.call("ZRANGE", due_key(q), 0, 0)[1] == what then
@@ -180,7 +180,7 @@ function Queue.schedule(q, what, at)
   end
 end
 
--- "run:id": when to look after a running build. Workers do so often enough without being told.
+-- "run:id": the time to check a running build. Workers look often enough without being woken.
 function Queue.watch(q, build, at)
   redis.call("ZADD", due_key(q), at, "run:" .. build.id)
 end
@@ -201,12 +201,12 @@ local function until_ms(q, first)
   return first and math.max(0, math.ceil(first - q.now)) or -1
 end
 
--- How long until something is due: 0 if it is by now, -1 if nothing is.
+-- The time until something is due: 0 if it is due now, -1 if nothing is due.
 function Queue.next_due_ms(q)
   return until_ms(q, redis.call("ZRANGE", due_key(q), 0, 0, "WITHSCORES")[2])
 end
 
--- -- ended: builds by when they are forgotten ----------------------------------------------------
+-- -- ended: builds by the time of their deletion --------------------------------------------------
 
 local function ended_key(q)
   return q.root .. ":ended"
@@ -216,7 +216,7 @@ function Queue.add_ended(q, build)
   redis.call("ZADD", ended_key(q), q.now + build.keep_ms, build.id)
 end
 
--- Some that are to be forgotten by now; they are ended no longer.
+-- Some builds whose time of deletion has come; they leave this index.
 function Queue.take_old(q, count)
   local old = redis.call("ZRANGEBYSCORE", ended_key(q), "-inf", q.now, "LIMIT", 0, count)
   if old[1] then
@@ -225,17 +225,17 @@ function Queue.take_old(q, count)
   return old
 end
 
--- How long until there is something to do for a worker that has nothing else to do: as
--- `next_due_ms`, or to forget builds. That waits for no worker and wakes none.
+-- The time until an idle worker has something to do: as `next_due_ms`, or to delete builds. To
+-- delete builds is not urgent, and wakes no worker.
 function Queue.next_look_ms(q)
   local due_ms = Queue.next_due_ms(q)
   local old_ms = until_ms(q, redis.call("ZRANGE", ended_key(q), 0, 0, "WITHSCORES")[2])
   return (due_ms < 0 or old_ms >= 0 and old_ms < due_ms) and old_ms or due_ms
 end
 
--- -- ready: builds on offer, the most urgent first -----------------------------------------------
+-- -- ready: builds on offer, the most urgent first ------------------------------------------------
 
-local STEP = 2 ^ 40 -- more tickets than there will ever be lie between two priorities
+local STEP = 2 ^ 40 -- between two priorities there is room for all tickets
 
 local function ready_key(q)
   return q.root .. ":ready"
@@ -258,8 +258,8 @@ function Queue.withdraw(q, build)
   redis.call("ZREM", ready_key(q), build.id)
 end
 
--- A READY build may not begin before others have ended, at `until_ms` at the latest. Its job is
--- touched when they do, and it takes its place among those on offer again.
+-- A READY build must wait for the end of other builds or of a freeze window, at most until
+-- `until_ms`. Its job is touched when others end. Then it takes its old place among the offers.
 function Queue.hold(q, build, until_ms)
   local place = redis.call("ZSCORE", ready_key(q), build.id)
   if redis.call("HSETNX", job_key(q, build.job), "held", place or new_place(q, build)) == 1 then
@@ -269,7 +269,7 @@ function Queue.hold(q, build, until_ms)
   Queue.schedule(q, "offer:" .. build.id, until_ms)
 end
 
--- It is on offer again, at its old place if it has one.
+-- Offers a build again, at its old place if it has one.
 function Queue.offer_again(q, build, held)
   Queue.unschedule(q, "offer:" .. build.id)
   if held then
@@ -281,7 +281,7 @@ function Queue.offer_again(q, build, held)
   end
 end
 
--- A READY build leaves that state.
+-- Removes a build that is READY no more from the offers.
 function Queue.leave_ready(q, build)
   if redis.call("HDEL", job_key(q, build.job), "ready", "held") == 2 then
     remove_dependent(q, build)
@@ -296,8 +296,8 @@ function Queue.count_ready(q)
   return redis.call("ZCARD", ready_key(q))
 end
 
--- Who took a build may not have taken its element, and who took an element may have died of it.
--- `spare` elements may be there for what is due.
+-- Adjusts the number of elements in `wake`. A worker may have claimed a build without popping an
+-- element, or may have popped an element and died. `spare` elements are allowed for due actions.
 function Queue.settle_wakes(q, spare)
   local ready, wakes = Queue.count_ready(q), redis.call("LLEN", wake_key(q))
   local most = WAKES * ready + spare
@@ -308,9 +308,9 @@ function Queue.settle_wakes(q, spare)
   end
 end
 
--- -- touched: jobs whose waiting builds may go by now --------------------------------------------
+-- -- touched: jobs whose waiting builds may start now ---------------------------------------------
 
--- `has_begun`: no more than that a build of it, which was let go before, runs now.
+-- `has_begun`: the only change is that its READY build has begun.
 function Queue.touch(q, job, has_begun)
   if q.touched[job] == nil then
     q.touched[#q.touched + 1] = job
@@ -320,7 +320,7 @@ function Queue.touch(q, job, has_begun)
   end
 end
 
--- A build of the job has ended: that concerns the job itself and all that wait for it.
+-- A build of the job has ended: touches the job, and all jobs that wait for it.
 function Queue.touch_dependents(q, job)
   Queue.touch(q, job)
   for _, other in ipairs(redis.call("HKEYS", dependents_key(q, job))) do

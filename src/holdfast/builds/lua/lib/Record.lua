@@ -1,5 +1,5 @@
--- The record of a build: the truth about it. Nothing else writes one, so every change is legal,
--- is told by an event, and is found in the index of its state.
+-- The record of a build, the one source of truth. Only this module writes records, so every change
+-- is legal, has an event, and is in the index of the state.
 -- @include StateValidator
 -- @include Queue
 local Record = {}
@@ -25,7 +25,7 @@ function Record.events_key(q, id)
   return q.root .. ":build:events:" .. id
 end
 
--- What the oldest events said, where they were too many to keep.
+-- The merged fields of the oldest events, which were trimmed.
 function Record.base_key(q, id)
   return q.root .. ":build:base:" .. id
 end
@@ -38,7 +38,7 @@ function Record.job_key(q, job)
   return q.root .. ":builds:" .. job
 end
 
--- Name, value, name, value as a table.
+-- A table from name, value, name, value.
 function Record.by_name(fields)
   local found = {}
   for n = 1, #fields, 2 do
@@ -47,8 +47,7 @@ function Record.by_name(fields)
   return found
 end
 
--- Texts become what they mean, here and nowhere else: "0" would be true in Lua. A number that was
--- not given is nil.
+-- Texts become typed values, only here: "0" would be true in Lua. A missing number is nil.
 function Record.typed(fields)
   local build = { number = tonumber(fields.id) }
   for _, name in ipairs(TEXTS) do
@@ -82,7 +81,7 @@ function Record.load(q, id)
   return Record.typed(fields)
 end
 
--- What is wrong with a token that somebody names; nil if it is the present attempt's, or none.
+-- The error of a given token; nil if it is of the present attempt, or if none was given.
 function Record.stale(build, token)
   if token == "" or token == build.token then
     return nil
@@ -92,7 +91,7 @@ function Record.stale(build, token)
   return "the token is " .. build.token .. " by now"
 end
 
--- Every field as it is stored: name, value, name, value.
+-- All fields in their stored form: name, value, name, value.
 function Record.raw(q, id)
   return redis.call("HGETALL", Record.key(q, id))
 end
@@ -108,9 +107,8 @@ function Record.matches(q, id, fields)
   return true
 end
 
--- What was decided about a build, as the fields of its record tell: action, reason, state, the builds that it
--- waits for, nothing that was wrong, the jobs that block each other in a circle with its own; and
--- 1 on an active-active database.
+-- The decision about a build, from its record: action, reason, state, the builds that it waits for,
+-- an empty error, the jobs in a circle with its own; and 1 on an active-active database.
 local ACTIONS = {
   QUEUED = "DELAY", BLOCKED = "BLOCK", FROZEN = "FREEZE", READY = "START", RUNNING = "START",
   SUCCESS = "START", FAILURE = "START", ABORTED = "ABORT", COLLAPSED = "COLLAPSE",
@@ -121,8 +119,8 @@ function Record.decision(raw)
   return ACTIONS[there.state], reason, there.state, blockers, "", cycle, redis.ACTIVE_ACTIVE
 end
 
--- Above the limit, the oldest event becomes part of the base: replay begins with that. Only
--- attempts come again and again; all other changes go one way, so nobody else has to look.
+-- Above the limit, the oldest event is merged into the base, with which a replay begins. Only
+-- attempts can repeat; all other changes go one way. So only a new attempt checks the limit.
 local function fold_oldest(q, build)
   local events = Record.events_key(q, build.id)
   if redis.call("XLEN", events) > build.keep_events then
@@ -150,7 +148,7 @@ local function write(q, build, event, from, to, fields)
   end
 end
 
--- A new record, QUEUED, from its fields as they are stored.
+-- A new record, QUEUED, from fields in their stored form.
 function Record.create(q, id, fields)
   fields[#fields + 1], fields[#fields + 2] = "id", id
   local build = Record.typed(Record.by_name(fields))
@@ -161,8 +159,8 @@ function Record.create(q, id, fields)
   return build
 end
 
--- The one way to another state. False and why, with nothing changed, if that is not legal. `is_next`:
--- an attempt begins of a build that no worker has.
+-- The only way to another state. Returns false and an error, and changes nothing, if the change is
+-- not legal. `is_next`: an attempt begins of a build that no worker has.
 function Record.change(q, build, to, fields, is_next)
   local event, why = StateValidator.event(build.state, to, is_next)
   if not event then
@@ -174,12 +172,12 @@ function Record.change(q, build, to, fields, is_next)
   return true
 end
 
--- Its job, if that was the last build of it that was known.
+-- Deletes a record. Returns its job, if that was the last known build of the job.
 function Record.forget(q, id)
   local state, job = unpack(redis.call("HMGET", Record.key(q, id), "state", "job"))
   redis.call("DEL", Record.key(q, id), Record.events_key(q, id), Record.base_key(q, id))
   if not state then
-    return nil -- somebody else has deleted it
+    return nil -- it was deleted already
   end
   redis.call("ZREM", Record.state_key(q, state), id)
   redis.call("ZREM", Record.job_key(q, job), id)

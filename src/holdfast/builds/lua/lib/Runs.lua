@@ -1,5 +1,5 @@
--- How a build is let go, begins, is given up for another attempt, and ends. Here the record and
--- the indexes change together.
+-- The life of a run: a build becomes READY, begins, is given up for another attempt, and ends. Here
+-- the record and the indexes change together.
 -- @include TimeoutDecider
 -- @include Record
 -- @include Queue
@@ -8,23 +8,23 @@ local Runs = {}
 local CONTROL_MS = 3600 * 1000
 local MORE_THAN_COME = 3
 
--- It has to let go of this attempt.
+-- Tells a worker to give up this attempt.
 local function tell_worker(q, build)
   if build.worker == "" then
     return
   end
   local key = q.root .. ":control:" .. build.worker
   redis.call("RPUSH", key, build.id .. " " .. build.token)
-  redis.call("PEXPIRE", key, CONTROL_MS) -- it may be dead
+  redis.call("PEXPIRE", key, CONTROL_MS) -- the worker may be dead
 end
 
--- Out of the index of the state that it was in; the name of that.
+-- Removes a build from the index of its state. Returns the name of the index.
 function Runs.leave(q, build, was)
   if was == "BLOCKED" then
     Queue.remove_waiting(q, build)
     return "waiting"
   elseif was == "READY" or was == "RUNNING" then
-    if was == "READY" or build.token == "" then -- else somebody has it, and it is not on offer
+    if was == "READY" or build.token == "" then -- else a worker has it, and it is not on offer
       Queue.withdraw(q, build)
       Queue.unschedule(q, "offer:" .. build.id)
     end
@@ -37,7 +37,7 @@ function Runs.leave(q, build, was)
   elseif was == "FROZEN" then
     Queue.clear_job(q, build.job, "frozen")
   elseif not build.start_at then
-    return "queue" -- it has only just come
+    return "queue" -- it is new
   end
   Queue.unschedule(q, "start:" .. build.id)
   return was == "FROZEN" and "frozen" or "delayed"
@@ -47,7 +47,8 @@ local function newest_running(build, job)
   return math.max(job.last_running or 0, build.number)
 end
 
--- Its job is its own from now on, and any worker may have it. `job` is what is known of its job.
+-- Makes a build READY: it has its job from now on, and any worker may claim it. `job` are the facts
+-- about its job.
 function Runs.let_go(q, build, job)
   local was = build.state
   Record.change(q, build, "READY", { "reason", "READY", "blockers", "", "ready_at", q.now })
@@ -58,7 +59,7 @@ function Runs.let_go(q, build, job)
 end
 
 -- An attempt begins. Without a lease only the time limit counts. `job` is needed unless the build
--- was let go before.
+-- was READY before.
 function Runs.begin(q, build, job, worker, lease_ms)
   local was = build.state
   local is_first = was ~= "RUNNING"
@@ -86,8 +87,8 @@ function Runs.begin(q, build, job, worker, lease_ms)
   Queue.watch(q, build, lease_ms and math.min(q.now + lease_ms, limit_at) or limit_at)
 end
 
--- Nobody has it any more: it keeps its job, and is on offer again after a while. `tell` whoever
--- had it.
+-- Gives an attempt up: the build keeps its job, and is on offer again after a pause. With `tell`
+-- its worker gets a message.
 function Runs.give_up(q, build, reason, delay_ms, tell)
   local ok, why =
     Record.change(q, build, "RUNNING", { "reason", reason, "token", "", "worker", "" })
@@ -107,7 +108,7 @@ function Runs.give_up(q, build, reason, delay_ms, tell)
   return true
 end
 
--- Builds that ended long enough ago, some at a time.
+-- Deletes builds that ended long enough ago, some in each call.
 function Runs.forget_old(q, count)
   for _, id in ipairs(Queue.take_old(q, count)) do
     local job = Record.forget(q, id)
@@ -117,8 +118,8 @@ function Runs.forget_old(q, count)
   end
 end
 
--- It is over, from whatever state: the names of the indexes that it is no longer in, or false
--- and why not. `tell` whoever runs it.
+-- Ends a build, in any state. Returns the names of the indexes that it was removed from, or false
+-- and an error. With `tell` its worker gets a message.
 function Runs.finish(q, build, to, reason, tell)
   local was = build.state
   local ok, why =

@@ -1,5 +1,5 @@
--- Which changes of state are legal, and which event tells of each. Pure: no Redis call.
--- states.py has the same table; a test compares.
+-- The legal changes of state, and the event of each. Pure: no Redis call.
+-- build_states.py has the same table; a test compares the two.
 local StateValidator = {}
 
 StateValidator.MOVES = {
@@ -38,13 +38,14 @@ StateValidator.MOVES = {
   COLLAPSED = {},
 }
 
--- To wait again for the same thing is no change, and tells nobody anything.
+-- To wait again for the same reason is no change, and has no event.
 StateValidator.SAME = { BLOCKED = true, FROZEN = true }
 
--- A retry is told when an attempt is given up; that the next one begins is told as the first one is.
+-- The event of a retry is written when an attempt is given up. The begin of the next attempt has
+-- the same event as the first one.
 StateValidator.NEXT_ATTEMPT = "BuildStarted"
 
--- The event of a legal change, "" if nothing changes; or nil and why not. `is_next`: an attempt
+-- The event of a legal change, "" if nothing changes; else nil and an error. `is_next`: an attempt
 -- begins of a build that no worker has.
 function StateValidator.event(from, to, is_next)
   local moves = StateValidator.MOVES[from]

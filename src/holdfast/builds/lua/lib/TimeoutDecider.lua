@@ -1,4 +1,4 @@
--- How long a build may run, and what becomes of one that nobody answers for. Pure: no Redis call.
+-- Time limits of builds, and the decision about a build without a worker. Pure: no Redis call.
 local TimeoutDecider = { TIMED_OUT = "TIMED_OUT" }
 
 local MINUTE = 60 * 1000
@@ -7,12 +7,12 @@ TimeoutDecider.DEFAULT_HOLD_MS = 120 * MINUTE
 TimeoutDecider.HOLD_MARGIN_MS = 30 * MINUTE
 TimeoutDecider.MAX_BACKOFF_MS = 60 * MINUTE
 
--- How long it may run.
+-- The longest time that a build may run.
 function TimeoutDecider.limit_ms(timeout_ms)
   return timeout_ms or TimeoutDecider.DEFAULT_LIMIT_MS
 end
 
--- How long it keeps its job from others at most, even if nobody checks timeouts.
+-- The longest time that a build keeps its job from others, even if no worker checks timeouts.
 function TimeoutDecider.hold_ms(timeout_ms, option_ms)
   if timeout_ms then
     return timeout_ms + TimeoutDecider.HOLD_MARGIN_MS
@@ -25,13 +25,13 @@ function TimeoutDecider.backoff_ms(attempt, first_ms)
   return math.min(first_ms * 2 ^ (attempt - 1), TimeoutDecider.MAX_BACKOFF_MS)
 end
 
--- Whether there is another attempt after this one.
+-- Whether another attempt is left after this one.
 function TimeoutDecider.may_retry(attempt, retries)
   return attempt <= retries
 end
 
--- CLEANUP: there is nothing to watch. TIMEOUT: it has failed. RETRY: its worker is lost, another
--- may try. SKIP: all is well. `owner` is a running build of the same job, if there is one.
+-- CLEANUP: the build does not run. TIMEOUT: it has failed. RETRY: its worker is lost, another
+-- worker may try. SKIP: nothing to do. `owner` is a running build of the same job, if there is one.
 function TimeoutDecider.decide(build, now)
   if build.state ~= "RUNNING" then
     if build.is_final then

@@ -1,14 +1,15 @@
--- Who may go: gathers what the deciders ask for, and does what they decide.
+-- Which builds may start: gathers the facts for the deciders, and carries out their decisions.
 -- @include CollapseDecider
 -- @include DependencyResolver
 -- @include CronDecider
 -- @include Runs
 local Turns = { NOT_BEFORE = "NOT_BEFORE" }
 
-local MOST_ASKED = 200 -- in one call; what is left is due at once
-local YEAR = 366 * 24 * 3600 * 1000
+local MOST_ASKED = 200 -- builds in one call; the rest is due at once
+local DAY = 24 * 3600 * 1000
+local LOOK_DAYS = 40 -- freeze windows are followed so far ahead, for each of many builds
 
--- Builds that have kept a job for longer than they may have failed, whichever call notices first.
+-- Builds that have had a job for too long have failed. The first call that notices it ends them.
 local function running_builds(q, job, has_begun)
   local running, overdue, until_ms = Queue.running(q, job, has_begun)
   for _, id in ipairs(overdue) do
@@ -17,17 +18,28 @@ local function running_builds(q, job, has_begun)
   return running, until_ms
 end
 
--- When freeze windows let it start: nil for now.
+-- The time at which freeze windows let a build start, or must be checked again; nil for now. A call
+-- may ask this for hundreds of builds, so windows that stay open for long are not followed to their
+-- end. A reading call needs to know about now only.
 local function thaw(q, build)
-  if build.freeze == "" or build.force then
+  local text = build.freeze
+  if text == "" or build.force then
     return nil
+  elseif not q.thaws[text] then
+    local days = q.only_looks and 0 or LOOK_DAYS
+    q.thaws[text] = CronDecider.first(text, q.now, false, days) or q.now + LOOK_DAYS * DAY
   end
-  local at = CronDecider.first(build.freeze, q.now, false) or q.now + YEAR
-  return at > q.now and at or nil
+  return q.thaws[text] > q.now and q.thaws[text] or nil
 end
 
--- Which builds hinder a READY one by now: why, those, and when the first of them must let go.
--- Those that are no more than READY do not: it was let go before them.
+-- The time at which the windows of a new build let it start; nil for never.
+function Turns.end_of_freeze(q, text)
+  q.thaws[text] = CronDecider.first(text, q.now, false)
+  return q.thaws[text]
+end
+
+-- The builds that block a READY build now: the reason, the builds, and the time at which the first
+-- of them loses its job. Other READY builds do not block it: it was READY before them.
 local function hindrance(q, build, look)
   local first = math.huge
   local reason, blockers = DependencyResolver.dependencies(build, function(other)
@@ -38,14 +50,14 @@ local function hindrance(q, build, look)
   return reason, blockers, first
 end
 
--- A READY build was let go when nothing hindered it. A freeze window may have opened since, and
--- builds that it is blocked by may have begun. Then it stays READY, keeps its job, and is on offer
--- again when that has passed: action, reason, the builds that it waits for. nil if it may begin.
+-- A build becomes READY when nothing blocks it. Later a freeze window may open, and builds that
+-- block it may begin. Then it stays READY, keeps its job, and is on offer again when that has
+-- passed.
+-- Returns action, reason, the builds that it waits for; nil if it may begin.
 function Turns.hold(q, build)
   local frozen_until = thaw(q, build)
   if frozen_until then
-    Queue.withdraw(q, build)
-    Queue.schedule(q, "offer:" .. build.id, frozen_until)
+    Queue.hold(q, build, frozen_until)
     return "FREEZE", "FREEZE_WINDOW", {}
   end
   local reason, blockers, until_ms = hindrance(q, build, running_builds)
@@ -56,8 +68,8 @@ function Turns.hold(q, build)
   return nil
 end
 
--- A build of a job has ended that the READY build of another one may have waited for. (Scripts of
--- older versions do not know `held`, and may leave it behind.)
+-- A build has ended. The READY build of another job may have waited for it. (Scripts of older
+-- versions do not know `held`, and may leave it behind.)
 local function release(q, job)
   local build = job.held and job.ready and Record.load(q, job.ready)
   if build and not hindrance(q, build, running_builds) then
@@ -65,7 +77,7 @@ local function release(q, job)
   end
 end
 
--- What becomes of a build that asks to start: action, reason, the builds that it waits for, and
+-- The decision about a build that asks to start: action, reason, the builds that it waits for, and
 -- when to ask again. `running(job)` lists ids of builds that have that job. Changes nothing itself.
 local function decide(q, build, job, running)
   if build.state == "QUEUED" and not build.undelayed and (build.start_at or 0) > q.now then
@@ -91,7 +103,7 @@ local function decide(q, build, job, running)
   end
   local frozen_until = thaw(q, build)
   if frozen_until then
-    -- Who waits already keeps its place; who comes is frozen.
+    -- A build that waits already keeps its place; a new build is frozen.
     return build.state == "BLOCKED" and "BLOCK" or "FREEZE", "FREEZE_WINDOW", {}, frozen_until
   end
   facts.has_turn = CollapseDecider.has_turn(facts)
@@ -102,7 +114,7 @@ local function decide(q, build, job, running)
   return "START", "READY", {}
 end
 
--- The same for those who only look: builds that are overdue still run.
+-- The same for reading calls: overdue builds still count as running.
 local function running_as_it_is(q, job, has_begun)
   local running, overdue = Queue.running(q, job, has_begun)
   for _, id in ipairs(running) do
@@ -111,9 +123,10 @@ local function running_as_it_is(q, job, has_begun)
   return overdue
 end
 
--- Why a build waits now, and for which builds; nil if that is what its record says. The record of
--- a BLOCKED build tells why it waited first: to write down each change for all that wait would cost
--- more than to look when one is asked for. READY is said of a build that may go with the next call.
+-- The present reason of a build to wait, and the builds that it waits for; nil if its record has
+-- them. The record of a BLOCKED build has its first reason: to write each change into all waiting
+-- records would cost more than to compute the reason for a reader. READY means that the build may
+-- start with the next call.
 local function why_now(q, build)
   if build.state == "BLOCKED" then
     local job = Queue.job(q, build.job)
@@ -132,8 +145,9 @@ local function why_now(q, build)
   return nil
 end
 
--- The record of a build as it is stored, with why it waits now.
+-- The stored record of a build, with its present reason to wait.
 function Turns.record(q, id)
+  q.only_looks = true
   local raw = Record.raw(q, id)
   local reason, blockers = nil, nil
   if raw[1] then
@@ -149,7 +163,7 @@ function Turns.record(q, id)
   return raw
 end
 
--- A build that waits or goes makes the one that waits and collapses pointless, if it is older.
+-- A build that waits or starts makes an older build that waits and collapses pointless.
 local function overtake(q, build, job)
   if not job.collapsing or job.collapsing == build.id then
     return
@@ -160,7 +174,7 @@ local function overtake(q, build, job)
   end
 end
 
--- A job has one frozen build, the newest. False if that is another one.
+-- A job has one frozen build, the newest. False if another build is newer.
 local function freeze(q, build, job, at)
   if job.frozen and job.frozen ~= build.id then
     local other = Record.load(q, job.frozen)
@@ -190,9 +204,9 @@ local function block(q, build, job, reason, blockers, again_at)
   end
 end
 
--- A QUEUED, BLOCKED or FROZEN build asks to start; what was decided is done. `job` is what is
--- known of its job. With `begin`, a build that may go begins at once, by that function; else it is
--- on offer to workers.
+-- A QUEUED, BLOCKED or FROZEN build asks to start, and the decision is carried out. `job` are the
+-- facts about its job. With `begin`, a build that may start begins at once, by that function; else
+-- it is on offer to workers.
 function Turns.ask(q, build, job, begin)
   q.asked = q.asked + 1
   local action, reason, blockers, again_at = decide(q, build, job, function(other)
@@ -222,8 +236,9 @@ function Turns.ask(q, build, job, begin)
   return action, reason, blockers
 end
 
--- Among those of a job that wait, whoever has the turn asks: the oldest, or the newest if that
--- collapses. Where a build of the job has only begun, who never runs beside it need not ask.
+-- Of the waiting builds of a job, the one that has its turn asks to start: the oldest, or the
+-- newest if that collapses. If the only change is that a build of the job has begun, a build that
+-- never runs beside another one need not ask.
 local function advance(q, name, has_begun)
   local function ask(id, job)
     local build = Record.load(q, id)
@@ -247,7 +262,7 @@ local function advance(q, name, has_begun)
       action = ask(job.collapsing, job)
     end
     if action ~= "COLLAPSE" then
-      return -- a virtual build that has ended has touched its job again
+      return -- a virtual build has ended and touched its job again
     end
   end
   Queue.schedule(q, "job:" .. name, q.now)
@@ -263,8 +278,8 @@ local function by_oldest(q, jobs)
   end)
 end
 
--- The end of every call that changed something: all who may go by now are let go, the oldest
--- builds first.
+-- The end of every call that changed something: all builds that may start now become READY, the
+-- oldest first.
 function Turns.settle(q)
   while #q.touched > 0 do
     local jobs = q.touched
@@ -278,14 +293,14 @@ function Turns.settle(q)
   end
 end
 
--- The most urgent build on offer that may begin; nil if there is none. Those that may not are on
--- offer no longer. In one call that is not asked of more than a few; the worker is told to ask again.
+-- The most urgent build on offer that may begin; nil if there is none. Builds that may not begin
+-- leave the offers. One call checks a few builds only; then the worker is told to ask again.
 function Turns.next_on_offer(q)
   local asked = 0
   while asked < MOST_ASKED do
     local id = Queue.first_ready(q)
     if not id then
-      Turns.settle(q) -- an overdue build may have been ended
+      Turns.settle(q) -- an overdue build may have ended
       id = Queue.first_ready(q)
     end
     if not id then

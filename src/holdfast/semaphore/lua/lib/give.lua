@@ -1,8 +1,8 @@
 -- @include expiry
 -- @include token
 
--- An id such as `box/7` is told through the list of `box`, which many waiters of one process
--- share; any other id has a list of its own.
+-- Messages for an id such as `box/7` go to the list of `box`, which many waiters of one process
+-- share. Any other id has a list of its own.
 local function mailbox_of(id)
   return string.match(id, '^(.+)/%d+$') or id
 end
@@ -17,14 +17,16 @@ local function post(pattern, box, message, heartbeat_s)
   end
 end
 
--- Gives the slots from `card` to `limit` to those who wait longest, and tells them. How many were
--- told. With the key of tokens they are told all that a holder has to know: id, fencing token, how
--- many slots are taken, and the caller's heartbeat interval; without it the id alone, and they
--- ask. What is for `here`, the mailbox of the caller, is not posted but added to `heard`.
+-- Gives the slots from `card` to `limit` to the waiters that wait longest, and tells them. Returns
+-- their number. With the key of tokens, a message has all data of a holder: id, fencing token,
+-- number of taken slots, and the heartbeat interval of the caller. Without it, a message has the id
+-- alone, and the waiter asks. Messages for `here`, the mailbox of the caller, are not posted but
+-- added to `heard`.
 --
--- With the key of tokens a waiter takes its own lease into its slot: the lease that its last pulse
--- began. A waiter may be dead already, and a new lease would then block the slot for a second
--- interval. Without it, as the seed has it, the slot begins a new lease.
+-- With the key of tokens, a waiter takes its own lease into its slot: the lease that its last
+-- heartbeat began. The waiter may be dead already, and a new lease would block the slot for a
+-- second interval. Without it, as in the first version of these scripts, the slot begins a new
+-- lease.
 local function give_slots(
   main, waiting, waiting_heartbeat, card, limit, heartbeat_s, ttl_s, now, pattern, token, here, heard
 )
@@ -36,7 +38,7 @@ local function give_slots(
     end
     local until_s = redis.call('ZSCORE', waiting_heartbeat, id)
     redis.call('ZREM', waiting_heartbeat, id)
-    if not until_s or tonumber(until_s) > now then -- else it died
+    if not until_s or tonumber(until_s) > now then -- else the waiter is dead
       redis.call('ZADD', main, token and until_s or now + heartbeat_s, id)
       card = card + 1
       told = told + 1

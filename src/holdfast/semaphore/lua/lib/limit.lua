@@ -1,13 +1,13 @@
 -- @include expiry
 
--- A limit that the first caller set means something only while a holder or waiter is there, and
--- expires after that. A limit that resize set has no expiry: it stays, and it counts whatever limit
--- a caller gives. An older version of these scripts gives it an expiry again.
+-- A limit that the first caller set is valid only while a holder or waiter is there, and expires
+-- after that. A limit that resize set has no expiry: it stays, and it overrides the limit of a
+-- caller. An older version of these scripts gives it an expiry again.
 local function is_resized(max)
   return redis.call('TTL', max) == -1
 end
 
--- The limit that counts: the server's, or else the caller's, which may have none.
+-- The valid limit: that of the server, or else that of the caller, if it gives one.
 local function limit_of(max, given)
   return tonumber(redis.call('GET', max) or given)
 end

@@ -20,7 +20,7 @@ local function optional(what, text)
   return text ~= '' and positive(what, text) or nil
 end
 
--- A number of slots; empty means as many as the server says.
+-- A number of slots; empty means the limit that the server has.
 local function optional_whole(what, text)
   return text ~= '' and whole(what, text) or nil
 end

@@ -1,4 +1,4 @@
--- Removes those whose time is over from a set, and from the other set that knows them.
+-- Removes members whose time is over from a set, and from the other set that has them.
 local function purge(key, other, now)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now)) do
     redis.call('ZREM', key, id)
@@ -6,13 +6,13 @@ local function purge(key, other, now)
   end
 end
 
--- Takes slots from those who overran their time limit, and from those who died.
+-- Takes slots from holders that overran their time limit, and from dead holders.
 local function purge_slots(main, ttl, now)
   purge(ttl, main, now)
   purge(main, ttl, now)
 end
 
--- Takes their places from waiters that died.
+-- Removes dead waiters from the queue.
 local function purge_waiting(waiting, waiting_heartbeat, now)
   purge(waiting_heartbeat, waiting, now)
 end

@@ -1,4 +1,4 @@
--- Removes an id from the queue, and with it what is known about it beside its slot.
+-- Removes an id from the queue, and all data about it except its slot.
 local function forget(ttl, waiting, waiting_heartbeat, id)
   redis.call('ZREM', ttl, id)
   redis.call('ZREM', waiting, id)

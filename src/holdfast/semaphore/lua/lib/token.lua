@@ -1,7 +1,7 @@
--- Fencing tokens count up from the time at which their key was made, in microseconds: grants take
--- longer than that, so a key that is made anew starts above all tokens before it, unless the
--- server's clock was set back by more than the hour for which the key is kept. It may have counted
--- to 1 in vain before: see enter.
+-- Fencing tokens count up from the time at which their key was created, in microseconds. A grant
+-- takes longer than a microsecond, so a new key starts above all earlier tokens, unless the clock
+-- of the server was set back by more than the hour for which the key is kept. The key may have been
+-- counted to 1 without a grant before: see enter.
 local function next_token(token, now)
   local value = redis.call('INCR', token)
   if value < 3 then

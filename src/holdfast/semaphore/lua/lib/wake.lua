@@ -1,8 +1,8 @@
 -- @include give
 -- @include purge
 
--- Takes slots and places from the dead, and gives free slots to those who wait longest. How many
--- were told.
+-- Removes dead holders and waiters, and gives free slots to the waiters that wait longest. Returns
+-- their number.
 local function wake_up_nexts(
   main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, pattern, token
 )

@@ -1,0 +1,72 @@
+"""Hooks that mkdocs calls when it builds the site.
+
+Some pages, such as README.md, are outside docs/, where a reader of the repository
+expects them. These hooks make them pages of the site, and adapt the links to them and from them.
+"""
+
+import re
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "LICENSE": "license.md",
+    "bench/NOTES.md": "bench-notes.md",
+}
+MERMAID = Path("javascripts/mermaid.min.js")
+LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))|(?<=<img src=\")[^\"]+(?=\")")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the decisions in their order, and Mermaid if `make site` could fetch it."""
+    decisions = sorted(Path(config.docs_dir).glob("decisions/*.md"))
+    shown = [f"decisions/{page.name}" for page in decisions]
+    if config.nav is not None:
+        config.nav = replace_leaf(config.nav, "decisions/", shown)
+    if (ROOT / "build" / MERMAID.name).exists():
+        config.extra_javascript.append(str(MERMAID))
+    else:  # the theme would load it from another host in the browser
+        fences = config.mdx_configs["pymdownx.superfences"]
+        fences["custom_fences"] = []
+    return config
+
+
+def replace_leaf(nav: object, leaf: str, shown: list[str]) -> object:
+    if isinstance(nav, list):
+        return [replace_leaf(each, leaf, shown) for each in nav]
+    if isinstance(nav, dict):
+        return {title: replace_leaf(each, leaf, shown) for title, each in nav.items()}
+    return shown if nav == leaf else nav
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    for name, page in PAGES.items():
+        text = LINK.sub(lambda found: inside(found[0]), (ROOT / name).read_text())
+        files.append(File.generated(config, page, content=text))
+    mermaid = ROOT / "build" / MERMAID.name
+    if mermaid.exists():
+        files.append(File.generated(config, str(MERMAID), content=mermaid.read_bytes()))
+    return files
+
+
+def inside(link: str) -> str:
+    """Adapt a link of a page at the root of the repository for its place in docs/."""
+    path, hash, anchor = link.partition("#")
+    if path == "docs/decisions":
+        path = "docs/decisions/0001-dependencies.md"
+    return PAGES.get(path, path.removeprefix("docs/")) + hash + anchor
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Adapt the links from docs/ to the pages outside of it."""
+    up = "../" * page.file.src_uri.count("/")
+    for name, target in PAGES.items():
+        markdown = markdown.replace(f"]({up}../{name}", f"]({up}{target}")
+    return markdown

@@ -1,0 +1,31 @@
+"""Arguments of subcommands: the parser and checks that they share."""
+
+import argparse
+from pathlib import Path
+from typing import Never
+
+from holdfast.errors import ConfigError, StorageError
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors in the form of Holdfast, and without abbreviations."""
+
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(
+            prog=f"holdfast {name}",
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> Never:
+        raise ConfigError(f"{message} (see '{self.prog} --help')")
+
+
+def readable_file(path: Path) -> Path:
+    """The path, if the file can be read. Otherwise SQLite would create an empty file."""
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from None

@@ -1,0 +1,138 @@
+"""`holdfast builds`: looks at a build queue, and stops or repeats builds in it."""
+
+import asyncio
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Parser
+from holdfast.errors import ConfigError, HoldfastError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from holdfast.builds import BuildQueue, BuildRecord
+    from holdfast.cli.builds_view import BuildsView
+
+ACTIONS = {
+    "list": "builds, the newest first",
+    "show": "everything that is known about a build",
+    "events": "the events of a build, the oldest first",
+    "replay": "a build as its events give it; exits with 1 if its record differs",
+    "abort": "end a build now; exits with 1 if that was not possible",
+    "retry": "another attempt; a build that has ended is enqueued as a new build",
+    "stats": "the queue in numbers",
+    "demo": "thirty builds of eight jobs, here and now",
+}
+OF_A_BUILD = ("show", "events", "replay", "abort", "retry")
+LIVE_S = 0.5
+
+
+def parser() -> Parser:
+    width = max(map(len, ACTIONS)) + 2
+    lines = "\n".join(f"  {name:{width}}{what}" for name, what in ACTIONS.items())
+    parser = Parser("builds", f"Look at a build queue, and stop or repeat builds in it.\n\n{lines}")
+    parser.add_argument("action", metavar="ACTION", choices=list(ACTIONS), help="see above")
+    parser.add_argument("build", metavar="ID", nargs="?", type=int, help="a build")
+    parser.add_argument("--url", default="redis://127.0.0.1:6379", help="where the queue is")
+    parser.add_argument("--queue", default="builds", metavar="NAME", help="its name")
+    parser.add_argument("--state", help="list: only builds in this state")
+    parser.add_argument("--job", help="list: only builds of this job")
+    parser.add_argument("--limit", type=int, default=50, help="list: how many at most")
+    parser.add_argument("--live", action="store_true", help="list: go on until ^C")
+    parser.add_argument("--speed", type=float, default=1.0, help="demo: 2 is twice as fast")
+    parser.add_argument("--color", choices=["auto", "always", "never"], default="auto")
+    return parser
+
+
+def run(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    if (args.build is None) is (args.action in OF_A_BUILD):
+        wanted = "the id of a build" if args.build is None else "no build"
+        raise ConfigError(f"{args.action} takes {wanted} (see 'holdfast builds --help')")
+
+    from holdfast.cli.builds_view import BuildsView
+
+    view = BuildsView(_has_color(args.color))
+    if args.action == "demo":
+        from holdfast.cli.builds_demo import demo
+
+        if not args.speed > 0:
+            raise ConfigError("--speed is a number above 0")
+        return asyncio.run(demo(view, args.speed))
+    return asyncio.run(_act(args, view))
+
+
+def _has_color(choice: str) -> bool:
+    if choice == "auto":
+        return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return choice == "always"
+
+
+async def _act(args: "argparse.Namespace", view: "BuildsView") -> int:
+    from holdfast import connect
+    from holdfast.builds import BuildQueue
+
+    try:
+        connecting = connect(args.url)
+    except ValueError as error:
+        raise ConfigError(f"--url: {error}") from None
+    async with connecting as client:
+        queue = BuildQueue(client, args.queue)
+        if args.action == "list":
+            return await _list(queue, args, view)
+        if args.action == "stats":
+            print(view.stats(await queue.stats()))
+        elif args.action == "show":
+            print(view.record(await _known(queue, args.build)))
+        elif args.action == "events":
+            await _known(queue, args.build)
+            print(view.events(await queue.events(args.build)))
+        elif args.action == "replay":
+            record, replayed = await _known(queue, args.build), await queue.replay(args.build)
+            if replayed != record:
+                print("the record differs from its events")
+                return 1
+            print(view.record(record))
+        elif args.action == "abort":
+            return await _abort(queue, args.build)
+        else:
+            retried = await queue.retry(args.build)
+            print(f"build {retried.build_id}: {retried.status} {retried.message}".rstrip())
+            return 1 if retried.status == "REFUSED" else 0
+    return 0
+
+
+async def _abort(queue: "BuildQueue", build: int) -> int:
+    """0 if the build is aborted now, else 1."""
+    from holdfast.builds.queue import ABORT_MARK_MS
+
+    stopped = await queue.abort(build)
+    if stopped.state is None:
+        raise HoldfastError(
+            f"there is no build {build} in the queue '{queue.name}'; if it comes within"
+            f" {ABORT_MARK_MS // 60_000} minutes, it is aborted then"
+        )
+    is_aborted = stopped.state.name == "ABORTED"
+    how = "" if is_aborted else f" it had ended as {stopped.state.name}"
+    print(f"build {build}: {stopped.status}{how}")
+    return 0 if is_aborted else 1
+
+
+async def _known(queue: "BuildQueue", build: int) -> "BuildRecord":
+    record = await queue.get(build)
+    if record is None:
+        raise HoldfastError(f"there is no build {build} in the queue '{queue.name}'")
+    return record
+
+
+async def _list(queue: "BuildQueue", args: "argparse.Namespace", view: "BuildsView") -> int:
+    while True:
+        records = await queue.list(state=args.state, job=args.job, limit=args.limit)
+        text = view.table(records, time.time_ns() // 1_000_000)
+        if not args.live:
+            print(text)
+            return 0
+        print(view.screen(f"{text}\n\n{view.stats(await queue.stats())}"), flush=True)
+        await asyncio.sleep(LIVE_S)

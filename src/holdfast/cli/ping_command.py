@@ -1,0 +1,86 @@
+"""`holdfast ping`: asks a server whether it answers. A health check for containers and scripts."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Parser
+from holdfast.errors import ConfigError, HoldfastError, UnavailableError
+
+if TYPE_CHECKING:
+    from holdfast.client.transport.options import ConnectOptions
+
+# A server that listens on every address can be reached here.
+ANY_ADDRESS = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::*": "::1"}
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "ping",
+        "Send PING to a server. Exits with 0 if the answer PONG comes in time, and with\n"
+        "1 after one sentence if it does not. Without URL it asks the server that\n"
+        "'holdfast serve' would start here: it heeds HOLDFAST_PORT, HOLDFAST_BIND,\n"
+        "HOLDFAST_UNIXSOCKET, HOLDFAST_REQUIREPASS and HOLDFAST_REQUIREPASS_FILE.",
+    )
+    parser.add_argument("url", metavar="URL", nargs="?", help="redis://, rediss:// or unix://")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=5.0, help="how long to wait [5]"
+    )
+    return parser
+
+
+def run(argv: list[str]) -> int:
+    args = parser().parse_args(argv)
+    if not 0 < args.timeout < float("inf"):
+        raise ConfigError("--timeout is a number of seconds above 0")
+    options: ConnectOptions = {"reconnect": False, "close_grace_s": 0.0}
+    url = args.url if args.url is not None else _own_server(options)
+    from holdfast.client.transport.options import parse_server_url
+
+    try:
+        parse_server_url(url)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    asyncio.run(_ping(url, args.timeout, options))
+    print("PONG")
+    return 0
+
+
+async def _ping(url: str, timeout_s: float, options: "ConnectOptions") -> None:
+    from holdfast import connect
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            async with connect(url, **options) as client:
+                reply = await client.ping()
+    except HoldfastError as error:
+        if "NOAUTH" in str(error):
+            raise UnavailableError("no PONG: the server wants a password") from None
+        raise UnavailableError(f"no PONG: {error}") from None
+    except TimeoutError:
+        raise UnavailableError(f"no PONG within {timeout_s:g} s") from None
+    if reply not in (b"PONG", "PONG"):
+        raise UnavailableError(f"not PONG but {reply!r:.100}")
+
+
+def _own_server(options: "ConnectOptions") -> str:
+    """The URL of the server that this environment configures. Its password goes to the options."""
+    from urllib.parse import quote
+
+    from holdfast.server.config.config import Config
+
+    file = os.environ.get("HOLDFAST_CONFIG")
+    config = Config.from_sources(Path(file) if file else None, (), os.environ)
+    if config.requirepass:
+        try:
+            options["password"] = config.requirepass.decode()
+        except UnicodeDecodeError:
+            raise ConfigError("the password of the server is not UTF-8: give a URL") from None
+    if config.unixsocket:
+        return f"unix://{quote(config.path(config.unixsocket))}"
+    if not config.port:
+        raise ConfigError("the server has no port without TLS: give a URL, such as rediss://host")
+    host = config.bind[0].removeprefix("-") if config.bind else "127.0.0.1"
+    host = ANY_ADDRESS.get(host, host)
+    return f"redis://{f'[{host}]' if ':' in host else host}:{config.port}"

@@ -1,0 +1,1 @@
+"""The interface for users: client, typed commands, pub/sub, transactions, cache, blocking calls."""

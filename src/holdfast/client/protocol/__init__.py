@@ -1,0 +1,1 @@
+"""Requests, replies and their order, without I/O: bytes in, events out."""

@@ -1,0 +1,1 @@
+"""Which server a request goes to: one server, sentinels, or the slots of a cluster."""

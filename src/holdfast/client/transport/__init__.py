@@ -1,0 +1,1 @@
+"""One connection: its socket, its states, its options, and how silence on it is noticed."""

@@ -1,0 +1,212 @@
+"""A replicated key: the value of each type that its name holds, and its expiry.
+
+Two replicas may give one name values of different types at the same time. Both are kept, and on all
+replicas clients see the value that the lower replica wrote to. The next change of the key removes
+the other values that its author has seen, so that they do not return when the visible one is gone.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from sys import intern
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.crdt.cell import Cell
+from holdfast.crdt.cells import Cells
+from holdfast.crdt.dots import Author, Vector
+from holdfast.crdt.effects import Effect, RowChange
+from holdfast.crdt.replicated_list import ReplicatedList
+from holdfast.crdt.replicated_sketch import ReplicatedSketch
+from holdfast.crdt.replicated_stream import ReplicatedStream
+from holdfast.crdt.replicated_types import (
+    Expiry,
+    ReplicatedHash,
+    ReplicatedSet,
+    ReplicatedSortedSet,
+    ReplicatedString,
+)
+from holdfast.crdt.replicated_value import ReplicatedValue
+
+EXPIRY: Final = "expiry"  # no type, but replicated like one
+
+KINDS: Final[dict[str, type[ReplicatedValue]]] = {
+    "string": ReplicatedString,
+    "list": ReplicatedList,
+    "hash": ReplicatedHash,
+    "set": ReplicatedSet,
+    "zset": ReplicatedSortedSet,
+    "stream": ReplicatedStream,
+    "hyperloglog": ReplicatedSketch,
+    EXPIRY: Expiry,
+}
+
+_encode = msgspec.msgpack.Encoder().encode
+
+Aimed = tuple[str, Effect]  # the kind of value that the effect is for, and the effect
+
+
+class ReplicatedKey:
+    """It has a value of each kind that it ever held: `_first`, of the kind `_kind`, and mostly no
+    others. `text` is the cell of a string that never held another kind. It is there because the way
+    to it is short: most of the time goes into waiting for memory."""
+
+    __slots__ = ("_first", "_kind", "_others", "text")
+
+    def __init__(self) -> None:
+        self._kind = ""
+        self._first: ReplicatedValue | None = None
+        self._others: dict[str, ReplicatedValue] | None = None
+        self.text: Cell | None = None
+
+    @property
+    def parts(self) -> list[tuple[str, ReplicatedValue]]:
+        """The values, with their kinds."""
+        if self._first is None:
+            return []
+        return [(self._kind, self._first), *(self._others or {}).items()]
+
+    def find(self, kind: str) -> Any:
+        """The value of that kind; None when the key never held one."""
+        if kind == self._kind:
+            return self._first
+        return None if self._others is None else self._others.get(kind)
+
+    def part(self, kind: str) -> Any:
+        """The value of that kind; an empty one is made if the key never held one."""
+        if kind == self._kind:
+            return self._first
+        part = self.find(kind)
+        if part is None:
+            part = KINDS[kind]()
+            if self._first is None:
+                self._kind, self._first = intern(kind), part
+                if isinstance(part, ReplicatedString):
+                    self.text = part.cell
+                return part
+            self.text = None
+            if self._others is None:
+                self._others = {kind: part}
+            else:
+                self._others[kind] = part
+        return part
+
+    @property
+    def has_one(self) -> bool:
+        """Whether the key never held a value of another kind."""
+        return self._others is None
+
+    @property
+    def type(self) -> str | None:
+        """The type that clients see; None when the key does not exist for them."""
+        if self._others is None:  # nearly always
+            return self._kind if self._first and self._kind != EXPIRY else None
+        kinds = [(kind, part) for kind, part in self.parts if part and kind != EXPIRY]
+        if len(kinds) > 1:
+            kinds.sort(key=lambda kind: min(kind[1].replicas()))
+        return kinds[0][0] if kinds else None
+
+    def view(self) -> Any:
+        kind = self.type
+        return None if kind is None else self.part(kind).view()
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        expiry: Expiry | None = self.find(EXPIRY)
+        return None if expiry is None else expiry.view()
+
+    # -- changes, as effects ------------------------------------------------------------------
+
+    def delete(self, author: Author) -> list[Aimed]:
+        """DEL: all that the author has seen goes, of every type."""
+        return [(kind, part.clear(author)) for kind, part in self.parts if part]
+
+    def supersede(self, kind: str, author: Author) -> list[Aimed]:
+        """A change of the value of that kind removes the values of other types."""
+        return [
+            (other, part.clear(author))
+            for other, part in self.parts
+            if other not in (kind, EXPIRY) and part
+        ]
+
+    # -- applying -----------------------------------------------------------------------------
+
+    def integrate(self, kind: str, effect: Effect) -> list[RowChange]:
+        """Apply an effect to the value of that kind; returns the rows of it that changed."""
+        part: ReplicatedValue = self.part(kind)
+        return part.integrate(effect)
+
+    def merge(
+        self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector
+    ) -> list[tuple[str, RowChange]]:
+        by_kind: dict[str, list[tuple[Any, Any]]] = {kind: [] for kind, _ in self.parts}
+        for kind, sub, row in rows:
+            by_kind.setdefault(kind, []).append((sub, row))
+        return [
+            (kind, change)
+            for kind, part_rows in by_kind.items()
+            for change in self.part(kind).merge(part_rows, seen, other_seen)
+        ]
+
+    def settle(self, stable: Vector) -> list[tuple[str, RowChange]]:
+        return [(kind, change) for kind, part in self.parts for change in part.settle(stable)]
+
+    @property
+    def has_residue(self) -> bool:
+        return any(part.has_residue for _, part in self.parts) or bool(self.orphans)
+
+    @property
+    def has_totals(self) -> bool:
+        text = self.text
+        if text is not None:
+            return text.counter is not None
+        return any(part.has_totals for _, part in self.parts)
+
+    def live_totals(self) -> Iterator[tuple[str, bytes | None, int, int, Any]]:
+        """All counters that count: kind, cell, replica, number and total of each."""
+        for kind, part in self.parts:
+            if isinstance(part, Cells):
+                for name, cell in part.counted():
+                    for replica, number, total in cell.resets:
+                        yield kind, name, replica, number, total
+
+    @property
+    def orphans(self) -> list[bytes | None]:
+        """Expiries without a value: one replica has deleted the key (no name) or the field, while
+        another one set its expiry. The next write there removes them. Without one, they may be
+        forgotten when every member has seen all changes of the key: see `forget_orphans`."""
+        expiry: Expiry | None = self.find(EXPIRY)
+        if not expiry:
+            return []
+        fields: ReplicatedHash | None = self.find("hash")
+        return [
+            name
+            for name in expiry.names()
+            if (self.type is None if name is None else fields is None or name not in fields)
+        ]
+
+    def forget_orphans(self) -> list[tuple[str, RowChange]]:
+        return [
+            (EXPIRY, change) for name in self.orphans for change in self.part(EXPIRY).forget(name)
+        ]
+
+    def rows(self) -> Iterator[tuple[str, Any, Any]]:
+        for kind, part in self.parts:
+            for sub, row in part.rows():
+                yield kind, sub, row
+
+    def digest(self, name: bytes) -> int:
+        """A number for the content of the key, in whatever order its rows are. The sum over all
+        keys stands for a database: replicas that have seen the same have the same sum."""
+        return sum(
+            int.from_bytes(blake2b(_encode((name, *fact)), digest_size=16).digest(), "big")
+            for fact in self.facts()
+        )
+
+    def facts(self) -> Iterator[tuple[str, Any, Any]]:
+        """See ReplicatedValue."""
+        for kind, part in self.parts:
+            orphans = self.orphans if kind == EXPIRY else ()
+            for sub, row in part.facts():
+                if not orphans or sub[0] not in orphans:
+                    yield kind, sub, row

@@ -1,0 +1,419 @@
+"""`holdfast serve`: open the store, listen, and stop in good order."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from holdfast import all_commands as all_commands
+from holdfast._version import __version__
+from holdfast.errors import ConfigError, HoldfastError, StorageError, UnavailableError
+from holdfast.operation.logs import LogWriter, event, logging_to
+from holdfast.operation.service_manager import ServiceManager
+from holdfast.server.config.config import Config
+from holdfast.server.config.remarks import remarks
+from holdfast.server.config.tls import tls_context
+from holdfast.server.core.cron import Cron
+from holdfast.server.core.descriptors import limit_clients
+from holdfast.server.core.engine import Engine
+from holdfast.server.core.users import configured_users
+from holdfast.server.dispatch.lookup import renamed_table
+from holdfast.server.features import huge_pages
+from holdfast.server.net import listener
+from holdfast.server.net.wire_connection import Connection, accept
+from holdfast.server.version import IS_COMPILED, why_not_compiled
+from holdfast.store.file.opening import SQLITE_VERSION
+from holdfast.store.store import FileStore, Store, open_store
+
+try:
+    import uvloop
+
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+except ImportError:
+    new_event_loop = asyncio.new_event_loop
+
+if TYPE_CHECKING:
+    from holdfast.replication.replicator import Replicator
+    from holdfast.server.http.http_server import HttpServer
+
+log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def run(config: Config, leave: Callable[[int], object] | None = None) -> int:
+    """Serve until a signal or SHUTDOWN; return the exit status. Raises HoldfastError if the server
+    cannot start, or has to stop because of the disk. `leave` ends a
+    process that has nothing else to do."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop
+    _collect_rarely()
+    logfile = config.path(config.logfile) if config.logfile else ""
+    with (
+        logging_to(logfile, config.log_format, config.loglevel) as writer,
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        try:
+            server = Server(config, writer)
+            status = runner.run(server.serve())
+        except HoldfastError as error:
+            if logfile:  # the command line says it on stderr
+                log.critical("stopped: %s", error, extra=event("failed", reason=str(error)))
+            raise
+    if leave is not None:
+        leave(status)  # while `server` still has all data: nothing is to be freed
+    return status
+
+
+def _collect_rarely() -> None:
+    """Make Python look for reference cycles rarely. Keys and row operations are many and
+    long-lived: searching them for cycles at Python's default rate cost 5-15 % of pipelined writes
+    and stalls of 25 ms and more. Long-lived objects with cycles are taken apart when they end (a
+    connection and its session, the keys of a flushed database: see store/memory/lazy_free.py).
+
+    What was imported is frozen first: Python would look through all of it at the next object.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 5, 1000)
+    gc.enable()
+
+
+class Server:
+    def __init__(self, config: Config, log_writer: LogWriter) -> None:
+        self._config = config
+        self._log_writer = log_writer
+        self._stopping: asyncio.Future[bool] | None = None  # whether to fold
+        self._ready_status = ""
+        self._stopping_since_s = 0.0
+        self._fatal: StorageError | None = None
+        self._manager = ServiceManager()
+        self._engine: Engine | None = None
+
+    async def serve(self) -> int:
+        config = self._config
+        renamed_table(config)  # these calls raise before anything is opened
+        configured_users(config)
+        tls = tls_context(config)
+        config.maxclients = limit_clients(config.maxclients)
+        node, peers = replicas(config)
+        sockets, tls_sockets = listener.listen(config)
+        http: HttpServer | None = None
+        try:
+            http = _http_server(config)
+            with _pidfile(config):
+                self._manager = ServiceManager.of(config.supervised, os.environ)
+                with self._manager.asking_for_time(f"opening {config.db}"):
+                    store = self._open(node)
+                    await _adopt(store)
+                await self._serve(store, peers, sockets, tls_sockets, tls, http)
+        finally:
+            listener.close(sockets + tls_sockets, config)
+            if http is not None:
+                http.close()
+        return 0
+
+    def _open(self, node: int) -> Store:
+        config = self._config
+        _log_start(config)
+        started_s = time.monotonic()
+        store = open_store(
+            config.db_path,
+            config.databases,
+            node,
+            accept_data_loss=config.accept_data_loss,
+            keeps_copy=not config.no_backup,
+        )
+        _log_recovery(store, time.monotonic() - started_s)
+        return store
+
+    async def _serve(
+        self,
+        store: Store,
+        peers: list[str],
+        sockets: list[socket.socket],
+        tls_sockets: list[socket.socket],
+        tls: ssl.SSLContext | None,
+        http: "HttpServer | None",
+    ) -> None:
+        config = self._config
+        loop = asyncio.get_running_loop()
+        self._stopping = loop.create_future()
+        engine = self._engine = Engine(store, config)
+        engine.on_fatal = self._give_up
+        engine.on_shutdown = self.stop
+        engine.tls = tls
+        engine.meter.tcp_port = listener.port_of(sockets)
+        engine.turn.start(loop)
+        replicator = _replicator(engine, peers)
+        engine.peers = replicator
+        cron = Cron(engine)
+        cron.start()
+        pages = huge_pages.start() if config.huge_pages else None
+        accepting = partial(accept, engine)
+        listeners = [
+            await loop.create_server(accepting, sock=sock, backlog=config.tcp_backlog)
+            if sock.family != socket.AF_UNIX
+            else await loop.create_unix_server(accepting, sock=sock, backlog=config.tcp_backlog)
+            for sock in sockets
+        ]
+        listeners += [
+            await loop.create_server(accepting, sock=sock, ssl=tls, backlog=config.tcp_backlog)
+            for sock in tls_sockets
+        ]
+        if replicator is not None:
+            replicator.start()
+        _open_desk_when_needed(engine, sockets, tls_sockets)
+        if http is not None:
+            await http.start(engine)
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            """A plain signal handler. A handler of the loop would wait for a script to end."""
+            engine.scripts.end_for_shutdown()
+            loop.call_soon_threadsafe(self.stop, True, signal.Signals(number).name)
+
+        def reload() -> None:
+            loop.call_soon_threadsafe(self._reload)
+
+        for number in SIGNALS:
+            signal.signal(number, on_signal)
+        signal.signal(signal.SIGHUP, lambda *_: reload())
+        engine.scripts.on_tick = self._manager.beat_if_due
+        self._announce(sockets, tls_sockets)
+        self._manager.start_watchdog(loop)
+        folds = await self._stopping
+        engine.is_stopping = True
+        self._manager.stop_watchdog()
+        with self._manager.asking_for_time("stopping"):
+            await self._leave(engine, replicator, listeners)
+            cron.stop()
+            if pages is not None:
+                pages.stop()
+            engine.turn.stop()
+            self._close(store, folds)
+        took_s = time.monotonic() - self._stopping_since_s
+        log.info("stopped after %.3f s", took_s, extra=event("stopped", seconds=round(took_s, 3)))
+
+    async def _leave(
+        self,
+        engine: Engine,
+        replicator: "Replicator | None",
+        listeners: list[asyncio.Server],
+    ) -> None:
+        """Accept no more clients, and let the others go."""
+        if replicator is not None:
+            await replicator.stop()
+        for server in listeners:
+            server.close()
+        await _drain(engine, self._config.shutdown_timeout)
+
+    def _announce(self, sockets: list[socket.socket], tls_sockets: list[socket.socket]) -> None:
+        """Say that clients may come: on stdout, in the log, and to the service manager."""
+        config = self._config
+        listeners = [listener.shown(sock) for sock in sockets]
+        listeners += [f"tls:{listener.shown(sock)}" for sock in tls_sockets]
+        where = ", ".join(listeners)
+        policy = f"appendfsync: {config.appendfsync}"
+        print(f"holdfast {__version__} ready on {where} (db: {config.db}, {policy})", flush=True)  # noqa: T201 - the program that started the server waits for it
+        fields = {"listeners": listeners, "db": config.db_path, "appendfsync": config.appendfsync}
+        log.info("ready on %s (%s)", where, policy, extra=event("ready", **fields))
+        self._ready_status = f"ready on {where}"
+        self._manager.ready(self._ready_status)
+
+    def _reload(self) -> None:
+        """SIGHUP: the log goes on in the file that has its name now."""
+        is_stopping = self._stopping is not None and self._stopping.done()
+        if not is_stopping:
+            self._manager.reloading()
+        self._log_writer.reopen()
+        log.info("the log goes on here, after SIGHUP", extra=event("log_reopened"))
+        if not is_stopping:
+            self._manager.ready(self._ready_status)
+
+    def stop(self, folds: bool, why: str) -> None:
+        """Begin to stop. From now on a signal ends the process at once."""
+        if self._stopping is None or self._stopping.done():
+            return
+        self._stopping_since_s = time.monotonic()
+        log.info("stopping: %s", why, extra=event("stopping", reason=why))
+        self._manager.stopping(f"stopping: {why}")
+        self._stopping.set_result(folds)
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: os._exit(1))
+
+    def _give_up(self, error: StorageError) -> None:
+        self._fatal = error
+        self.stop(False, f"the disk failed: {error}")
+
+    def _close(self, store: Store, folds: bool) -> None:
+        if self._fatal is not None:
+            store.abandon()
+            raise self._fatal
+        try:
+            if folds:
+                store.close()
+            else:
+                store.commit()
+                store.sync()
+                store.abandon()
+        except (StorageError, OSError) as error:
+            raise StorageError(f"{error}; what was acknowledged is in {store.path}") from None
+
+
+async def _drain(engine: Engine, timeout_s: int) -> None:
+    """Answer the commands that have arrived, send the replies once they are synced, then close."""
+    for _ in range(3):  # reads the buffers of the sockets
+        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    connections = [
+        session.sink for session in engine.sessions.values() if isinstance(session.sink, Connection)
+    ]
+    for connection in connections:
+        connection.pause_reading()
+    while (engine.runnable or engine.loading.is_busy) and loop.time() < deadline_s:
+        engine.turn.end()
+        await asyncio.sleep(0)
+    engine.loading.stop()
+    for session in list(engine.sessions.values()):
+        session.closing = True
+    await engine.turn.drain()
+    for session in list(engine.sessions.values()):
+        if isinstance(session.sink, Connection):
+            session.sink.finish()
+    # Slow readers get time to read.
+    while engine.sessions and loop.time() < deadline_s:  # noqa: ASYNC110 - an event for this alone
+        await asyncio.sleep(0.01)
+    for session in list(engine.sessions.values()):
+        session.sink.close()
+
+
+def _open_desk_when_needed(
+    engine: Engine, sockets: list[socket.socket], tls_sockets: list[socket.socket]
+) -> None:
+    """Few servers have a script that runs for too long, and the others do not import the desk."""
+
+    def on_slow() -> None:
+        from holdfast.server.net.busy_server import BusyDesk
+
+        BusyDesk(engine, sockets, tls_sockets)  # it is asked from now on
+        engine.scripts.on_slow()
+
+    engine.scripts.on_slow = on_slow
+
+
+def _replicator(engine: Engine, urls: list[str]) -> "Replicator | None":
+    """The links of an active-active server. Other servers do not import the package."""
+    if not engine.config.active_active:
+        return None
+    from holdfast.replication.replicator import Replicator
+
+    return Replicator(engine, engine.config.active_active_cluster, urls)
+
+
+def _http_server(config: Config) -> "HttpServer | None":
+    """Other servers do not import the package."""
+    if not config.http_port:
+        return None
+    from holdfast.server.http.http_server import HttpServer
+
+    return HttpServer(config)
+
+
+def replicas(config: Config) -> tuple[int, list[str]]:
+    """The node id of this server in an active-active database (0: standalone), and the URLs of the
+    other servers. Raises ConfigError."""
+    urls = [url.decode("utf-8", "surrogateescape") for (url,) in config.peer]
+    if not config.active_active:
+        if urls or config.node_id:
+            raise ConfigError("peer and node-id are for servers with active-active yes")
+        return 0, []
+    if not config.node_id:
+        raise ConfigError("an active-active server needs a node-id from 1 to 255")
+    from holdfast.client.transport.options import parse_server_url
+
+    for url in urls:
+        try:
+            parse_server_url(url)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"peer: {error}") from None
+    return config.node_id, urls
+
+
+# -- the process ----------------------------------------------------------------------------------
+
+
+async def _adopt(store: Store) -> None:
+    """Convert the file of a standalone server into that of an active-active one. A signal
+    interrupts the conversion, and the next start goes on with it."""
+    try:
+        for _ in iter(store.adopt_step, False):
+            await asyncio.sleep(0)
+    except BaseException:
+        store.abandon()
+        raise
+
+
+def _log_start(config: Config) -> None:
+    """The versions, and what the settings mean here."""
+    if not IS_COMPILED:
+        reason = why_not_compiled()
+        fields = event("not_compiled", reason=reason)
+        log.warning("not compiled, so commands take half as long again: %s", reason, extra=fields)
+    facts = {
+        "version": __version__,
+        "compiled": IS_COMPILED,
+        "python": sys.version.partition(" ")[0],
+        "sqlite": SQLITE_VERSION,
+        "config_file": str(config.file or ""),
+    }
+    log.info(
+        "holdfast %s (%s) starts: Python %s, SQLite %s, configuration file: %s",
+        *(__version__, "compiled" if IS_COMPILED else "not compiled"),
+        *(facts["python"], SQLITE_VERSION, config.file or "none"),
+        extra=event("start", **facts),
+    )
+    for level, setting, sentence in remarks(config):
+        log.log(level, "%s", sentence, extra=event("setting", setting=setting))
+
+
+def _log_recovery(store: Store, took_s: float) -> None:
+    if not isinstance(store, FileStore):
+        return
+    keys = sum(len(database) for database in store.keyspace.databases)
+    fields = {
+        "file": str(store.path),
+        "seconds": round(took_s, 3),
+        "recovered_ops": store.recovered_ops,
+        "recovered_batches": store.lsn - store.folded_lsn,
+        "keys": keys,
+    }
+    log.info(
+        "%s is open after %.3f s: %d keys; %d changes in %d batches recovered from the journal",
+        *(store.path, took_s, keys, store.recovered_ops, fields["recovered_batches"]),
+        extra=event("opened", **fields),
+    )
+
+
+@contextlib.contextmanager
+def _pidfile(config: Config) -> Iterator[None]:
+    path = Path(config.path(config.pidfile)) if config.pidfile else None
+    if path is not None:
+        try:
+            path.write_text(f"{os.getpid()}\n")
+        except OSError as error:
+            raise UnavailableError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)

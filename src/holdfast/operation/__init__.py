@@ -1,0 +1,4 @@
+"""What an operator sees of a server process: its log, and what systemd is told.
+
+This room knows no engine and no socket of a client. `holdfast/daemon.py` uses it.
+"""

@@ -1,0 +1,70 @@
+"""The keys and channels that a command touches, and how. Rules about keys and channels are checked
+against these."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from holdfast.commands.table import Command, Keys
+
+READ, WRITE = 1, 2
+
+# The arguments that are channels: the first, the last, and whether they are patterns.
+CHANNELS: dict[str, tuple[int, int | None, bool]] = {
+    "publish": (1, 2, False),
+    "spublish": (1, 2, False),
+    "subscribe": (1, None, False),
+    "ssubscribe": (1, None, False),
+    "psubscribe": (1, None, True),
+}
+
+
+@cache
+def _needs(access: str) -> int:
+    words = set(access.split())
+    reads = READ if "access" in words else 0
+    return reads | (WRITE if words & {"insert", "update", "delete"} else 0)
+
+
+def keys_in(command: Command, argv: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """The positions of keys, and the permission that each of them needs."""
+    args = list(argv)
+    for spec in command.keys:
+        if spec.access == "not_key":
+            continue
+        needs = _needs(spec.access)
+        if "variable_flags" in spec.access:
+            needs = _needs(access_now(command.name, args))
+        for at in _positions(spec, args):
+            if at >= len(args):
+                break
+            yield at, needs
+
+
+def _positions(spec: Keys, argv: list[bytes]) -> Sequence[int]:
+    if spec.keyword and spec.last == 0:
+        # Of an option that is given twice the last one counts, but all of them must be allowed.
+        word = spec.keyword.encode()
+        return [at + 1 for at in range(spec.first, len(argv)) if argv[at].upper() == word]
+    return spec.positions(len(argv), argv)
+
+
+def access_now(name: str, argv: list[bytes]) -> str:
+    """The access of SET or BITFIELD to its key, which depends on their arguments."""
+    if name == "set" and not any(arg.upper() == b"GET" for arg in argv[3:]):
+        return "OW update"
+    if name == "bitfield" and _only_gets(argv):
+        return "RO access"
+    return "RW access update"
+
+
+def _only_gets(argv: list[bytes]) -> bool:
+    """Whether an argv of BITFIELD only reads. One with wrong syntax counts as writing, as in
+    Redis."""
+    sizes = {b"GET": 3, b"OVERFLOW": 2}
+    at = 2
+    while at < len(argv):
+        size = sizes.get(argv[at].upper())
+        if size is None or at + size > len(argv):
+            return False
+        at += size
+    return True

@@ -1,0 +1,43 @@
+"""Commands that concern the server itself: their handlers are given the whole session."""
+
+from holdfast.server.commands import (
+    acl_commands,
+    admin_commands,
+    client_commands,
+    command_commands,
+    config_commands,
+    connection_commands,
+    debug_commands,
+    excluded_commands,
+    functions_commands,
+    latency_commands,
+    memory_commands,
+    monitor_commands,
+    pubsub_commands,
+    scripting_commands,
+    slowlog_commands,
+    tracking_commands,
+    transactions_commands,
+    wait_commands,
+)
+
+__all__ = [
+    "acl_commands",
+    "admin_commands",
+    "client_commands",
+    "command_commands",
+    "config_commands",
+    "connection_commands",
+    "debug_commands",
+    "excluded_commands",
+    "functions_commands",
+    "latency_commands",
+    "memory_commands",
+    "monitor_commands",
+    "pubsub_commands",
+    "scripting_commands",
+    "slowlog_commands",
+    "tracking_commands",
+    "transactions_commands",
+    "wait_commands",
+]

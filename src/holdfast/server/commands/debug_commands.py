@@ -1,0 +1,162 @@
+"""DEBUG: the few helpers that tests of clients and of this server use."""
+
+import time
+
+from holdfast.commands.args import parse_int_between
+from holdfast.commands.table import TABLE, command, help_reply
+from holdfast.errors import NO_SUCH_KEY, CommandError, StorageError
+from holdfast.resp import OK, BigNumber, Push, Reply, SetReply, Simple, Verbatim
+from holdfast.server.core.engine import engine_of
+from holdfast.server.sessions.session import Session
+
+NOT_ALLOWED = CommandError(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to"
+    ' "local", you can run it from a local connection, otherwise you need to set this option'
+    " in the configuration file, and then restart the server."
+)
+NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
+RELOAD_OPTIONS = CommandError(
+    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
+)
+PROTOCOL: dict[bytes, Reply] = {
+    b"string": b"Hello World",
+    b"integer": 12345,
+    b"double": 3.141,
+    b"bignum": BigNumber(b"1234567999999999999999999999999999999"),
+    b"null": None,
+    b"array": [0, 1, 2],
+    b"set": SetReply([0, 1, 2]),
+    b"verbatim": Verbatim(b"This is a verbatim\nstring"),
+    b"true": True,
+    b"false": False,
+}
+
+
+@command("debug", -2, "admin noscript loading stale", group="server", since="1.0.0")
+def debug(session: Session, argv: list[bytes]) -> Reply:
+    """Helpers for tests; needs enable-debug-command.
+
+    DEBUG subcommand [arg ...]
+    """
+    allowed = engine_of(session).config.enable_debug_command
+    if allowed == "no" or (allowed == "local" and not session.is_local):
+        raise NOT_ALLOWED
+    name = argv[1].upper()
+    handler, argc = SUBCOMMANDS.get(name, (_unknown, range(0)))
+    if len(argv) not in argc:
+        return _unknown(session, argv)
+    return handler(session, argv)
+
+
+def _unknown(session: Session, argv: list[bytes]) -> Reply:
+    raise CommandError(
+        b"ERR unknown subcommand or wrong number of arguments for '%b'. Try DEBUG HELP." % argv[1]
+    )
+
+
+def _sleep(session: Session, argv: list[bytes]) -> Reply:
+    """Sleep, and answer no client meanwhile: tests ask for this."""
+    try:
+        seconds = float(argv[2])
+    except ValueError:
+        seconds = 0.0
+    time.sleep(max(0.0, seconds))
+    return OK
+
+
+def _object(session: Session, argv: list[bytes]) -> Reply:
+    key = session.db.find(argv[2])
+    if key is None:
+        raise NO_SUCH_KEY
+    idle_s = session.keyspace.now_s - key.accessed_s
+    encoding = TABLE["object"].subcommands["encoding"].handler(session, [b"", b"", key.name])
+    assert isinstance(encoding, bytes)
+    return Simple(
+        f"Value at:0x{id(key):x} refcount:1 encoding:{encoding.decode()}"
+        f" serializedlength:{key.nbytes} lru:{key.accessed_s & 0xFFFFFF}"
+        f" lru_seconds_idle:{idle_s} id:{key.id}".encode()
+    )
+
+
+def _error(session: Session, argv: list[bytes]) -> Reply:
+    return CommandError(argv[2])
+
+
+def _set_active_expire(session: Session, argv: list[bytes]) -> Reply:
+    engine_of(session).expires_actively = argv[2] != b"0"
+    return OK
+
+
+def _reload(session: Session, argv: list[bytes]) -> Reply:
+    """Save, forget memory and read the file again."""
+    if not {option.upper() for option in argv[2:]} <= {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
+        raise RELOAD_OPTIONS
+    if session.in_exec:
+        raise CommandError("ERR DEBUG RELOAD would save half of this transaction")
+    try:
+        engine_of(session).saving.now()
+    except StorageError as error:
+        raise CommandError(f"ERR {error}") from None
+    engine_of(session).reload()
+    return OK
+
+
+def _populate(session: Session, argv: list[bytes]) -> Reply:
+    """`DEBUG POPULATE count [prefix] [size]`: string keys, which are kept like all others."""
+    count = parse_int_between(argv[2], 0, 1 << 62, NOT_POSITIVE)
+    prefix = argv[3] if len(argv) > 3 else b"key"
+    size = parse_int_between(argv[4], 0, 1 << 30, NOT_POSITIVE) if len(argv) > 4 else None
+    for number in range(count):
+        name = b"%b:%d" % (prefix, number)
+        value = b"value:%d" % number
+        if session.db.find(name) is None:
+            session.db.create(name, value if size is None else value[:size].ljust(size, b"\0"))
+    return OK
+
+
+def _protocol(session: Session, argv: list[bytes]) -> Reply:
+    kind = argv[2].lower()
+    if kind == b"push":
+        session.send(Push([b"server-cpu-usage", 42]))
+        return b"Some real reply following the push reply"
+    if kind in PROTOCOL:
+        return PROTOCOL[kind]
+    raise CommandError(
+        "ERR Wrong protocol type name. Please use one of the following: string|integer|double|"
+        "bignum|null|array|set|map|attrib|push|verbatim|true|false"
+    )
+
+
+def _help(session: Session, argv: list[bytes]) -> Reply:
+    return help_reply(
+        "DEBUG",
+        """
+        ERROR <string>
+            Answer with this error.
+        OBJECT <key>
+            Show how a key is kept.
+        POPULATE <count> [<prefix>] [<size>]
+            Create string keys.
+        PROTOCOL <type>
+            Answer with a value of this type.
+        RELOAD
+            Save, forget memory, and read the file again.
+        SET-ACTIVE-EXPIRE <0|1>
+            Whether keys expire that no command looks at.
+        SLEEP <seconds>
+            Stop the whole server for a while.
+        """,
+    )
+
+
+SUBCOMMANDS = {
+    b"ERROR": (_error, range(3, 4)),
+    b"HELP": (_help, range(2, 3)),
+    b"LOADAOF": (_reload, range(2, 3)),
+    b"OBJECT": (_object, range(3, 4)),
+    b"POPULATE": (_populate, range(3, 6)),
+    b"PROTOCOL": (_protocol, range(3, 4)),
+    b"RELOAD": (_reload, range(2, 1 << 20)),
+    b"SET-ACTIVE-EXPIRE": (_set_active_expire, range(3, 4)),
+    b"SLEEP": (_sleep, range(3, 4)),
+}

@@ -1,0 +1,110 @@
+"""Commands of Redis that Holdfast does not have: each is registered, and its error has the reason.
+
+The table has the data that COMMAND INFO shows of them, so that clients and access rules see no gap.
+"""
+
+from holdfast.commands.table import Handler, Keys, command, container, one
+from holdfast.errors import CommandError
+from holdfast.resp import Reply
+from holdfast.server.sessions.session import Session
+
+# The text of a redis-server that is no part of a cluster: clients know it.
+NO_CLUSTER = "ERR This instance has cluster support disabled"
+NO_REPLICATION = "ERR Holdfast does not speak Redis's replication: see active-active in its guides"
+NO_MODULES = "ERR Holdfast does not load modules: they are C libraries for redis-server"
+NO_MIGRATION = "ERR Holdfast does not send keys to other servers: use DUMP and RESTORE instead"
+GROUPS = {NO_CLUSTER: "cluster", NO_MIGRATION: "generic"}  # others: server
+
+ADMIN = "admin stale no_async_loading"
+NOT_NOW = ("nondeterministic_output",)
+MIGRATED = (
+    one("RW access delete", 3),
+    Keys("RW access delete incomplete", -2, -1, keyword="KEYS"),
+)
+
+# name, arity, flags, categories that these do not imply, tips, since, sentence
+TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
+    ("asking", 1, "fast", "connection", (), "3.0.0", NO_CLUSTER),
+    ("readonly", 1, "loading stale fast", "connection", (), "3.0.0", NO_CLUSTER),
+    ("readwrite", 1, "loading stale fast", "connection", (), "3.0.0", NO_CLUSTER),
+    ("cluster|addslots", -3, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|addslotsrange", -4, ADMIN, "", (), "7.0.0", NO_CLUSTER),
+    ("cluster|bumpepoch", 2, ADMIN, "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("cluster|count-failure-reports", 3, "admin stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("cluster|countkeysinslot", 3, "stale", "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|delslots", -3, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|delslotsrange", -4, ADMIN, "", (), "7.0.0", NO_CLUSTER),
+    ("cluster|failover", -2, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|flushslots", 2, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|forget", 3, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|getkeysinslot", 4, "stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("cluster|help", 2, "loading stale", "", (), "5.0.0", NO_CLUSTER),
+    ("cluster|info", 2, "stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("cluster|keyslot", 3, "stale", "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|links", 2, "stale", "", NOT_NOW, "7.0.0", NO_CLUSTER),
+    ("cluster|meet", -4, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|myid", 2, "stale", "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|nodes", 2, "stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("cluster|replicas", 3, "admin stale", "", NOT_NOW, "5.0.0", NO_CLUSTER),
+    ("cluster|replicate", 3, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|reset", -2, "admin noscript stale", "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|saveconfig", 2, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|set-config-epoch", 3, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|setslot", -4, ADMIN, "", (), "3.0.0", NO_CLUSTER),
+    ("cluster|shards", 2, "stale", "", NOT_NOW, "7.0.0", NO_CLUSTER),
+    ("cluster|slaves", 3, "admin stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("cluster|slots", 2, "stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("failover", -1, "admin noscript stale", "", (), "6.2.0", NO_REPLICATION),
+    ("psync", -3, "admin noscript no_async_loading no_multi", "", (), "2.8.0", NO_REPLICATION),
+    ("replconf", -1, "admin noscript loading stale allow_busy", "", (), "3.0.0", NO_REPLICATION),
+    ("replicaof", 3, "admin noscript stale no_async_loading", "", (), "5.0.0", NO_REPLICATION),
+    ("slaveof", 3, "admin noscript stale no_async_loading", "", (), "1.0.0", NO_REPLICATION),
+    ("sync", 1, "admin noscript no_async_loading no_multi", "", (), "1.0.0", NO_REPLICATION),
+    ("module|load", -3, "admin noscript no_async_loading", "", (), "4.0.0", NO_MODULES),
+    ("module|loadex", -3, "admin noscript no_async_loading", "", (), "7.0.0", NO_MODULES),
+    ("module|unload", 3, "admin noscript no_async_loading", "", (), "4.0.0", NO_MODULES),
+    ("module|help", 2, "loading stale", "", (), "5.0.0", NO_MODULES),
+    ("migrate", -6, "write", "keyspace dangerous", NOT_NOW, "2.6.0", NO_MIGRATION),
+)
+
+
+def _refusal(name: str, sentence: str) -> Handler:
+    error = CommandError(sentence)
+
+    def refuse(session: Session, argv: list[bytes]) -> Reply:
+        raise error
+
+    words = name.replace("|", " ").upper()
+    refuse.__doc__ = f"Refused: {sentence.removeprefix('ERR ')}.\n\n{words} [argument ...]"
+    return refuse
+
+
+container("cluster", -2, "", "Refused, all of it.", group="cluster", since="3.0.0")
+container("module", -2, "", "Refused, save for a look.", group="server", since="4.0.0")
+for _name, _arity, _flags, _categories, _tips, _since, _sentence in TABLE:
+    command(
+        _name,
+        _arity,
+        _flags,
+        *(MIGRATED if _name == "migrate" else ()),
+        group=GROUPS.get(_sentence, "server"),
+        since=_since,
+        categories=_categories,
+        tips=_tips,
+    )(_refusal(_name, _sentence))
+
+
+@command(
+    "module|list",
+    2,
+    "admin noscript",
+    group="server",
+    since="4.0.0",
+    tips=("nondeterministic_output_order",),
+)
+def module_list(session: Session, argv: list[bytes]) -> Reply:
+    """The modules that are loaded: none.
+
+    MODULE LIST
+    """
+    return []

@@ -1,0 +1,197 @@
+"""Commands that wait: which clients wait for which keys, and what becomes of each, at most once.
+
+First come, first served, per key. Memory only; a restart forgets. A client is served by running its
+own argv again, in the batch of the command that made its key ready: there is no second code path
+for a blocked pop.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import final
+
+from holdfast.commands.context import Block, Result
+from holdfast.commands.table import Command
+from holdfast.errors import INTERNAL, CommandError, HalfDoneError
+from holdfast.resp import Reply
+from holdfast.server.core.admission import Admission
+from holdfast.server.dispatch.invoke import Invoker
+from holdfast.server.dispatch.lookup import Commands
+from holdfast.server.features.channels import PubSub
+from holdfast.server.sessions.session import SUBSCRIBED, Session, Waiter
+from holdfast.server.sessions.session_host import SessionHost
+from holdfast.store.file.opening import FileError
+from holdfast.store.memory.database import Database
+
+TOO_MANY = CommandError("ERR too many blocked clients")
+
+Queue = OrderedDict[Waiter, None]  # in order of arrival, and O(1) to leave from anywhere
+
+
+@final
+class Waiters:
+    """All waiters, and their place in the queue of every key they wait for."""
+
+    def __init__(self) -> None:
+        self._all: OrderedDict[Waiter, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Waiter]:
+        return iter(self._all)
+
+    def add(self, waiter: Waiter, max_per_key: int, max_total: int) -> None:
+        """Queue up behind all others. Raises before anything is changed."""
+        database = waiter.database
+        queues = [queue_of(database, name) for name in waiter.names]
+        if len(self._all) >= max_total or any(len(queue or ()) >= max_per_key for queue in queues):
+            raise TOO_MANY
+        for name, queue in zip(waiter.names, queues, strict=True):
+            if queue is None:
+                queue = database.awaited[name] = OrderedDict()
+            queue[waiter] = None
+        self._all[waiter] = None
+
+    def remove(self, waiter: Waiter) -> bool:
+        """False when it was not waiting any more. The caller that removes a waiter answers it, so
+        a waiter is answered once."""
+        if waiter not in self._all:
+            return False
+        del self._all[waiter]
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        for name in waiter.names:
+            queue = queue_of(waiter.database, name)
+            assert queue is not None
+            del queue[waiter]
+            if not queue:
+                del waiter.database.awaited[name]
+        return True
+
+
+def queue_of(database: Database, name: bytes) -> Queue | None:
+    return database.awaited.get(name)  # type: ignore[return-value]  # `add` puts nothing else there
+
+
+@final
+class Blocking:
+    def __init__(
+        self,
+        host: SessionHost,
+        commands: Commands,
+        admission: Admission,
+        invoker: Invoker,
+        pubsub: PubSub,
+        take_back: Callable[[Exception], object],
+    ) -> None:
+        """`take_back`: memory goes back to what the file has, after this error."""
+        self._host = host
+        self._commands = commands
+        self._admission = admission
+        self._invoker = invoker
+        self._pubsub = pubsub
+        self._take_back = take_back
+        self.waiters = Waiters()
+
+    def block(self, session: Session, command: Command, argv: list[bytes], block: Block) -> None:
+        host = self._host
+        waiter = Waiter(session, command, block.retry_argv or argv, block)
+        self.waiters.add(
+            waiter,
+            host.config.blocking_max_waiters_per_key,
+            host.config.blocking_max_total_waiters,
+        )
+        session.waiter = waiter
+        if block.timeout_s:
+            waiter.timer = host.clock.call_later(block.timeout_s, lambda: self._timed_out(waiter))
+
+    def unblock(self, waiter: Waiter, result: Reply) -> bool:
+        """Answer a waiter: served, timed out, or told so by CLIENT UNBLOCK. At most once."""
+        if not self.waiters.remove(waiter):
+            return False
+        session = waiter.session
+        session.waiter = None
+        if session.modes & SUBSCRIBED:
+            self._pubsub.flush()
+        session.reply(result)
+        self._host.outgoing.put_first(session)
+        self._host.make_runnable(session)
+        return True
+
+    def forget(self, session: Session) -> None:
+        """The client has left."""
+        if session.waiter is not None:
+            self.waiters.remove(session.waiter)
+            session.waiter = None
+
+    def _timed_out(self, waiter: Waiter) -> None:
+        self._host.refresh_clock()
+        self.unblock(waiter, waiter.block.on_timeout)
+
+    # -- serving ------------------------------------------------------------------------------
+
+    def wake_all(self) -> None:
+        """There may be something for clients that wait, which they could not be given before."""
+        ready = self._host.keyspace.ready
+        for waiter in self.waiters:
+            ready += [(waiter.database, name) for name in waiter.names]
+        self.serve_ready()
+
+    def serve_ready(self) -> None:
+        """Keys that came to hold something: waiters are served, each key in turn."""
+        try:
+            self._serve_ready()
+        except (FileError, HalfDoneError) as error:
+            self._take_back(error)  # clients that wait go on waiting
+
+    def _serve_ready(self) -> None:
+        ready = self._host.keyspace.ready
+        names = deque(dict.fromkeys(ready))
+        ready.clear()
+        while names:
+            database, name = names.popleft()
+            for _ in range(self._host.config.blocking_wakeup_batch_size):
+                if not self._serve_one(database, name):
+                    break
+            else:
+                names.append((database, name))  # others first, then on
+            names.extend(dict.fromkeys(ready))  # a served BLMOVE has pushed somewhere
+            ready.clear()
+
+    def _serve_one(self, database: Database, name: bytes) -> bool:
+        """Serve the oldest waiter that can be served."""
+        queue = queue_of(database, name)
+        if queue is None:
+            return False
+        if database.is_being_loaded(name):
+            return False  # it will be ready again
+        key = database.find(name)
+        value_type = None if key is None else type(key.value)
+        in_vain: set[bytes] = set()
+        for waiter in queue:
+            block = waiter.block
+            if block.rivals in in_vain:
+                continue
+            if not self._admission.may_serve(waiter.session, waiter.command):
+                continue
+            if block.value_type is value_type or block.even_if_gone:
+                waiter.woken_by = name
+                result = self._try_again(waiter)
+                if not isinstance(result, Block):
+                    return self.unblock(waiter, result)
+                if block.rivals is not None:
+                    in_vain.add(block.rivals)
+        return False
+
+    def _try_again(self, waiter: Waiter) -> Result:
+        session, command, argv = waiter.session, waiter.command, waiter.argv
+        try:
+            self._admission.admit_again(session, command, argv)
+        except CommandError as error:
+            return error.with_traceback(None)
+        stats = self._commands.stats_of(command)
+        try:
+            return self._invoker.answer(session, command, argv, stats, again=True)
+        except HalfDoneError:
+            self.unblock(waiter, INTERNAL)  # it would fail again, and again
+            raise

@@ -1,0 +1,452 @@
+"""The engine: argv in, reply out. Looks commands up, admits them and runs them.
+
+No sockets and no event loop: connections and embedded databases feed it, `Turn` ends its turns.
+"""
+
+import logging
+import random
+import ssl
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Final
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.commands.context import Block
+from holdfast.commands.table import Command
+from holdfast.errors import CommandError, HalfDoneError, StorageError
+from holdfast.log_lines import VERBOSE
+from holdfast.resp import Reply
+from holdfast.server.config.config import Config
+from holdfast.server.core import live_settings
+from holdfast.server.core.admission import Admission, queue
+from holdfast.server.core.blocking import Blocking
+from holdfast.server.core.loading import Loading
+from holdfast.server.core.saving import Saving
+from holdfast.server.core.turn import Turn
+from holdfast.server.core.users import Users
+from holdfast.server.dispatch.invoke import Invoker
+from holdfast.server.dispatch.lookup import Commands, wrong_arity
+from holdfast.server.features.channels import PubSub
+from holdfast.server.features.condition import Condition
+from holdfast.server.features.latency import FAST_NS, SHIFT, Spikes, Stats
+from holdfast.server.features.meter import Meter
+from holdfast.server.features.monitors import Monitors
+from holdfast.server.features.notifications import Notifications
+from holdfast.server.features.pause import Pause
+from holdfast.server.features.peers import Peers
+from holdfast.server.features.slowlog import SlowLog
+from holdfast.server.features.tracking import Tracking
+from holdfast.server.scripts.scripts import Scripts
+from holdfast.server.sessions.session import (
+    IN_MULTI,
+    IS_LOADED,
+    REPLIES_ON,
+    TRACKING,
+    Session,
+)
+from holdfast.server.sessions.session_host import SessionHost
+from holdfast.store.file.opening import FileError
+from holdfast.store.memory.keyspace import NEVER
+from holdfast.store.memory.loads import NotLoadedError
+from holdfast.store.store import Store
+
+log = logging.getLogger(__name__)
+
+STALE_NS: Final = 5_000_000  # a command that took longer has made the cached time wrong
+# A client runs commands for so long, then the next client has its share; a turn takes so long, then
+# replies leave and sockets are read. Why: docs/decisions, "shares of a turn".
+SHARE_NS: Final = 1_000_000
+TURN_NS: Final = 2_000_000
+FEW_COMMANDS: Final = 16  # which have not, and to ask the clock takes half as long as a command
+
+
+class Engine(SessionHost):
+    def __init__(
+        self,
+        store: Store,
+        config: Config | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        stopwatch_ns: Callable[[], int] = perf_counter_ns,
+    ) -> None:
+        config = config or Config()
+        clock = clock or SystemClock()
+        super().__init__(store.keyspace, config, clock, rng or random.Random())
+        self.store = store
+        self.turn = Turn(store, self.outgoing, config.appendfsync)
+        self.turn.run_commands = self._run_commands
+        self.turn.on_failure = self._storage_failed
+        self.saving = Saving(store, self.turn, clock)
+        # What INFO and its kin tell.
+        self.meter = Meter(clock)
+        self.slowlog = SlowLog(config.slowlog_max_len)
+        self.spikes = Spikes()
+        self.last_storage_error = ""
+        # What clients are told that answers no command.
+        self.pubsub = PubSub(self)
+        self.monitors = Monitors(clock, self.pubsub)
+        self._monitoring = self.monitors.sessions
+        self.tracking = Tracking(self, self.pubsub)
+        self.notifications = Notifications(self, self.pubsub, self.tracking)
+        # From an argv to its reply.
+        self.condition = Condition()
+        self.commands = Commands(config)
+        self.users = Users(self, self.pubsub, self.tracking)
+        self.default_user = self.users.default
+        self.invoker = Invoker(self.keyspace, store.is_durable, self.slowlog, stopwatch_ns)
+        self.scripts = Scripts(
+            self, self.condition, self.commands, self.invoker, self.tracking, self.monitors
+        )
+        self.pause = Pause(self, self.condition, self.scripts.declared_to_write)
+        self.admission = Admission(
+            self,
+            self.condition,
+            self.users,
+            self.scripts,
+            self.pause,
+            self.pubsub,
+            self.tracking,
+            self.monitors,
+            self.invoker,
+        )
+        self.blocking = Blocking(
+            self, self.commands, self.admission, self.invoker, self.pubsub, self.take_back
+        )
+        self.loading = Loading(self, self.blocking, self.take_back, stopwatch_ns)
+        # What the process around the engine sets.
+        self._peers: Peers | None = None
+        self.tls: ssl.SSLContext | None = None  # of the listener, if there is one
+        self.on_fatal: Callable[[StorageError], None] = lambda error: None
+        self.on_shutdown: Callable[[bool, str], None] | None = None  # whether to fold before; why
+        self.is_stopping = False
+        self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
+        self.fast_ns = 0  # see live_settings.py
+        self._is_running = False
+        self._spellings = self.commands.spellings
+        self._last_name, self._last_found = self.commands.any()  # most say the same again
+        self._now_ns = stopwatch_ns  # compiled code is at an attribute sooner than at a global
+        self.refresh_clock()
+        live_settings.follow(self)
+
+    # -- commands coming in -------------------------------------------------------------------
+
+    def run_some(self) -> bool:
+        """Run commands of all sessions, a share of each in turn, for as long as a turn may take.
+        Returns whether some are left."""
+        runnable = self.runnable
+        if self._is_running or not runnable:
+            return False
+        self._is_running = True
+        try:
+            self.refresh_clock()
+            until_ns = self._now_ns() + TURN_NS
+            while runnable:
+                session = runnable.popleft()
+                session.is_runnable = False
+                try:
+                    if session.proceed():
+                        self.make_runnable(session)
+                except Exception as error:  # a bug must not take the server down
+                    log.error("a client is cut off", exc_info=error)
+                    session.abort()
+                if runnable and self._now_ns() >= until_ns:
+                    return True
+        finally:
+            self._is_running = False
+        return False
+
+    def receive(self, session: Session, argvs: list[list[bytes]]) -> None:
+        """Run commands in order, for as long as the share of a session. The rest is kept, and so
+        are commands behind one that waits."""
+        if len(argvs) > FEW_COMMANDS or not self.outgoing.is_scheduled:
+            if self.scripts.running is None:  # else time stands still, as in Redis
+                self.refresh_clock()
+            self.turn.schedule()
+        if session.backlog or session.is_waiting:
+            session.backlog.extend(argvs)
+            return
+        now_ns = self._now_ns()
+        until_ns = now_ns + SHARE_NS
+        for number, argv in enumerate(argvs):
+            now_ns = self.execute(session, argv, now_ns) or self._now_ns()
+            if session.waiter is not None or session.parked:
+                session.backlog.extend(argvs[number + 1 :])
+                return
+            if session.closing:
+                return
+            if now_ns >= until_ns and number + 1 < len(argvs):
+                session.backlog.extend(argvs[number + 1 :])
+                self.make_runnable(session)
+                return
+
+    def work_off(self, session: Session) -> None:
+        backlog = session.backlog
+        now_ns = self._now_ns()
+        until_ns = now_ns + SHARE_NS
+        while backlog and now_ns < until_ns and not (session.is_waiting or session.closing):
+            now_ns = self.execute(session, backlog.popleft(), now_ns) or self._now_ns()
+            if session.load_state == IS_LOADED and not session.parked:
+                self.loading.ran(session)
+
+    def execute(self, session: Session, argv: list[bytes], now_ns: int = 0) -> int:
+        """Run a command and answer it. `now_ns` is what the one before has returned: to ask the
+        clock once for each, not twice, is a twentieth of a pipelined GET. 0 means ask it."""
+        started_ns = now_ns or self._now_ns()
+        name = argv[0]
+        if name == self._last_name:  # a tenth of the time of looking it up
+            found = self._last_found
+        elif (spelled := self._spellings.get(name)) is not None:
+            found = self._last_found = spelled
+            self._last_name = name
+        else:
+            try:
+                found = self.commands.find(argv)
+            except CommandError as error:
+                self.admission.reject(session, error.with_traceback(None), None, argv)
+                return 0
+        command, stats = found
+        session.last_command = command.name
+        if not command.min_args <= len(argv) <= command.max_args:
+            stats.rejected += 1
+            self.admission.reject(session, wrong_arity(command), command, argv)
+            return 0
+        is_special = session.modes or self.condition.is_unusual
+        if is_special:
+            if (
+                session.modes == IN_MULTI
+                and not self.condition.is_unusual
+                and command.is_allowed_in_multi
+            ):
+                if command.is_queued:
+                    queue(session, command, argv)
+                    return started_ns  # that took no time of its own
+                self.running = session  # nothing else to admit
+            else:
+                try:
+                    if not self.admission.admit(session, command, argv):
+                        return 0
+                except CommandError as error:
+                    stats.rejected += 1
+                    self.admission.reject(session, error.with_traceback(None), command, argv)
+                    return 0
+        keyspace = self.keyspace
+        keyspace.may_wait_at = changes_before = keyspace.changes
+        result: Reply | Block
+        while True:
+            try:
+                result = self.invoker.invoke(session, command, argv, stats)
+                if type(result) is Block:
+                    self.blocking.block(session, command, argv, result)
+            except NotLoadedError as error:
+                keyspace.may_wait_at = NEVER
+                if not self.loading.hold(session, command, argv, error.loads):
+                    continue
+                self.running = None
+                return 0
+            except CommandError as error:  # too many clients wait already
+                result = error.with_traceback(None)
+                self.invoker.count_failure(stats, error)
+            except Exception as error:  # noqa: BLE001 - a bug must not take the server down
+                result = self._broke(command, error, changes_before)
+            break
+        keyspace.may_wait_at = NEVER
+        if type(result) is not Block:
+            if session.reply_mode == REPLIES_ON:
+                session.send(result)
+            else:
+                session.reply(result)
+        now_ns = self._now_ns()
+        elapsed_ns = now_ns - started_ns
+        stats.ns += elapsed_ns
+        if elapsed_ns < self.fast_ns:
+            fast, slot = stats.fast, elapsed_ns >> SHIFT
+            fast[slot] = fast[slot] + 1  # with += compiled code adds objects
+        else:
+            self._was_slow(session, command, argv, stats, elapsed_ns)
+        if is_special:
+            self._ran(session, command, argv)
+        if self._monitoring:
+            self.monitors.feed(session, command, argv)
+        if keyspace.ready:
+            self.blocking.serve_ready()
+            return 0
+        return now_ns
+
+    def _ran(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        """A command is answered that was admitted."""
+        self.running = None
+        if session.modes & TRACKING:
+            self.tracking.remember(session, command, argv)
+            self.tracking.said(session, command)
+        self.tracking.tell_late(session)
+
+    def call_in_exec(self, session: Session, command: Command, argv: list[bytes]) -> Reply:
+        """Run a command of a transaction. It does not wait."""
+        try:
+            self.admission.admit_in_exec(session, command, argv)
+        except CommandError as error:
+            self.invoker.error_stats[error.counted_as] += 1
+            return error.with_traceback(None)
+        stats = self.commands.stats_of(command)
+        result = self.invoker.answer(session, command, argv, stats)
+        if session.modes & TRACKING:
+            self.tracking.remember(session, command, argv)
+        if self._monitoring:
+            self.monitors.feed(session, command, argv)
+        return result.when_denied if isinstance(result, Block) else result
+
+    def _broke(self, command: Command, error: Exception, changes_before: int) -> CommandError:
+        """A handler could not read the file, or has a bug."""
+        try:
+            return self.invoker.reply_to_bug(command, error, changes_before)
+        except (FileError, HalfDoneError) as serious:
+            return self.take_back(serious)
+
+    def take_back(self, error: Exception) -> CommandError:
+        """A command may have done half of its work: memory goes back to what the file has."""
+        is_bug = isinstance(error, HalfDoneError)
+        self.turn.fail(StorageError(str(error) if is_bug else f"cannot read the tables: {error}"))
+        assert self.condition.failure is not None
+        return self.condition.failure
+
+    def _was_slow(
+        self, session: Session, command: Command, argv: list[bytes], stats: Stats, elapsed_ns: int
+    ) -> None:
+        """Or not so quick: these are few, and a log may want them."""
+        if elapsed_ns < FAST_NS:
+            stats.fast[elapsed_ns >> SHIFT] += 1
+        else:
+            stats.record_slow(elapsed_ns)
+        if elapsed_ns >= STALE_NS and self.scripts.running is None:
+            self.refresh_clock()  # so much time has passed that the rest of the turn must know
+        if elapsed_ns >= self.invoker.slowlog_ns:
+            self.invoker.log_slow(session, command, argv, elapsed_ns)
+        event = b"fast-command" if "fast" in command.flags else b"command"
+        self.spikes.add(event, self.keyspace.now_s, elapsed_ns // 1_000_000)
+
+    # -- going on -----------------------------------------------------------------------------
+
+    def _run_commands(self) -> bool:
+        """Run what fits into the turn. Returns whether commands are left for the next one."""
+        self.run_some()
+        if self.loading.is_busy:
+            self.loading.run_share()
+        if self.pubsub.topic is not None:
+            self.pubsub.flush()
+        if self.tracking.has_news:
+            self.tracking.broadcast()
+        return bool(self.runnable) or self.loading.is_busy
+
+    @property
+    def peers(self) -> Peers | None:
+        """The other servers of an active-active database."""
+        return self._peers
+
+    @peers.setter
+    def peers(self, peers: Peers | None) -> None:
+        self._peers = peers
+        self.turn.on_commit = None if peers is None else self._tell_peers
+
+    def _tell_peers(self) -> None:
+        """The batch is committed, and its replies have not left yet."""
+        assert self._peers is not None
+        try:
+            self._peers.committed()
+        except Exception as error:  # what peers are not told may not be answered either
+            log.error("what was done cannot be told to peers", exc_info=error)
+            self.turn.fail(StorageError(f"cannot tell peers: {error}"))
+
+    def reset_stats(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.commands.reset_stats()
+        self.invoker.error_stats.clear()
+        self.meter.reset()
+        keyspace = self.keyspace
+        keyspace.hits = keyspace.misses = keyspace.expired = 0
+        keyspace.evicted = keyspace.forgotten = 0
+
+    # -- sessions -----------------------------------------------------------------------------
+
+    def find_command(self, argv: list[bytes]) -> Command:
+        return self.commands.find(argv)[0]
+
+    def connected(self, session: Session) -> None:
+        self.sessions[session.id] = session
+        self.users.welcome(session)
+        log.log(VERBOSE, "client %d connected: %s", session.id, session.address)
+
+    def disconnected(self, session: Session, why: str = "cut off here") -> None:
+        if self.sessions.pop(session.id, None) is None:
+            return
+        log.log(VERBOSE, "client %d disconnected: %s, %s", session.id, session.address, why)
+        if self.peers is not None:
+            self.peers.session_lost(session, why)
+        self.monitors.remove(session)
+        self.pubsub.forget(session)
+        self.tracking.forget(session)
+        self.pause.forget(session)
+        self.loading.forget(session)
+        session.closing = True
+        session.backlog.clear()
+        self.blocking.forget(session)
+        session.reset_transaction()
+
+    # -- when the disk fails ------------------------------------------------------------------
+
+    def _storage_failed(self, error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
+        """Nothing that is not on disk may be seen or built upon: memory goes back to the file.
+
+        After a failed sync it is unknown what the disk has, so the server stops (and never tries a
+        second time: the kernel may have dropped the pages and would report success). Nor is there
+        when the file cannot be read.
+        """
+        log.critical("%s", error)
+        self.pubsub.drop()
+        self.last_storage_error = str(error)
+        failure = self.condition.failure = CommandError(
+            f"MISCONF Errors writing to the database file: {error}"
+        )
+        self.turn.refuses_writes = True
+        self.condition.update()
+        if not is_fatal:
+            try:
+                self.store.reload()
+            except StorageError as also:
+                log.critical("%s", also)
+                is_fatal = True
+        if is_fatal:
+            self.store.is_broken = True
+            self.on_fatal(error)
+        return failure, is_fatal
+
+    def take_back_half(self, error: HalfDoneError) -> None:
+        """Of what a peer sent something failed half way. Nothing of it stays; what came before it,
+        from clients and peers, does. (Of a store in memory only, nothing can be taken back.)"""
+        log.error("%s", error, exc_info=error.__cause__)
+        try:
+            self.turn.commit_early()
+        except StorageError:
+            return  # memory is what the file has, already
+        self.reload()
+        self.blocking.wake_all()
+
+    def reload(self) -> None:
+        """DEBUG RELOAD: as after a restart, but for the clients."""
+        try:
+            self.store.reload()
+        except StorageError as error:
+            self.turn.fail(error, is_fatal=True)
+
+    def storage_recovered(self) -> None:
+        log.warning("writing to the database file works again")
+        self.condition.failure = None
+        self.turn.refuses_writes = False
+        self.condition.update()
+        self.blocking.wake_all()  # pops that never happened may have left lists to wait for
+
+
+def engine_of(session: Session) -> Engine:
+    """The engine of a session, for commands of the server: these may know all of it."""
+    host = session.host
+    assert isinstance(host, Engine)
+    return host

@@ -1,0 +1,135 @@
+"""What CONFIG SET does to a running server: the one place that subscribes to parameters.
+
+Most parameters are read where they matter, each time, and need nothing here.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigError
+from holdfast.log_lines import LEVELS
+from holdfast.server.config.remarks import lowered_promise
+from holdfast.server.config.tls import renew
+from holdfast.server.core.descriptors import check_clients
+from holdfast.server.features.latency import FAST_NS
+from holdfast.store.memory.eviction import Deletion
+from holdfast.store.memory.lfu import Frequencies
+
+if TYPE_CHECKING:
+    from holdfast.server.core.engine import Engine
+
+log = logging.getLogger(__name__)
+
+TLS = (
+    *("tls-cert-file", "tls-key-file", "tls-key-file-pass"),
+    *("tls-dh-params-file", "tls-auth-clients", "tls-protocols", "tls-ciphers"),
+    *("tls-ciphersuites", "tls-prefer-server-ciphers"),
+)
+TLS_AUTHORITIES = ("tls-ca-cert-file", "tls-ca-cert-dir")
+
+
+def follow(engine: "Engine") -> None:
+    """Keep the engine as the configuration says, from now on."""
+    config = engine.config
+
+    def appendfsync() -> None:
+        engine.turn.set_appendfsync(config.appendfsync)
+        if (remark := lowered_promise(config)) is not None and engine.store.is_durable:
+            log.log(remark.level, "%s", remark.sentence)
+
+    def slowlog() -> None:
+        threshold_us = config.slowlog_log_slower_than
+        engine.invoker.slowlog_ns = threshold_us * 1000 if threshold_us >= 0 else 1 << 63
+        engine.fast_ns = min(engine.invoker.slowlog_ns, FAST_NS)
+        engine.slowlog.max_len = config.slowlog_max_len
+        engine.slowlog.trim()
+
+    def maxmemory() -> None:
+        """Values that a file has are forgotten. Other policies delete, and without a file there is
+        nothing to forget."""
+        limit, name = config.maxmemory, config.maxmemory_policy
+        forgets = name == "noeviction" and engine.store.is_durable
+        engine.store.max_bytes = limit if forgets else 0
+        condition = engine.condition
+        condition.deletion, condition.is_out_of_memory = None, False
+        if limit and not forgets:
+            samples = config.maxmemory_samples
+            condition.deletion = Deletion(engine.keyspace, name, limit, samples, engine.rng)
+        condition.update()
+
+    def frequencies() -> None:
+        counts = None
+        if config.maxmemory_policy.endswith("lfu"):
+            counts = engine.keyspace.frequencies or Frequencies(engine.keyspace, engine.rng)
+            counts.log_factor = config.lfu_log_factor
+            counts.decay_min = config.lfu_decay_time
+        engine.keyspace.count_uses(counts)
+
+    def policy() -> None:
+        frequencies()
+        maxmemory()
+
+    def loglevel() -> None:
+        logging.getLogger("holdfast").setLevel(LEVELS[config.loglevel])
+
+    def spikes() -> None:
+        engine.spikes.threshold_ms = config.latency_monitor_threshold
+
+    def stream_nodes() -> None:
+        engine.keyspace.stream_node_entries = config.stream_node_max_entries
+        engine.keyspace.stream_node_bytes = config.stream_node_max_bytes
+
+    def client_limits() -> None:
+        for session in list(engine.sessions.values()):
+            session.limits_changed()
+
+    def maxclients() -> None:
+        check_clients(config.maxclients)
+
+    def tls() -> None:
+        if engine.tls is None:
+            _needs_a_restart()
+        else:
+            renew(engine.tls, config)
+
+    def notify_keyspace_events() -> None:
+        engine.notifications.publish(config.notify_keyspace_events)
+
+    effects: dict[str, Callable[[], None]] = {
+        "appendfsync": appendfsync,
+        "slowlog-log-slower-than": slowlog,
+        "slowlog-max-len": slowlog,
+        "maxmemory": maxmemory,
+        "maxmemory-policy": policy,
+        "maxmemory-samples": maxmemory,
+        "lfu-decay-time": frequencies,
+        "lfu-log-factor": frequencies,
+        "latency-monitor-threshold": spikes,
+        "loglevel": loglevel,
+        "requirepass": engine.users.use_requirepass,
+        "maxclients": maxclients,
+        "proto-max-bulk-len": client_limits,
+        "client-query-buffer-limit": client_limits,
+        "client-output-buffer-limit": client_limits,
+        "stream-node-max-entries": stream_nodes,
+        "stream-node-max-bytes": stream_nodes,
+        "notify-keyspace-events": notify_keyspace_events,
+        "tracking-table-max-keys": engine.tracking.limit,
+        "port": _needs_a_restart,
+        "bind": _needs_a_restart,
+        "tls-port": _needs_a_restart,
+    }
+    if config.tls_port:
+        effects |= dict.fromkeys(TLS, tls) | dict.fromkeys(TLS_AUTHORITIES, _needs_a_restart)
+    for name, effect in effects.items():
+        config.subscribe(name, effect)
+    slowlog()
+    spikes()
+    policy()
+    stream_nodes()
+    notify_keyspace_events()
+
+
+def _needs_a_restart() -> None:
+    raise ConfigError("the server listens where it was started; restart it to change that")

@@ -1,0 +1,115 @@
+"""The one place that calls a handler, times it and counts what failed.
+
+Commands of clients, commands in EXEC, commands that are tried again for a client that waits, and
+commands that scripts call all come here. scripting/_gate.c has a copy in C, for scripts;
+tests/scripting/test_gate_counts.py compares the two.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import final
+
+from holdfast.commands.context import Result
+from holdfast.commands.table import Command
+from holdfast.errors import INTERNAL, CommandError, HalfDoneError
+from holdfast.server.features.latency import Stats
+from holdfast.server.features.slowlog import SlowLog
+from holdfast.server.sessions.session import Session
+from holdfast.store.file.opening import FileError
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.memory.loads import NotLoadedError
+
+log = logging.getLogger(__name__)
+
+
+@final
+class Invoker:
+    def __init__(
+        self, keyspace: Keyspace, is_durable: bool, slowlog: SlowLog, now_ns: Callable[[], int]
+    ) -> None:
+        self._keyspace = keyspace
+        self._is_durable = is_durable
+        self._now_ns = now_ns  # compiled code is at an attribute sooner than at a global
+        self.slowlog = slowlog
+        self.slowlog_ns = 0  # see live_settings.py
+        self.error_stats: Counter[bytes] = Counter()
+        self.elapsed_ns = 0  # of the last `timed`
+
+    def invoke(self, session: Session, command: Command, argv: list[bytes], stats: Stats) -> Result:
+        """Call the handler. A CommandError is its reply. Raises whatever else the handler raises:
+        see `reply_to_bug`."""
+        try:
+            return command.handler(session, argv)
+        except CommandError as error:
+            self.count_failure(stats, error)
+            return error.with_traceback(None)  # see CommandError
+        except NotLoadedError:
+            raise  # the command will run again, and is counted then
+        except Exception as error:
+            self.count_failure(stats, error)
+            raise
+
+    def timed(
+        self,
+        session: Session,
+        command: Command,
+        argv: list[bytes],
+        stats: Stats,
+        *,
+        again: bool = False,
+    ) -> Result:
+        """`invoke`, and count how long it took. A command that is tried again is no second call,
+        but its time counts. (The engine times commands of clients by itself: it asks the clock
+        once for each command, not twice.)"""
+        started_ns = self._now_ns()
+        try:
+            return self.invoke(session, command, argv, stats)
+        finally:
+            self.elapsed_ns = elapsed_ns = self._now_ns() - started_ns
+            if again:
+                stats.ns += elapsed_ns
+            else:
+                stats.record(elapsed_ns)
+
+    def answer(
+        self,
+        session: Session,
+        command: Command,
+        argv: list[bytes],
+        stats: Stats,
+        *,
+        again: bool = False,
+    ) -> Result:
+        """`timed`, with the reply to a bug, and a line in the slow log. Raises what has to be taken
+        back: that concerns all of EXEC, not one command in it."""
+        changes_before = self._keyspace.changes
+        try:
+            return self.timed(session, command, argv, stats, again=again)
+        except Exception as error:  # noqa: BLE001 - a bug must not take the server down
+            return self.reply_to_bug(command, error, changes_before)
+        finally:
+            if self.elapsed_ns >= self.slowlog_ns:
+                self.log_slow(session, command, argv, self.elapsed_ns)
+
+    def count_failure(self, stats: Stats, error: BaseException) -> None:
+        stats.failed += 1
+        if isinstance(error, CommandError) and not error.is_counted:
+            self.error_stats[error.counted_as] += 1
+
+    def reply_to_bug(self, command: Command, error: Exception, changes_before: int) -> CommandError:
+        """The reply to a command whose handler has a bug. Raises FileError or HalfDoneError if
+        there is something to take back. (Of a store in memory only, nothing can be.)"""
+        if isinstance(error, (FileError, HalfDoneError)):
+            raise error
+        log.error("%s failed", command.name, exc_info=error)
+        if self._keyspace.changes > changes_before and self._is_durable:
+            raise HalfDoneError(f"{command.name} failed half way, see the log") from error
+        return INTERNAL
+
+    def log_slow(
+        self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int
+    ) -> None:
+        if "skip_slowlog" not in command.flags:
+            now_s, took_us = self._keyspace.now_s, elapsed_ns // 1000
+            self.slowlog.add(command.name, argv, now_s, took_us, session.address, session.name)

@@ -1,0 +1,67 @@
+"""Numbers about the server, for INFO alone: rates, peaks, totals."""
+
+import os
+from collections import deque
+from pathlib import Path
+
+from holdfast.clock import Clock
+
+SAMPLES = 16  # at ten a second: rates are over the last 1.6 s
+PAGE_BYTES = 4096
+
+
+class Rate:
+    """How fast a total grows, in units a second, averaged over the last samples."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES + 1)
+
+    def sample(self, now_s: float, total: int) -> None:
+        self._samples.append((now_s, total))
+
+    @property
+    def per_s(self) -> float:
+        if len(self._samples) < 2:
+            return 0.0
+        (first_s, first), (last_s, last) = self._samples[0], self._samples[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+    def reset(self) -> None:
+        self._samples.clear()
+
+
+class Meter:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.started_s = clock.monotonic_s()
+        self.run_id = os.urandom(20).hex()
+        self.replication_id = os.urandom(20).hex()
+        self.tcp_port = 0
+        self.peak_bytes = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """CONFIG RESETSTAT."""
+        self.connections = self.rejected_connections = self.evicted_clients = 0
+        self.input_bytes = self.output_bytes = 0
+        self.expiry_ns = self.expiry_slices_put_off = 0
+        self.ops, self.input, self.output = Rate(), Rate(), Rate()
+
+    @property
+    def uptime_s(self) -> int:
+        return int(self._clock.monotonic_s() - self.started_s)
+
+    def sample(self, commands: int, used_bytes: int) -> None:
+        now_s = self._clock.monotonic_s()
+        self.ops.sample(now_s, commands)
+        self.input.sample(now_s, self.input_bytes)
+        self.output.sample(now_s, self.output_bytes)
+        self.peak_bytes = max(self.peak_bytes, used_bytes)
+
+
+def resident_bytes() -> int:
+    """Memory of this process, or 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
+    except OSError:
+        return 0

@@ -1,0 +1,123 @@
+"""Where clients come in: the listening sockets, as the configuration asks for them."""
+
+import os
+import socket
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.errors import ConfigError, HoldfastError, UnavailableError
+from holdfast.server.config.config import Config
+
+ANY_ADDRESS = {"*": "0.0.0.0", "::*": "::"}
+
+
+def listen(config: Config) -> tuple[list[socket.socket], list[socket.socket]]:
+    """All sockets, those for TLS apart, or none and HoldfastError.
+
+    With port 0 all addresses share one free port. If only a port for TLS is configured, there is
+    no other one.
+    """
+    sockets: list[socket.socket] = []
+    tls_sockets: list[socket.socket] = []
+    try:
+        if config.port or not config.tls_port:
+            listen_at(config.port, config.bind, config.tcp_backlog, sockets)
+        if config.tls_port:
+            listen_at(config.tls_port, config.bind, config.tcp_backlog, tls_sockets)
+        if config.unixsocket:
+            path = config.path(config.unixsocket)
+            sockets.append(_listen_unix(path, config.unixsocketperm, config.tcp_backlog))
+        if not sockets and not tls_sockets:
+            raise ConfigError("there is no address to listen on")
+    except HoldfastError:
+        for sock in sockets + tls_sockets:
+            sock.close()
+        raise
+    return sockets, tls_sockets
+
+
+def listen_at(
+    port: int, addresses: Sequence[str], backlog: int, sockets: list[socket.socket]
+) -> None:
+    """Add a socket for each address. Raises ConfigError; sockets that were added stay open."""
+    for address in addresses:
+        host = address.removeprefix("-")
+        try:
+            sock = _listen_tcp(ANY_ADDRESS.get(host, host), port, backlog)
+        except OSError as error:
+            if address.startswith("-"):  # "if this machine has it"
+                continue
+            raise UnavailableError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        port = port or sock.getsockname()[1]
+        sockets.append(sock)
+
+
+def close(sockets: list[socket.socket], config: Config) -> None:
+    """What `listen` opened."""
+    for sock in sockets:
+        sock.close()
+    if config.unixsocket:
+        Path(config.path(config.unixsocket)).unlink(missing_ok=True)
+
+
+def port_of(sockets: list[socket.socket]) -> int:
+    """The TCP port; 0 when there is none."""
+    ports = (sock.getsockname()[1] for sock in sockets if sock.family != socket.AF_UNIX)
+    return next(ports, 0)
+
+
+def shown(sock: socket.socket) -> str:
+    if sock.family == socket.AF_UNIX:
+        return f"unix:{sock.getsockname()}"
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listen_tcp(host: str, port: int, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((host, port))
+        sock.listen(backlog)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _listen_unix(path: str, permissions: int, backlog: int) -> socket.socket:
+    """The permissions hold from the first moment: no other user can connect before."""
+    _remove_stale(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    old_umask = os.umask(0o777 & ~(permissions or 0o700))
+    try:
+        sock.bind(path)
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        raise UnavailableError(f"cannot listen on {path}: {error.strerror or error}") from None
+    finally:
+        os.umask(old_umask)
+    return sock
+
+
+def _remove_stale(path: str) -> None:
+    """A server that was killed left its socket behind; anything else there is not ours."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise UnavailableError(f"cannot listen on {path}: there is something else of that name")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(path)
+        except OSError:
+            Path(path).unlink(missing_ok=True)
+            return
+    raise UnavailableError(f"cannot listen on {path}: another server does")

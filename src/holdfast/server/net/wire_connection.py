@@ -1,0 +1,362 @@
+"""One client's socket: bytes to argvs on the way in, replies to bytes on the way out."""
+
+import asyncio
+import ipaddress
+import socket
+from collections import deque
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from holdfast.errors import CommandError
+from holdfast.resp import RequestParser, encode2
+from holdfast.server.core.engine import Engine
+from holdfast.server.sessions.bounded_session import Wire, WireSession
+from holdfast.server.sessions.session import IS_LOADING, LINK, NEEDS_AUTH, REPLIES_OFF
+
+JOIN_BYTES: Final = 1 << 20  # more is not worth a second copy
+LINK_BULK_BYTES: Final = 512 << 20  # what links may say: the limits of clients, by default
+LINK_INPUT_BYTES: Final = 1 << 30
+UNAUTHENTICATED_INPUT_BYTES: Final = 1 << 20  # as redis-server
+CLOSED_BY_CLIENT: Final = "it has closed the connection"
+SHARE_BYTES: Final = 16 * 1024  # are parsed and run before other clients are: as redis-server reads
+AHEAD_BYTES: Final = 128 * 1024  # received and not run: then the socket is not read for a while
+
+TOO_MANY_CLIENTS = CommandError("ERR max number of clients reached")
+PROTECTED = CommandError(
+    "DENIED Redis is running in protected mode because protected mode is enabled and no password"
+    " is set for the default user. In this mode connections are only accepted from the loopback"
+    " interface. If you want to connect from external computers to Redis you may adopt one of the"
+    " following solutions: 1) Just disable protected mode sending the command 'CONFIG SET"
+    " protected-mode no' from the loopback interface by connecting to Redis from the same host the"
+    " server is running, however MAKE SURE Redis is not publicly accessible from internet if you do"
+    " so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable"
+    " the protected mode by editing the Redis configuration file, and setting the protected mode"
+    " option to 'no', and then restarting the server. 3) If you started the server manually just"
+    " for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication"
+    " password for the default user. NOTE: You only need to do one of the above things in order for"
+    " the server to start accepting connections from the outside."
+)
+
+
+class Connection(Wire):
+    """The sink of its session, and an `asyncio.Protocol` but for the name: a compiled class whose
+    base is not compiled has slower attributes."""
+
+    __slots__ = (
+        "_engine",
+        "_has_ended",
+        "_is_forgotten",
+        "_is_lost",
+        "_later",
+        "_parser",
+        "_transport",
+        "_unread",
+        "_unread_at",
+        "_unread_bytes",
+        "_why_lost",
+        "is_open",
+        "is_paused",
+        "session",
+    )
+    __deletable__ = ("session",)
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._transport: asyncio.Transport
+        self._parser = RequestParser()
+        # What the client has sent and the parser has not seen: the first piece from a position on,
+        # and the others.
+        self._unread = b""
+        self._unread_at = 0
+        self._later: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self.is_open = False
+        self.is_paused = False  # the socket is not read
+        self._has_ended = False  # the client says no more
+        self._is_lost = False  # the client hears no more
+        self._why_lost = ""
+        self._is_forgotten = False  # nothing of it is left to run
+
+    # -- from the socket ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclass of asyncio's.
+        transport = cast(asyncio.Transport, transport)
+        if self.is_open:  # it was accepted at the busy desk
+            guest: Any = self._transport
+            guest.hand_over(transport)
+            self._transport = transport
+            if self.is_paused and not transport.is_closing():
+                transport.pause_reading()
+            return
+        self._transport = transport
+        self.is_open = True
+        engine = self._engine
+        # A pipelining client may send all before it reads; asyncio's own flow control would
+        # stop reading then and deadlock it. `WireSession` bounds the output.
+        transport.set_write_buffer_limits(high=1 << 30)
+        unix_path = engine.config.unixsocket
+        peer = transport.get_extra_info("peername")
+        session = self.session = WireSession(
+            engine,
+            self,
+            _address(peer, unix_path),
+            _address(transport.get_extra_info("sockname"), unix_path),
+        )
+        session.is_local = not isinstance(peer, tuple) or _is_loopback(peer[0])
+        sock = transport.get_extra_info("socket")
+        session.fd = sock.fileno()
+        if sock.family == socket.AF_UNIX:
+            session.flags.add("U")
+        else:
+            with suppress(OSError):  # as Redis: they are no reason to refuse a client
+                _set_tcp_options(sock, engine.config.tcp_keepalive)
+        refusal = self._refusal()
+        if refusal is not None:
+            engine.meter.rejected_connections += 1
+            session.closing = True
+            transport.write(encode2(refusal))
+            transport.close()
+            return
+        engine.meter.connections += 1
+        engine.connected(session)
+
+    def _refusal(self) -> CommandError | None:
+        config = self._engine.config
+        if len(self._engine.sessions) >= config.maxclients:
+            return TOO_MANY_CLIENTS
+        is_open = self._engine.users.default.nopass
+        if config.protected_mode and is_open and not self.session.is_local:
+            return PROTECTED
+        return None
+
+    def data_received(self, data: bytes) -> None:
+        """Keep the bytes; commands run at the end of the turn, with those of other clients. That
+        makes all of them a tenth faster: the interpreter stays in the processor's caches while the
+        kernel is not called in between."""
+        session = self.session
+        self._unread_bytes += len(data)
+        if self._unread:
+            self._later.append(data)
+        else:
+            self._unread = data
+        if session.waiter is not None or session.parked:
+            # The socket is read on, or a client that leaves would not be noticed. But a client
+            # cannot pile up commands for ever.
+            if session.load_state == IS_LOADING:
+                if self._unread_bytes > AHEAD_BYTES:
+                    self.pause_reading()  # its command runs soon, even if it leaves
+            elif self._unread_bytes > self._parser.max_buffered:
+                session.abort()
+            return
+        if not session.is_runnable:
+            self._engine.make_runnable(session)
+        if self._unread_bytes > AHEAD_BYTES:
+            self.pause_reading()
+
+    def proceed(self, session: WireSession) -> bool:
+        """Run the client's share of what it has sent. Returns whether more of it could run."""
+        is_more = not session.closing and self._run_share(session)
+        if session.closing and self._is_lost:
+            self._forget(session)
+        return is_more
+
+    def _run_share(self, session: WireSession) -> bool:
+        parser = self._parser
+        if session.backlog:
+            self._engine.work_off(session)
+        elif parser.held or self._unread:  # held: behind an AUTH
+            self._parse(session)
+        if session.closing:
+            return False
+        if session.waiter is not None or session.parked:
+            if session.load_state == IS_LOADING:
+                return False
+            if self._has_ended:
+                self._leave()
+            else:
+                self.resume_reading()
+            return False
+        if session.backlog:
+            return True
+        if parser.error is not None:
+            session.send(CommandError(b"ERR " + str(parser.error).encode("latin-1")))
+            session.closing = True
+            return False
+        if parser.held or self._unread:
+            return True
+        self.resume_reading()
+        if self._has_ended:
+            self._leave()
+        return False
+
+    def _parse(self, session: WireSession) -> None:
+        engine, parser = self._engine, self._parser
+        session.last_active_s = engine.now_s
+        parser.authenticated = not session.modes & NEEDS_AUTH
+        argvs = parser.feed(b"" if parser.held else self._share())
+        if argvs:
+            engine.receive(session, argvs)
+
+    def _share(self) -> bytes:
+        """The next bytes for the parser."""
+        data, at = self._unread, self._unread_at
+        if len(data) - at <= SHARE_BYTES:
+            self._unread = self._later.popleft() if self._later else b""
+            self._unread_at = 0
+            if at:
+                data = data[at:]
+        else:
+            self._unread_at = at + SHARE_BYTES
+            data = data[at : at + SHARE_BYTES]
+        self._unread_bytes -= len(data)
+        self._engine.meter.input_bytes += len(data)
+        return data
+
+    def _leave(self) -> None:
+        """The client has left. Replies that it may still hear are sent before, unless it waits:
+        what is pushed from now on must not go to a client that is gone."""
+        session = self.session
+        session.closing = True
+        if not self._is_lost and (session.is_waiting or not session.held_bytes):
+            self._engine.disconnected(session, CLOSED_BY_CLIENT)
+            self._transport.close()
+        # Else `deliver` closes, or `proceed` forgets it.
+
+    def _forget(self, session: WireSession) -> None:
+        if not self._is_forgotten:
+            self._is_forgotten = True
+            self._engine.disconnected(session, self._why_lost)
+            # What still refers to the session finds the way here, but not back: the two would keep
+            # each other in memory.
+            del self.session
+
+    def pause_reading(self) -> None:
+        if not (self.is_paused or self._transport.is_closing()):
+            self.is_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.is_paused and not self._transport.is_closing():
+            self.is_paused = False
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Never before `WireSession` cuts the client off."""
+
+    def resume_writing(self) -> None: ...
+
+    def eof_received(self) -> bool:
+        """The client has said all. What it has asked is still answered, unless it waits."""
+        session = self.session
+        self._has_ended = True
+        will_run = session.is_runnable or session.load_state == IS_LOADING
+        if will_run or (session.held_bytes and not session.is_waiting):
+            session.closing = session.closing or not will_run
+            return True  # the transport stays; `_leave` or `deliver` closes it
+        session.closing = True
+        self._engine.disconnected(session, CLOSED_BY_CLIENT)
+        return False  # asyncio closes
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_lost:
+            return
+        self._is_lost = self._has_ended = True
+        self._why_lost = str(exc or CLOSED_BY_CLIENT)
+        session = self.session
+        will_run = session.is_runnable or session.load_state == IS_LOADING
+        if will_run and not session.closing:
+            session.reply_mode = REPLIES_OFF  # what it has sent is done, in its turn
+        else:
+            self._forget(session)
+
+    @property
+    def input_bytes(self) -> int:
+        """Of commands that have not run, as they were sent, about."""
+        backlog = self.session.backlog
+        parsed_bytes = sum([4 + sum([6 + len(arg) for arg in argv]) for argv in backlog])
+        return parsed_bytes + self._unread_bytes + self._parser.buffered_bytes
+
+    def limit_input(self, session: WireSession) -> None:
+        parser = self._parser
+        if session.kind == LINK:  # what it says is short, and not to be cut off
+            parser.max_bulk_len, parser.max_buffered = LINK_BULK_BYTES, LINK_INPUT_BYTES
+            return
+        config = self._engine.config
+        parser.max_bulk_len = config.proto_max_bulk_len
+        parser.max_buffered = config.client_query_buffer_limit
+        if session.modes & NEEDS_AUTH:  # of one command the parser takes less anyway
+            parser.max_buffered = min(parser.max_buffered, UNAUTHENTICATED_INPUT_BYTES)
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        return self._transport
+
+    @property
+    def has_plain_socket(self) -> bool:
+        """Whether bytes on the socket are bytes of the protocol, and none wait to be sent."""
+        transport = self._transport
+        return not (
+            transport.is_closing()
+            or transport.get_write_buffer_size()
+            or transport.get_extra_info("sslcontext") is not None
+        )
+
+    # -- to the socket ------------------------------------------------------------------------
+
+    @property
+    def output_bytes(self) -> int:
+        return 0 if self._is_lost else self._transport.get_write_buffer_size()
+
+    def deliver(self, replies: list[bytes]) -> None:
+        if self._is_lost:
+            return
+        transport, session = self._transport, self.session
+        if session.closing and transport.is_closing():
+            return
+        if len(replies) == 1:
+            nbytes = len(replies[0])
+            transport.write(replies[0])
+        else:
+            nbytes = 0
+            for reply in replies:
+                nbytes += len(reply)
+            if nbytes > JOIN_BYTES:
+                transport.writelines(replies)
+            else:
+                transport.write(b"".join(replies))
+        self._engine.meter.output_bytes += nbytes
+        session.delivered(nbytes)
+        if session.closing and not session.out:
+            transport.close()
+
+    def finish(self) -> None:
+        """Send what there is, then close."""
+        self._transport.close()
+
+    def close(self) -> None:
+        self._transport.abort()
+
+
+def accept(engine: Engine) -> asyncio.Protocol:
+    return cast(asyncio.Protocol, Connection(engine))
+
+
+def _set_tcp_options(sock: socket.socket, keepalive_s: int) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if keepalive_s:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, keepalive_s)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(keepalive_s // 3, 1))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+
+
+def _address(name: object, unixsocket: str) -> str:
+    if isinstance(name, tuple):
+        host, port = name[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{unixsocket}:0"

@@ -1,0 +1,64 @@
+"""The part of the server that its sessions use. `Engine` is the only subclass.
+
+Sessions, and the features above them, need not know the engine itself.
+"""
+
+import random
+from collections import deque
+
+from holdfast.clock import Clock
+from holdfast.commands.table import Command
+from holdfast.server.auth.acl import User
+from holdfast.server.config.config import Config
+from holdfast.server.sessions.session import Outgoing, Session
+from holdfast.store.memory.keyspace import Keyspace
+
+
+class SessionHost:
+    def __init__(
+        self, keyspace: Keyspace, config: Config, clock: Clock, rng: random.Random
+    ) -> None:
+        self.keyspace = keyspace
+        self.config = config
+        self.clock = clock
+        self.rng = rng
+        self.outgoing = Outgoing()
+        self.default_user: User  # of sessions that have not signed in
+        self.sessions: dict[int, Session] = {}  # those that are connected
+        self.runnable: deque[Session] = deque()  # with commands to run, the next one first
+        # the session of the running command, if `Admission` has checked it
+        self.running: Session | None = None
+        self.now_s = clock.monotonic_s()  # as of the last tick: exact enough for idle times
+        self._session_ids = 0
+
+    def next_session_id(self) -> int:
+        self._session_ids += 1
+        return self._session_ids
+
+    def refresh_clock(self) -> None:
+        now_ms = self.clock.now_ms()
+        self.keyspace.now_ms = now_ms
+        self.keyspace.now_s = now_ms // 1000
+
+    def make_runnable(self, session: Session) -> None:
+        """The commands of this session run at the end of the turn, after those of sessions that
+        came before."""
+        if not session.is_runnable:
+            session.is_runnable = True
+            self.runnable.append(session)
+            if not self.outgoing.is_scheduled:
+                self.outgoing.schedule()
+
+    # -- what the engine does -----------------------------------------------------------------
+
+    def find_command(self, argv: list[bytes]) -> Command:
+        """The command that an argv calls. Raises CommandError."""
+        raise NotImplementedError
+
+    def work_off(self, session: Session) -> None:
+        """Run commands that were kept, for the share of one session at most."""
+        raise NotImplementedError
+
+    def disconnected(self, session: Session, why: str = "cut off here") -> None:
+        """The client is gone: it waits for nothing and watches nothing any more."""
+        raise NotImplementedError

@@ -1,0 +1,195 @@
+"""The log to which values report their changes: the batch that is being built."""
+
+from typing import Any
+
+from holdfast.store.change.fold_state import FoldState
+from holdfast.store.change.intents import ChangeIntent, Intent, ListEndIntent, StringsIntent
+from holdfast.store.change.ops import FIRST_ID, KeyId, Op, RowOp, Run
+from holdfast.store.change.runs import (
+    FIELD_RUNS,
+    MEMBER_RUNS,
+    STREAM_RUNS,
+    STRING_RUNS,
+    list_run,
+    list_run_gone,
+    run_of_rows,
+)
+from holdfast.store.change.stream_blocks import close_run
+from holdfast.store.change.undo import Undo
+
+
+class ChangeLog:
+    """The operations of a batch, its intents, and its steps back while a script runs. (No Protocol:
+    compiled code would have to look for each attribute by its name.)"""
+
+    states_intents = False  # whether values also state intents: see intents.py
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.intents: list[Intent] = []  # empty, unless intents are stated
+        # the open run of strings; it ends when another change follows
+        self._strings: StringsIntent | None = None
+        self.undo: list[Undo] | None = None  # a list while a script runs, which may fail
+        self.used_bytes = 0
+        self.replaced = 0  # operations that took the place of another
+        self.recorded = 0  # changes that `ops` has in records or runs only
+        self.open_runs: list[list[Any]] = []  # of streams
+        # Whether elements of hashes and sets are reported as runs. The fold then reads them from
+        # memory, and `fold_state` notes their names.
+        self.joins_elements = False
+        self.fold_state: FoldState[Any] = FoldState(FIRST_ID)
+        self.end_run()
+
+    @property
+    def changes(self) -> int:
+        """A number that grows with each reported change."""
+        return len(self.ops) + len(self.intents) + self.replaced + self.recorded
+
+    # -- intents ------------------------------------------------------------------------------
+
+    def intend(self, what: int, key_id: KeyId, data: object) -> None:
+        """State what the next operation means, or that a write changed no row."""
+        if self.states_intents:
+            self.intents.append(ChangeIntent(len(self.ops), what, key_id, data))
+
+    def intend_at_end(self, what: int, key_id: KeyId, position: int, element: bytes | None) -> None:
+        """State, in place of a row operation, that one element was pushed to a list or popped."""
+        self.intents.append(ListEndIntent(len(self.ops), what, key_id, position, element))
+
+    def intend_string(self, key: object, value: bytes, added: object) -> None:
+        """State, in place of a row operation, that a key has a new string; it may be the sum of an
+        increment."""
+        intents, strings, number = self.intents, self._strings, len(self.ops)
+        if strings is not None and strings.before == number and intents and intents[-1] is strings:
+            self.recorded += 1
+        else:
+            strings = self._strings = StringsIntent(number)
+            intents.append(strings)
+        strings.changes.append(key)
+        strings.changes.append(value if added is None else (added, value))
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def end_run(self) -> None:
+        """Close the last run: `ops` are taken away now, or the operations that follow may be
+        undone."""
+        self._run: list[Any] = []  # the body of the run that goes on
+        self._run_op: Run | None = None  # goes on as long as it is the last of `ops`
+        self._run_owner: object = None  # the stream, hash or set; None: strings
+        self._strings = None
+
+    def close_runs(self) -> None:
+        """Before `ops` are written: runs are complete."""
+        for run in self.open_runs:
+            close_run(run)
+        self.open_runs = []
+        self.end_run()
+
+    def add_strings(self, count: int) -> list[Any]:
+        """The body of a run for so many strings of keys that existed before. The caller must add
+        them: key id, value, key id, value, …"""
+        ops = self.ops
+        if ops and ops[-1] is self._run_op and self._run_owner is None:
+            self.recorded += count
+        else:
+            self.recorded += count - 1
+            self._begin_run(STRING_RUNS, 0, None, [])
+        return self._run
+
+    def add_field(
+        self, owner: object, key_id: KeyId, name: bytes, value: bytes, ordinal: object
+    ) -> None:
+        """Report a field of a hash that was set. (The ordinal is an int; it is passed as an object
+        so that compiled code need not make another.)"""
+        run = self._run_for(FIELD_RUNS, key_id, owner)
+        run.append(name)
+        run.append(value)
+        run.append(ordinal)
+
+    def add_member(self, owner: object, key_id: KeyId, member: bytes, ordinal: object) -> None:
+        """Report a new member of a set. (The ordinal: as in `add_field`.)"""
+        run = self._run_for(MEMBER_RUNS, key_id, owner)
+        run.append(member)
+        run.append(ordinal)
+
+    def add_entry(
+        self, owner: object, entry_id: bytes, fields: object, entries_added: object
+    ) -> bool:
+        """Report a new entry of a stream. False when no run of that stream is open: the caller must
+        call `begin_entries`."""
+        ops = self.ops
+        if not ops or ops[-1] is not self._run_op or self._run_owner is not owner:
+            return False
+        run = self._run
+        run[1] = entries_added
+        run.append(entry_id)
+        run.append(fields)
+        self.recorded += 1
+        return True
+
+    def begin_entries(
+        self,
+        owner: object,
+        key_id: KeyId,
+        max_deleted_id: bytes,
+        entry_id: bytes,
+        fields: object,
+        entries_added: object,
+    ) -> None:
+        run: list[Any] = [max_deleted_id, entries_added, entry_id, fields]
+        self._begin_run(STREAM_RUNS, key_id, owner, run)
+        self.open_runs.append(run)
+
+    def add_elements(self, key_id: KeyId, position: int, elements: list[bytes]) -> None:
+        """Report elements of a list, from that position on."""
+        self.ops.append(list_run(key_id, position, elements))
+        self.recorded += len(elements) - 1
+
+    def remove_elements(self, key_id: KeyId, position: int, count: int) -> None:
+        """Report that so many elements of a list are gone, from that position on."""
+        self.ops.append(list_run_gone(key_id, position, count))
+        self.recorded += count - 1
+
+    def _run_for(self, table: int, key_id: KeyId, owner: object) -> list[Any]:
+        ops = self.ops
+        if ops and ops[-1] is self._run_op and self._run_owner is owner:
+            self.recorded += 1
+        else:
+            self._begin_run(table, key_id, owner, [])
+        return self._run
+
+    def _begin_run(self, table: int, key_id: KeyId, owner: object, body: list[Any]) -> None:
+        op = run_of_rows(table, key_id, body)
+        self._run, self._run_op, self._run_owner = body, op, owner
+        self.ops.append(op)
+
+
+class RewrittenRow:
+    """A row that most commands on a key change, such as the counters of a stream.
+
+    In the batch being built, an operation on it replaces the one before, because the last one has
+    the whole row. This does not hold while a script runs, because the operations before the script
+    must stay; nor where intents are stated, because there every step has a meaning.
+    """
+
+    __slots__ = ("_at", "_op")
+
+    def __init__(self) -> None:
+        self._at = 0
+        self._op: Op | None = None
+
+    def leave(self) -> None:
+        """Keep the operation before: an operation of another kind has the row, too."""
+        self._op = None
+
+    def write(self, op: RowOp, log: ChangeLog) -> None:
+        """All operations on the row, in order, must come through here."""
+        ops = log.ops
+        at = self._at
+        if at < len(ops) and ops[at] is self._op and log.undo is None and not log.states_intents:
+            ops[at] = op
+            log.replaced += 1
+        else:
+            self._at = len(ops)
+            ops.append(op)
+        self._op = op

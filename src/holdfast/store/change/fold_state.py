@@ -1,0 +1,116 @@
+"""What the tables of the file lack: the keys, strings and elements that changed since the last pass
+of the fold, and those that the running pass writes.
+
+Memory notes changes here, and the fold takes them. This file does not know the types of keys and
+collections.
+"""
+
+from bisect import bisect_left
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+K = TypeVar("K")  # a key; it has an `id`
+
+_id: Final = attrgetter("id")
+
+
+class FoldState(Generic[K]):
+    """Passes of the fold have numbers, and `next_fold` is the number of the next one to begin. All
+    passes before `_first_fold_due` are complete.
+
+    Rows of keys: a key with `id >= folded_below_id` was created since the last complete pass, and
+    `created` has it. `unfolded` has older keys whose row changed since. While a pass runs,
+    `unfolded_in_pass` has the keys whose rows it writes, and `pass_below_id` is the
+    `folded_below_id` that its end will set.
+
+    Values: the fold reads strings, and elements of hashes and sets, from memory. So only keys and
+    names are noted here, once for each pass: `dirty_in_fold` of a key or collection is the
+    `next_fold` for which it was noted last.
+    """
+
+    __slots__ = (
+        "_first_fold_due",
+        "created",
+        "dirty_element_count",
+        "dirty_elements",
+        "dirty_strings",
+        "elements_in_pass",
+        "folded_below_id",
+        "next_fold",
+        "pass_below_id",
+        "strings_in_pass",
+        "unfolded",
+        "unfolded_in_pass",
+    )
+
+    def __init__(self, next_id: int) -> None:
+        """The tables have all keys with ids below this one."""
+        self.next_fold = 1
+        self._first_fold_due = 1
+        self.folded_below_id = next_id
+        self.pass_below_id = next_id
+        self.created: list[K] = []  # by id; some of them may be dead
+        self.unfolded: dict[int, K] = {}
+        self.unfolded_in_pass: dict[int, K] = {}
+        self.dirty_strings: list[K] = []
+        self.strings_in_pass: list[K] = []
+        self.dirty_elements: list[tuple[Any, list[bytes]]] = []  # collections, each with names
+        self.elements_in_pass: list[tuple[Any, list[bytes]]] = []
+        self.dirty_element_count = 0
+
+    def recovered(self, folded_below_id: int, created: list[K]) -> None:
+        """Called when memory has read the journal."""
+        self.folded_below_id = self.pass_below_id = folded_below_id
+        self.created = created
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def is_ahead_of_file(self, key_id: int) -> bool:
+        """Whether memory knows more of a key's row than the tables do."""
+        return (
+            key_id >= self.folded_below_id
+            or key_id in self.unfolded
+            or key_id in self.unfolded_in_pass
+        )
+
+    def changed_key(self, key_id: int) -> K | None:
+        """An older key, if its row in the tables is out of date."""
+        return self.unfolded.get(key_id) or self.unfolded_in_pass.get(key_id)
+
+    def is_due(self, dirty_in_fold: int) -> bool:
+        """Whether a value that was noted for this pass is not in the tables yet."""
+        return dirty_in_fold >= self._first_fold_due
+
+    @property
+    def dirty_values(self) -> int:
+        """How many strings and elements the next pass would read from memory."""
+        return len(self.dirty_strings) + self.dirty_element_count
+
+    # -- a pass -------------------------------------------------------------------------------
+
+    def begin_pass(self, next_id: int) -> None:
+        self.unfolded_in_pass, self.unfolded = self.unfolded, {}
+        self.strings_in_pass, self.dirty_strings = self.dirty_strings, []
+        self.elements_in_pass, self.dirty_elements = self.dirty_elements, []
+        self.dirty_element_count = 0
+        self.next_fold += 1
+        self.pass_below_id = next_id
+
+    def end_pass(self) -> None:
+        self.unfolded_in_pass = {}
+        self.strings_in_pass = []
+        self.elements_in_pass = []
+        self._first_fold_due = self.next_fold
+        self.folded_below_id = self.pass_below_id
+        del self.created[: bisect_left(self.created, self.folded_below_id, key=_id)]
+
+    def abort_pass(self) -> None:
+        """The pass has failed: the next one writes everything again."""
+        self.unfolded = self.unfolded_in_pass | self.unfolded
+        self.unfolded_in_pass = {}
+        self.dirty_strings = self.strings_in_pass + self.dirty_strings
+        self.strings_in_pass = []
+        self.dirty_elements = self.elements_in_pass + self.dirty_elements
+        self.elements_in_pass = []
+        self.dirty_element_count = sum([len(names) for _, names in self.dirty_elements])
+        self.pass_below_id = self.folded_below_id

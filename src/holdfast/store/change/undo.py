@@ -1,0 +1,66 @@
+"""Steps back: while a script runs, each change notes here what was there before.
+
+A failed script is undone by these, newest first (store/memory/savepoint.py). Each has its own
+type. Nothing here knows keys, databases or collections.
+"""
+
+from typing import Any, final
+
+
+@final
+class StringUndo:
+    """A key held this string."""
+
+    __slots__ = ("key", "was")
+
+    def __init__(self, key: Any, was: bytes) -> None:
+        self.key = key
+        self.was = was
+
+
+@final
+class RowUndo:
+    """A row of a collection was this, as its row operation would say; None: there was none."""
+
+    __slots__ = ("collection", "sub", "table", "was")
+
+    def __init__(self, table: int, collection: Any, sub: Any, was: Any) -> None:
+        self.table = table
+        self.collection = collection
+        self.sub = sub
+        self.was = was
+
+
+@final
+class KeyUndo:
+    """A key was here: `(space, name, expires_at_ms)`. None: it was created."""
+
+    __slots__ = ("key", "was")
+
+    def __init__(self, key: Any, was: tuple[Any, bytes, int | None] | None) -> None:
+        self.key = key
+        self.was = was
+
+
+@final
+class SpaceUndo:
+    """A database showed this space."""
+
+    __slots__ = ("database", "was")
+
+    def __init__(self, database: Any, was: Any) -> None:
+        self.database = database
+        self.was = was
+
+
+@final
+class WatchUndo:
+    """A watcher did not know of any change."""
+
+    __slots__ = ("watcher",)
+
+    def __init__(self, watcher: Any) -> None:
+        self.watcher = watcher
+
+
+Undo = StringUndo | RowUndo | KeyUndo | SpaceUndo | WatchUndo

@@ -1,0 +1,4 @@
+"""The SQLite file and what lies beside it: opening, schema, tables, journal, WAL, mark, backup.
+
+This room reads and writes rows. It does not know keys that are in memory, nor when to fold.
+"""

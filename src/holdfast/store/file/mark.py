@@ -1,0 +1,181 @@
+"""The mark: a file beside the database that says which writes must be in it.
+
+A WAL that is damaged, cut short or missing is no error to SQLite: it shows what was there before.
+So each sync notes in `x.db-mark` up to where the writes last, and a start compares. The mark is
+written after the sync and is not synced itself. It may therefore say too little after a power
+cut, never too much. A clean close removes it. Decision 19 has the reasons.
+
+    holdfast-mark 1 <id of the file> <or this one> <boot> <checksum>
+    synced    <number of the last batch> <salts of the WAL> <its frames> <checksum>
+    committed <the same, of what was answered before a sync> <checksum>
+"""
+
+import os
+import zlib
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.errors import StorageError
+
+TITLE = b"holdfast-mark 1"
+LINE = 128  # bytes of each line; all three are in one sector of the disk
+ACCEPT = "--accept-data-loss"
+
+
+def mark_path(database: Path) -> Path:
+    return database.with_name(f"{database.name}-mark")
+
+
+def this_boot() -> str:
+    """Differs after every start of the kernel, and so after every power cut. Empty: unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def new_file_id() -> str:
+    """Of each start, and of each backup: what a mark claims binds only the file it was written for,
+    and no older copy that is put in its place."""
+    return os.urandom(16).hex()
+
+
+class Position(NamedTuple):
+    """How far writes have come: in the journal, and in which generation of the WAL."""
+
+    lsn: int
+    salts: bytes
+    frames: int
+
+
+class MarkContent(NamedTuple):
+    """What a mark says."""
+
+    file_ids: tuple[str, str]
+    boot: str
+    synced: Position
+    committed: Position
+
+    def due(self, boot: str) -> list[Position]:
+        """What must be there. A commit that was not synced outlives the server, not the kernel."""
+        return [self.synced, self.committed] if self.boot == boot != "" else [self.synced]
+
+
+class DamagedFileError(StorageError):
+    """Some of the files is not there."""
+
+
+class LostWritesError(DamagedFileError):
+    """The files lack writes that were acknowledged, or it cannot be known whether they do."""
+
+
+def read_mark(database: Path) -> MarkContent | None:
+    """None when there is no mark. Raises LostWritesError."""
+    path = mark_path(database)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LostWritesError(f"cannot read {path}: {error.strerror}") from None
+    if not content.strip(b"\0"):
+        return None  # the power failed before the first one was on the disk
+    try:
+        title, synced, committed = (
+            _words(content[start : start + LINE]) for start in range(0, 3 * LINE, LINE)
+        )
+        if b" ".join(title[:2]) != TITLE:
+            raise ValueError
+        first, second, boot = (word.decode() for word in title[2:])
+        return MarkContent((first, second), boot, _position(synced), _position(committed))
+    except (ValueError, IndexError):
+        raise LostWritesError(
+            f"{path} is damaged, so it cannot be known whether all writes are in"
+            f" {database.name}; look at it, then start once with {ACCEPT} to go on"
+        ) from None
+
+
+class Mark:
+    """The mark of a file that is open for writing. `synced` and `committed` may be called from
+    different threads: each writes a line of its own, whole."""
+
+    def __init__(self, database: Path, boot: str) -> None:
+        self.path: Final = mark_path(database)
+        self._boot: Final = boot.encode() or b"-"
+        self._title = b""
+        self._fd = -1
+
+    def begin(self, file_id: str, other_id: str, at: Position) -> None:
+        """Of a file that may have the other id. Raises OSError; the caller syncs the folder."""
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._title = self._line_of_ids(file_id, other_id)
+        self._begin(at)
+
+    def has_id(self, file_id: str) -> None:
+        """The file itself, without its WAL, has this id now. Raises OSError."""
+        self._title = self._line_of_ids(file_id, file_id)
+        os.pwrite(self._fd, self._title, 0)
+        self.sync()
+
+    def _line_of_ids(self, *ids: str) -> bytes:
+        return _line(b" ".join((TITLE, *(file_id.encode() for file_id in ids), self._boot)))
+
+    def _begin(self, at: Position) -> None:
+        content = self._title + _entry(b"synced", at) + _entry(b"committed", at)
+        os.pwrite(self._fd, content, 0)
+        self.sync()
+
+    def synced(self, at: Position) -> None:
+        self._write(_entry(b"synced", at), LINE)
+
+    def committed(self, at: Position) -> None:
+        self._write(_entry(b"committed", at), 2 * LINE)
+
+    def _write(self, line: bytes, offset: int) -> None:
+        try:
+            os.pwrite(self._fd, line, offset)
+        except OSError:
+            pass  # it says less than it could: no reason to refuse a write that lasts
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def stay(self, at: Position) -> None:
+        """Begin again if the file was removed."""
+        try:
+            if os.stat(self.path).st_ino == os.fstat(self._fd).st_ino:
+                return
+        except FileNotFoundError:
+            pass
+        os.close(self._fd)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._begin(at)
+
+    def close(self, *, is_clean: bool) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            if is_clean:
+                self.path.unlink(missing_ok=True)
+
+
+def _entry(name: bytes, at: Position) -> bytes:
+    salts = at.salts.hex().encode() or b"-"
+    return _line(b"%-9s %020d %-16s %010d" % (name, at.lsn, salts, at.frames))
+
+
+def _line(text: bytes) -> bytes:
+    return b"%-*s %08x\n" % (LINE - 10, text, zlib.crc32(text))
+
+
+def _words(line: bytes) -> list[bytes]:
+    """Of a line whose checksum is right. Raises ValueError."""
+    text, _, checksum = line.rstrip(b"\n").rpartition(b" ")
+    if len(line) != LINE or int(checksum, 16) != zlib.crc32(text.rstrip(b" ")):
+        raise ValueError("not a line of a mark")
+    return text.split()
+
+
+def _position(words: list[bytes]) -> Position:
+    _, lsn, salts, frames = words
+    return Position(int(lsn), b"" if salts == b"-" else bytes.fromhex(salts.decode()), int(frames))

@@ -1,0 +1,418 @@
+"""Opening the database file: the lock, the schema and its versions, the pragmas."""
+
+import fcntl
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import apsw
+
+from holdfast.errors import StorageError, StoreInUseError
+from holdfast.store.file.copying import copy_to, create_private
+from holdfast.store.file.mark import DamagedFileError, LostWritesError, read_mark, this_boot
+from holdfast.store.file.migrations import MIGRATIONS, SCHEMA_VERSION
+from holdfast.store.file.verify import Verifier, dropped_frames
+from holdfast.store.file.wal import (
+    WalFile,
+    has_wal,
+    lacks_pages,
+    read_header,
+    valid_frames,
+    wal_path,
+)
+
+log = logging.getLogger(__name__)
+
+# What SQLite raises, for those who must not know apsw.
+FileError = apsw.Error
+SQLITE_VERSION = apsw.sqlite_lib_version()
+
+KEPT_WAL_BYTES = 64 << 20
+CACHE_KIB = 16 * 1024  # of pages: what a pass of the fold or a recovery comes back to
+
+SCHEMA = Path(__file__).with_name("schema.sql")
+VIEWS = Path(__file__).with_name("views.sql")
+
+RENEW_INDEX = """
+CREATE INDEX IF NOT EXISTS redis_keys_by_text ON redis_keys (space, CAST(name AS TEXT));
+DROP INDEX IF EXISTS redis_keys_by_name;
+"""
+
+# "Hold" in ASCII: tells `file` and us whose database this is.
+APPLICATION_ID = 0x486F6C64
+
+
+def real(path: Path) -> Path:
+    """Without symbolic links, as SQLite names the files beside it; so the lock is beside it too."""
+    return Path(os.path.realpath(path))
+
+
+class FileLock:
+    """One engine per file. SQLite's own locks would let two in, and both have it in memory.
+
+    The lock is on a file of its own: closing any descriptor of the database itself would drop
+    SQLite's locks on it.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(database.name + "-lock")
+        while True:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(self._fd, 32).decode("ascii", "replace").strip()
+                os.close(self._fd)
+                by = f" by process {holder}" if holder else ""
+                raise StoreInUseError(f"{database} is already open{by}") from None
+            except OSError:
+                os.close(self._fd)
+                raise
+            try:
+                if os.stat(self._path).st_ino == os.fstat(self._fd).st_ino:
+                    break
+            except FileNotFoundError:
+                pass
+            os.close(self._fd)  # the holder before us removed the file after we opened it
+        try:
+            os.ftruncate(self._fd, 0)
+            os.write(self._fd, b"%d\n" % os.getpid())
+        except OSError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        self._path.unlink(missing_ok=True)
+        os.close(self._fd)
+
+
+class Place:
+    """A file and its WAL, which must stay where they are and as long as they are: what is written
+    to a file that was removed is lost, and so is what was cut off."""
+
+    def __init__(self, path: Path, connection: apsw.Connection) -> None:
+        self._path = path
+        self._wal = wal_path(path)
+        self._connection = connection
+        self._identities = {path: _identity(path) for path in (path, self._wal)}
+        self._nbytes = os.stat(path).st_size
+
+    def check(self) -> None:
+        """Raises StorageError."""
+        for path, identity in self._identities.items():
+            if _identity(path) != identity:
+                raise StorageError(f"{path} was removed or replaced while it was in use")
+        try:
+            cut = self._wal if self._is_wal_cut() else self._path if self._is_file_cut() else None
+        except (apsw.CorruptError, apsw.NotADBError):
+            cut = self._path
+        except apsw.Error:
+            return  # busy, or out of memory: that says nothing about the files
+        if cut is not None:
+            raise StorageError(f"{cut} was cut short while it was in use")
+
+    def _is_wal_cut(self) -> bool:
+        """Other programs may empty a WAL, too: SQLite then knows of no frames before it is cut. So
+        SQLite is asked again."""
+        before = None
+        while True:
+            frames = valid_frames(self._connection)
+            with closing(WalFile(self._wal)) as wal:
+                if frames is None or wal.frame_count >= frames[0]:
+                    return False
+            if frames == before:
+                return True
+            before = frames
+
+    def _is_file_cut(self) -> bool:
+        """A file that has shrunk may have been vacuumed, so one looks closer."""
+        nbytes = os.stat(self._path).st_size
+        is_shorter, self._nbytes = nbytes < self._nbytes or not nbytes, nbytes
+        return is_shorter and lacks_pages(self._connection, self._path)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def look(path: Path, newest: int = SCHEMA_VERSION) -> None:
+    """Raise StorageError unless the file is ours, or new. Reads 100 bytes, so that whatever
+    else it is stays as it was: SQLite would tidy up behind a crashed program."""
+    try:
+        header = read_header(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(f"cannot open {path}: {error.strerror}") from None
+    if not header:
+        return
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        raise StorageError(f"{path} is not a SQLite database")
+    version, application_id = (int.from_bytes(header[at : at + 4]) for at in (60, 68))
+    if application_id != APPLICATION_ID:
+        raise StorageError(f"{path} is a SQLite database, but not one of Holdfast's")
+    _refuse_newer(path, version, newest)
+
+
+def _refuse_newer(path: Path, version: int, newest: int) -> None:
+    if version > newest:
+        raise StorageError(
+            f"{path} has schema version {version}; this Holdfast knows versions up to"
+            f" {newest}, so a newer one wrote it"
+        )
+
+
+def open_verified(
+    path: Path, vfs: str | None, boot: str, *, accept_data_loss: bool, keeps_copy: bool
+) -> apsw.Connection:
+    """The writer's connection to a file that has all that its mark claims. Raises StorageError."""
+
+    def accept(error: LostWritesError) -> None:
+        if not accept_data_loss:
+            raise error
+        log.warning("accepted, as asked: %s", error)
+
+    claim = None
+    try:
+        claim = read_mark(path)
+        Verifier(path, claim, boot).before_opening()
+    except LostWritesError as error:
+        accept(error)
+        claim = None
+    verifier = Verifier(path, claim, boot)
+    verifier.not_replaced(vfs)
+
+    def verify(connection: apsw.Connection) -> None:
+        try:
+            verifier.opened(connection)
+        except LostWritesError as error:
+            accept(error)
+            _refuse_damaged(connection, path)
+        if verifier.warning:
+            log.warning("%s", verifier.warning)
+        if dropped := dropped_frames(connection, path):
+            log.warning(
+                "%s: %d frames behind the last valid one are dropped", wal_path(path), dropped
+            )
+
+    return open_database(path, vfs, verify=verify, keeps_copy=keeps_copy)
+
+
+def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
+    """Half of a WAL over a file that has all of it is no database, whatever one accepts."""
+    found = connection.execute("PRAGMA integrity_check(1)").get
+    if found != "ok":
+        raise DamagedFileError(f"{path} is damaged: {' '.join(found.split())}. Restore a backup")
+
+
+def open_database(
+    path: Path,
+    vfs: str | None = None,
+    *,
+    verify: Callable[[apsw.Connection], None] = lambda _: None,
+    keeps_copy: bool = True,
+    version: int = SCHEMA_VERSION,
+    migrations: Mapping[int, str] = MIGRATIONS,
+) -> apsw.Connection:
+    """The writer's connection; creates or migrates the file, of which a copy is kept. Raises
+    StorageError, also whatever `verify` does, which comes before anything is written."""
+    look(path, version)
+    had_wal = wal_path(path).exists()
+    create_private(path)
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    try:
+        connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
+    except apsw.Error as error:
+        raise StorageError(f"cannot open {path}: {error}") from None
+    except UnicodeEncodeError:
+        raise StorageError(f"cannot open {str(path)!r}: its name is not UTF-8") from None
+    # Until we know that we may write to it.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.set_busy_timeout(5000)
+    try:
+        verify(connection)
+        _set_up(connection)
+        found = int(connection.execute("PRAGMA user_version").get)
+        _refuse_newer(path, found, version)  # the header may be older than the WAL
+        if 0 < found < version and keeps_copy:
+            _copy_before_migration(connection, path, found, version)
+        _migrate(connection, found, version, migrations)
+        _renew_index(connection, path)
+        _renew_views(connection, path)
+    except (apsw.Error, StorageError) as error:
+        connection.close()
+        if not had_wal:
+            _remove_empty_wal(path)
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"cannot open {path}: {error}") from None
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+    return connection
+
+
+def _set_up(connection: apsw.Connection) -> None:
+    # The id first, while there is no WAL: `look` has to find it in the file itself.
+    if connection.execute("PRAGMA application_id").get != APPLICATION_ID:
+        _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
+    # NORMAL: a commit writes to the WAL without waiting for the disk; the flusher does that.
+    # No automatic checkpoints: one of those inside a commit stalls the loop for 10-20 ms.
+    # A huge batch makes a huge WAL; once it is in the file, it need not stay so.
+    # A statement of many rows keeps what it would undo: in memory, not in a file of its own.
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = NORMAL",
+        "wal_autocheckpoint = 0",
+        "temp_store = MEMORY",
+        f"cache_size = -{CACHE_KIB}",
+        f"journal_size_limit = {KEPT_WAL_BYTES}",
+    ):
+        _run(connection, f"PRAGMA {pragma}")
+
+
+def _copy_before_migration(
+    connection: apsw.Connection, path: Path, found: int, wanted: int
+) -> None:
+    """An older Holdfast cannot read what the new one makes of the file."""
+    copy = path.with_name(f"{path.name}-version-{found}")
+    try:
+        copy_to(connection, copy)
+    except StorageError as error:
+        raise StorageError(
+            f"{error}. {path} is of version {found} and becomes version {wanted}; a copy is kept"
+            " before that, unless you start with --no-backup"
+        ) from None
+    log.warning(
+        "%s becomes version %d, which an older Holdfast cannot read; as it was, it is kept as %s",
+        path,
+        wanted,
+        copy,
+    )
+
+
+def _migrate(
+    connection: apsw.Connection, found: int, wanted: int, migrations: Mapping[int, str]
+) -> None:
+    if found == wanted:
+        return
+    with connection:
+        if found == 0:
+            _run(connection, SCHEMA.read_text())
+        else:
+            for step in range(found, wanted):
+                _run(connection, migrations[step])
+        _run(connection, f"PRAGMA user_version = {wanted}")
+
+
+def _renew_index(connection: apsw.Connection, path: Path) -> None:
+    """The index of names, in files that have it by bytes. Both together would double the cost of a
+    new key. (No new version: an older Holdfast reads the file without it, and slower.)"""
+    found = connection.execute("SELECT name FROM sqlite_schema WHERE tbl_name = 'redis_keys'")
+    indexes = {name for (name,) in found} & {"redis_keys_by_name", "redis_keys_by_text"}
+    if indexes == {"redis_keys_by_text"}:
+        return
+    log.info("%s gets its index of names anew", path)
+    with connection:
+        _run(connection, RENEW_INDEX)
+
+
+def _renew_views(connection: apsw.Connection, path: Path) -> None:
+    """When their text has changed. They are for other programs: the server does without them."""
+    text = VIEWS.read_text()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if connection.execute("SELECT value FROM holdfast_meta WHERE name = 'views'").get == digest:
+        return
+    try:
+        with connection:
+            _run(connection, text)
+            connection.execute(
+                "INSERT OR REPLACE INTO holdfast_meta VALUES ('views', ?)", (digest,)
+            )
+    except apsw.SQLError as error:  # a table or an index of that name
+        log.warning("the views of %s stay as they are: %s", path, error)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[apsw.Connection]:
+    """For those who only look, also while a server writes. They see the file as it is at one
+    moment. Raises StorageError."""
+    path = real(path)
+    # The mark first: a server that writes meanwhile can then only have more than it says.
+    verifier = Verifier(path, read_mark(path), this_boot())
+    verifier.before_opening()
+    with _locked(path) as is_ours:
+        if is_ours:
+            verifier.not_replaced()
+    look(path)
+    had_wal = wal_path(path).exists()
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(5000)
+            with _asking(path) as asking:
+                verifier.opened(asking or connection)
+            connection.execute("BEGIN")
+            _refuse_newer(path, int(connection.execute("PRAGMA user_version").get), SCHEMA_VERSION)
+            yield connection
+    except apsw.Error as error:
+        raise StorageError(f"cannot read {path}: {error}") from None
+    finally:
+        if not had_wal:
+            with _locked(path) as is_ours:
+                if is_ours:
+                    _remove_empty_wal(path)
+
+
+def dropped_by_next_start(path: Path) -> int:
+    """How many frames of the WAL follow the last valid one. 0 while a server has the file."""
+    path = real(path)
+    if not has_wal(path):
+        return 0
+    with _locked(path) as is_ours, _asking(path) as asking:
+        return dropped_frames(asking, path) if is_ours and asking else 0
+
+
+@contextmanager
+def _asking(path: Path) -> Iterator[apsw.Connection | None]:
+    """A connection that could write, because SQLite tells no other about the WAL. It does not."""
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    except apsw.Error:
+        yield None
+        return
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.set_busy_timeout(5000)
+    with closing(connection):
+        yield connection
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether no server has the file meanwhile."""
+    try:
+        lock = FileLock(path)
+    except (OSError, StoreInUseError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _remove_empty_wal(path: Path) -> None:
+    """SQLite makes one even for connections that only read. The caller has the lock."""
+    wal = wal_path(path)
+    if wal.exists() and wal.stat().st_size == 0:
+        wal.unlink()
+        path.with_name(path.name + "-shm").unlink(missing_ok=True)
+
+
+def _run(connection: apsw.Connection, script: str) -> None:
+    for _ in connection.execute(script):
+        pass

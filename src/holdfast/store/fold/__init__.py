@@ -1,0 +1,5 @@
+"""The fold: it moves what the journal has into the tables, in slices.
+
+It reads the batches of the journal and the keys in memory, and writes rows. It never changes a
+value.
+"""

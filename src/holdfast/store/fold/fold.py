@@ -1,0 +1,489 @@
+"""The fold: it moves the changes of the journal into the tables, a slice at a time.
+
+State = tables + journal at every moment. The fold keeps the latest value of each row that changed;
+of strings, and of elements of hashes and sets, only which ones changed, because memory has them. A
+pass takes the changes of all batches so far, writes them sorted by key in transactions of about a
+millisecond, and only then deletes the batches. Operations are absolute, so a crash anywhere in a
+pass costs nothing but doing it again.
+
+Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted ones 2 µs.
+"""
+
+from collections.abc import Generator, Iterator
+from itertools import chain, islice
+from typing import Any
+
+import apsw
+
+from holdfast.errors import StorageError, StoreBusyError
+from holdfast.store.change.ops import (
+    CRDT_FACTS,
+    CRDT_ROWS,
+    KEYS,
+    LIST_ITEMS,
+    SPACES,
+    STREAM_ENTRIES,
+    STRINGS,
+    Op,
+)
+from holdfast.store.file.journal import Journal
+from holdfast.store.file.list_blocks import PLACES
+from holdfast.store.file.tables import ROWS, STATEMENT_ROWS, RowTable, put_sql, spaces_sql
+from holdfast.store.fold.delete_rows import RemovedRows
+from holdfast.store.fold.pending_rows import ChangedRows, Rows, in_order
+from holdfast.store.fold.write_lists import EMPTY_BLOCKS, ListRows, end_of_block
+from holdfast.store.fold.write_streams import StreamRows
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.values.registry import COLLECTIONS
+
+SLICE_ROWS = 500
+KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
+SLICE_BYTES = 256 * 1024
+COLLECTED_ROWS = 500  # asked for in about the time of a slice
+PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
+PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about 2 s …
+PASS_BYTES = 64 << 20  # … or this many bytes; or when the oldest change is old enough
+PASS_TICKS = 100  # of `grow_older`, in which a pass is done also where clients leave no time
+MOST_URGENT = 4  # times the usual number of slices: no turn is to take long
+
+# A collection's rows go later, in slices; a grave remembers them.
+BURY = (
+    "INSERT OR IGNORE INTO redis_graves"
+    " SELECT id, type FROM redis_keys WHERE id = ? AND type <> 'string'"
+)
+
+REPLICATED = "replicated "  # and the number of the database: what a grave of these is called
+BURY_REPLICATED = (
+    "INSERT OR IGNORE INTO redis_graves SELECT ?1, ?2 || ?3"
+    " WHERE EXISTS (SELECT 1 FROM crdt_keys WHERE db = ?3 AND id < ?1)"
+)
+FLUSHED_KEYS = "SELECT id FROM crdt_keys WHERE db = ? AND id > ? AND id < ? ORDER BY id LIMIT ?"
+
+COUNT_KEYS = (
+    "INSERT INTO redis_space_sizes VALUES (?1, ?2) ON CONFLICT DO UPDATE SET keys = keys + ?2"
+)
+
+
+NOTE_FOLDED = "INSERT OR REPLACE INTO holdfast_meta VALUES ('folded_lsn', ?)"
+
+
+class Fold:
+    def __init__(self, connection: apsw.Connection, journal: Journal, keyspace: Keyspace) -> None:
+        self._connection = connection
+        self._journal = journal
+        self.keyspace = keyspace
+        self._execute = connection.cursor().execute  # else there would be a new cursor each time
+        self._lists = ListRows(connection)
+        self._streams = StreamRows(connection)
+        self._removed = RemovedRows(connection)
+        self._rows = ChangedRows()
+        self._rows_in_pass = ChangedRows()  # of the running pass; some are in the tables
+        self._batches: list[tuple[int, int]] = []  # lsn, bytes
+        self._pass: Generator[None] | None = None
+        self._buried: dict[int, int] = {}  # by database: replica keys below that id have a grave
+        self._emptied: dict[int, int] = {}  # by such a grave: the last key that was taken from it
+        self._is_collecting = False  # whether the pass still reads rows from memory
+        self._pending_since_s: float | None = None  # batches that no pass has taken
+        self._pass_since_s: float | None = None  # batches of the running pass
+        self._is_next_aged = False  # a pass is due, because of the age of a batch
+        self._share_by_age = 0.0  # of the pass, which should be done by now
+        self.slices = 0
+        self.pending_ops = 0  # not yet taken by a pass
+        self.pending_bytes = 0
+        self._pass_ops = 0
+        self._pass_done_ops = 0
+        first = connection.execute("SELECT min(lsn) FROM journal").get
+        self.folded_lsn = journal.lsn if first is None else first - 1
+        # No row of an id from here on was ever written. Recovery, which may find a pass half
+        # done, sets this anew.
+        self.first_unwritten_id = keyspace.next_id
+
+    def add(self, lsn: int, ops: list[Op], nbytes: int, count: int) -> None:
+        """A batch, which took so many operations; records may stand for many."""
+        # At once, while they are in the processor's caches: later it would take twice as long.
+        self._rows.add(ops, without=STRINGS)
+        self._batches.append((lsn, nbytes))
+        self.pending_ops += count
+        self.pending_bytes += nbytes
+
+    def is_clean(self, key_id: int) -> bool:
+        """Whether the tables have all of this key, so that memory may forget it."""
+        return not (self._rows.concern(key_id) or self._rows_in_pass.concern(key_id))
+
+    @property
+    def is_idle(self) -> bool:
+        return self._pass is None and not self._batches
+
+    # -- age ----------------------------------------------------------------------------------
+
+    def grow_older(self, now_s: float, most_s: float) -> None:
+        """Ten times a second. A pass is due when a batch is `most_s` old.
+
+        The time is asked here and not for each batch, so a batch may be a tick older than noted. A
+        pass gets its share by ticks and not by time: a process that was stopped has nothing to
+        catch up with.
+        """
+        if self._pending_since_s is None and self._batches:
+            self._pending_since_s = now_s
+        since_s = self._pending_since_s
+        self._is_next_aged = since_s is not None and now_s - since_s >= most_s
+        if self._pass is not None:
+            self._share_by_age += 1 / PASS_TICKS
+
+    def age_s(self, now_s: float) -> float:
+        """Of the oldest change that the tables lack; 0 when there is none."""
+        since_s = self._pending_since_s if self._pass_since_s is None else self._pass_since_s
+        return 0.0 if since_s is None else now_s - since_s
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a server that has time should fold: a pass runs, or is due by age, or nothing is
+        pending, and there may be graves."""
+        return self._pass is not None or self._is_next_aged or not self._batches
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a slice is due now, under load: the pass should end as the next one begins, and
+        after `PASS_TICKS`."""
+        if self._pass is None and self._is_next_aged:
+            return True
+        share = max(self._share_of_next_pass, self._share_by_age)
+        if self._pass is None or not self._pass_ops:  # or one that has nothing but graves
+            return share >= 1
+        return self._pass_done_ops < share * self._pass_ops
+
+    @property
+    def urgency(self) -> int:
+        """How many times the usual number of slices there should be: new keys, and the dead rows of
+        a database that was flushed, are more work than their operations tell."""
+        if self._pass is None:
+            return 1
+        share = max(self._share_of_next_pass, self._share_by_age)
+        return min(1 + int(share), MOST_URGENT)
+
+    @property
+    def _share_of_next_pass(self) -> float:
+        """From 1 on it is due."""
+        rows = (self._rows.count + self.keyspace.fold_state.dirty_values) / PASS_ROWS
+        ops, nbytes = self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES
+        share = max(rows, ops)
+        return max(share, nbytes)  # (of three, compiled, it would make objects)
+
+    @property
+    def may_step(self) -> bool:
+        """Not while a batch is open, if a pass would have to begin: the changes of the batch are in
+        no journal yet, so the pass would not write them, but the keyspace would take them for
+        written. Nor while rows are read from memory: the pass would write changes that no journal
+        has."""
+        return not self.keyspace.open_ops or (self._pass is not None and not self._is_collecting)
+
+    def step(self) -> bool:
+        """One slice, about a millisecond. False when there is nothing left to do.
+
+        Does nothing unless `may_step`.
+        """
+        if not self.may_step:
+            return True
+        try:
+            if self._pass is None:
+                if not self._batches and not self._has_graves:
+                    return False
+                self._pass = self._run_pass()
+            self.slices += 1
+            next(self._pass)
+        except StopIteration:
+            self._pass = None
+        except apsw.BusyError:
+            self._pass = None
+            raise StoreBusyError("another program holds the database file locked") from None
+        except Exception as error:  # also of a bug: the journal has it all, and nothing is lost
+            self._pass = None
+            raise StorageError(f"cannot write the tables: {error}") from error
+        return True
+
+    def run(self) -> None:
+        """Fold everything now: SAVE, and a clean shutdown. No batch may be open."""
+        assert not self.keyspace.open_ops
+        while self.step():
+            pass
+
+    # -- one pass -----------------------------------------------------------------------------
+
+    def _run_pass(self) -> Generator[None]:
+        batches, self._batches = self._batches, []
+        rows = self._rows_in_pass = self._rows
+        self._rows = ChangedRows()
+        self._pass_ops, self._pass_done_ops = self.pending_ops, 0
+        self.pending_ops = self.pending_bytes = 0
+        self._pass_since_s, self._pending_since_s = self._pending_since_s, None
+        self._is_next_aged, self._share_by_age = False, 0.0
+        keyspace = self.keyspace
+        first_new_id, self.first_unwritten_id = self.first_unwritten_id, keyspace.next_id
+        keyspace.begin_fold()
+        try:
+            yield from self._collect(rows)
+            yield from self._write(rows, first_new_id)
+            if rows.has(SPACES):
+                self._bury_spaces()
+            if rows.has(CRDT_FACTS):
+                self._bury_replicated()
+            yield from self._delete_batches(batches)
+        except Exception:
+            # The journal still has these batches: the next pass does it all again.
+            keyspace.abort_fold()
+            self._batches = batches + self._batches
+            rows.forget_taken()
+            rows.overlay(self._rows)
+            self._rows, self._rows_in_pass = rows, ChangedRows()
+            self.pending_ops += self._pass_ops
+            self.pending_bytes += sum(nbytes for _, nbytes in batches)
+            if self._pass_since_s is not None:
+                self._pending_since_s, self._pass_since_s = self._pass_since_s, None
+            raise
+        keyspace.end_fold()
+        self._pass_since_s = None
+        self._rows_in_pass = ChangedRows()
+        row_count = rows.count
+        yield from rows.free()
+        yield from self._empty_graves(row_count // SLICE_ROWS)
+
+    def _collect(self, rows: ChangedRows) -> Generator[None]:
+        """Rows that are in memory only. They are as new as any that the batches have."""
+        self._is_collecting = True
+        try:
+            unwritten: Iterator[Op] = self.keyspace.unwritten_rows()
+            while some := list(islice(unwritten, COLLECTED_ROWS)):
+                rows.add(some)
+                yield
+            count = 0
+            for value, noted in self.keyspace.fold_state.elements_in_pass:
+                for names in in_order(noted):
+                    names = list(dict.fromkeys(names))  # what came anew was noted anew
+                    rows.take(value.table, value.id, names, value.rows(names))
+                    count += len(names)
+                    if not names or count >= COLLECTED_ROWS:
+                        yield
+                        count = 0
+        finally:
+            self._is_collecting = False
+
+    def _write(self, rows: ChangedRows, first_new_id: int) -> Generator[None]:
+        """Write the rows, sorted. Dead keys lose everything, or were never in the tables."""
+        ops_per_row = self._pass_ops / (rows.count or 1)
+        dead = yield from rows.dead(first_new_id, self._spaces_shown(rows))
+        never_written = {key_id for key_id in dead if key_id >= first_new_id}
+        parts: list[tuple[int, Rows]] = []  # of the slice, by table
+        slice_cost = slice_bytes = 0
+        most_rows, most_bytes = SLICE_ROWS, SLICE_BYTES  # (as globals they would be looked up)
+        for table in ROWS:
+            cost = KEY_ROW_COST if table == KEYS else 1
+            for some in rows.in_order(table, never_written if table == KEYS else dead):
+                values = some.values
+                start, count = 0, len(values)
+                if not count:
+                    yield
+                while start < count:
+                    end = start
+                    while end < count and slice_cost < most_rows and slice_bytes < most_bytes:
+                        value = values[end]
+                        if isinstance(value, tuple):
+                            value = value[0]  # of a field; what other rows have is not large
+                        if isinstance(value, bytes):
+                            slice_bytes += len(value)
+                        slice_cost += cost
+                        end += 1
+                    if table == LIST_ITEMS:
+                        end = end_of_block(some.subs, end)
+                    part = some.part(start, end)
+                    if (
+                        parts
+                        and parts[-1][0] == table
+                        and parts[-1][1].from_memory is part.from_memory  # of these, the last wins
+                    ):
+                        parts[-1][1].extend(part)
+                    else:
+                        parts.append((table, part))
+                    start = end
+                    if slice_cost >= most_rows or slice_bytes >= most_bytes:
+                        self._write_slice(parts)
+                        slice_rows = sum([len(part.ids) for _, part in parts])
+                        self._pass_done_ops += int(slice_rows * ops_per_row)
+                        parts, slice_cost, slice_bytes = [], 0, 0
+                        yield
+        if parts:
+            self._write_slice(parts)
+            yield
+
+    def _write_slice(self, parts: list[tuple[int, Rows]]) -> None:
+        with self._connection:
+            for table, rows in parts:
+                if table == LIST_ITEMS:
+                    self._lists.write(rows.ops(table))
+                elif table == STREAM_ENTRIES:
+                    self._streams.write(rows)
+                else:
+                    self._write_rows(table, rows)
+
+    def _write_rows(self, table: int, rows: Rows) -> None:
+        if table == KEYS:
+            self._count_keys(rows)
+        there, gone = rows.by_fate()
+        self._put(table, there)
+        if table == KEYS:
+            places = [(key_id,) for key_id in gone.ids]
+            self._connection.executemany(BURY, places)
+            self._removed.write(STRINGS, gone)
+        self._removed.write(table, gone)
+
+    def _count_keys(self, rows: Rows) -> None:
+        """Which spaces keys come to or leave. One looks where they are, so that it is right, too,
+        when a pass that was cut off is done again."""
+        ids = rows.ids + rows.ids[-1:] * (-len(rows.ids) % STATEMENT_ROWS)
+        spaces: dict[int, int] = {}
+        for start in range(0, len(ids), STATEMENT_ROWS):
+            some = ids[start : start + STATEMENT_ROWS]
+            spaces.update(self._connection.execute(spaces_sql(STATEMENT_ROWS), some))
+        changes: dict[int, int] = {}
+        for key_id, row in zip(rows.ids, rows.values, strict=True):
+            old, new = spaces.get(key_id), None if row is None else row[0]
+            if old != new:
+                if old is not None:
+                    changes[old] = changes.get(old, 0) - 1
+                if new is not None:
+                    changes[new] = changes.get(new, 0) + 1
+        self._connection.executemany(COUNT_KEYS, changes.items())
+
+    def _put(self, table: int, rows: Rows) -> None:
+        """Many rows to a statement, which saves a quarter of their time, and more if they are of
+        one key; then the rest."""
+        has_subs, has_columns = len(ROWS[table].sub), len(ROWS[table].values)
+        start, count = 0, len(rows.ids)
+        while start < count:
+            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
+            end = start + size
+            bindings: list[Any] = list(rows.ids[start:end])
+            of_one_key = has_subs > 0 and rows.ids[start] == rows.ids[end - 1]
+            if of_one_key:
+                del bindings[1:]
+            subs, values = rows.subs[start:end], rows.values[start:end]
+            bindings += subs if has_subs <= 1 else chain.from_iterable(subs)
+            bindings += values if has_columns == 1 else chain.from_iterable(values)
+            self._execute(put_sql(table, size, of_one_key), bindings)
+            start = end
+
+    def _delete_batches(self, batches: list[tuple[int, int]]) -> Generator[None]:
+        """From the journal and from the list, so that both always have the same batches."""
+        while batches:
+            nbytes = count = 0
+            while count < len(batches) and nbytes < SLICE_BYTES:
+                lsn, size = batches[count]
+                nbytes += size
+                count += 1
+            with self._connection:
+                self._execute("DELETE FROM journal WHERE lsn <= ?", (lsn,))
+                self._execute(NOTE_FOLDED, (lsn,))  # numbers go on where they were
+            self.folded_lsn = lsn
+            del batches[:count]
+            yield
+
+    # -- graves -------------------------------------------------------------------------------
+
+    @property
+    def _has_graves(self) -> bool:
+        return bool(self._connection.execute("SELECT EXISTS (SELECT 1 FROM redis_graves)").get)
+
+    def _bury_spaces(self) -> None:
+        self._connection.execute(
+            "INSERT OR IGNORE INTO redis_graves SELECT space, 'space' FROM redis_space_sizes"
+            " WHERE space NOT IN (SELECT space FROM redis_databases)"
+        )
+
+    def _bury_replicated(self) -> None:
+        """Of an active-active server: replicated keys that were flushed, by the id below which they
+        are."""
+        assert self.keyspace.tables is not None
+        for database, first_id in self.keyspace.tables.crdt_flushed().items():
+            if self._buried.get(database) != first_id:
+                self._buried[database] = first_id
+                self._connection.execute(BURY_REPLICATED, (first_id, REPLICATED, database))
+
+    def _spaces_shown(self, rows: ChangedRows) -> set[int] | None:
+        """When the pass is done; None: as before."""
+        if not rows.has(SPACES):
+            return None
+        assert self.keyspace.tables is not None
+        return {*(self.keyspace.tables.spaces_shown() | rows.tables[SPACES]).values()}
+
+    def _empty_graves(self, slices: int) -> Generator[None]:
+        """So many slices, and more until the next pass is due: a client that fills a database and
+        flushes it again and again brings as many dead rows as living ones, and neither may pile
+        up."""
+        connection = self._connection
+        while slices > 0 or not (self._is_next_aged or self._share_of_next_pass >= 1):
+            slices -= 1
+            grave = connection.execute("SELECT id, kind FROM redis_graves LIMIT 1").get
+            if grave is None:
+                return
+            with connection:
+                if grave[1] == "space":
+                    self._empty_space(grave[0])
+                elif grave[1].startswith(REPLICATED):
+                    self._empty_replicated(grave[0], int(grave[1].removeprefix(REPLICATED)))
+                else:
+                    self._empty_key(*grave)
+            yield
+
+    def _empty_key(self, key_id: int, type_name: str) -> None:
+        """Some of the rows that a dead collection has left, and its grave once there is none. A
+        list's length goes with its first elements: it is not needed, and need not be counted
+        down."""
+        connection = self._connection
+        if type_name == "list":
+            connection.execute("DELETE FROM redis_list_meta WHERE key_id = ?", (key_id,))
+        before = connection.total_changes()
+        if type_name == "list":
+            connection.execute(EMPTY_BLOCKS, (key_id, SLICE_ROWS // PLACES + 1))
+        for table in COLLECTIONS[type_name].tables:
+            self._delete_some(ROWS[table], key_id)
+        if connection.total_changes() == before:
+            connection.execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
+
+    def _delete_some(self, table: RowTable, key_id: int) -> None:
+        """As a range, which takes a third of the time that a set of places does."""
+        place: tuple[Any, ...] | None = None
+        if table.sub:
+            place = next(self._connection.execute(table.next_place, (key_id, SLICE_ROWS)), None)
+        sql = table.delete_of_key(up_to_place=place is not None)
+        self._connection.execute(sql, (key_id, *(place or ())))
+
+    def _empty_replicated(self, first_id: int, database: int) -> None:
+        connection, rows_left = self._connection, SLICE_ROWS
+        after = self._emptied.get(first_id, 0)  # what is below belongs to other databases
+        keys = list(connection.execute(FLUSHED_KEYS, (database, after, first_id, SLICE_ROWS)))
+        for (key_id,) in keys:
+            before = connection.total_changes()
+            self._delete_some(ROWS[CRDT_ROWS], key_id)
+            gone = connection.total_changes() - before
+            rows_left -= gone + 1
+            if gone < SLICE_ROWS:
+                connection.execute("DELETE FROM crdt_keys WHERE id = ?", (key_id,))
+                self._emptied[first_id] = key_id
+            if rows_left <= 0:
+                return
+        connection.execute("DELETE FROM redis_graves WHERE id = ?", (first_id,))
+        self._emptied.pop(first_id, None)
+
+    def _empty_space(self, space: int) -> None:
+        connection = self._connection
+        keys = list(
+            connection.execute(
+                "SELECT id FROM redis_keys WHERE space = ? LIMIT ?", (space, SLICE_ROWS)
+            )
+        )
+        if keys:
+            self._write_slice(
+                [(KEYS, Rows([key_id for (key_id,) in keys], [], [None] * len(keys)))]
+            )
+            return
+        connection.execute("DELETE FROM redis_space_sizes WHERE space = ?", (space,))
+        connection.execute("DELETE FROM redis_graves WHERE id = ?", (space,))

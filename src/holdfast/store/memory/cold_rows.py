@@ -1,0 +1,77 @@
+"""What the file tells of a cold key without its value: that it lives, its type, expiry and size."""
+
+from typing import TYPE_CHECKING, Final
+
+from holdfast.store.memory.key import is_live
+
+if TYPE_CHECKING:
+    from holdfast.store.memory.key import Space
+    from holdfast.store.memory.keyspace import Keyspace
+
+KeyRow = tuple[int, str, int | None]  # id, type, expires_at_ms
+
+MOST_SIZES: Final = 10_000  # that are remembered
+
+
+class ColdRows:
+    __slots__ = ("_keyspace", "_sizes")
+
+    def __init__(self, keyspace: "Keyspace") -> None:
+        self._keyspace = keyspace
+        self._sizes: dict[int, int] = {}  # by id, of keys that are cold since they were asked for
+
+    def row(self, space: "Space", name: bytes) -> KeyRow | None:
+        """Rows that memory knows better than the file are not believed."""
+        key = space.unloaded.get(name)
+        if key is not None:
+            return key.id, key.type_name, key.expires_at_ms
+        keyspace = self._keyspace
+        assert keyspace.tables is not None
+        for row in keyspace.tables.rows_named(space.id, name):
+            if not keyspace.fold_state.is_ahead_of_file(row[0]):
+                return row
+        return None
+
+    def living(self, space: "Space", name: bytes) -> KeyRow | None:
+        """None when Keyspace.load has to say."""
+        row = self.row(space, name) if self._keyspace.loads_rows_alone else None
+        return row if row is not None and self._lives(row) else None
+
+    def needs_value(self, row: KeyRow, only_row: bool) -> bool:
+        """Whether a key is loaded: not a collection that has expired, because it only comes to go,
+        nor one of which only the row is wanted. For a string it is not worth the trouble."""
+        keyspace = self._keyspace
+        if row[1] == "string" or not keyspace.loads_rows_alone:
+            return True
+        if not is_live(row[2], keyspace.now_ms):
+            return False
+        return not (only_row and self._lives(row))
+
+    def size(self, row: KeyRow) -> int:
+        """How many elements a key has that lives, or bytes of a string. To count a million takes
+        about 0.1 s, so it is done once."""
+        key_id, type_name, _ = row
+        size = self._sizes.get(key_id)
+        if size is None:
+            keyspace = self._keyspace
+            assert keyspace.tables is not None
+            size, is_lasting = keyspace.tables.size(key_id, type_name, keyspace.now_ms)
+            if is_lasting:
+                if len(self._sizes) >= MOST_SIZES:
+                    self._sizes.clear()
+                self._sizes[key_id] = size
+        return size
+
+    def forget(self, key_id: int) -> None:
+        """The key is loaded, and may change."""
+        self._sizes.pop(key_id, None)
+
+    def _lives(self, row: KeyRow) -> bool:
+        key_id, type_name, expires_at_ms = row
+        keyspace = self._keyspace
+        if not is_live(expires_at_ms, keyspace.now_ms):
+            return False
+        if type_name != "hash":
+            return True
+        assert keyspace.tables is not None
+        return keyspace.tables.has_living_field(key_id, keyspace.now_ms)  # all may have expired

@@ -1,0 +1,102 @@
+"""A key in memory, and the keys that one database shows."""
+
+from typing import Any, Final
+
+from holdfast.store.values.registry import TYPE_NAMES, Value
+
+# Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
+KEY_OVERHEAD: Final = 256
+
+NOT_LOADED: Final = -1  # in place of the fold that a change was before: there can be none
+
+
+class Key:
+    """A name's value, while it is in memory. `accessed_s` serves OBJECT IDLETIME and eviction,
+    `dirty_in_fold` says before which fold its string was changed last (see FoldState).
+
+    A key that is not loaded is there for its row only: it may be removed, renamed, or expire at
+    another time. Its value is empty, and its elements are in the file (see Space.unloaded)."""
+
+    __slots__ = ("accessed_s", "dirty_in_fold", "expires_at_ms", "id", "name", "space", "value")
+
+    def __init__(
+        self, key_id: int, space: "Space", name: bytes, value: Value, expires_at_ms: int | None
+    ) -> None:
+        # In this order they are in memory, where compiled: what a SET touches together.
+        self.id = key_id
+        self.value = value
+        self.expires_at_ms = expires_at_ms
+        self.accessed_s = 0
+        self.dirty_in_fold = 0
+        self.space = space
+        self.name = name
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.dirty_in_fold != NOT_LOADED
+
+    @property
+    def is_attached(self) -> bool:
+        space = self.space
+        keys = space.unloaded if self.dirty_in_fold == NOT_LOADED else space.keys
+        return keys.get(self.name) is self
+
+    @property
+    def type_name(self) -> str:
+        return TYPE_NAMES[type(self.value)]
+
+    @property
+    def nbytes(self) -> int:
+        value = self.value
+        size = len(value) if isinstance(value, bytes) else value.nbytes
+        return KEY_OVERHEAD + len(self.name) + size
+
+
+def id_of(key: Key) -> int:
+    return key.id
+
+
+def is_live(expires_at_ms: int | None, now_ms: int) -> bool:
+    """The one predicate of expiry, for keys in memory and rows of the file."""
+    return expires_at_ms is None or expires_at_ms > now_ms
+
+
+class FollowedKey(Key):
+    """A key of a replicated database, as clients see it. `replica_key` is the replicated key that
+    it shows (see ReplicaKey); None until it is looked for."""
+
+    __slots__ = ("replica_key",)
+
+    def __init__(
+        self, key_id: int, space: "Space", name: bytes, value: Value, expires_at_ms: int | None
+    ) -> None:
+        super().__init__(key_id, space, name, value, expires_at_ms)
+        self.replica_key: Any = None
+
+
+class Space:
+    """The keys that one database shows. FLUSHDB swaps it for a new one."""
+
+    __slots__ = ("cold", "id", "keys", "unloaded")
+
+    def __init__(self, space_id: int, cold: int = 0) -> None:
+        self.id = space_id
+        self.keys: dict[bytes, Key] = {}
+        self.cold = cold  # how many keys are in the file and not in `keys`
+        # Of these, the collections whose row memory has, and maybe knows better than the file.
+        self.unloaded: dict[bytes, Key] = {}
+
+    def __len__(self) -> int:
+        return len(self.keys) + self.cold
+
+    @property
+    def has_any_in_memory(self) -> bool:
+        return bool(self.keys or self.unloaded)
+
+    def in_memory(self) -> list[Key]:
+        return [*self.keys.values(), *self.unloaded.values()]
+
+    @property
+    def nbytes(self) -> int:
+        """What its keys take in memory, counted."""
+        return sum(key.nbytes for key in self.in_memory())

@@ -1,0 +1,114 @@
+"""Values that no client can see any more leave memory a little at a time.
+
+To free a million elements at once takes a quarter of a second, in which no client is served. So
+large values that were removed, and the keys of a database that was flushed, wait here to be taken
+apart.
+
+It is also what breaks up circles, which the server does not look for (see `_collect_rarely`): keys
+and the space they are in, entries that are pending and their consumers.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
+
+from holdfast.store.values.stream import Stream
+
+if TYPE_CHECKING:
+    from holdfast.store.memory.key import Key, Space
+    from holdfast.store.values.registry import Collection, Value
+
+FEW: Final = 64  # elements: as in Redis, they are not worth waiting
+SLICE: Final = 2000  # elements, or keys: less than a millisecond
+CHUNK: Final = 250  # elements that one of a list's items may have, about
+
+
+class Freeing:
+    __slots__ = ("_parts", "_removed", "_spaces", "freed", "let_go")
+
+    def __init__(self) -> None:
+        self._removed: list[Key] = []
+        self._spaces: list[Space] = []
+        self._parts: list[Any] = []  # dicts and lists, of values that are being taken apart
+        self.freed = 0  # keys that were removed with large values, or flushed
+        # Called for each flushed key: other objects may refer to it.
+        self.let_go: Callable[[Key], None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._parts or self._removed or self._spaces)
+
+    @property
+    def pending(self) -> int:
+        """Keys and large values that wait."""
+        flushed = sum([len(space.keys) + len(space.unloaded) for space in self._spaces])
+        return flushed + len(self._removed) + bool(self._parts)
+
+    def removed(self, key: "Key") -> None:
+        if _is_worth_waiting(key.value):
+            self._removed.append(key)
+
+    def flushed(self, space: "Space") -> None:
+        self._spaces.append(space)
+
+    def keep(self, space: "Space") -> None:
+        """It is shown again: the script that flushed it has failed."""
+        if space in self._spaces:
+            self._spaces.remove(space)
+
+    def take_parts(self, parts: list[Any]) -> None:
+        """Dicts and lists that are not needed any more."""
+        self._parts += parts
+
+    def take(self, value: "Value") -> None:
+        """A value that is certain not to be needed."""
+        if _is_worth_waiting(value):
+            self._parts += value.parts()
+
+    def step(self) -> bool:
+        """Take a slice apart; False when nothing is left. Not while a script runs, which may fail:
+        then what it removed is back."""
+        left = SLICE
+        while left > 0:
+            if self._parts:
+                left -= self._shrink(self._parts[-1], left)
+            elif self._removed:
+                key = self._removed.pop()
+                if not key.is_attached:
+                    self.take(key.value)
+                    self.freed += 1
+            elif self._spaces:
+                left -= self._empty(self._spaces[-1], left)
+            else:
+                return False
+        return True
+
+    def _shrink(self, part: Any, most: int) -> int:
+        """Returns how much work it was."""
+        if not part:
+            self._parts.pop()
+            return 1
+        if isinstance(part, dict):
+            count = min(most, len(part))
+            for _ in range(count):
+                part.popitem()
+            return count
+        count = 1 + most // CHUNK
+        del part[-count:]
+        return count * CHUNK
+
+    def _empty(self, space: "Space", most: int) -> int:
+        keys = space.keys or space.unloaded
+        count = min(most, len(keys))
+        for _ in range(count):
+            _, key = keys.popitem()
+            if self.let_go is not None:
+                self.let_go(key)
+            self.take(key.value)
+            self.freed += 1
+        if not space.has_any_in_memory:
+            self._spaces.remove(space)
+        return count + 1
+
+
+def _is_worth_waiting(value: "Value") -> "TypeGuard[Collection]":
+    return not isinstance(value, bytes) and (len(value) > FEW or type(value) is Stream)

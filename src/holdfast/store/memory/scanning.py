@@ -1,0 +1,93 @@
+"""Walks over all keys of a database, those in memory and those that only the file has, while keys
+come, go and move from one to the other."""
+
+import random
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.store.change.ops import FIRST_ID
+from holdfast.store.memory.key import Key, Space, id_of, is_live
+
+if TYPE_CHECKING:
+    from holdfast.store.memory.keyspace import Keyspace
+
+MOST_IDS_PASSED = 1000  # by one call of SCAN that finds nothing; about a millisecond
+
+Found = list[tuple[bytes, str]]  # names and types
+
+
+def scan(keyspace: "Keyspace", space: Space, after_id: int, limit: int) -> tuple[int, Found]:
+    """`walk` for walks during which keys change: a name that is there throughout is seen,
+    maybe more than once. Ids of other spaces and of the dead are passed over, some at a
+    time, so that it takes not many more calls than the space has keys for."""
+    if not space.cold and len(space.keys) <= limit:
+        now_ms = keyspace.now_ms
+        living = [key for key in space.keys.values() if is_live(key.expires_at_ms, now_ms)]
+        return 0, [(key.name, key.type_name) for key in living]
+    last_id, found = walk(keyspace, space, after_id, limit)
+    for _ in range(MOST_IDS_PASSED // limit):
+        if found or not last_id:
+            break
+        last_id, found = walk(keyspace, space, last_id, limit)
+    for name in keyspace.renamed.between(after_id, last_id or keyspace.next_id, space):
+        key = space.keys.get(name) or (
+            keyspace.load(space, name, only_row=True) if space.cold else None
+        )
+        if key is not None and key.id <= after_id:
+            _add_if_living(key, space, found, keyspace)
+    return last_id, found
+
+
+def walk(keyspace: "Keyspace", space: Space, after_id: int, limit: int) -> tuple[int, Found]:
+    """Living keys in order of id, from memory and file.
+
+    Looks at no more than `limit` ids. Returns the id to go on after, 0 at the end. A key
+    keeps its id for life, so one that is there throughout is seen; one that is created
+    meanwhile has a higher id and comes later.
+    """
+    found: Found = []
+    state = keyspace.fold_state
+    if keyspace.tables is not None and after_id < state.folded_below_id:
+        rows = keyspace.tables.rows_after(after_id, state.folded_below_id, limit)
+        for key_id, space_id, name, type_name, expires_at_ms in rows:
+            after_id = key_id
+            key = state.changed_key(key_id)
+            if key is not None:
+                _add_if_living(key, space, found, keyspace)
+            elif space_id == space.id and is_live(expires_at_ms, keyspace.now_ms):
+                found.append((name, type_name))
+        limit -= len(rows)
+    if limit > 0:
+        created = state.created
+        start = bisect_right(created, after_id, key=id_of)
+        for key in created[start : start + limit]:
+            after_id = key.id
+            _add_if_living(key, space, found, keyspace)
+        if start + limit >= len(created):
+            after_id = 0
+    return after_id, found
+
+
+def names(keyspace: "Keyspace", space: Space) -> Iterator[bytes]:
+    cursor = 0
+    while len(space):
+        cursor, found = walk(keyspace, space, cursor, 1000)
+        for name, _ in found:
+            yield name
+        if not cursor:
+            return
+
+
+def random_name(keyspace: "Keyspace", space: Space, rng: random.Random) -> bytes | None:
+    """A living key from a random place, or None when there is none."""
+    for _ in range(32 if len(space) else 0):
+        _, found = walk(keyspace, space, rng.randrange(FIRST_ID - 1, keyspace.next_id), 16)
+        if found:
+            return rng.choice(found)[0]
+    return next(names(keyspace, space), None)
+
+
+def _add_if_living(key: Key, space: Space, found: Found, keyspace: "Keyspace") -> None:
+    if key.space is space and key.is_attached and is_live(key.expires_at_ms, keyspace.now_ms):
+        found.append((key.name, key.type_name))

@@ -1,0 +1,1 @@
+"""Redis's serialised form of a value, for DUMP, RESTORE and FUNCTION DUMP. Bytes in, values out."""

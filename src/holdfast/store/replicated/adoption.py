@@ -1,0 +1,144 @@
+"""The file of a standalone server becomes the file of an active-active one, a piece at a time.
+
+Each key gets a replica key that shows the same value, as if this replica had written it long ago:
+whatever clients of other servers wrote is newer. The journal gets the rows of the replica key and
+no record. Records would have to be kept until every peer has them, and all together they are as
+large as the database. A peer that lacks what no record tells takes a snapshot (`CausalLog.base`).
+
+A piece is one batch. The fact `ADOPTING` is in it and says up to which key the file is done, so a
+server that is killed goes on from there. Keys leave memory when their piece is folded, so the
+database may be larger than memory.
+"""
+
+import logging
+from typing import Protocol
+
+from holdfast.crdt.dots import Author
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.change.ops import key_row, string_row
+from holdfast.store.memory.key import Key
+from holdfast.store.replicated.effect_builder import EffectBuilder
+from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+from holdfast.store.replicated.stage import ADOPTING
+
+log = logging.getLogger(__name__)
+
+PIECE_KEYS = 1000
+PIECE_BYTES = 4 << 20
+CHECKPOINT_PAGES = 16384  # 64 MB of WAL
+REPORTS = 10  # lines in the server's log that say how many keys are done
+
+
+class Committing(Protocol):
+    """The part of a store that adoption needs."""
+
+    @property
+    def wal_pages(self) -> int: ...
+
+    def commit(self) -> int: ...
+
+    def fold_step(self) -> bool: ...
+
+    def sync_and_checkpoint(self) -> None: ...
+
+
+class Adoption:
+    def __init__(
+        self,
+        store: Committing,
+        keyspace: ReplicatedKeyspace,
+        piece_keys: int = PIECE_KEYS,
+        piece_bytes: int = PIECE_BYTES,
+    ) -> None:
+        self._store = store
+        self._keyspace = keyspace
+        self._piece_keys, self._piece_bytes = piece_keys, piece_bytes
+        self._piece: list[Key] = []  # the keys of the last piece; the tables may lack some of it
+        self._count = 0  # keys done since this began
+        self._total = 0  # keys that there are
+        self._is_over = False
+
+    def step(self) -> bool:
+        """Some milliseconds of work; False when all is done."""
+        if self._keyspace.open_ops:
+            self._store.commit()
+        if self._store.wal_pages >= CHECKPOINT_PAGES:
+            self._store.sync_and_checkpoint()
+        if self._store.fold_step():
+            return True
+        self._forget_piece()
+        if self._is_over:
+            return False
+        if not self._total:
+            self._total = sum(len(database.space) for database in self._keyspace.databases)
+            log.info("making the file active-active: %d keys", self._total)
+        self._take_piece()
+        self._store.commit()
+        return True
+
+    def _take_piece(self) -> None:
+        keyspace = self._keyspace
+        stage, tables = keyspace.stage, keyspace.tables
+        assert tables is not None
+        databases = {database.space.id: database for database in keyspace.replicated_databases}
+        author = Author(stage.replica, stage.clock.tick(), stage.vector)
+        last_id: int = stage.facts[ADOPTING]
+        rows = tables.rows_after(last_id, keyspace.next_id, self._piece_keys)
+        nbytes = 0
+        for key_id, space_id, name, _, _ in rows:
+            last_id = key_id
+            database = databases.get(space_id)
+            key = None if database is None else database.glance(name)
+            if database is None or key is None:
+                continue  # its database was flushed, or this server has fewer databases
+            effects = EffectBuilder(
+                author,
+                stage.spaces,
+                stage.addresses,
+                stage.replica_keys,
+                [],  # the file has the rows of the key
+            )
+            made = _made(key)
+            effects.take(made.ops, made.intents)
+            stage.replica_keys.write_all(stage.replica_keys.at((database.index, name)))
+            self._piece.append(key)
+            nbytes += key.nbytes
+            if nbytes >= self._piece_bytes:
+                break
+        if not rows:
+            self._finish()
+        else:
+            stage.adopted(author.seq, last_id)
+            self._report(len(self._piece))
+
+    def _finish(self) -> None:
+        self._is_over = True
+        self._keyspace.stage.adopted_all()
+        log.info("the file is active-active now")
+
+    def _report(self, count: int) -> None:
+        before, self._count = self._count, self._count + count
+        if self._total and before * REPORTS // self._total < self._count * REPORTS // self._total:
+            log.info("%d of %d keys are active-active", self._count, self._total)
+
+    def _forget_piece(self) -> None:
+        """The tables have all of the last piece, so memory can drop it."""
+        for key in self._piece:
+            if key.is_attached:
+                self._keyspace.evict(key)
+        self._piece = []
+        while self._keyspace.freeing.step():
+            pass
+
+
+def _made(key: Key) -> ChangeLog:
+    """The batch that makes such a key."""
+    batch = ChangeLog()
+    batch.states_intents = True
+    row = (key.space.id, key.name, key.type_name, key.expires_at_ms)
+    batch.ops.append(key_row(key.id, row))
+    if isinstance(key.value, bytes):
+        batch.ops.append(string_row(key.id, key.value))
+    else:
+        key.value.copy(key.id, batch)
+    return batch

@@ -1,0 +1,188 @@
+"""The log of an active-active server, as it is stored: in rows of the file, and the latest records
+in memory, too. It is bounded. A peer that needs records which were cut takes a snapshot instead."""
+
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+from holdfast.crdt.causal_log import CausalLog, Record, decode
+from holdfast.crdt.dots import Vector
+from holdfast.store.change.ops import CRDT_LOG, RowOp, row_op
+
+if TYPE_CHECKING:
+    from holdfast.store.file.tables import Tables
+
+# A row of the file has room for less than 1 GB, and a record is as large as what its transaction
+# wrote. So a record is stored in rows of this size; most records are one row.
+PART_BYTES: Final = 32 << 20
+# The bodies of the latest records stay in memory: peers that keep up are sent these.
+MEMORY_BYTES: Final = 8 << 20
+# About what memory holds of a record whose body is only in the file. It counts against the limit,
+# so that many small records are bounded like few large ones.
+ENTRY_BYTES: Final = 200
+LIMIT_BYTES: Final = 64 << 20
+# A linked peer that is slower than the writer may hold the log up to so many times its limit. A
+# snapshot would not make that peer quicker.
+LINKED_SHARE: Final = 4
+BODIES_AT_ONCE: Final = 4
+
+
+class Stored(NamedTuple):
+    """A record as the log keeps it. `parts` is how many rows it has in the file. `data` is None
+    when the body is only in the file."""
+
+    origin: int
+    seq: int
+    hlc: int
+    removals: int
+    nbytes: int
+    parts: int
+    data: bytes | None
+
+
+@final
+class RecordLog(CausalLog[Stored]):
+    """`load`, `replay` and `begin` read it from the file; then records are added one by one."""
+
+    def __init__(self, tables: "Tables | None") -> None:
+        super().__init__()
+        self._tables = tables
+        self.part_bytes = PART_BYTES
+        self.memory_limit_bytes = MEMORY_BYTES
+        self.total_bytes = 0  # of all records
+        self.bytes_in_memory = 0  # of bodies
+        self._bodies_from = 0  # the number of the first record whose body is in memory
+        self._written_end = 0  # the tables have the records below this number
+        self._fold_end = 0  # and will have those below this one when the fold's pass ends
+        self._rows: dict[int, dict[int, bytes | None]] = {}  # while reading: by lsn and part
+        self._read_part: tuple[int, int, bytes] = (-1, 0, b"")  # the last large one: lsn, part
+
+    # -- the file -----------------------------------------------------------------------------
+
+    def load(self) -> None:
+        if self._tables is not None:
+            for part, lsn in self._tables.crdt_log():
+                self._rows.setdefault(lsn, {})[part] = None
+
+    def replay(self, lsn: int, part: int, data: bytes | None) -> Record | None:
+        """A row of the journal; returns the record when its last row was read."""
+        if data is None:
+            self._rows.pop(lsn, None)
+            return None
+        parts = self._rows.setdefault(lsn, {})
+        parts[part] = data
+        return decode(_joined(parts)) if part == 0 else None  # part 0 is written last
+
+    def begin(self, base: Vector, start: int) -> None:
+        self.base, self.start = dict(base), start
+        self._written_end = self._bodies_from = start
+        for lsn in sorted(self._rows):
+            parts = self._rows[lsn]
+            is_in_tables = None in parts.values()
+            data = self._from_tables(lsn, len(parts)) if is_in_tables else _joined(parts)
+            record = decode(data)
+            if is_in_tables:
+                self._written_end = self._bodies_from = lsn + 1
+            self._add(record, len(data), len(parts), None if is_in_tables else data)
+        self._rows = {}
+
+    def fold_begins(self) -> None:
+        self._fold_end = self.start + len(self)
+
+    def fold_ended(self) -> None:
+        self._written_end = self._fold_end
+
+    # -- records ------------------------------------------------------------------------------
+
+    def write(self, record: Record, data: bytes) -> list[RowOp]:
+        """Add a record; returns its rows."""
+        lsn, size = self.start + len(self), self.part_bytes
+        last = (len(data) - 1) // size
+        self._add(record, len(data), last + 1, data)
+        self._forget_bodies()
+        # Part 0 comes last: it tells recovery that the record is complete.
+        rows: list[RowOp] = [
+            row_op(CRDT_LOG, part, lsn, data[part * size : (part + 1) * size])
+            for part in range(last, 0, -1)
+        ]
+        rows.append(row_op(CRDT_LOG, 0, lsn, data[:size] if last else data))
+        return rows
+
+    def _add(self, record: Record, nbytes: int, parts: int, data: bytes | None) -> None:
+        origin, seq, hlc = record.origin, record.seq, record.hlc
+        self.append(Stored(origin, seq, hlc, record.removals, nbytes, parts, data))
+        self.total_bytes += nbytes
+        if data is not None:
+            self.bytes_in_memory += nbytes
+
+    def _forget_bodies(self) -> None:
+        """Drop bodies that the tables have: a few for each record that comes, so memory shrinks."""
+        for _ in range(BODIES_AT_ONCE):
+            number = self._bodies_from
+            if self.bytes_in_memory <= self.memory_limit_bytes or number >= self._written_end:
+                return
+            record = self.at(number)
+            self.replace(number, record._replace(data=None))
+            self.bytes_in_memory -= record.nbytes
+            self._bodies_from = number + 1
+
+    def read(self, number: int, start: int = 0, most_bytes: int = sys.maxsize) -> bytes:
+        """Up to `most_bytes` of a record from `start` on; less where a row of the file ends."""
+        record = self.at(number)
+        data = record.data
+        if data is None:
+            if record.nbytes > most_bytes:
+                return self._piece(number, start, most_bytes)
+            return self._from_tables(number, record.parts)
+        return data if len(data) <= most_bytes else data[start : start + most_bytes]
+
+    def _from_tables(self, lsn: int, parts: int) -> bytes:
+        tables = self._tables
+        assert tables is not None
+        return b"".join([tables.crdt_record(lsn, part) for part in range(parts)])
+
+    def _piece(self, lsn: int, start: int, most_bytes: int) -> bytes:
+        tables = self._tables
+        assert tables is not None
+        part, start = divmod(start, tables.crdt_record_bytes(lsn))
+        if self._read_part[:2] != (lsn, part):
+            self._read_part = (lsn, part, tables.crdt_record(lsn, part))
+        return self._read_part[2][start : start + most_bytes]
+
+    # -- the bound ----------------------------------------------------------------------------
+
+    @property
+    def cost_bytes(self) -> int:
+        """The size that counts against the limit."""
+        return self.total_bytes + ENTRY_BYTES * len(self)
+
+    def pop(self) -> Stored:
+        record = super().pop()
+        self.total_bytes -= record.nbytes
+        if record.data is not None:
+            self.bytes_in_memory -= record.nbytes
+        self._bodies_from = max(self._bodies_from, self.start)
+        self._written_end = max(self._written_end, self.start)
+        return record
+
+    def shrink(self, limit_bytes: int, linked_from: int) -> list[Stored]:
+        """Cut the log to the limit; returns the records that were cut. `linked_from` is the number
+        of the first record that a linked peer needs."""
+        gone: list[Stored] = []
+        while len(self) and self.cost_bytes > limit_bytes:
+            if self.start >= linked_from and self.cost_bytes <= LINKED_SHARE * limit_bytes:
+                break
+            gone.append(self.pop())
+        return gone
+
+
+def rows_gone(start: int, records: list[Stored]) -> list[RowOp]:
+    """The removal of the rows of records that were cut. `start` is the number of the first."""
+    return [
+        row_op(CRDT_LOG, part, lsn, None)
+        for lsn, record in enumerate(records, start)
+        for part in range(record.parts)
+    ]
+
+
+def _joined(parts: dict[int, bytes | None]) -> bytes:
+    return b"".join([parts[part] or b"" for part in range(len(parts))])

@@ -1,0 +1,209 @@
+"""The stage between the batch and the journal of an active-active server.
+
+Clients change values, and the batch gets row operations. Before the batch is committed, `seal`
+turns these into the effects that they have on all replicas, and adds one record to the log. Beside
+each value that clients see stands a replicated one (a ReplicaKey), which gets the same effects. A
+record of a peer goes the other way (inbound.py): it changes replica keys first, and then what
+clients see of them. Rows, record and vector are in one batch. No links, no addresses of peers.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any, Final, final
+
+import msgspec
+
+from holdfast.crdt.causal_log import Record, encode
+from holdfast.crdt.dots import Author, join
+from holdfast.crdt.flush import FLUSHED
+from holdfast.errors import StorageError
+from holdfast.store.change.intents import Intent
+from holdfast.store.change.ops import CRDT_FACTS, CRDT_KEYS, CRDT_LOG, Op, RowOp
+from holdfast.store.file.tables import FLUSHED_IDS
+from holdfast.store.memory import scanning
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.replicated.effect_builder import EffectBuilder
+from holdfast.store.replicated.inbound import Inbound, SnapshotKey
+from holdfast.store.replicated.record_builder import TEXT, one_by_one
+from holdfast.store.replicated.record_log import LIMIT_BYTES
+from holdfast.store.replicated.replica_keys import PIECES, Address, ReplicaKeys
+from holdfast.store.replicated.replica_state import ReplicaState
+from holdfast.store.replicated.replicated_database import ReplicatedDatabase
+from holdfast.store.replicated.residue import Residue
+from holdfast.store.replicated.view_updater import ViewUpdater
+
+log = logging.getLogger(__name__)
+
+_unpack = msgspec.msgpack.Decoder().decode
+
+# The fact that says up to which id the keys of a standalone server's file are replicated; None when
+# all are. See adoption.py.
+ADOPTING: Final = b"adopting"
+
+_NO_SLOW_STRINGS: Final[set[Address]] = set()
+
+
+@final
+class ReplicationStage(ReplicaState):
+    """Made anew whenever the keyspace forgets what it knows. `load` takes what the tables have,
+    `replay` what the journal has; `begin` makes it usable."""
+
+    def __init__(self, keyspace: Keyspace, databases: list[ReplicatedDatabase], node: int) -> None:
+        super().__init__(node, keyspace.tables, lambda: keyspace.now_ms)
+        self.keyspace = keyspace
+        self._databases = databases
+        # By the id of a key in memory, as of the last seal: its Address, or its ReplicaKey once
+        # that was looked for.
+        self.addresses: dict[int, Any] = {}
+        self.spaces: dict[int, int] = {}  # the number of the database that shows it, likewise
+        self.replica_keys = ReplicaKeys(keyspace, self.rows)
+        self._view = ViewUpdater(keyspace, databases, self.addresses, self.spaces)
+        self._residue = Residue(self.replica_keys)
+        self.inbound = Inbound(
+            keyspace, self, self.replica_keys, self._view, self._residue, self.seal
+        )
+        self._replayed_strings: set[Address] = set()  # that records in the journal have changed
+
+    # -- the file -----------------------------------------------------------------------------
+
+    def load(self) -> None:
+        tables = self.keyspace.tables
+        if tables is None:
+            return
+        self.facts = {name: _unpack(value) for name, value in tables.crdt_facts().items()}
+        self.replica_keys.flushed = dict(self.facts.get(FLUSHED_IDS, {}))
+        self.replica_keys.load(tables.crdt_keys())
+        self.log.load()
+
+    def replay(self, op: RowOp) -> None:
+        table, key_id, sub, value = op
+        if table == CRDT_FACTS:
+            if value is None:
+                self.facts.pop(sub, None)
+            else:
+                self.facts[sub] = _unpack(value)
+                if sub == FLUSHED_IDS:
+                    self.replica_keys.replay_flushed(self.facts[sub])
+        elif table == CRDT_LOG:
+            record = self.log.replay(sub, key_id, value)
+            if record is not None:
+                self._replay_record(record)
+        elif table == CRDT_KEYS:
+            self.replica_keys.replay_key(key_id, value)
+        else:
+            self.replica_keys.replay_row(key_id, sub, value)
+
+    def _replay_record(self, record: Record) -> None:
+        for database, name, kind, effect in one_by_one(record.changes):
+            if kind == FLUSHED:
+                self.replica_keys.replay_flush(database, effect)
+                continue
+            self.replica_keys.replay_effect((database, name), kind, effect)
+            if kind == TEXT:
+                self._replayed_strings.add((database, name))
+
+    def begin(self) -> None:
+        facts = self.facts
+        self.load_position()
+        self.replica_keys.begin()
+        self.members.load(facts, self.note)
+        if not self.is_new:
+            self.take_identity(*facts[b"identity"])
+            if b"rows" not in facts:
+                self.replica_keys.renew_rows()
+                self.note(b"rows", PIECES)
+        for database in self._databases:
+            self.spaces[database.space.id] = database.index
+            for key in database.space.keys.values():
+                self.addresses[key.id] = (database.index, key.name)
+        for address in sorted(self._replayed_strings):
+            self._view.recover_string(self.replica_keys.at(address))
+        self._replayed_strings = set()
+        self._residue.begin(
+            {
+                (database.index, name)
+                for database in self._databases
+                for name in scanning.names(self.keyspace, database.space)
+            }
+        )
+
+    def identify(self, node: int, replica: int) -> None:
+        """From now on this server's events have the numbers of that replica, also those of the open
+        batch that are not sealed yet."""
+        self.take_identity(node, replica)
+        self.note(b"identity", (node, replica))
+
+    @property
+    def has_history(self) -> bool:
+        """Whether anything was ever written here, or any other node known."""
+        keyspace = self.keyspace
+        return bool(self.vector or self.members.known or keyspace.ops or keyspace.intents)
+
+    # -- what clients did ---------------------------------------------------------------------
+
+    def seal(self) -> None:
+        """Make a record of the changes of clients since the last seal. Raises StorageError if that
+        fails, because a change must not be acknowledged that peers cannot get."""
+        keyspace = self.keyspace
+        own, intents = keyspace.ops, keyspace.intents
+        if not own and not intents:
+            return
+        keyspace.ops = []
+        keyspace.intents = []
+        try:
+            self._record(own, intents)
+        except Exception as error:
+            log.error("changes cannot be sent to peers", exc_info=error)
+            raise StorageError(f"cannot tell peers: {error}") from error
+
+    def _record(self, own: list[Op], intents: list[Intent]) -> None:
+        author = Author(self.replica, self.clock.tick(), self.vector)
+        after = author.seq
+        effects = EffectBuilder(author, self.spaces, self.addresses, self.replica_keys, self.rows)
+        effects.take(own, intents)
+        self.keyspace.recorded += effects.recorded
+        changes = effects.record.changes
+        if not changes:
+            return
+        if author.seq == after:
+            author.dot()  # a record has a number of its own
+        record = Record(self.replica, after, author.seq, author.hlc, changes)
+        removals = self.append(record, encode(record))
+        self.own_end = self.log.start + len(self.log)
+        self._residue.recorded(record, removals, _NO_SLOW_STRINGS)
+
+    # -- a standalone server's file -----------------------------------------------------------
+
+    @property
+    def is_adopting(self) -> bool:
+        return self.facts.get(ADOPTING) is not None
+
+    def adopted(self, seq: int, last_id: int) -> None:
+        """Keys up to that id have replica keys, whose events have the numbers up to `seq`."""
+        self.skip_to(seq)
+        self.note(ADOPTING, last_id)
+
+    def adopted_all(self) -> None:
+        """No record tells of these keys: a peer that lacks them needs a snapshot."""
+        self.note(ADOPTING, None)
+        self.log.base = join(self.log.base, self.vector)
+        self.note_base()
+
+    # -- whole states -------------------------------------------------------------------------
+
+    def snapshot(self) -> Iterator[SnapshotKey]:
+        """All keys, each as it is when it is asked for. What changes meanwhile is in the log, from
+        where that was when this began. To apply it a second time changes nothing."""
+        for address in self.replica_keys.addresses:
+            if address in self.replica_keys:
+                yield (*address, tuple(self.replica_keys.glance(address).rows()))
+
+    def tidy(self, log_limit_bytes: int = LIMIT_BYTES, linked_from: int = sys.maxsize) -> None:
+        """Cut the log, and forget residue, where every member has confirmed it. The log is cut to
+        its limit in any case, see `RecordLog.shrink`."""
+        self.seal()
+        confirmed = self.stable
+        self.cut_log(confirmed, log_limit_bytes, linked_from)
+        if self._residue.is_due(confirmed):
+            self._residue.forget(confirmed, self.vector)

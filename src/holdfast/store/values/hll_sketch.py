@@ -1,0 +1,283 @@
+"""A HyperLogLog as Redis keeps it in a string: 16 bytes of header, then 16384 registers.
+
+Dense: six bits each. Sparse: runs, `00nnnnnn` for n+1 zeros, `01nnnnnn nnnnnnnn` for as many as
+the 14 bits say plus one, `1vvvvvnn` for n+1 registers that hold v+1. Which of several possible
+runs are written is Redis's choice, so that the same additions give the same bytes.
+
+A `Sketch` is a value that is being worked on. Nothing here knows keys or replies.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+PRECISION = 14
+REGISTERS = 1 << PRECISION
+MOST_ZEROS = 64 - PRECISION  # a register holds at most one more
+SEED = 0xADC83B19
+ALPHA = 0.721347520444481703680
+
+MAGIC = b"HYLL"
+DENSE, SPARSE = 0, 1
+HEADER = 16
+DENSE_BYTES = HEADER + REGISTERS * 6 // 8
+EMPTY = MAGIC + bytes([SPARSE]) + bytes(11) + b"\x7f\xff"
+INVALID = 0x80  # in the last byte of the cached count
+
+LONGEST_ZERO, LONGEST_VALUE, LARGEST_VALUE = 64, 4, 32
+
+_MASK64 = (1 << 64) - 1
+_MULTIPLIER = 0xC6A4A7935BD1E995
+
+
+class CorruptError(Exception):
+    """The runs do not cover 16384 registers."""
+
+
+def murmur64(data: bytes, seed: int = SEED) -> int:
+    """MurmurHash64A."""
+    m, mask = _MULTIPLIER, _MASK64
+    h = seed ^ (len(data) * m & mask)
+    whole = len(data) & ~7
+    for at in range(0, whole, 8):
+        k = int.from_bytes(data[at : at + 8], "little") * m & mask
+        h = (h ^ ((k ^ k >> 47) * m & mask)) * m & mask
+    if whole < len(data):
+        h = (h ^ int.from_bytes(data[whole:], "little")) * m & mask
+    h = (h ^ h >> 47) * m & mask
+    return h ^ h >> 47
+
+
+def place(element: bytes) -> tuple[int, int]:
+    """The register of an element, and the least value that it needs."""
+    h = murmur64(element)
+    rest = h >> PRECISION | 1 << MOST_ZEROS
+    return h & (REGISTERS - 1), (rest & -rest).bit_length()
+
+
+def is_valid(value: bytes) -> bool:
+    return (
+        len(value) >= HEADER
+        and value.startswith(MAGIC)
+        and (value[4] == SPARSE or (value[4] == DENSE and len(value) == DENSE_BYTES))
+    )
+
+
+def cached_count(value: bytes) -> int | None:
+    if value[HEADER - 1] & INVALID:
+        return None
+    return int.from_bytes(value[8:HEADER], "little")
+
+
+def with_count(value: bytes, count: int) -> bytes:
+    return b"".join((value[:8], count.to_bytes(8, "little"), value[HEADER:]))
+
+
+def registers(value: bytes) -> bytes:
+    """The values of all registers, a byte each."""
+    return _unpacked(value[HEADER:]) if value[4] == DENSE else _expanded(value)
+
+
+def merged(parts: Iterable[bytes]) -> bytes:
+    """The larger value of each register."""
+    result = bytes(REGISTERS)
+    for part in parts:
+        result = bytes(map(max, result, part))
+    return result
+
+
+def estimate(held: bytes) -> int:
+    """How many different elements there were: Ertl's estimator, as Redis computes it."""
+    histogram = Counter(held)
+    m = float(REGISTERS)
+    z = m * _tau((m - histogram[MOST_ZEROS + 1]) / m)
+    for number in range(MOST_ZEROS, 0, -1):
+        z = (z + histogram[number]) * 0.5
+    z += m * _sigma(histogram[0] / m)
+    result = ALPHA * m * m / z
+    whole = math.floor(result)
+    return whole + (result - whole >= 0.5)
+
+
+def _tau(x: float) -> float:
+    if x in (0.0, 1.0):
+        return 0.0
+    y, z, before = 1.0, 1 - x, math.nan
+    while z != before:
+        x = math.sqrt(x)
+        before = z
+        y *= 0.5
+        z -= (1 - x) ** 2 * y
+    return z / 3
+
+
+def _sigma(x: float) -> float:
+    if x == 1.0:
+        return math.inf
+    y, z, before = 1.0, x, math.nan
+    while z != before:
+        x *= x
+        before = z
+        z += x * y
+        y += y
+    return z
+
+
+class Sketch:
+    """A HyperLogLog to which elements are added. `data` is the new string of the key."""
+
+    __slots__ = ("_sparse_max_bytes", "data")
+
+    def __init__(self, value: bytes, sparse_max_bytes: int) -> None:
+        self.data = bytearray(value)
+        self._sparse_max_bytes = sparse_max_bytes
+
+    def add(self, element: bytes) -> bool:
+        """Add an element. Returns whether anything changed."""
+        return self.raise_to(*place(element))
+
+    def raise_to(self, index: int, count: int) -> bool:
+        """Raise a register to this value, if its value is lower. Returns whether it was."""
+        if self.data[4] == SPARSE:
+            return self._raise_sparse(index, count)
+        return self._raise_dense(index, count)
+
+    def forget_count(self) -> None:
+        self.data[HEADER - 1] |= INVALID
+
+    def make_dense(self) -> None:
+        if self.data[4] == SPARSE:
+            held = _expanded(bytes(self.data))
+            self.data[4] = DENSE
+            self.data[HEADER:] = _packed(held)
+
+    def _raise_dense(self, index: int, count: int) -> bool:
+        at, shift = divmod(index * 6, 8)
+        at += HEADER
+        pair = int.from_bytes(self.data[at : at + 2], "little")
+        if pair >> shift & 63 >= count:
+            return False
+        pair = pair & ~(63 << shift) | count << shift
+        end = min(at + 2, len(self.data))
+        self.data[at:end] = pair.to_bytes(end - at, "little")
+        return True
+
+    def _raise_sparse(self, index: int, count: int) -> bool:
+        if count > LARGEST_VALUE:
+            return self._promote(index, count)
+        data, end = self.data, len(self.data)
+        at, first, before = HEADER, 0, HEADER
+        while at < end:
+            code = data[at]
+            span = _SHORT_SPANS[code] or _span(data, at)
+            if index < first + span:
+                break
+            before = at
+            at += 1 if _SHORT_SPANS[code] else 2
+            first += span
+        else:
+            raise CorruptError
+        holds = (code >> 2 & 31) + 1 if code & 0x80 else 0
+        if holds >= count:
+            return False
+        after = first + span - 1 - index
+        new = _run(holds, index - first) + _run(count, 1) + _run(holds, after)
+        old_length = 2 if 0x40 <= code < 0x80 else 1
+        if len(new) > old_length and end + len(new) - old_length > self._sparse_max_bytes:
+            return self._promote(index, count)
+        data[at : at + old_length] = new
+        self._join_runs(before)
+        self.forget_count()
+        return True
+
+    def _promote(self, index: int, count: int) -> bool:
+        self.make_dense()
+        return self._raise_dense(index, count)
+
+    def _join_runs(self, at: int) -> None:
+        """Join neighbouring runs of the same value, among the five runs from there on."""
+        data = self.data
+        for _ in range(5):
+            if at >= len(data):
+                return
+            code = data[at]
+            if code & 0x80 and at + 1 < len(data) and data[at + 1] & 0xFC == code & 0xFC:
+                length = (code & 3) + (data[at + 1] & 3) + 2
+                if length <= LONGEST_VALUE:
+                    data[at : at + 2] = bytes([code & 0xFC | length - 1])
+                    continue
+            at += 2 if 0x40 <= code < 0x80 else 1
+
+
+# -- the two forms ----------------------------------------------------------------------------
+
+
+def _span(data: bytes | bytearray, at: int) -> int:
+    """How many registers the run there covers."""
+    code = data[at]
+    if code & 0x80:
+        return (code & 3) + 1
+    if code & 0x40:
+        return ((code & 63) << 8 | data[at + 1]) + 1 if at + 1 < len(data) else REGISTERS + 1
+    return code + 1
+
+
+# Of runs that are one byte long; 0 for the others. Adding looks at a thousand runs on the way.
+_SHORT_SPANS = tuple(0 if 0x40 <= code < 0x80 else _span(bytes([code]), 0) for code in range(256))
+
+
+def _run(holds: int, length: int) -> bytes:
+    if not length:
+        return b""
+    if holds:
+        return bytes([0x80 | holds - 1 << 2 | length - 1])
+    if length > LONGEST_ZERO:
+        return (0x4000 | length - 1).to_bytes(2, "big")
+    return bytes([length - 1])
+
+
+def _expanded(value: bytes) -> bytes:
+    parts = []
+    at = HEADER
+    while at < len(value):
+        code = value[at]
+        parts.append(bytes([(code >> 2 & 31) + 1 if code & 0x80 else 0]) * _span(value, at))
+        at += 2 if 0x40 <= code < 0x80 else 1
+    held = b"".join(parts)
+    if len(held) != REGISTERS:
+        raise CorruptError
+    return held
+
+
+# Three bytes are four registers. All first bytes are handled at once, all second ones, …
+_LOW_6 = bytes(b & 63 for b in range(256))
+_HIGH_2 = bytes(b >> 6 for b in range(256))
+_LOW_4 = bytes((b & 15) << 2 for b in range(256))
+_HIGH_4 = bytes(b >> 4 for b in range(256))
+_LOW_2 = bytes((b & 3) << 4 for b in range(256))
+_HIGH_6 = bytes(b >> 2 for b in range(256))
+
+
+def _either(a: bytes, b: bytes) -> bytes:
+    number = int.from_bytes(a, "little") | int.from_bytes(b, "little")
+    return number.to_bytes(len(a), "little")
+
+
+def _unpacked(packed: bytes) -> bytes:
+    a, b, c = packed[0::3], packed[1::3], packed[2::3]
+    held = bytearray(REGISTERS)
+    held[0::4] = a.translate(_LOW_6)
+    held[1::4] = _either(a.translate(_HIGH_2), b.translate(_LOW_4))
+    held[2::4] = _either(b.translate(_HIGH_4), c.translate(_LOW_2))
+    held[3::4] = c.translate(_HIGH_6)
+    return bytes(held)
+
+
+def _packed(held: bytes) -> bytes:
+    packed = bytearray(REGISTERS * 6 // 8)
+    for at in range(0, REGISTERS, 4):
+        a, b, c, d = held[at : at + 4]
+        packed[at // 4 * 3 : at // 4 * 3 + 3] = (a | b << 6 | c << 12 | d << 18).to_bytes(
+            3, "little"
+        )
+    return bytes(packed)

@@ -1,0 +1,331 @@
+"""The common part of hashes and sets: named elements in the order in which they were added.
+
+Every element gets an ordinal when it is added and keeps it until it is removed. Its row has the
+ordinal, too, so the order survives eviction and restarts. The elements themselves are in hash.py
+and set.py.
+"""
+
+import random
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterable, Iterator, KeysView, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.values.score_index import Ranking
+
+# Bytes that an element costs beyond its name and value: a dict slot, objects, its place.
+ELEMENT_OVERHEAD: Final = 160
+
+FIRST_ORDINAL = 1  # because cursor 0 means "from the beginning"
+CHUNK = 512  # places; closing the holes of so many takes 20 µs
+ALWAYS_PLACED = 1024  # from so many elements on places are kept: to make them takes long
+SETTLED: Final = 500  # elements in a slice of `settle`, about 0.3 ms
+
+E = TypeVar("E")
+
+
+class PlacesChunk:
+    """Some neighbours. None where one has gone: a hole."""
+
+    __slots__ = ("holes", "names", "ordinals")
+
+    def __init__(self, names: list[bytes | None], ordinals: list[int]) -> None:
+        self.names = names
+        self.ordinals = ordinals
+        self.holes = 0
+
+    def close_holes(self) -> None:
+        pairs = zip(self.names, self.ordinals, strict=True)
+        self.ordinals = [ordinal for name, ordinal in pairs if name is not None]
+        self.names = [name for name in self.names if name is not None]
+        self.holes = 0
+
+
+class Places:
+    """Names by ordinal, so that they can be found by place, which a dict cannot do.
+
+    An element that goes leaves a hole. The holes of a chunk are closed when they are the most of
+    it, and it is joined with the next if both fit into one. So no change touches more than two
+    chunks, and at least every third or so of all places has a name.
+    """
+
+    __slots__ = ("_firsts", "chunks")
+
+    def __init__(self, names: Sequence[bytes], ordinals: Sequence[int]) -> None:
+        starts = range(0, len(names), CHUNK)
+        self.chunks = [
+            PlacesChunk([*names[at : at + CHUNK]], [*ordinals[at : at + CHUNK]]) for at in starts
+        ]
+        self._firsts = [ordinals[at] for at in starts]  # no chunk has lower ones than its first
+
+    def append(self, name: bytes, ordinal: int) -> None:
+        chunks = self.chunks
+        if not chunks or len(chunks[-1].names) >= CHUNK:
+            chunks.append(PlacesChunk([], []))
+            self._firsts.append(ordinal)
+        chunks[-1].names.append(name)
+        chunks[-1].ordinals.append(ordinal)
+
+    def remove(self, ordinal: int) -> None:
+        at = bisect_right(self._firsts, ordinal) - 1
+        chunk = self.chunks[at]
+        chunk.names[bisect_left(chunk.ordinals, ordinal)] = None
+        chunk.holes += 1
+        if chunk.holes * 2 > len(chunk.names):
+            chunk.close_holes()
+            self._join(at)
+            self._join(at - 1)
+
+    def _join(self, at: int) -> None:
+        """A chunk with the next one, if both fit into one."""
+        chunks = self.chunks
+        if 0 <= at < len(chunks) - 1:
+            chunk, after = chunks[at : at + 2]
+            if len(chunk.names) + len(after.names) <= CHUNK:
+                chunk.names += after.names
+                chunk.ordinals += after.ordinals
+                chunk.holes += after.holes
+                del chunks[at + 1], self._firsts[at + 1]
+
+    def put_back(self, name: bytes, ordinal: int) -> None:
+        """Remove a name. Returns its place."""
+        k = max(0, bisect_right(self._firsts, ordinal) - 1)
+        if not self.chunks:
+            self.append(name, ordinal)
+            return
+        chunk = self.chunks[k]
+        at = bisect_left(chunk.ordinals, ordinal)
+        if at < len(chunk.ordinals) and chunk.ordinals[at] == ordinal:
+            chunk.names[at] = name
+            chunk.holes -= 1
+            return
+        chunk.names.insert(at, name)
+        chunk.ordinals.insert(at, ordinal)
+        self._firsts[k] = min(self._firsts[k], ordinal)
+        if len(chunk.names) > CHUNK:
+            half = CHUNK // 2
+            chunk.close_holes()
+            new = PlacesChunk(chunk.names[half:], chunk.ordinals[half:])
+            del chunk.names[half:], chunk.ordinals[half:]
+            if new.names:
+                self.chunks.insert(k + 1, new)
+                self._firsts.insert(k + 1, new.ordinals[0])
+
+    def pick(self, rng: random.Random) -> bytes:
+        """A random name; all have the same probability. There must be one."""
+        chunks = self.chunks
+        size = CHUNK if len(chunks) > 1 else len(chunks[0].names)  # as if all had as many places
+        while True:
+            at, place = divmod(int(rng.random() * len(chunks) * size), size)
+            names = chunks[at].names
+            if place < len(names) and (name := names[place]) is not None:
+                return name
+
+    def after(self, cursor: int, limit: int) -> tuple[int, list[bytes]]:
+        names: list[bytes] = []
+        chunks = self.chunks
+        at = max(0, bisect_right(self._firsts, cursor) - 1)
+        while at < len(chunks):
+            chunk = chunks[at]
+            start = bisect_right(chunk.ordinals, cursor)
+            found = chunk.names[start : start + limit]
+            names += [name for name in found if name is not None]
+            limit -= len(found)
+            if not limit:
+                is_end = at == len(chunks) - 1 and start + len(found) == len(chunk.names)
+                return (0 if is_end else chunk.ordinals[start + len(found) - 1]), names
+            at += 1
+        return 0, names
+
+
+class Ordered(Generic[E]):
+    """Elements by name. The dict is in order of ordinals, unless `_is_shuffled`. `_dirty_names` are
+    the elements noted for the pass of the fold with the number `dirty_in_fold` (see FoldState)."""
+
+    table = -1  # that its rows are in
+
+    __slots__ = (
+        "_dirty_names",
+        "_elements",
+        "_is_shuffled",
+        "_next",
+        "_places",
+        "dirty_in_fold",
+        "id",
+        "nbytes",
+    )
+
+    def __init__(self, key_id: int) -> None:
+        self.id: Any = key_id  # as in Elements
+        self.nbytes = 0
+        self._elements: dict[bytes, E] = {}
+        self._next = FIRST_ORDINAL
+        self._is_shuffled = False
+        self._places: Places | None = None  # made when asked for, or when there are many
+        self.dirty_in_fold = 0
+        self._dirty_names: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def parts(self) -> list[Any]:
+        places = self._places
+        return [self._elements] if places is None else [self._elements, places.chunks]
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._elements
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.names)
+
+    @property
+    def names(self) -> KeysView[bytes]:
+        """In the order in which they came."""
+        return self._in_order().keys()
+
+    # -- by place -----------------------------------------------------------------------------
+
+    def pick(self, rng: random.Random) -> bytes:
+        """A random name; there must be one. In constant time when there are many."""
+        return self._by_place().pick(rng)
+
+    def choices(self, count: int, rng: random.Random) -> list[bytes]:
+        """So many random names; a name may come twice. There must be one."""
+        if count < len(self) // 4:  # it is quicker to look each of them up
+            pick = self._by_place().pick
+            return [pick(rng) for _ in range(count)]
+        return rng.choices(list(self.names), k=count)
+
+    def sample(self, count: int, rng: random.Random) -> Iterable[bytes]:
+        """So many random names, none twice; all names in order when there are no more."""
+        if count >= len(self):
+            return self.names
+        if count * 2 > len(self):
+            return rng.sample(list(self.names), count)
+        picked: dict[bytes, None] = {}
+        pick = self._by_place().pick
+        while len(picked) < count:
+            picked[pick(rng)] = None
+        return picked
+
+    def scan(self, cursor: int, limit: int) -> tuple[int, list[bytes]]:
+        """Names and the cursor to go on with, 0 at the end.
+
+        The cursor is the last ordinal that was looked at, and nothing else is remembered. An
+        element never changes its ordinal, and a call returns all elements between the old cursor
+        and the new one. So an element that is there from the first call to the last is returned by
+        exactly one call, whatever comes (at the end) or goes meanwhile.
+        """
+        return self._by_place().after(cursor, limit)
+
+    # -- for journal and fold -----------------------------------------------------------------
+
+    def rows(self, names: list[bytes]) -> list[Any]:
+        """The values of the rows of these elements; None for elements that are gone."""
+        raise NotImplementedError
+
+    def _note(self, name: bytes, log: ChangeLog) -> None:
+        """Note an element for the next pass of the fold. It changed for the first time since the
+        last pass began, or it is a new one of that name."""
+        state = log.fold_state
+        if self.dirty_in_fold != state.next_fold:
+            self.dirty_in_fold = state.next_fold
+            self._dirty_names = []
+            state.dirty_elements.append((self, self._dirty_names))
+        self._dirty_names.append(name)
+        state.dirty_element_count += 1
+
+    def forget_notes(self) -> None:
+        self.dirty_in_fold = 0
+        self._dirty_names.clear()
+
+    # -- for the types ------------------------------------------------------------------------
+
+    def _ordinal(self, element: E) -> int:
+        raise NotImplementedError
+
+    def _size(self, name: bytes, element: E) -> int:
+        raise NotImplementedError
+
+    def _insert(
+        self, name: bytes, element: E, ordinal: int, nbytes: int, log: ChangeLog | None
+    ) -> None:
+        """Add an element that did not exist. Its ordinal is `_next`, or the ordinal that it had
+        before an undo."""
+        self._elements[name] = element
+        if ordinal >= self._next:
+            self._next = ordinal + 1
+            if self._places is not None:
+                self._places.append(name, ordinal)
+            elif len(self._elements) >= ALWAYS_PLACED and not self._is_shuffled:
+                self._by_place()
+        else:
+            self._is_shuffled = True
+            if self._places is not None:
+                self._places.put_back(name, ordinal)
+        self.nbytes += nbytes
+        if log is not None:
+            log.used_bytes += nbytes
+
+    def _filled(self, highest: int, nbytes: int) -> None:
+        """Rows of the file were added to the elements, in any order. They are sorted when their
+        order is first needed: without that, loading takes half the time."""
+        self._next = max(self._next, highest + 1)
+        self._is_shuffled = True
+        self.nbytes += nbytes
+
+    def settle(self) -> Generator[None]:
+        """Make the places of a large collection that was loaded, a slice at a time. (Ordinals are
+        far below 2^53, so they are exact as scores.)"""
+        order = Ranking(array("d"), [])
+        number = 0
+        for name, element in self._elements.items():
+            order.add(float(self._ordinal(element)), name)
+            number += 1
+            if number % SETTLED == 0:
+                yield
+        places = Places([], [])
+        for start in range(0, number, SETTLED):
+            for ordinal, name in order.entries(start, start + SETTLED):
+                places.append(name, int(ordinal))
+            yield
+        self._places = places
+
+    def _delete(self, name: bytes, log: ChangeLog | None) -> E | None:
+        element = self._elements.pop(name, None)
+        if element is not None:
+            if self._places is not None:
+                self._places.remove(self._ordinal(element))
+            self._resize(-self._size(name, element), log)
+        return element
+
+    def _resize(self, nbytes: int, log: ChangeLog | None) -> None:
+        self.nbytes += nbytes
+        if log is not None:
+            log.used_bytes += nbytes
+
+    def _in_order(self) -> dict[bytes, E]:
+        if self._is_shuffled:
+            elements = self._elements
+            self._elements = {name: elements[name] for name in self._sorted()[0]}
+            self._is_shuffled = False
+        return self._elements
+
+    def _sorted(self) -> tuple[list[bytes], list[int]]:
+        """The names, and their ordinals, by which they are ordered."""
+        elements = self._elements
+        if self._next < 8 * len(elements):  # few have gone: each has a slot, nothing is compared
+            slots: list[bytes | None] = [None] * self._next
+            for name, element in elements.items():
+                slots[self._ordinal(element)] = name
+            names = [name for name in slots if name is not None]
+            if len(names) == len(elements):  # and no two share one, which a broken fold may leave
+                return names, [at for at, name in enumerate(slots) if name is not None]
+        names = sorted(elements, key=lambda name: self._ordinal(elements[name]))
+        return names, [self._ordinal(elements[name]) for name in names]
+
+    def _by_place(self) -> Places:
+        if self._places is None:
+            self._places = Places(*self._sorted())  # the dict need not be in order for that
+        return self._places

@@ -1,0 +1,193 @@
+"""The value of a list key: elements in chunks, each with the position that is its row's sub key.
+
+Every mutator reports the rows it changes to the `ChangeLog` that it is given last. Nothing here
+knows key names, replies or SQL. How elements are kept and found is in list_elements.py, what
+happens at the ends in list_ends.py.
+"""
+
+from bisect import bisect_right
+from itertools import repeat
+
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.change.intents import INSERT_AT, PUSH_RIGHT, REMOVE_AT, SET_AT
+from holdfast.store.change.ops import LIST_ITEMS, row_ops
+from holdfast.store.change.runs import STEP
+from holdfast.store.values.list_chunks import Chunk, grid_after, grid_before
+from holdfast.store.values.list_elements import ELEMENT_OVERHEAD, starts_of
+from holdfast.store.values.list_ends import ListEnds
+
+# A window that is renumbered to make room: its smallest size and the smallest gap worth having.
+# Larger windows ask for larger gaps, so that a wide renumbering is not soon needed again.
+WINDOW, WINDOW_GAP, GAP_GROWTH = 32, 64.0, 1.5
+
+
+class List(ListEnds):
+    """A list. LINSERT takes the middle of a gap as the position; for the ends see list_ends.py."""
+
+    __slots__ = ()
+
+    # -- by index -----------------------------------------------------------------------------
+
+    def index(self, i: int) -> bytes | None:
+        """The element at an index, which counts from the end when negative; None when out of
+        range."""
+        if i < 0:
+            i += self._length
+        if not 0 <= i < self._length:
+            return None
+        at, chunk = self._chunk(i)
+        return chunk.values[i - at]
+
+    def range(self, start: int, stop: int) -> tuple[bytes, ...]:
+        """LRANGE: `stop` is included, both count from the end when negative."""
+        start, end = self._slice(start, stop)
+        if start >= end:
+            return ()
+        at, chunk = self._chunk(start)
+        part = chunk.values[start - at : end - at]
+        while len(part) < end - start:
+            at, chunk = self._chunk(start + len(part))
+            part += chunk.values[: end - at]
+        return tuple(part)
+
+    def set(self, i: int, value: bytes, log: ChangeLog) -> bool:
+        """LSET; False when out of range."""
+        if i < 0:
+            i += self._length
+        if not 0 <= i < self._length:
+            return False
+        log.intend(SET_AT, self.id, (i, value))
+        at, chunk = self._chunk(i)
+        old, chunk.values[i - at] = chunk.values[i - at], value
+        self._record(log, chunk.positions[i - at], value, old)
+        self._resize(len(value) - len(old), log)
+        return True
+
+    # -- by value -----------------------------------------------------------------------------
+
+    def find(self, value: bytes, rank: int, count: int, maxlen: int) -> list[int]:
+        """LPOS: indexes of up to `count` matches (0: all), beginning with match number `rank`.
+
+        A negative rank counts and searches from the tail. At most `maxlen` elements are looked
+        at (0: all).
+        """
+        looked_at = min(maxlen or self._length, self._length)
+        lo, hi = (0, looked_at) if rank > 0 else (self._length - looked_at, self._length)
+        skip = abs(rank) - 1
+        found: list[int] = []
+        for at, chunk in self._chunks(lo, hi, backward=rank < 0):
+            if value not in chunk.values:
+                continue
+            matches = [
+                at + offset
+                for offset, element in enumerate(chunk.values)
+                if element == value and lo <= at + offset < hi
+            ]
+            if rank < 0:
+                matches.reverse()
+            found += matches[skip:]
+            skip -= min(skip, len(matches))
+            if count and len(found) >= count:
+                return found[:count]
+        return found
+
+    def insert(self, pivot: bytes, value: bytes, before: bool, log: ChangeLog) -> bool:
+        """LINSERT; False when there is no pivot."""
+        found = self.find(pivot, 1, 1, 0)
+        if not found:
+            return False
+        self.insert_at(found[0] if before else found[0] + 1, value, log)
+        return True
+
+    def insert_at(self, i: int, value: bytes, log: ChangeLog) -> None:
+        """Insert between elements i-1 and i; at an end this is a push."""
+        if i == 0:
+            self.push_left([value], log)
+        elif i == self._length:
+            self.push_right([value], log)
+        else:
+            log.intend(INSERT_AT, self.id, (i, value))
+            left, right = self._gap(i)
+            if right - left < 2:
+                self._make_room(i, log)
+                left, right = self._gap(i)
+            pos = (left + right) // 2
+            self._put(self._seek(pos), pos, value)
+            self._record(log, pos, value, None)
+            log.used_bytes += len(value) + ELEMENT_OVERHEAD
+
+    def remove(self, count: int, value: bytes, log: ChangeLog) -> int:
+        """LREM: returns how many were removed; count > 0 from the head, < 0 from the tail, 0 all of
+        them."""
+        found = sorted(self.find(value, -1 if count < 0 else 1, abs(count), 0))
+        if found:
+            log.intend(REMOVE_AT, self.id, found)
+        touched = at = 0
+        # From the end, so that the indexes before stay true though starts are not updated.
+        for i in reversed(found):
+            if not touched or i < at:
+                at, chunk = self._chunk(i)
+                touched += 1
+            pos = chunk.positions[i - at]
+            chunk.delete(i - at, i - at + 1)
+            self._record(log, pos, None, value)
+        if touched == 1:
+            k = bisect_right(self._starts, self._starts[0] + found[0]) - 1
+            self._shift(k, -len(found))
+            if not chunk.values:
+                del self._nodes[k], self._starts[k]
+        elif touched:
+            self._nodes = [node for node in self._nodes if node.count]
+            self._starts = starts_of(self._nodes, 0)
+        self._length -= len(found)
+        self._resize(-len(found) * (len(value) + ELEMENT_OVERHEAD), log)
+        return len(found)
+
+    def remove_at(self, i: int, log: ChangeLog) -> None:
+        """The index must be within the list."""
+        at, chunk = self._chunk(i)
+        self._record(log, chunk.positions[i - at], None, chunk.values[i - at])
+        nbytes = self.nbytes
+        self.apply(chunk.positions[i - at], None)
+        log.used_bytes += self.nbytes - nbytes
+
+    # -- whole --------------------------------------------------------------------------------
+
+    def copy(self, new_id: int, log: ChangeLog) -> "List":
+        """See Collection. No undo, and no bytes are counted: the key of the copy does both."""
+        new = List(new_id)
+        if log.states_intents:
+            log.intend(PUSH_RIGHT, new_id, self.range(0, -1))
+        for at, chunk in self._chunks(0, self._length):
+            twin = Chunk(at * STEP, chunk.values.copy())
+            new._nodes.append(twin)
+            new._starts.append(at)
+            log.ops += row_ops(LIST_ITEMS, repeat(new_id), twin.positions, twin.values)
+        new._length = self._length
+        new.nbytes = self.nbytes  # all of it is loaded now
+        return new
+
+    # -- changing nodes -----------------------------------------------------------------------
+
+    def _make_room(self, i: int, log: ChangeLog) -> None:
+        """Spread the elements around i, in the smallest window that has room enough."""
+        width, wanted = WINDOW, WINDOW_GAP
+        while True:
+            lo, hi = i - width // 2, i + width // 2
+            if lo <= 0 and hi >= self._length:
+                self._renumber_all(log)
+                return
+            if lo <= 0:  # the ends are open: back to the grid
+                end = grid_before(self._gap(hi)[1]) + STEP
+                self._renumber(0, range(end - hi * STEP, end, STEP), log)
+                return
+            left = self._gap(lo)[0]
+            if hi >= self._length:
+                start = grid_after(left)
+                self._renumber(lo, range(start, start + (self._length - lo) * STEP, STEP), log)
+                return
+            gap = (self._gap(hi)[1] - left) // (width + 1)
+            if gap >= wanted:
+                self._renumber(lo, range(left + gap, left + gap * (width + 1), gap), log)
+                return
+            width, wanted = width * 2, wanted * GAP_GROWTH

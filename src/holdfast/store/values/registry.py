@@ -1,0 +1,81 @@
+"""The types that are collections: the name, the class and the rows of each.
+
+Code that treats values of all types alike (recovery, fold, keyspace) asks this table. Strings are
+no collections: their value is `bytes`, and their one row is written with the row of the key.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, Self
+
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.change.ops import HASH_FIELDS, LIST_ITEMS, SET_MEMBERS, ZSET_MEMBERS
+from holdfast.store.change.undo import RowUndo
+from holdfast.store.values.hash import Hash
+from holdfast.store.values.list import List
+from holdfast.store.values.set import Set
+from holdfast.store.values.stream import ROWS as STREAM_ROWS
+from holdfast.store.values.stream import Stream
+from holdfast.store.values.zset import ZSet
+
+
+class Collection(Protocol):
+    """A value with elements. Each mutator of its own takes the ChangeLog as its last argument."""
+
+    id: int
+    nbytes: int
+
+    def __init__(self, key_id: int) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def copy(self, new_id: int, log: ChangeLog) -> Self:
+        """A new value with the same elements, all of them reported as rows of `new_id`."""
+        ...
+
+    def parts(self) -> list[Any]:
+        """The dicts and lists that hold its elements: lazy_free.py takes them apart."""
+        ...
+
+
+class CollectionType(NamedTuple):
+    name: str
+    cls: type[Collection]
+    # How a row operation on each of its tables is applied: (value, sub, row value or None).
+    apply: dict[int, Callable[[Any, Any, Any], None]]
+    # For those of one table: how many rows of the file are loaded at once.
+    fill: Callable[[Any, list[Any]], None] | None = None
+    # What a large one has beside its elements, made after loading, a slice at a time.
+    settle: Callable[[Any], Iterator[None]] | None = None
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        return tuple(self.apply)
+
+
+Value = bytes | Collection
+
+COLLECTIONS: dict[str, CollectionType] = {
+    kind.name: kind
+    for kind in (
+        CollectionType("list", List, {LIST_ITEMS: List.apply}),
+        CollectionType("hash", Hash, {HASH_FIELDS: Hash.apply}, Hash.fill, Hash.settle),
+        CollectionType("set", Set, {SET_MEMBERS: Set.apply}, Set.fill, Set.settle),
+        CollectionType("zset", ZSet, {ZSET_MEMBERS: ZSet.apply}, ZSet.fill, ZSet.settle),
+        CollectionType("stream", Stream, STREAM_ROWS),
+    )
+}
+
+TYPE_NAMES: dict[type, str] = {bytes: "string"} | {
+    kind.cls: kind.name for kind in COLLECTIONS.values()
+}
+
+# Of all types, by table.
+APPLY = {table: apply for kind in COLLECTIONS.values() for table, apply in kind.apply.items()}
+
+
+def revert(step: RowUndo, log: ChangeLog) -> None:
+    """Undo the change of one row."""
+    value: Collection = step.collection
+    nbytes = value.nbytes
+    APPLY[step.table](value, step.sub, step.was)
+    log.used_bytes += value.nbytes - nbytes

@@ -1,0 +1,55 @@
+"""A server with `http-port`, and requests to it as raw bytes."""
+
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.harness.processes import HoldfastServer, free_port
+
+StartServer = Callable[..., HoldfastServer]
+
+
+class Reply(NamedTuple):
+    status: int
+    head: str
+    body: str
+
+
+class HttpPort:
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self.port = port
+        self.host = host
+
+    def connect(self, timeout_s: float = 30.0) -> socket.socket:
+        return socket.create_connection((self.host, self.port), timeout_s)
+
+    def send(self, data: bytes) -> Reply:
+        """All that the server answers until it has said that it is done."""
+        with self.connect() as sock:
+            sock.sendall(data)
+            return read(sock)
+
+    def get(self, path: str, method: str = "GET") -> Reply:
+        return self.send(f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+def read(sock: socket.socket) -> Reply:
+    received = b""
+    while part := sock.recv(65536):
+        received += part
+    head, _, body = received.decode().partition("\r\n\r\n")
+    return Reply(int(head.split()[1]), head, body)
+
+
+def start_with_http(
+    start_server: StartServer, *args: str, env: dict[str, str] | None = None
+) -> tuple[HoldfastServer, HttpPort]:
+    """`free_port` may be outrun, so it is tried again."""
+    for attempt in range(5):
+        port = free_port()
+        try:
+            return start_server("--http-port", str(port), *args), HttpPort(port)
+        except AssertionError as error:
+            if attempt == 4 or "cannot listen" not in str(error):
+                raise
+    raise AssertionError

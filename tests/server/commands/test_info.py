@@ -1,0 +1,211 @@
+"""INFO: its sections, and that its numbers are true."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.server.commands.info import expiring_keys, human
+from holdfast.server.features.meter import Rate
+from holdfast.server.version import REDIS_VERSION
+from holdfast.store.store import FileStore
+from tests.harness.in_process import InProcess, Peer
+
+DEFAULT = [
+    "Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Modules",
+    "Errorstats", "Cluster", "Keyspace",
+]  # fmt: skip
+EVERY = [*DEFAULT[:8], "Commandstats", "Errorstats", "Latencystats", "Cluster", "Keyspace"]
+
+
+@pytest.fixture
+def world() -> InProcess:
+    return InProcess()
+
+
+def text(peer: Peer, *sections: str) -> str:
+    return peer.command("INFO", *sections).split(b"\r\n", 1)[1].decode()
+
+
+def facts(peer: Peer, *sections: str) -> dict[str, str]:
+    lines = (line for line in text(peer, *sections).split("\r\n") if ":" in line)
+    return dict(line.split(":", 1) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("asked", "titles"),
+    [
+        ((), DEFAULT),
+        (("default",), DEFAULT),
+        (("all",), EVERY),
+        (("everything",), EVERY),
+        (("KEYSPACE", "server"), ["Server", "Keyspace"]),
+        (("commandstats", "default"), [*DEFAULT[:8], "Commandstats", *DEFAULT[8:]]),
+        (("nosuch",), []),
+    ],
+)
+def test_sections(world: InProcess, asked: tuple[str, ...], titles: list[str]) -> None:
+    shown = [line[2:] for line in text(world.peer(), *asked).split("\r\n") if line[:1] == "#"]
+    assert shown == titles
+
+
+def test_sections_are_apart_by_one_empty_line(world: InProcess) -> None:
+    assert text(world.peer(), "modules", "cluster") == (
+        "# Modules\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n\r\n"
+    )
+
+
+def test_versions_and_uptime(world: InProcess) -> None:
+    world.clock.advance(90061)
+    found = facts(world.peer(), "server")
+    assert found["redis_version"] == REDIS_VERSION == "7.2.0"
+    assert found["holdfast_version"].count(".") == 2
+    assert found["uptime_in_seconds"] == "90061"
+    assert found["uptime_in_days"] == "1"
+    assert len(found["run_id"]) == 40
+
+
+def test_clients(world: InProcess) -> None:
+    peer = world.peer()
+    world.blocked("BLPOP", "k", 0)
+    world.blocked("BLPOP", "k", 5)
+    found = facts(peer, "clients")
+    assert found["connected_clients"] == "3"
+    assert found["blocked_clients"] == "2"
+    assert found["clients_in_timeout_table"] == "1"
+
+
+def test_statistics_and_resetstat(world: InProcess) -> None:
+    peer = world.peer()
+    peer.command("SET", "k", "v")
+    peer.command("GET", "k")
+    peer.command("GET", "missing")
+    peer.command("LPUSH", "k", "x")
+    peer.command("GET")
+    found = facts(peer, "stats", "commandstats", "errorstats")
+    assert found["keyspace_hits"] == "1"
+    assert found["keyspace_misses"] == "1"
+    assert found["total_commands_processed"] == "4"
+    assert found["total_error_replies"] == "2"
+    assert found["errorstat_WRONGTYPE"] == "count=1"
+    assert found["errorstat_ERR"] == "count=1"
+    assert found["cmdstat_get"].startswith("calls=2,usec=")
+    assert found["cmdstat_get"].endswith(",rejected_calls=1,failed_calls=0")
+    assert found["cmdstat_lpush"].endswith(",rejected_calls=0,failed_calls=1")
+    assert peer.command("CONFIG", "RESETSTAT") == b"+OK\r\n"
+    found = facts(peer, "stats", "commandstats", "errorstats")
+    assert found["keyspace_hits"] == "0"
+    assert found["total_error_replies"] == "0"
+    assert "cmdstat_get" not in found
+    assert "errorstat_ERR" not in found
+
+
+def test_memory_goes_up_and_down_and_the_peak_stays(world: InProcess) -> None:
+    peer = world.peer()
+    before = int(facts(peer, "memory")["used_memory"])
+    peer.command("SET", "k", b"x" * 100_000)
+    world.engine.meter.sample(0, world.engine.keyspace.used_bytes)
+    assert int(facts(peer, "memory")["used_memory"]) >= before + 100_000
+    peer.command("DEL", "k")
+    found = facts(peer, "memory")
+    assert int(found["used_memory"]) == before
+    assert int(found["used_memory_peak"]) >= 100_000
+    assert int(found["used_memory_rss"]) > 1 << 20
+
+
+def test_persistence_of_a_file(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "x.db")
+    world = InProcess({"appendfsync": "no"}, store)
+    peer = world.peer()
+    for number in range(5):
+        peer.command("SET", f"k{number}", "v")
+    found = facts(peer, "persistence")
+    assert found["aof_enabled"] == "1"
+    assert found["rdb_changes_since_last_save"] == "5"
+    assert found["holdfast_journal_rows"] == "5"
+    assert found["holdfast_unfolded_ops"] == "10"
+    assert found["holdfast_file"] == str(tmp_path / "x.db")
+    assert int(found["holdfast_wal_bytes"]) > 0
+    world.clock.advance(10)
+    assert peer.command("SAVE") == b"+OK\r\n"
+    found = facts(peer, "persistence")
+    assert found["holdfast_journal_rows"] == "0"
+    assert found["rdb_changes_since_last_save"] == "0"
+    assert found["rdb_last_save_time"] == str(world.clock.now_ms() // 1000)
+    assert peer.command("LASTSAVE") == b":%d\r\n" % (world.clock.now_ms() // 1000)
+    store.close()
+
+
+def test_bgsave_folds_in_slices(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "x.db")
+    world = InProcess({"appendfsync": "no"}, store)
+    peer = world.peer()
+    peer.pipeline(*(("SET", f"k{number}", "v") for number in range(3000)))
+    peer.replies()
+    assert peer.command("BGSAVE") == b"+Background saving started\r\n"
+    found = facts(peer, "persistence")
+    assert found["rdb_bgsave_in_progress"] == "1"
+    assert peer.command("BGSAVE") == b"-ERR Background save already in progress\r\n"
+    assert peer.command("SAVE") == b"-ERR Background save already in progress\r\n"
+    assert peer.command("BGREWRITEAOF").endswith(b" scheduled\r\n")
+    for _ in range(10_000):  # more is written meanwhile, and it ends all the same
+        peer.command("SET", "busy", "x")
+        world.clock.advance(0.001)
+        if not world.engine.saving.running:
+            break
+    found = facts(peer, "persistence")
+    assert found["rdb_bgsave_in_progress"] == "0"
+    assert found["rdb_last_bgsave_status"] == "ok"
+    assert store.folded_lsn >= 1
+    assert peer.command("BGREWRITEAOF") == (b"+Background append only file rewriting started\r\n")
+    assert peer.command("BGREWRITEAOF").startswith(b"-ERR Background append only file rewriting a")
+    store.abandon()
+
+
+def test_keys_that_expire_are_counted_in_memory_and_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store = FileStore(path)
+    database, other = store.keyspace.databases[0], store.keyspace.databases[5]
+    for number in range(10):
+        database.set_string(b"k%d" % number, b"v", 1 << 60 if number < 4 else None)
+    other.set_string(b"k", b"v", 1 << 60)
+    assert expiring_keys(store.keyspace) == {database.space.id: 4, other.space.id: 1}
+    store.close()
+
+    store = FileStore(path)  # all cold
+    database = store.keyspace.databases[0]
+    assert expiring_keys(store.keyspace)[database.space.id] == 4
+    for name in (b"k0", b"k1"):  # two hot ones, of which one does not expire any more
+        key = database.find(name)
+        assert key is not None
+        if name == b"k1":
+            database.set_expiry(key, None)
+    assert expiring_keys(store.keyspace)[database.space.id] == 3
+    store.close()
+
+
+def test_very_many_keys_that_expire_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.server.commands.info.MAX_COUNTED", 50)
+    world = InProcess()
+    peer = world.peer()
+    peer.pipeline(*(("SET", f"k{number}", "v", "EX", "100") for number in range(200)))
+    peer.replies()
+    assert text(peer, "keyspace") == ("# Keyspace\r\ndb0:keys=200,expires=200,avg_ttl=0\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "shown"),
+    [(0, "0B"), (1023, "1023B"), (1536, "1.50K"), (1 << 20, "1.00M"), (5 << 30, "5.00G")],
+)
+def test_sizes_for_people(nbytes: int, shown: str) -> None:
+    assert human(nbytes) == shown
+
+
+def test_rates_are_over_the_last_samples() -> None:
+    rate = Rate()
+    assert rate.per_s == 0
+    for tick in range(100):
+        rate.sample(tick / 10, tick * 50)
+    assert rate.per_s == pytest.approx(500)
+    for tick in range(100, 120):
+        rate.sample(tick / 10, 5000)
+    assert rate.per_s == 0

@@ -1,0 +1,95 @@
+"""The table of runs: every kind of run expands into the rows that it stands for."""
+
+from holdfast.store.change.change_log import ChangeLog
+from holdfast.store.change.ops import (
+    CRDT_FACTS,
+    FIRST_RUN,
+    HASH_FIELDS,
+    LIST_ITEMS,
+    SET_MEMBERS,
+    STREAM_ENTRIES,
+    STREAM_META,
+    STRINGS,
+    Op,
+    row_op,
+)
+from holdfast.store.change.runs import RUNS, STEP, rows_in
+from holdfast.store.file.tables import ROWS
+
+KEY = 2000
+
+
+def rows(log: ChangeLog) -> list[tuple[object, ...]]:
+    """Of one run, which must be all that the log has."""
+    log.close_runs()
+    [run] = log.ops
+    assert run[0] in RUNS
+    return [*rows_in(run)]
+
+
+def test_runs_have_the_numbers_behind_those_of_the_tables() -> None:
+    assert sorted(RUNS) == list(range(FIRST_RUN, FIRST_RUN + len(RUNS)))
+    assert max(ROWS) == CRDT_FACTS == FIRST_RUN - 1
+
+
+def test_an_operation_that_is_no_run_stands_for_itself() -> None:
+    op: Op = row_op(STRINGS, KEY, None, b"v")
+    assert rows_in(op) == [op]
+
+
+def test_strings() -> None:
+    log = ChangeLog()
+    for key_id, value in ((KEY, b"a"), (KEY + 1, b"b")):
+        log.add_strings(1).extend([key_id, value])
+    assert rows(log) == [(STRINGS, KEY, None, b"a"), (STRINGS, KEY + 1, None, b"b")]
+
+
+def test_elements_that_come() -> None:
+    log = ChangeLog()
+    log.add_elements(KEY, 7 * STEP, [b"a", b"b"])
+    assert rows(log) == [(LIST_ITEMS, KEY, 7 * STEP, b"a"), (LIST_ITEMS, KEY, 8 * STEP, b"b")]
+
+
+def test_elements_that_go() -> None:
+    log = ChangeLog()
+    log.remove_elements(KEY, -STEP, 2)
+    assert rows(log) == [(LIST_ITEMS, KEY, -STEP, None), (LIST_ITEMS, KEY, 0, None)]
+
+
+def test_fields() -> None:
+    log, owner = ChangeLog(), object()
+    log.add_field(owner, KEY, b"f", b"1", 1)
+    log.add_field(owner, KEY, b"g", b"2", 2)
+    assert rows(log) == [
+        (HASH_FIELDS, KEY, b"f", (b"1", 1, None)),
+        (HASH_FIELDS, KEY, b"g", (b"2", 2, None)),
+    ]
+
+
+def test_members() -> None:
+    log, owner = ChangeLog(), object()
+    log.add_member(owner, KEY, b"m", 1)
+    log.add_member(owner, KEY, b"n", 2)
+    assert rows(log) == [(SET_MEMBERS, KEY, b"m", 1), (SET_MEMBERS, KEY, b"n", 2)]
+
+
+def test_entries_and_the_counters_of_their_stream() -> None:
+    log, owner = ChangeLog(), object()
+    first, second, deleted = (bytes([number]) * 16 for number in (1, 2, 0))
+    assert not log.add_entry(owner, first, (b"a", b"1"), 1), "there is no run yet"
+    log.begin_entries(owner, KEY, deleted, first, (b"a", b"1"), 1)
+    assert log.add_entry(owner, second, (b"b", b"2"), 2)
+    assert rows(log) == [
+        (STREAM_ENTRIES, KEY, first, b"\x92\xc4\x01a\xc4\x011"),
+        (STREAM_ENTRIES, KEY, second, b"\x92\xc4\x01b\xc4\x012"),
+        (STREAM_META, KEY, None, (second, deleted, 2)),
+    ]
+
+
+def test_rows_of_another_owner_begin_another_run() -> None:
+    log = ChangeLog()
+    for key_id, owner in ((KEY, "one"), (KEY + 1, "other")):
+        log.add_member(owner, key_id, b"m", 1)
+    log.add_strings(1).extend([KEY + 2, b"v"])
+    log.add_member("other", KEY + 1, b"n", 2)
+    assert [op[1] for op in log.ops] == [KEY, KEY + 1, 0, KEY + 1]

@@ -1,0 +1,93 @@
+"""The fold keeps pace with the writes, and no client waits long for it, however large a burst."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import store
+from holdfast.store.fold import fold
+from holdfast.store.fold.fold import Fold
+from holdfast.store.store import MOST_ROOM_SLICES, MOST_SLICES, FileStore
+
+pytestmark = pytest.mark.source_only
+
+KEYS = 3000
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[Fold]:
+    """One for each slice that was folded; a slice is one row, and a pass is always due."""
+    monkeypatch.setattr(fold, "PASS_ROWS", 1)
+    monkeypatch.setattr(fold, "SLICE_ROWS", 1)
+    done: list[Fold] = []
+    step = Fold.step
+
+    def counted(self: Fold) -> bool:
+        done.append(self)
+        return step(self)
+
+    monkeypatch.setattr(Fold, "step", counted)
+    return done
+
+
+def write(opened: FileStore, keys: int) -> None:
+    for number in range(keys):
+        opened.keyspace.databases[0].set_string(b"key-%d" % number, b"v", None)
+    opened.commit()
+
+
+def behind(path: Path) -> FileStore:
+    """A pass has just begun, and the next one is due."""
+    opened = FileStore(path)
+    write(opened, KEYS)
+    opened.keep_up(0)
+    write(opened, KEYS)
+    return opened
+
+
+def test_a_turn_is_not_held_up_by_all_that_was_put_off(tmp_path: Path, steps: list[Fold]) -> None:
+    """As after a checkpoint, while which nothing is folded, or a command of a million keys."""
+    opened = behind(tmp_path / "a.db")
+    steps.clear()
+    opened.keep_up(1_000_000)
+    assert len(steps) == MOST_SLICES
+    assert opened.owed_slices > 1000
+    turns = 0
+    while opened.folding.is_behind:
+        before = len(steps)
+        opened.keep_up(1)
+        assert len(steps) - before <= MOST_SLICES
+        turns += 1
+    assert turns < KEYS, "the turns that follow do more than their own share"
+    opened.keep_up(0)
+    assert opened.owed_slices == 0
+    opened.abandon()
+
+
+def test_under_a_load_that_the_fold_cannot_follow_each_turn_pays_for_itself(
+    tmp_path: Path, steps: list[Fold], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the journal would grow for as long as that lasts."""
+    monkeypatch.setattr(store, "MOST_OWED_SLICES", 100)
+    opened = behind(tmp_path / "a.db")
+    opened.keep_up(1_000_000)
+    steps.clear()
+    opened.keep_up(100 * store.OPS_PER_SLICE)
+    assert len(steps) >= 101
+    opened.abandon()
+
+
+def test_no_client_waits_long_for_room_in_memory(tmp_path: Path, steps: list[Fold]) -> None:
+    opened = FileStore(tmp_path / "a.db")
+    write(opened, KEYS)
+    opened.keyspace.databases[0].set_string(b"large", b"x" * 10_000_000, None)
+    opened.commit()
+    opened.max_bytes = 1
+    turns = 0
+    while opened.keyspace.used_bytes > 1 and turns < 20 * KEYS:
+        before = len(steps)
+        opened.make_room()
+        assert len(steps) - before <= MOST_ROOM_SLICES
+        turns += 1
+    assert opened.keyspace.used_bytes <= 1
+    opened.abandon()
