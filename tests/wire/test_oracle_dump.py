@@ -110,6 +110,12 @@ def test_values_of_all_types_and_sizes(pair: Pair, rng: random.Random) -> None:
         move_both_ways(pair, kind)
 
 
+def test_a_large_sorted_set_is_dumped_in_the_order_of_redis(pair: Pair) -> None:
+    """The dump does not depend on the order in which the members came, nor on the file."""
+    pair.same("ZADD", "k", *(word for n in range(500) for word in (n * 31 % 50, f"m{n}")))
+    pair.same("DUMP", "k")
+
+
 @pytest.mark.parametrize("protocol", [2], indirect=True)
 def test_forms_that_settings_ask_for(pair: Pair, rng: random.Random) -> None:
     """Quicklists of many nodes, of long plain ones, and strings that are not compressed."""

@@ -149,7 +149,8 @@ def _serialised(value: Any) -> bytes:
     if isinstance(value, Set):
         return value_codec.dump_set(list(value))
     if isinstance(value, ZSet):
-        return value_codec.dump_zset(list(value.items()))
+        highest_first = reversed(value.slice(0, len(value)))  # as redis-server writes a large one
+        return value_codec.dump_zset([(member, score) for score, member in highest_first])
     if isinstance(value, Stream):
         return value_codec.dump_stream(value)
     return value_codec.dump_string(value)
