@@ -136,6 +136,7 @@ bench-builds: install
 	@$(BIN)/python -m bench.builds $(ARGS)
 
 # The long versions of the crash tests and of the tests of clients whose servers come and go.
+faults: export HOLDFAST_SEED := $(or $(HOLDFAST_SEED),new)
 faults: install
 	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication -m slow $(ARGS)
 

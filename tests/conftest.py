@@ -18,10 +18,13 @@ from hypothesis import settings
 
 from tests.harness import HoldfastServer, RawClient, RedisServer
 from tests.harness.processes import NO_ORACLE
+from tests.harness.seeds import NEW, seed_of
 from tests.wire.libraries.crew import NO_LIBRARY
 
 # No deadline: how long an example takes says more about the machine than about the code.
-settings.register_profile("holdfast", deadline=None, print_blob=True)
+settings.register_profile(
+    "holdfast", deadline=None, print_blob=True, derandomize=os.environ.get("HOLDFAST_SEED") != NEW
+)
 settings.load_profile("holdfast")
 
 
@@ -70,11 +73,9 @@ def oracle_client(oracle: RedisServer) -> Iterator[RawClient]:
 
 
 @pytest.fixture
-def rng() -> random.Random:
-    """Random choices that HOLDFAST_SEED replays; pytest shows the seed when a test fails."""
-    seed = int(os.environ.get("HOLDFAST_SEED") or random.SystemRandom().getrandbits(32))
-    print(f"HOLDFAST_SEED={seed}")  # noqa: T201 - pytest captures it and shows it on failure
-    return random.Random(seed)
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """Random choices; tests/harness/seeds.py says which."""
+    return random.Random(seed_of(request.node.nodeid))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -21,6 +21,7 @@ from holdfast.builds import Build, BuildRecord, Decision, State
 from holdfast.builds.build_events import pairs
 from tests.builds.conftest import Bench
 from tests.builds.indexes import Indexes, read_indexes
+from tests.harness.seeds import seed_of
 
 STEPS = 120
 LEASE_S = 30.0
@@ -373,15 +374,12 @@ def live(url: str, seed: int) -> None:
     asyncio.run(main())
 
 
-def seeds(count: int) -> list[int]:
-    given = os.environ.get("HOLDFAST_SEED")
-    if given:
-        return [int(given)]
-    return [random.SystemRandom().getrandbits(32) for _ in range(count)]
+def seeds(name: str, count: int) -> list[int]:
+    return list(dict.fromkeys(seed_of(f"{name} {number}") for number in range(count)))
 
 
 def test_random_lives(url: str) -> None:
-    for seed in seeds(3):
+    for seed in seeds("life", 3):
         live(url, seed)
 
 
@@ -391,7 +389,7 @@ def test_random_lives(url: str) -> None:
 def test_many_random_lives(url: str, part: int) -> None:
     """HOLDFAST_HISTORIES=10000 make faults ARGS="-k random_lives": so many on each server."""
     histories = int(os.environ.get("HOLDFAST_HISTORIES", "800"))
-    for seed in seeds(-(-histories // PARTS)):
+    for seed in seeds(f"part {part} life", -(-histories // PARTS)):
         live(url, seed)
 
 

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands.context import Result
+from holdfast.commands.context import Block, Result
 from holdfast.commands.table import Command
+from holdfast.resp import Reply
 from holdfast.server.core.cron import Cron
 from holdfast.server.features.latency import Stats
-from holdfast.server.sessions.session import Session
+from holdfast.server.sessions.session import Session, Waiter
 from holdfast.store.file.tables import SLICE_ROWS
 from tests.harness.in_process import Peer
+from tests.harness.seeds import seed_of
 from tests.server.core.cold import ColdServer, fill, is_loading, write_file
 from tests.store.consistency import check_counts, check_settled
 
@@ -46,15 +48,17 @@ class Random:
     def _one(self) -> Argv:
         rng = self.rng
         n, m = str(rng.randrange(COUNT)), str(rng.randrange(COUNT))
+        all_of_it = str(10 * COUNT)  # a part depends on the places of removed elements
         h, s, z, x = [self._name(kind) for kind in "hszx"]
         any_name = rng.choice([h, s, z, x, "l0", "small"])
         other = rng.choice([h, s, z, x, "new"])
         choices: list[Argv] = [
             ["HGET", h, f"f{n}"], ["HSET", h, f"f{n}", m], ["HDEL", h, f"f{n}"], ["HLEN", h],
-            ["HINCRBY", h, "n", m], ["HSCAN", h, n], ["HMGET", h, f"f{n}", f"f{m}"],
-            ["HGETALL", h], ["HEXPIRE", h, "5", "FIELDS", "1", f"f{n}"],
+            ["HINCRBY", h, "n", m], ["HSCAN", h, "0", "COUNT", all_of_it], ["HGETALL", h],
+            ["HMGET", h, f"f{n}", f"f{m}"], ["HEXPIRE", h, "5", "FIELDS", "1", f"f{n}"],
             ["SADD", s, f"m{n}"], ["SREM", s, f"m{n}"], ["SISMEMBER", s, f"m{n}"], ["SCARD", s],
-            ["SSCAN", s, n], ["SMOVE", s, self._name("s"), f"m{n}"], ["SMEMBERS", s],
+            ["SSCAN", s, "0", "COUNT", all_of_it], ["SMOVE", s, self._name("s"), f"m{n}"],
+            ["SMEMBERS", s],
             ["SINTERCARD", "2", s, self._name("s")], ["SDIFFSTORE", other, s, self._name("s")],
             ["SUNIONSTORE", self._name("s"), s, self._name("s")],
             ["ZADD", z, n, f"m{m}"], ["ZREM", z, f"m{n}"], ["ZSCORE", z, f"m{n}"], ["ZCARD", z],
@@ -90,24 +94,28 @@ class Random:
 
 
 def write_collections(path: Path) -> None:
+    """The same in both databases, so that SWAPDB leaves the clients something to load."""
     kinds = {"h": "hash", "s": "set", "z": "zset", "x": "stream"}
-    commands = [
+    collections = [
         command
         for name, kind in kinds.items()
         for number in range(3)
         for command in fill(kind, f"{name}{number}", COUNT - 100 * number)
     ]
-    write_file(path, *commands, *fill("list", "l0", COUNT), ("SET", "small", "1"))
+    commands = [*collections, *fill("list", "l0", COUNT), ("SET", "small", "1")]
+    write_file(path, *commands, ("SELECT", "1"), *commands)
 
 
 Ran = tuple[int, list[bytes], int]  # the client, its command, the time
 
 
 def recording(server: ColdServer, numbers: dict[Session, int]) -> list[Ran]:
-    """What clients run from now on, in that order."""
+    """What clients run from now on, in that order. A blocked command is recorded when its client
+    is answered: which commands run before that depends on how long its key takes to load."""
     ran: list[Ran] = []
-    invoker = server.engine.invoker
+    invoker, blocking = server.engine.invoker, server.engine.blocking
     invoke: Callable[..., Result] = invoker.invoke
+    unblock: Callable[..., bool] = blocking.unblock
 
     def invoke_and_record(
         session: Session, command: Command, argv: list[bytes], stats: Stats
@@ -118,10 +126,16 @@ def recording(server: ColdServer, numbers: dict[Session, int]) -> list[Ran]:
         number, now_ms = numbers[session], server.engine.keyspace.now_ms
         queued = [argv for _, argv in session.multi or ()] if command.name == "exec" else []
         result = invoke(session, command, argv, stats)  # raises, if the command will run again
-        ran.extend((number, argv, now_ms) for argv in [*queued, argv])
+        if not isinstance(result, Block):
+            ran.extend((number, argv, now_ms) for argv in [*queued, argv])
         return result
 
+    def unblock_and_record(waiter: Waiter, result: Reply) -> bool:
+        ran.append((numbers[waiter.session], waiter.argv, server.engine.keyspace.now_ms))
+        return unblock(waiter, result)
+
     invoker.invoke = invoke_and_record  # type: ignore[method-assign]
+    blocking.unblock = unblock_and_record  # type: ignore[method-assign]
     return ran
 
 
@@ -148,7 +162,9 @@ def run_in_slices(path: Path, seed: int) -> tuple[list[Ran], list[list[bytes]], 
             server.store.commit()
             server.store.fold()
             server.forget_clean_keys()
-        if rng.random() < 0.1:
+        # A client may time out while its key is loaded, and would be served by a load at once.
+        is_served_late = server.engine.loading.is_busy and any(peer.is_waiting for peer in peers)
+        if rng.random() < 0.1 and not is_served_late:
             server.clock.advance(rng.choice([0.001, 0.3]))
     server.engine.turn.end()
     server.clock.advance(0.02)  # clients that wait for a key
@@ -168,7 +184,9 @@ def run_at_once(path: Path, ran: list[Ran]) -> list[list[bytes]]:
         server.clock.advance((now_ms - server.clock.now_ms()) / 1000)
         peers[number].send(*argv)
         run_all(server, peers[number])
-    server.clock.advance(0.02)
+        waiter = peers[number].session.waiter
+        if waiter is not None:  # so it has timed out when it was recorded
+            server.engine.blocking.unblock(waiter, waiter.block.on_timeout)
     replies = [peer.replies() for peer in peers]
     server.store.close()
     return replies
@@ -181,13 +199,12 @@ def run_all(server: ColdServer, peer: Peer) -> None:
 
 @pytest.mark.parametrize("run", range(RUNS))
 def test_loading_in_slices_gives_the_replies_of_loading_at_once(tmp_path: Path, run: int) -> None:
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")  # noqa: T201 - it replays a failure
+    seed = seed_of(f"loading {run}")
     first, second = tmp_path / "a.db", tmp_path / "b.db"
     write_collections(first)
     shutil.copy(first, second)
     ran, replies, waits = run_in_slices(first, seed)
-    assert waits > 5
+    assert waits > 0
     expected = run_at_once(second, ran)
     for number in range(CLIENTS):
         own = [argv for client, argv, _ in ran if client == number]
