@@ -12,6 +12,7 @@ from holdfast.errors import ConfigError, HoldfastError
 COMMANDS: tuple[Subcommand, ...] = (
     Subcommand("serve", "serve a database file to Redis clients"),
     Subcommand("ping", "ask a server whether it answers, for health checks"),
+    Subcommand("top", "show what a server does now"),
     Subcommand("check", "look for damage in a database file"),
     Subcommand("backup", "copy a database file, also while it is being served"),
     Subcommand("builds", "look at a build queue; see it work with 'builds demo'"),
