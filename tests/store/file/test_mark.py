@@ -487,9 +487,12 @@ def test_a_mark_that_is_removed_is_written_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["", "-wal"])
 @pytest.mark.parametrize("how", ["emptied", "cut short"])
+@pytest.mark.parametrize("is_written_to", [False, True])
 def test_a_file_that_is_cut_short_while_it_is_served_is_missed(
-    tmp_path: Path, suffix: str, how: str
+    tmp_path: Path, suffix: str, how: str, is_written_to: bool
 ) -> None:
+    """A write behind the cut makes the WAL as long as before, with a hole: without a word, the next
+    checkpoint would copy the hole into the file."""
     path = tmp_path / "x.db"
     killed(path)
     store = FileStore(path)
@@ -501,6 +504,9 @@ def test_a_file_that_is_cut_short_while_it_is_served_is_missed(
     store.check_in_place()
     cut = path.with_name(path.name + suffix)
     os.truncate(cut, 0 if how == "emptied" else WAL_HEADER + 10 * FRAME)
+    if is_written_to:
+        write(store, b"behind the cut")
+        store.sync()
     with pytest.raises(StorageError, match=f"{cut.name} was cut short while it was in use"):
         store.check_in_place()
     store.abandon()
