@@ -9,7 +9,10 @@ from holdfast.store.file.tables import ROWS, Tables
 from holdfast.store.fold.fold import Fold
 from holdfast.store.memory.key import Key, Space
 from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.values.hash import Hash
 from holdfast.store.values.registry import APPLY, COLLECTIONS, Value
+from holdfast.store.values.set import Set
+from holdfast.store.values.zset import ALWAYS_ORDERED, ZSet
 
 
 def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
@@ -120,6 +123,7 @@ class _Replay:
         for key in self._keys.values():
             if key is not None:
                 keyspace.watch_fields(key, afresh=True)
+                _settle(key.value)
         # Values changed while they were attached, and names were taken for a while by two.
         keyspace.used_bytes = sum(database.space.nbytes for database in keyspace.databases)
 
@@ -152,3 +156,11 @@ class _Replay:
             space = Space(space_id, self._tables.size_of_space(space_id))
             self._spaces[space_id] = space
         return space
+
+
+def _settle(value: Value) -> None:
+    """Make the order of a large collection now, while there are no clients: the first command that
+    needs it would hold them up."""
+    if isinstance(value, Hash | Set | ZSet) and len(value) >= ALWAYS_ORDERED:
+        for _ in value.settle():
+            pass
