@@ -20,8 +20,8 @@ import pytest
 
 import holdfast
 from holdfast.cli.main import main
-from holdfast.cli.top_view import View
-from holdfast.cli.top_watch import NO_SEARCH, ServerWatch
+from holdfast.cli.top.view import View
+from holdfast.cli.top.watch import NO_SEARCH, ServerWatch
 from holdfast.client import Client
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
 from tests.server.config.test_tls import Certificates, serve

@@ -13,7 +13,7 @@ from holdfast.errors import ConfigError, HoldfastError
 if TYPE_CHECKING:
     import argparse
 
-    from holdfast.cli.top_watch import ServerWatch
+    from holdfast.cli.top.watch import ServerWatch
     from holdfast.client.transport.options import ConnectOptions
 
 SHORTEST_S = 0.1
@@ -76,7 +76,7 @@ def _need_rich() -> None:
 async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) -> int:
     from holdfast import connect
     from holdfast.cli.ping_command import _own_server
-    from holdfast.cli.top_watch import ServerWatch, plainly
+    from holdfast.cli.top.watch import ServerWatch, plainly
     from holdfast.client import Backoff
     from holdfast.client.transport.options import parse_server_url
 
@@ -94,7 +94,7 @@ async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) 
         watch = ServerWatch(client, address)
         if not has_screen:
             return await _print(watch, args.interval, count, args.json)
-        from holdfast.cli.top_live import LiveScreen
+        from holdfast.cli.top.live import LiveScreen
 
         return await LiveScreen(watch, args.interval, count).run()
     except HoldfastError as error:
@@ -106,8 +106,8 @@ async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) 
 async def _print(watch: "ServerWatch", interval_s: float, count: int | None, is_json: bool) -> int:
     """Print samples. The first look is not printed: rates need two. A server that does not answer
     is waited for, unless no further sample is due."""
-    from holdfast.cli.top_text import as_json, plain
-    from holdfast.cli.top_view import View
+    from holdfast.cli.top.text import as_json, plain
+    from holdfast.cli.top.view import View
 
     await watch.look()
     printed = 0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from holdfast.cli.top_sample import Missing
-from holdfast.cli.top_screen import HELP, screen
-from holdfast.cli.top_text import (
+from holdfast.cli.top.sample import Missing
+from holdfast.cli.top.screen import HELP, screen
+from holdfast.cli.top.text import (
     FIGURES,
     ORDERS,
     as_json,
@@ -23,9 +23,9 @@ from holdfast.cli.top_text import (
     size,
     tables,
 )
-from holdfast.cli.top_view import CommandView, PeerView, QueueView, SlowView, View
+from holdfast.cli.top.view import CommandView, PeerView, QueueView, SlowView, View
 
-GUIDE = Path(__file__).parents[2] / "docs/guide-operating.md"
+GUIDE = Path(__file__).parents[3] / "docs/guide-operating.md"
 FULL = View(
     address="127.0.0.1:6379",
     at=1_700_000_000.0,

@@ -16,10 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
-from holdfast.cli.top_screen import screen
-from holdfast.cli.top_text import ORDERS, seconds
-from holdfast.cli.top_view import View
-from holdfast.cli.top_watch import ServerWatch
+from holdfast.cli.top.screen import screen
+from holdfast.cli.top.text import ORDERS, seconds
+from holdfast.cli.top.view import View
+from holdfast.cli.top.watch import ServerWatch
 from holdfast.errors import HoldfastError
 
 TICK_S = 0.5

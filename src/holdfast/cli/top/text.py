@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
-from holdfast.cli.top_view import CommandView, View
+from holdfast.cli.top.view import CommandView, View
 
 UNKNOWN = "–"
 # By which figure commands are sorted; the key `s` goes to the next one.

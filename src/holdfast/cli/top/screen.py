@@ -6,7 +6,7 @@ from dataclasses import replace
 from rich.console import Group
 from rich.text import Text
 
-from holdfast.cli.top_text import (
+from holdfast.cli.top.text import (
     FIGURES,
     Figure,
     TextTable,
@@ -15,7 +15,7 @@ from holdfast.cli.top_text import (
     sentences,
     tables,
 )
-from holdfast.cli.top_view import View
+from holdfast.cli.top.view import View
 
 FIGURE_WIDTH = 23  # of a label and a value
 GAP = 3

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from holdfast.cli.top_queues import (
+from holdfast.cli.top.queues import (
     COUNT,
     GROWN_BY,
     LENGTH_OF,

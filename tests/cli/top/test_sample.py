@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cli.top_sample import (
+from holdfast.cli.top.sample import (
     COURTESY,
     QUESTIONS,
     Calls,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.cli.top_queues import COUNT, LENGTH_OF, MOST_CALLS, MOST_S, QueueWatch
-from holdfast.cli.top_sample import (
+from holdfast.cli.top.queues import COUNT, LENGTH_OF, MOST_CALLS, MOST_S, QueueWatch
+from holdfast.cli.top.sample import (
     COURTESY,
     QUESTIONS,
     Missing,
@@ -16,7 +16,7 @@ from holdfast.cli.top_sample import (
     refusal,
     stat_name,
 )
-from holdfast.cli.top_view import View, compare
+from holdfast.cli.top.view import View, compare
 from holdfast.client import Client, Request, ServerError
 from holdfast.errors import HoldfastError, UnavailableError
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.top_queues import Growth, Queue
-from holdfast.cli.top_sample import Calls, Sample, SlowCommand
-from holdfast.cli.top_view import PeerView, QueueView, View, compare, percentile_us, shown
+from holdfast.cli.top.queues import Growth, Queue
+from holdfast.cli.top.sample import Calls, Sample, SlowCommand
+from holdfast.cli.top.view import PeerView, QueueView, View, compare, percentile_us, shown
 
 
 def sample(at_s: float, facts: Mapping[str, object] | None = None, **more: Any) -> Sample:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from holdfast.cli.top_queues import Growth
-from holdfast.cli.top_sample import Buckets, Calls, Missing, Sample, read_fields
+from holdfast.cli.top.queues import Growth
+from holdfast.cli.top.sample import Buckets, Calls, Missing, Sample, read_fields
 
 
 @dataclass(frozen=True, slots=True)
