@@ -1,26 +1,29 @@
 /* The gate between Python and LuaJIT: `redis.call`, and running a script, without lupa in between.
  *
- * lupa makes a tuple, a dict and a frame of every call, gives up the GIL and takes it again, and
- * asks of each value whether it is one of Python's. That is several times what a command takes. So
- * the two ways that every script goes are here, for the values that nearly all of them have: texts
- * and numbers in; texts, numbers, nil, OK and arrays of those out. Whatever else there is goes
- * through lupa, as it does all the time where this file is not compiled: redis.lua has that way.
- * A command that need not be admitted is called and counted right here, too.
+ * For each call, lupa makes a tuple, a dict and a frame, releases and takes the GIL, and checks for each
+ * value whether it is a Python object. That takes several times as long as a command. So the two ways that
+ * every script uses are here, for the values that nearly all scripts use: arguments that are texts and
+ * numbers; replies that are texts, numbers, nil, OK and arrays of those. All other values go through lupa;
+ * redis.lua has that way. Where this file is not compiled, every call goes that way. Commands that need no
+ * admission are called and counted in this file, too.
  *
- * The library that lupa is made of exports Lua's functions, as Lua 5.1 knows them.
- * Its headers are not there, so what is needed of them stands here.
+ * The library of lupa exports the functions of Lua with the interface of Lua 5.1. It does not ship their
+ * headers, so the needed declarations are here.
  *
  * Three rules keep this safe:
  *
- * 1. Lua's errors leave a function of C by longjmp, and whatever makes a value of Lua's may lack the
- *    memory for it. So Python objects that Lua is given have another owner meanwhile: arguments of a
- *    script belong to the caller of `run`, a reply to the gate, until the next reply.
- * 2. `call` touches Python objects only while `gate_run` is under way. Its thread has the GIL then, and
- *    keeps it: what Lua calls through lupa gives the GIL back as it was. Where Lua was entered through
- *    lupa, which gives up the GIL, `call` leaves the call to lupa as well. A Lua belongs to one thread.
- * 3. Lua is entered in protected mode only: an error elsewhere would end the process. To let go of a
- *    function may need memory, and a Held may die in the middle of a script, so it leaves its number,
- *    and `let_go` follows when Lua is entered next.
+ * 1. An error of Lua leaves a C function by longjmp, so the function cannot release references then. Each
+ *    function that makes a Lua value can raise such an error, for lack of memory. So a Python object that
+ *    is passed to Lua has another owner meanwhile: the caller of `run` owns the arguments of a script, and
+ *    the gate owns a reply until the next reply.
+ * 2. `call` uses Python objects only while `gate_run` is running. Then its thread has the GIL and keeps it:
+ *    a Python function that Lua calls through lupa leaves the GIL as it found it. If Lua was entered
+ *    through lupa, lupa has released the GIL, and `call` leaves the call to lupa. A Lua state belongs to
+ *    one thread.
+ * 3. Lua is entered in protected mode only: an error outside of it would end the process. To release a Lua
+ *    function may need memory and so may raise an error, and a Held may be freed in the middle of a script.
+ *    So a freed Held only notes the number of its function (`drop`). The next call that enters Lua releases
+ *    the function (`next_dropped`).
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -44,7 +47,7 @@ enum { LUA_TNIL, LUA_TBOOLEAN, LUA_TLIGHTUSERDATA, LUA_TNUMBER, LUA_TSTRING, LUA
 #define LUA_MULTRET (-1)
 #define LUA_ERRMEM 4
 #define LUA_GCCOUNT 3
-#define NO_NUMBER (-2) /* none that luaL_ref gives */
+#define NO_NUMBER (-2) /* luaL_ref never returns it */
 
 #define LUA_FUNCTIONS(F)                                                                           \
     F(int, lua_gettop, (lua_State *))                                                              \
@@ -92,13 +95,13 @@ static int find_lua(const char *path)
 
 /* -- the gate of one Lua -------------------------------------------------------------------- */
 
-#define LARGE_REPLY (1 << 20) /* bytes; Python looks whether there is room for it */
-#define MOST_VALUES 200       /* passed at once */
+#define LARGE_REPLY (1 << 20) /* bytes; Python checks whether Lua has memory for it */
+#define MOST_VALUES 200       /* of arguments that are passed one by one */
 #define DEEPEST 8             /* arrays in arrays */
-#define EXACT 1e16            /* below it, no digit of a whole number gets lost */
+#define EXACT 1e16            /* a double below it has all digits of a whole number */
 
-#define SHIFT 8   /* as in latency.py: calls are counted in slots of 256 ns, */
-#define SLOTS 256 /* those that take longer than all of them by Python */
+#define SHIFT 8   /* as in latency.py: a slot counts the calls within 256 ns; */
+#define SLOTS 256 /* Python counts calls that are too long for all slots */
 
 typedef struct {
     PyObject_HEAD
@@ -107,16 +110,17 @@ typedef struct {
 } Tally;
 
 typedef struct {
-    PyObject *name;    /* of a command, as scripts spell it */
-    PyObject *run;     /* takes the list of all arguments, that name first, and sees to everything */
-    PyObject *handler; /* takes the session and that list; NULL: only `run` will do */
-    PyObject *ended;   /* is told of calls of `handler` that failed or were slow */
-    Tally *tally;      /* counts all others */
-    int least, most;   /* arguments that `handler` takes */
-    int opens;         /* the level from which on a call need not be admitted */
+    PyObject *name;    /* of the command, as scripts spell it */
+    PyObject *run;     /* takes the list of all arguments, the name first; checks, calls and counts */
+    PyObject *handler; /* takes the session and that list; NULL: use `run` */
+    PyObject *ended;   /* called after a call of `handler` that failed or was slow */
+    Tally *tally;      /* counts all other calls */
+    int least, most;   /* number of arguments that `handler` takes */
+    int opens;         /* from this level on, a call needs no admission */
 } Door;
 
-/* Lua keeps a text once, and for ever those by which doors are known: so it is known by its place. */
+/* A cache of doors by the address of their names. Lua has each text only once, and keeps the names of doors
+ * for ever, so equal names have equal addresses. */
 #define SEEN 64
 
 typedef struct {
@@ -127,19 +131,19 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     lua_State *L;
-    PyObject *owner; /* keeps that Lua open */
-    PyObject *ok;    /* the reply that is OK */
-    PyObject *reply; /* the last one, or what was raised instead of it */
+    PyObject *owner; /* keeps L open */
+    PyObject *ok;    /* the Python object of the reply OK */
+    PyObject *reply; /* the last reply, or the exception that was raised instead */
     Door *doors;
     int count;
-    Seen seen[SEEN]; /* names of doors, by their place */
-    PyObject *session; /* of the commands that the script calls, while one runs */
-    int *dropped;      /* numbers of functions that no Held holds any more: see rule 3 */
+    Seen seen[SEEN]; /* by the address of a name */
+    PyObject *session; /* of the running script; its commands run in it */
+    int *dropped;      /* numbers of functions whose Held is freed: see rule 3 */
     int drops, most_drops;
-    char is_running;   /* `gate_run` is under way: see rule 2 */
-    int open_to;       /* the level to which doors are open for it */
-    int limit_kb;      /* of Lua's memory, above which no call begins */
-    char resp3;        /* the script wants replies in which nearly nothing is plain */
+    char is_running;   /* `gate_run` is running: see rule 2 */
+    int open_to;       /* doors up to this level are open for the script */
+    int limit_kb;      /* no call begins while Lua has more memory in use */
+    char resp3;        /* the script wants RESP3 replies: nearly none is plain */
 } Gate;
 
 typedef struct {
@@ -152,7 +156,7 @@ static PyTypeObject GateType, HeldType, TallyType;
 
 /* -- values into Lua ------------------------------------------------------------------------ */
 
-/* About how much memory a reply takes there; -1 if it is not plain. */
+/* The approximate memory that a reply takes in Lua; -1 if the reply is not plain. */
 static Py_ssize_t size_of(PyObject *reply, int depth)
 {
     if (PyBytes_CheckExact(reply))
@@ -173,7 +177,7 @@ static Py_ssize_t size_of(PyObject *reply, int depth)
     return -1;
 }
 
-/* A reply that `size_of` found plain and small. */
+/* Pushes a reply that `size_of` found plain and small. */
 static void push(lua_State *L, PyObject *reply)
 {
     if (PyBytes_CheckExact(reply)) {
@@ -181,7 +185,7 @@ static void push(lua_State *L, PyObject *reply)
     } else if (reply == Py_None) {
         lua_pushboolean(L, 0);
     } else if (PyLong_CheckExact(reply)) {
-        lua_pushnumber(L, PyLong_AsDouble(reply)); /* no reply is too large for it */
+        lua_pushnumber(L, PyLong_AsDouble(reply)); /* cannot fail: replies are 64-bit numbers */
     } else {
         Py_ssize_t count = PySequence_Fast_GET_SIZE(reply);
         PyObject **items = PySequence_Fast_ITEMS(reply);
@@ -195,7 +199,7 @@ static void push(lua_State *L, PyObject *reply)
 
 /* -- values out of Lua ---------------------------------------------------------------------- */
 
-/* Its digits, in front of `end`; where they begin. */
+/* Writes the digits of a number in front of `end`. Returns their start. */
 static char *digits_of(uint64_t number, char *end)
 {
     do
@@ -204,9 +208,9 @@ static char *digits_of(uint64_t number, char *end)
     return end;
 }
 
-/* `%.17g` of a number from 1e9 to 1e15 that is not whole, such as a time: then what is behind the
- * point has so few bits that they can be multiplied to whole digits without an error. (To find the
- * digits of any number takes thirty times as long.) */
+/* `%.17g` of a number from 1e9 to 1e15 that is not whole, such as a time. Its fraction has so few bits that
+ * a multiplication makes whole digits of it without an error. (The general method, for any number, takes
+ * thirty times as long.) */
 static PyObject *text_of_time(double number)
 {
     char text[40], *point = text + 20, *end = point;
@@ -216,7 +220,7 @@ static PyObject *text_of_time(double number)
     double scale = 1;
     for (int i = 0; i < places; i++)
         scale *= 10;
-    double behind = nearbyint((number - (double)whole) * scale); /* to even, as printf does */
+    double behind = nearbyint((number - (double)whole) * scale); /* rounds half to even, as printf does */
     if (behind >= scale) {
         start = digits_of(whole + 1, point);
     } else if (behind > 0) {
@@ -230,7 +234,7 @@ static PyObject *text_of_time(double number)
     return PyBytes_FromStringAndSize(start, end - start);
 }
 
-/* As Redis writes the numbers among the arguments of a call: `%.17g`. */
+/* A number as Redis writes it among the arguments of a call: `%.17g`. */
 static PyObject *text_of(double number)
 {
     if (fabs(number) < EXACT && number == (double)(int64_t)number && (number != 0 || !signbit(number))) {
@@ -243,7 +247,7 @@ static PyObject *text_of(double number)
         return text_of_time(number);
     if (isnan(number))
         return PyBytes_FromString(signbit(number) ? "-nan" : "nan");
-    char *text = PyOS_double_to_string(number, 'g', 17, 0, NULL); /* whatever the locale */
+    char *text = PyOS_double_to_string(number, 'g', 17, 0, NULL); /* does not depend on the locale */
     if (text == NULL)
         return NULL;
     PyObject *bytes = PyBytes_FromString(text);
@@ -251,7 +255,7 @@ static PyObject *text_of(double number)
     return bytes;
 }
 
-/* As lupa sees the values that a script's run returns; a table is a list of what is in it. */
+/* The Python value that lupa would make of a result of a script; but a table becomes a list of its items. */
 static PyObject *value_of(lua_State *L, int index)
 {
     switch (lua_type(L, index)) {
@@ -289,8 +293,8 @@ static PyObject *value_of(lua_State *L, int index)
 
 /* -- redis.call ----------------------------------------------------------------------------- */
 
-/* All arguments, the command's name first. NULL if they are not plain, or Python lacks memory:
- * `otherwise` will say what is wrong with them. */
+/* All arguments of a call as a list, the name of the command first. NULL if one is not plain, or if Python
+ * lacks memory: `otherwise` then reports the error. */
 static PyObject *arguments(lua_State *L, int count, const Door *door)
 {
     PyObject *argv = PyList_New(count);
@@ -327,7 +331,7 @@ static PyObject *raised(void)
     return value;
 }
 
-/* What `call` has at hand. */
+/* The upvalues of `call`. */
 enum { DOORS = 1, OTHERWISE, FETCHED, GATE, SMALL_OK, LARGE_OK };
 
 enum { NOT_CALLED, OKAY, PLAIN, TO_BE_FETCHED };
@@ -339,13 +343,13 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* The reply of a handler; NULL where one was raised. The copy of `Invoker.timed` and of
- * `ScriptCommand.call` (server/dispatch/invoke.py, server/scripts/script_command.py) for calls that
- * need not be admitted; tests/scripting/test_gate_counts.py compares them. */
+/* The reply of a handler; NULL if it raised an error. This is a copy of `Invoker.timed` and of
+ * `ScriptCommand.call` (server/dispatch/invoke.py, server/scripts/script_command.py) for calls that need no
+ * admission; tests/scripting/test_gate_counts.py compares the copy with them. */
 static PyObject *handled(const Gate *gate, const Door *door, PyObject *argv)
 {
     PyObject *ended = door->ended, *arguments[] = {gate->session, argv};
-    Tally *tally = door->tally; /* (the handler may make doors, and they move then) */
+    Tally *tally = door->tally; /* read now: the handler may add doors, and then they move */
     int64_t start_ns = now_ns();
     PyObject *reply = PyObject_Vectorcall(door->handler, arguments, 2, NULL);
     int64_t ns = now_ns() - start_ns;
@@ -365,7 +369,7 @@ static PyObject *handled(const Gate *gate, const Door *door, PyObject *argv)
     return reply;
 }
 
-/* Run a command; what kind of reply the gate has then. */
+/* Runs a command. Returns the kind of the reply that the gate has then. */
 static int run(Gate *gate, lua_State *L, int count, const Door *door)
 {
     PyObject *argv = arguments(L, count, door);
@@ -381,7 +385,7 @@ static int run(Gate *gate, lua_State *L, int count, const Door *door)
         return TO_BE_FETCHED;
     if (reply == gate->ok)
         return OKAY;
-    if (PyFloat_CheckExact(reply) && !isnan(PyFloat_AS_DOUBLE(reply))) { /* a score, as a text */
+    if (PyFloat_CheckExact(reply) && !isnan(PyFloat_AS_DOUBLE(reply))) { /* a score becomes a text */
         PyObject *text = text_of(PyFloat_AS_DOUBLE(reply));
         if (text == NULL) {
             PyErr_Clear();
@@ -394,7 +398,7 @@ static int run(Gate *gate, lua_State *L, int count, const Door *door)
     return size >= 0 && size < LARGE_REPLY ? PLAIN : TO_BE_FETCHED;
 }
 
-/* The number of the door of that name, which is the first argument; -1 if there is none. */
+/* The number of the door whose name is the first argument; -1 if there is none. */
 static int door_of(Gate *gate, lua_State *L)
 {
     const char *name = lua_type(L, 1) == LUA_TSTRING ? lua_tolstring(L, 1, NULL) : NULL;
@@ -403,7 +407,7 @@ static int door_of(Gate *gate, lua_State *L)
         return seen->door;
     lua_pushvalue(L, 1);
     lua_rawget(L, UPVALUE(DOORS));
-    int door = (int)lua_tonumber(L, -1) - 1; /* nil and false are 0 */
+    int door = (int)lua_tonumber(L, -1) - 1; /* 0 for nil and false */
     lua_settop(L, -2);
     if (door < 0 || door >= gate->count)
         return -1;
@@ -444,8 +448,8 @@ static int call(lua_State *L)
     return 1;
 }
 
-/* From Lua: a `redis.call`, of a table of doors by name, what to call with arguments that do not
- * pass, and what to call when the reply has to be fetched. */
+/* Called by Lua: makes a `redis.call`. Takes a table of doors by name, a function for calls whose arguments
+ * do not pass, and a function that fetches a reply that does not pass. */
 static int new_call(lua_State *L)
 {
     lua_settop(L, 3);
@@ -456,17 +460,17 @@ static int new_call(lua_State *L)
     return 1;
 }
 
-/* The number of a function that is no longer held, or NO_NUMBER. With the GIL. */
+/* Takes the number of a function whose Held is freed; NO_NUMBER if there is none. The caller has the GIL. */
 static int next_dropped(Gate *gate)
 {
     return gate->drops > 0 ? gate->dropped[--gate->drops] : NO_NUMBER;
 }
 
-/* From Lua, through lupa: a number by which a function is known here. */
+/* Called by Lua, through lupa: keeps a function, and returns its number. */
 static int hold(lua_State *L)
 {
     Gate *gate = lua_touserdata(L, UPVALUE(1));
-    for (;;) { /* let go of others: rule 3 */
+    for (;;) { /* releases other functions: rule 3 */
         PyGILState_STATE gil = PyGILState_Ensure();
         int number = next_dropped(gate);
         PyGILState_Release(gil);
@@ -479,7 +483,7 @@ static int hold(lua_State *L)
     return 1;
 }
 
-/* From Lua, once: with the address of a gate, which then belongs to this Lua. */
+/* Called by Lua, once, with the address of a gate: the gate belongs to this Lua state from now on. */
 __attribute__((visibility("default"))) int holdfast_gate(lua_State *L)
 {
     Gate *gate = (Gate *)(uintptr_t)lua_tonumber(L, 1);
@@ -493,7 +497,7 @@ __attribute__((visibility("default"))) int holdfast_gate(lua_State *L)
 
 /* -- for Python ----------------------------------------------------------------------------- */
 
-/* door(name, run, (handler, ended, tally, least, most, opens) | None) -> its number */
+/* door(name, run, (handler, ended, tally, least, most, opens) | None) -> the number of the new door */
 static PyObject *gate_door(Gate *gate, PyObject *args)
 {
     PyObject *quick;
@@ -545,14 +549,14 @@ static int held_traverse(Held *held, visitproc visit, void *arg)
     return 0;
 }
 
-/* Lua lets go of a function when it is entered next: rule 3. */
+/* Notes that a function is to be released when Lua is entered next: rule 3. */
 static void drop(Gate *gate, int number)
 {
     if (gate->drops == gate->most_drops) {
         int most = 2 * gate->most_drops + 16;
         int *dropped = PyMem_Realloc(gate->dropped, (size_t)most * sizeof(int));
         if (dropped == NULL)
-            return; /* Lua keeps that function: rather than an error that nothing could catch */
+            return; /* Lua keeps the function for ever: nothing could catch an error here */
         gate->dropped = dropped;
         gate->most_drops = most;
     }
@@ -574,7 +578,7 @@ static void held_dealloc(Held *held)
     PyObject_GC_Del(held);
 }
 
-/* Texts of a list, by themselves, or in a table if `as_table`. */
+/* Pushes texts of a list one by one, or in a table if `as_table`. */
 static void push_texts(lua_State *L, PyObject *argv, Py_ssize_t first, Py_ssize_t last, int as_table)
 {
     if (as_table)
@@ -589,13 +593,13 @@ static void push_texts(lua_State *L, PyObject *argv, Py_ssize_t first, Py_ssize_
 
 typedef struct {
     Gate *gate;
-    int enter, script; /* held */
+    int enter, script; /* numbers of Held */
     Py_ssize_t keys;
     PyObject *argv, *result;
 } Run;
 
-/* In protected mode, from the first argument on. What the script returns is a value, or a tuple of
- * several, which Python has when nothing more can go wrong. */
+/* Runs a script, in protected mode: also to push its arguments may raise an error. The result is one value,
+ * or a tuple of several. It is made last, when nothing can raise an error any more. */
 static int run_script(lua_State *L)
 {
     Run *run = lua_touserdata(L, 1);
@@ -631,9 +635,11 @@ static int run_script(lua_State *L)
     return 0;
 }
 
-/* run(enter, script, key_count, argv, session, open_to) -> what `enter` returns for the script, the
- * number of its keys and all that follows the first three of EVAL's arguments; if those are many, for
- * the script, a table of keys and one of the others. */
+/* run(enter, script, key_count, argv, session, open_to) -> the result of `enter`
+ *
+ * `argv` are the arguments of EVAL. `enter` is called with the script, the number of keys, and each argument
+ * after the first three. If these are many, it is called with the script, a table of the keys and a table of
+ * the other arguments. */
 static PyObject *gate_run(Gate *gate, PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs != 6 || !Py_IS_TYPE(args[0], &HeldType) || !Py_IS_TYPE(args[1], &HeldType)
@@ -721,7 +727,7 @@ static int gate_clear(Gate *gate)
     }
     Py_CLEAR(gate->ok);
     Py_CLEAR(gate->reply);
-    gate->L = NULL; /* the owner kept it open */
+    gate->L = NULL; /* the owner kept it open until now */
     Py_CLEAR(gate->owner);
     return 0;
 }
@@ -737,21 +743,21 @@ static void gate_dealloc(Gate *gate)
 
 static PyMethodDef gate_methods[] = {
     {"door", (PyCFunction)gate_door, METH_VARARGS, "The number of a new door, to a command."},
-    {"take", (PyCFunction)gate_take, METH_NOARGS, "The reply that did not pass, or what was raised."},
-    {"held", (PyCFunction)gate_held, METH_O, "A function of Lua's, by the number that it is held by."},
+    {"take", (PyCFunction)gate_take, METH_NOARGS, "The reply that did not pass, or the exception."},
+    {"held", (PyCFunction)gate_held, METH_O, "The Lua function that `hold` kept under a number."},
     {"run", (PyCFunction)(void (*)(void))gate_run, METH_FASTCALL, "Run a script."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef gate_members[] = {
-    {"resp3", T_BOOL, offsetof(Gate, resp3), 0, "Whether scripts get replies as RESP3 has them."},
-    {"open_to", T_INT, offsetof(Gate, open_to), 0, "The level to which doors are open now."},
+    {"resp3", T_BOOL, offsetof(Gate, resp3), 0, "Whether scripts get replies in the form of RESP3."},
+    {"open_to", T_INT, offsetof(Gate, open_to), 0, "Doors up to this level are open now."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyTypeObject GateType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.scripting._gate.Gate",
-    .tp_doc = "Between Python and one Lua, whose scripts must not outlive it.",
+    .tp_doc = "The gate between Python and one Lua state. It must outlive the scripts of that state.",
     .tp_basicsize = sizeof(Gate),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_traverse = (traverseproc)gate_traverse,
@@ -765,7 +771,7 @@ static PyTypeObject GateType = {
 
 static PyTypeObject HeldType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "holdfast.scripting._gate.Held",
-    .tp_doc = "A function of Lua's, as long as this is there.",
+    .tp_doc = "Keeps one Lua function alive.",
     .tp_basicsize = sizeof(Held),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .tp_traverse = (traverseproc)held_traverse,
@@ -773,12 +779,11 @@ static PyTypeObject HeldType = {
     .tp_dealloc = (destructor)held_dealloc,
 };
 
-/* take() -> the sum of all ns, and (slot, count) of each slot in which there is something; all are 0
- * after that. */
+/* take() -> the sum of all ns, and (slot, count) of each slot that is not 0. Sets all of them to 0. */
 static PyObject *tally_take(Tally *tally, PyObject *Py_UNUSED(nothing))
 {
     PyObject *slots = PyList_New(0);
-    for (int slot = 0; slots != NULL && slot < SLOTS && tally->ns > 0; slot++) { /* seldom any */
+    for (int slot = 0; slots != NULL && slot < SLOTS && tally->ns > 0; slot++) { /* ns is mostly 0 */
         if (tally->counts[slot] == 0)
             continue;
         PyObject *item = Py_BuildValue("iI", slot, tally->counts[slot]);
@@ -795,7 +800,7 @@ static PyObject *tally_take(Tally *tally, PyObject *Py_UNUSED(nothing))
 }
 
 static PyMethodDef tally_methods[] = {
-    {"take", (PyCFunction)tally_take, METH_NOARGS, "What was counted since it was last taken."},
+    {"take", (PyCFunction)tally_take, METH_NOARGS, "The counts since the last call of take."},
     {NULL, NULL, 0, NULL},
 };
 

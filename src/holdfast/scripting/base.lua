@@ -1,5 +1,5 @@
--- What Lua brings along, as far as scripts get it, and as Lua 5.1 has it: LuaJIT's own functions
--- where they do the same, else ours around them.
+-- The standard functions of Lua that scripts may call, with the behaviour of Lua 5.1. LuaJIT's own
+-- function is used where it behaves the same; else a function here wraps it.
 
 local python, G, ENV, behind = ...
 
@@ -10,7 +10,7 @@ local raw_load, raw_pcall, raw_insert, collect = load, pcall, table.insert, coll
 local sub, gsub, floor, ceil = string.sub, string.gsub, math.floor, math.ceil
 local survived, READ_ONLY = python.survived, python.READ_ONLY
 
--- So that a missing argument is not taken for a nil.
+-- Raises for a missing argument: without this check it would be taken for a nil.
 local function present(kind, ...)
   if select("#", ...) == 0 then bad_argument(1, kind .. " expected, got no value") end
   return ...
@@ -58,14 +58,15 @@ function G.setmetatable(...)
   return raw_setmetatable(present("table", ...))
 end
 
--- What C may move or compare at once, where no hook runs: up to a second at the worst.
+-- The most elements that C may move, and the most that it may sort, in one call: no hook runs there, so
+-- nothing can interrupt it. At worst such a call takes a second.
 local MUCH, MOST_SORTED = 1e6, 1e4
 
 local tables = python.only(table, "concat maxn")
 local sort = nested(table.sort)
 local function is_less(a, b) return a < b end
--- C needs n^2 comparisons for lists that are made for it. With a function of Lua's each of them counts
--- as instructions, and it can be interrupted.
+-- A hostile list makes C's sort take n^2 comparisons. If a Lua function compares, each comparison is some
+-- Lua instructions, so the hook runs, and the sort can be interrupted.
 function tables.sort(...)
   local list, order = present("table", ...)
   if order == nil and type(list) == "table" and #list > MOST_SORTED then return sort(list, is_less) end
@@ -74,7 +75,7 @@ end
 local foreach, foreachi = nested(table.foreach), nested(table.foreachi)
 function tables.foreach(...) return foreach(present("table", ...)) end
 function tables.foreachi(...) return foreachi(present("table", ...)) end
--- A position as luaL_checkint sees it.
+-- Converts a position in the way of luaL_checkint.
 local function as_int(number)
   if not (number > -2 ^ 63 and number < 2 ^ 63) then return 0 end
   number = (number < 0 and ceil(number) or floor(number)) % 2 ^ 32
@@ -104,8 +105,8 @@ function G.collectgarbage(what, argument)
   return 0
 end
 
--- The parser takes long for some texts (it walks a chain of `or` for each of its elements), and no
--- hook runs in it. So it gets a text in pieces, and each piece is preceded by a look at the clock.
+-- The parser is slow for some texts: for each element of a chain of `or` it walks the whole chain. No hook
+-- runs while it parses. So the parser gets the text in pieces, and the clock is checked before each piece.
 local PIECE_BYTES = 4096
 local function in_pieces(read)
   local text, at = "", 1
@@ -121,9 +122,9 @@ local function in_pieces(read)
   end
 end
 
--- Text only: there is no check of bytecode that could be relied upon. An error in a hook is raised
--- again because LuaJIT's load() catches it, but goes on to believe that it is in the hook: a pcall
--- from outside of the hook puts that right. Else no hook would ever run again.
+-- Loads text only, no bytecode: no check of bytecode is reliable. An error is raised again here because
+-- LuaJIT's load() catches an error of the hook, but then still believes that the hook runs, and no hook
+-- would ever run again. A pcall outside of the hook repairs that.
 local function load_or_raise(read, name)
   local chunk, problem = raw_load(in_pieces(read), name, "t", ENV)
   if not chunk then error(problem, 0) end
@@ -163,20 +164,20 @@ local maths = python.only(math, [[abs acos asin atan atan2 cos cosh exp fmod fre
   log log10 modf pi pow sin sinh sqrt tan tanh]])
 maths.mod = math.fmod
 
--- An argument as luaL_checknumber sees it.
+-- Converts an argument in the way of luaL_checknumber.
 local function number_at(index, count, value)
   local number = tonumber(value)
   if number then return number end
   bad_argument(index, "number expected, got " .. (index > count and "no value" or type(value)))
 end
 
--- LuaJIT's do not look whether they were given anything, and read what is left on the stack.
+-- LuaJIT's functions do not check that there is an argument: without one they read old values of the stack.
 function maths.floor(...) return floor(present("number", ...)) end
 function maths.ceil(...) return ceil(present("number", ...)) end
 function maths.deg(...) return number_at(1, select("#", ...), ...) / (math.pi / 180) end
 function maths.rad(...) return number_at(1, select("#", ...), ...) * (math.pi / 180) end
 
--- LuaJIT's have another answer where a NaN is among the numbers.
+-- LuaJIT's functions return another number than Lua 5.1 if one of the arguments is NaN.
 function maths.min(...)
   local count, least, second = select("#", ...), ...
   if count == 2 and type(least) == "number" and type(second) == "number" then
@@ -207,7 +208,7 @@ end
 local ldexp = math.ldexp
 function maths.ldexp(...)
   local count, number, exponent = select("#", ...), ...
-  exponent = number_at(2, count, exponent) -- complains about this one first, as C does
+  exponent = number_at(2, count, exponent) -- C checks the second argument first
   return ldexp(number_at(1, count, number), exponent)
 end
 
@@ -226,7 +227,7 @@ local function random31()
 end
 local function whole_at(index, count, value)
   local found = number_at(index, count, value)
-  if found ~= found then return 0 end -- NaN as in C
+  if found ~= found then return 0 end -- C converts NaN to 0
   return found < 0 and ceil(found) or floor(found)
 end
 function maths.random(...)

@@ -1,4 +1,4 @@
--- cjson, with the results and errors of the one in Redis.
+-- cjson: results and errors are those of the cjson library in Redis.
 
 local python = ...
 local fail, bad_argument, null = python.fail, python.bad_argument, python.null
@@ -6,7 +6,7 @@ local byte, char, find, sub, format = string.byte, string.char, string.find, str
 local gsub, concat, type, tonumber, next, rawget = string.gsub, table.concat, type, tonumber, next, rawget
 local floor, huge, select, tostring = math.floor, math.huge, select, tostring
 local watch = python.watch
-local PIECE_BYTES = 2 ^ 16 -- of a text, in which C escapes each byte
+local PIECE_BYTES = 2 ^ 16 -- C escapes each byte of a piece at once; no hook runs meanwhile
 
 local ESCAPED, escapes = "[%c\"\\/\127]", {}
 for code = 0, 31 do escapes[char(code)] = format("\\u%04x", code) end
@@ -61,7 +61,7 @@ local function new()
     return "\"" .. concat(pieces) .. "\""
   end
 
-  -- How long the table is as an array, or nil.
+  -- The length of a table that is an array; nil for any other table.
   local function array_length(table)
     local most, items = 0, 0
     for key in next, table do
@@ -148,7 +148,7 @@ local function new()
 
   -- -- decoding -----------------------------------------------------------------------------
 
-  local text, at -- what is being decoded, and where
+  local text, at -- the text that is decoded, and the position of the next character
 
   local function expected(what, found, index)
     fail("Expected " .. what .. " but found " .. found .. " at character " .. index)
@@ -163,7 +163,8 @@ local function new()
     return find(digits, "^%x%x%x%x$") and tonumber(digits, 16) or nil
   end
 
-  -- One \uXXXX, or two that are one character; nil when it is none. Returns it and its length.
+  -- Reads one \uXXXX, or two that are one character. Returns the character and the length of the escape;
+  -- nil if there is no valid escape.
   local function unicode_escape(from)
     local code = hex4(from + 2)
     if not code then return nil end
@@ -174,7 +175,7 @@ local function new()
     return utf8((code - 0xD800) * 1024 + low - 0xDC00 + 0x10000), 12
   end
 
-  -- The string that begins behind the quote before `at`; leaves `at` behind its end.
+  -- Reads a string; `at` is behind its first quote. Afterwards `at` is behind its last quote.
   local function string_token(what)
     local stop = find(text, "[\"\\%z]", at)
     if stop and byte(text, stop) == 34 then
@@ -257,14 +258,14 @@ local function new()
     return value
   end
 
-  -- The character that the next token begins with, "" at the end; `at` is there.
+  -- Moves `at` to the next token and returns its first character; "" at the end of the text.
   local function peek()
     at = find(text, "[^ \t\r\n]", at) or #text + 1
     local c = sub(text, at, at)
     return c == "\0" and "" or c
   end
 
-  -- Raise because something else than `what` was found at `at`.
+  -- Raises an error: there is another token at `at` than `what`.
   local function unexpected(what, c)
     local index = at
     local name = token_names[c] or (c == "" and "T_END")
@@ -395,7 +396,7 @@ local function new()
     if value == nil then return old end
     local new_value = tonumber(value)
     if not new_value then bad_argument(number, "number expected, got " .. type(value)) end
-    if new_value ~= new_value then new_value = 0 end -- NaN as in C: no limit would hold
+    if new_value ~= new_value then new_value = 0 end -- as in C; NaN would pass both limits
     if new_value < low or new_value > high then
       bad_argument(number, format("expected integer between %d and %d", low, high))
     end

@@ -1,4 +1,4 @@
--- cmsgpack, with the results and errors of the one in Redis.
+-- cmsgpack: results and errors are those of the cmsgpack library in Redis.
 
 local python = ...
 local fail, bad_argument = python.fail, python.bad_argument
@@ -6,7 +6,7 @@ local byte, char, sub, concat = string.byte, string.char, string.sub, table.conc
 local floor, type, next, select, unpack = math.floor, type, next, select, unpack
 local tonumber, tostring, rawget = tonumber, tostring, rawget
 
-local DEEPEST = 16 -- tables in tables; those below are nil
+local DEEPEST = 16 -- levels of tables in tables; deeper tables become nil
 
 -- -- packing -------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ local function pack_string(text)
   return "\219" .. big_endian(size, 4) .. text
 end
 
--- The length of an array; else nil and the number of pairs.
+-- Returns the length of a table that is an array; for another table nil and its number of pairs.
 local function measure(table)
   local most, items, is_array = 0, 0, true
   for key in next, table do
@@ -110,7 +110,7 @@ end
 
 -- -- unpacking -----------------------------------------------------------------------------------
 
-local text, at, last -- what is being read: the next byte, and the last
+local text, at, last -- the input, the position of its next byte, and of its last byte
 
 local function take(length)
   local from = at
@@ -169,7 +169,7 @@ local readers = {
   [0xCC] = function() return unsigned(1) end,
   [0xCD] = function() return unsigned(2) end,
   [0xCE] = function() return unsigned(4) end,
-  [0xCF] = function() return signed(8) end, -- as Redis has it
+  [0xCF] = function() return signed(8) end, -- unsigned in msgpack, but Redis reads it as signed
   [0xD0] = function() return signed(1) end,
   [0xD1] = function() return signed(2) end,
   [0xD2] = function() return signed(4) end,
@@ -204,7 +204,7 @@ local function checked_string(...)
   return value
 end
 
--- The argument of this number.
+-- The argument with this number, as an integer.
 local function checked_integer(number, ...)
   local value = select(number, ...)
   local integer = tonumber(value)
@@ -229,7 +229,7 @@ local function unpack_full(input, limit, offset)
   text, at, last = input, offset + 1, #input
   local values, count = {}, 0
   if not takes_all then
-    count = 1 -- where to go on
+    count = 1 -- the first result is the offset at which the next call continues
   end
   local read_count = 0
   while at <= last and (takes_all or read_count < limit) do

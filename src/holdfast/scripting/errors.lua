@@ -1,6 +1,6 @@
--- Where an error was, and in whose words. Functions of ours that complain, and C functions that
--- complain below them, know neither where they were called nor by which name; that is found out
--- when the error is caught, while its frames are still there.
+-- Gives errors the position and the words that they have in Redis. When one of our functions raises an
+-- error, or a C function that it called, that function does not know the line or the name by which the
+-- script called it. The handler of the error finds both, while the frames of the calls still exist.
 
 local debug, string = ...
 
@@ -11,20 +11,20 @@ local type, error, tonumber = type, error, tonumber
 local OURS = "=holdfast" -- the source of all our chunks
 local MARK = "holdfast:0: "
 
--- As luaL_error.
+-- Does the same as luaL_error.
 local function fail(message) error(MARK .. message, 0) end
 
--- As luaL_argerror.
+-- Does the same as luaL_argerror.
 local function bad_argument(number, message)
   fail("bad argument #" .. number .. " to '?' (" .. message .. ")")
 end
 
--- LuaJIT's own words, and those of Lua 5.1.
+-- Texts of LuaJIT, and the texts of Lua 5.1 for the same errors.
 local SAID_OTHERWISE = {
   ["attempt to yield across C-call boundary"] = "attempt to yield across metamethod/C-call boundary",
 }
 
--- The innermost frame that is a script's.
+-- The innermost frame that belongs to a script.
 local function frame()
   local level = 3
   while true do
@@ -34,9 +34,9 @@ local function frame()
   end
 end
 
--- Our outermost frame below which the error was, and its caller.
+-- Returns the outermost of our frames around the error, and the frame that called it.
 local function call_of(thread)
-  local level, ours = thread and 0 or 4, nil -- the function that raised it
+  local level, ours = thread and 0 or 4, nil -- the level of the function that raised the error
   while true do
     local info
     if thread then info = getinfo(thread, level, "nSl") else info = getinfo(level, "nSl") end
@@ -46,7 +46,8 @@ local function call_of(thread)
   end
 end
 
--- Of the thread that runs: call it from the handler of an error. Else of one that has died.
+-- Adds the position and the name to the text of an error. Without `thread` the error is one of the running
+-- thread, and the caller must be its error handler. `thread` is a coroutine that the error has ended.
 local function repaired(problem, thread)
   if type(problem) ~= "string" then return problem end
   local _, stop = find(problem, "^holdfast:%d+: ")

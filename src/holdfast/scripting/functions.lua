@@ -1,5 +1,5 @@
--- What the code of a library can do while it is loaded: register functions, and next to nothing
--- else. Errors are in Redis's words.
+-- The globals of a library while it is loaded: its code can register functions, and do little else.
+-- Error texts are those of Redis.
 
 local redis, protect, strict, raise = ...
 
@@ -10,7 +10,7 @@ local loading = {}
 for name in ("log LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REDIS_VERSION REDIS_VERSION_NUM"):gmatch("%S+") do
   loading[name] = redis[name]
 end
-local registered, taken -- by the library that is being loaded: in this order, and by name
+local registered, taken -- functions of the library that is being loaded: in order, and by name
 
 local KNOWN_FLAGS = {}
 for flag in ("no-writes allow-oom allow-stale no-cluster allow-cross-slot-keys"):gmatch("%S+") do

@@ -1,4 +1,4 @@
--- redis.*: what scripts say to the server. Errors are in Redis's words.
+-- The functions redis.*, with which scripts call the server. Error texts are those of Redis.
 
 local python = ...
 
@@ -6,7 +6,7 @@ local error, type, select, unpack, tostring, tonumber = error, type, select, unp
 local concat, match, sub = table.concat, string.match, string.sub
 local call_engine, check_memory, used_kb, limit_kb = python.call, python.check_memory, gcinfo, python.limit_kb
 local new_call, find_door, rest = python.new_call, python.door, python.rest
-local MOST_VALUES = 200 -- passed at once; more go in a table
+local MOST_VALUES = 200 -- passed as arguments; more values are passed in a table
 
 local redis = {}
 
@@ -16,7 +16,7 @@ end
 
 -- -- calling -----------------------------------------------------------------------------------
 
--- What the engine answered: a plain value, or with a kind what to make of it.
+-- An answer of the engine is a plain value, or a value and its kind; `built` makes the Lua value of it.
 local STATUS, ARRAY, ERROR, KILLED, LACK = 1, 2, 3, 4, 5
 
 local function built(value, kind, ...)
@@ -38,7 +38,7 @@ local function answered_or_raised(value, kind, ...)
   return built(value, kind, ...)
 end
 
--- On the way to Python the sign of a zero gets lost.
+-- Replaces -0 by a text, because lupa passes -0 to Python as 0.
 local function with_signs(...)
   local all, count = { ... }, select("#", ...)
   for index = 2, count do
@@ -53,15 +53,15 @@ local function ask(...)
   return call_engine(unpack(all, 1, count))
 end
 
--- Where the gate is compiled (_gate.c): the numbers of its doors to commands, by their names, as
--- scripts spell them. What it does not know, or does not let through, is called in full.
+-- Used where the gate is compiled (_gate.c): the number of the gate's door to each command, by the name as
+-- scripts spell it. A call that has no door, or that its door does not pass, goes through Python in full.
 local DOORS = {}
-local MOST_DOORS, known = 4096, 0 -- a name has more spellings than programs need
+local MOST_DOORS, known = 4096, 0 -- a limit, because scripts can spell a name in many ways (GET, get, gEt)
 
 local function find(name)
   if type(name) == "string" and DOORS[name] == nil and known < MOST_DOORS then
     local number = find_door(name)
-    if number == nil then return end -- there is no such command
+    if number == nil then return end -- no command has this name
     DOORS[name], known = number, known + 1
   end
 end
@@ -108,7 +108,7 @@ function redis.error_reply(...)
   return reply
 end
 
--- How luaL_checknumber and the like see an argument.
+-- Converts an argument to a text in the way of lua_tolstring.
 local function as_text(value)
   local kind = type(value)
   if kind == "number" then return tostring(value) end
@@ -121,14 +121,14 @@ function redis.sha1hex(...)
   return python.sha1hex(as_text((...)))
 end
 
-local LONGEST_LOG = 1024 -- bytes of a line
+local LONGEST_LOG = 1024 -- bytes; a longer line is cut
 function redis.log(level, ...)
   if select("#", ...) < 1 then raise("ERR redis.log() requires two arguments or more.") end
   if type(level) == "string" then level = tonumber(level) end
   if type(level) ~= "number" then
     raise("ERR First argument must be a number (log level).")
   end
-  if not (level > -1 and level < 4) then raise("ERR Invalid debug level.") end -- nor NaN
+  if not (level > -1 and level < 4) then raise("ERR Invalid debug level.") end -- written so that NaN fails, too
   local words = {}
   for index = 1, select("#", ...) do words[index] = as_text((select(index, ...))) end
   check_memory()
@@ -158,7 +158,7 @@ if not python.for_functions then
 end
 
 redis.REDIS_VERSION, redis.REDIS_VERSION_NUM = python.version, python.version_number
-redis.ACTIVE_ACTIVE = python.active_active -- not in Redis, and not on a server of its own
+redis.ACTIVE_ACTIVE = python.active_active -- Redis has no such field; nil on a standalone server
 redis.LOG_DEBUG, redis.LOG_VERBOSE, redis.LOG_NOTICE, redis.LOG_WARNING = 0, 1, 2, 3
 redis.REPL_NONE, redis.REPL_AOF, redis.REPL_SLAVE, redis.REPL_REPLICA, redis.REPL_ALL = 0, 1, 2, 2, 3
 

@@ -1,11 +1,11 @@
--- What a script returns, so that Python can take it: it should not have to walk Lua's tables.
+-- Flattens the result of a script into one list, because it is slow for Python to walk Lua tables.
 
 local behind = ...
 
 local type, rawget, next, getmetatable = type, rawget, next, getmetatable
 
--- How long the table is, if it is an array of strings and numbers and nothing else, of at least one
--- and at most so many; or nil, and its status if it is one.
+-- Returns the length of an array of 1 to `most` strings and numbers. For any other value returns nil, and
+-- the text of a status reply (a table with `ok`).
 local function plain_length(value, most)
   if type(value) ~= "table" or getmetatable(value) ~= nil or value.err ~= nil then return nil end
   local status = value.ok
@@ -22,10 +22,11 @@ local function plain_length(value, most)
   end
 end
 
--- Flat: a string or number is itself; `true` announces a code.
+-- The flat form: a string or number is one item. Any other value is `true`, one of these codes, and its
+-- data, if it has any.
 local ARRAY_OF, NIL, BOOLEAN, AN_ERROR, A_STATUS, DOUBLE, MAP, SET, BIG, VERBATIM = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-local COUNTED_ERROR = 11 -- of a command, so that INFO has it already
-local DEEPEST = 200 -- Redis: as far as its stack goes, 7,995
+local COUNTED_ERROR = 11 -- an error of a command: INFO has counted it already
+local DEEPEST = 200 -- levels; Redis stops at 7,995, the limit of its stack
 
 local function coded(into, size, code, value)
   into[size + 1], into[size + 2], into[size + 3] = true, code, value

@@ -1,10 +1,11 @@
--- The world that scripts see, and the door to it. Run once, in a fresh Lua state, with a table of
--- the Python functions that it may call, and the other files here as functions; returns the
--- functions that Python calls. Scripts get closures only: what is captured here (Python's
--- functions, debug, the real tables) cannot be reached from them.
+-- The sandbox: the globals that scripts see, and the functions with which Python runs scripts. This file is
+-- run once in a new Lua state. Its arguments are a table of the Python functions that it may call, and the
+-- other Lua files of this folder as functions. It returns the functions that Python calls. Scripts get
+-- closures only, so they cannot reach the values that a closure uses: Python functions, debug, the real
+-- tables.
 --
--- Python's functions never raise: what comes out of one as an exception would be an object. The
--- table of them is also how our files share what they all need.
+-- The Python functions never raise, because an exception would reach Lua as a Python object. Our Lua files
+-- also share their common functions through the table `python`.
 
 local python, libraries = ...
 
@@ -13,16 +14,16 @@ local raw_pcall, raw_xpcall, raw_load, collect = pcall, xpcall, load, collectgar
 local getinfo, sethook, setmetatable = debug.getinfo, debug.sethook, setmetatable
 local clock, used_kb, limit_kb = os.clock, gcinfo, python.limit_kb
 local tick = python.tick
-local MOST_VALUES = 200 -- returned at once; more go in a table
+local MOST_VALUES = 200 -- returned as several values; more are returned in a table
 
 -- -- ending a script ---------------------------------------------------------------------------
 
--- A script that has to end: everything that could catch the error raises it again. Python knows
--- why: a text would need memory.
+-- The error that ends a script. Each function that can catch errors raises this error again. It has no text,
+-- because a text would need memory; Python knows the reason.
 local DEAD = {}
-local dead, dead_source, dead_line -- whether, and where
+local dead, dead_source, dead_line -- whether a script must end, and where it was
 
--- What a call returned that catches errors, unless the script has to end.
+-- Returns its arguments, the results of a call that catches errors; raises if the script has to end.
 local function survived(...)
   if dead then error(DEAD, 0) end
   return ...
@@ -33,14 +34,14 @@ local fail, bad_argument, repaired, frame = libraries.errors(debug, string)
 local function die()
   local info = frame()
   dead, dead_source, dead_line = true, info and info.source, info and info.currentline
-  sethook(function() -- whatever catches it gets no further than a line
+  sethook(function() -- code that catches the error is ended at its next line
     if getinfo(2, "S").source ~= "=holdfast" then error(DEAD, 0) end
   end, "l")
   error(DEAD, 0)
 end
 
--- Looks at the clock, and asks Python no more than once a millisecond. What may take long calls it
--- beforehand.
+-- Checks the clock, and asks Python at most once in a millisecond whether the script must end. Functions
+-- that may take long call it first.
 local STEP, SHORT_STEP = 500, 20
 local last_look = 0
 local on_step
@@ -53,9 +54,9 @@ local function watch()
   sethook(on_step, "", took > 0.01 and SHORT_STEP or STEP)
 end
 
--- The hook: called every so many instructions, of fewer of them where they take long (as on large
--- texts). The clock costs as much as a hundred instructions: while there is little to work on, and
--- they cannot take long, it is looked at every fourth time.
+-- The hook: called after STEP instructions, or after SHORT_STEP while instructions are slow, as on large
+-- texts. To read the clock costs as much as a hundred instructions. While Lua has little memory in use, no
+-- instruction can be slow; then only every fourth call reads the clock.
 local LITTLE_KB, SELDOM = 4096, 4
 local steps = 0
 function on_step()
@@ -66,10 +67,11 @@ function on_step()
   end
 end
 
--- Before each script: whatever became of the hook in the one before.
+-- Sets the hook before each script, because the script before may have left another one.
 local function begin() sethook(on_step, "", STEP) end
 
--- Above the limit no call into Python begins: there, an allocation must not fail.
+-- Raises above the limit of memory: no call into Python may begin then, because an allocation of Lua that
+-- fails inside such a call cannot be handled.
 local function check_memory()
   if used_kb() > limit_kb then
     collect("collect")
@@ -85,7 +87,8 @@ for name in ("acl_check find log pack sha1hex strtod unpack"):gmatch("%S+") do
   end
 end
 
--- What is called from C, and calls C that calls it, takes of C's stack, which has no guard.
+-- Limits the depth of functions that C calls and that call C again: each level uses C's stack, and nothing
+-- guards that stack against overflow.
 local DEEPEST_C = 150
 local depth = 0
 
@@ -106,7 +109,7 @@ end
 -- -- read-only tables --------------------------------------------------------------------------
 
 local READ_ONLY = "Attempt to modify a readonly table"
-local behind = setmetatable({}, { __mode = "k" }) -- what a proxy stands for
+local behind = setmetatable({}, { __mode = "k" }) -- the table behind each read-only proxy
 
 local function refuse() error(READ_ONLY, 2) end
 
@@ -120,7 +123,7 @@ local function protect(content)
 end
 setmetatable(nothing, { __newindex = refuse, __metatable = nothing })
 
--- -- what there is -----------------------------------------------------------------------------
+-- -- globals -----------------------------------------------------------------------------------
 
 local function only(library, names)
   local kept = {}
@@ -144,7 +147,7 @@ setmetatable(G, strict)
 python.fail, python.bad_argument, python.getinfo, python.null = fail, bad_argument, getinfo, newproxy(false)
 python.die, python.watch, python.nested, python.check_memory = die, watch, nested, check_memory
 python.only, python.READ_ONLY, python.survived = only, READ_ONLY, survived
--- What C takes for an end, when it copies a text.
+-- The text up to its first NUL, where a C string ends.
 function python.c_string(text) return (tostring(text):match("^[^%z]*")) end
 function python.presentable(problem)
   if type(problem) == "userdata" and problem ~= python.null then return "internal error" end
@@ -203,7 +206,7 @@ local function err_handler(problem)
   if type(problem) ~= "table" then
     problem = { err = "ERR " .. tostring(repaired(presentable(problem))) }
   elseif type(rawget(problem, "err")) ~= "string" then
-    problem = { err = "ERR " .. tostring(problem) } -- redis-server 7.0 crashes
+    problem = { err = "ERR " .. tostring(problem) } -- redis-server 7.0 crashes here
   end
   local info = frame()
   if info then problem.source, problem.line = info.source, info.currentline end
@@ -215,9 +218,10 @@ function G.pcall(...)
   if select("#", ...) == 0 then return false, "attempt to call a boolean value" end
   return caught(unnested(depth, caught_here(...)))
 end
--- The handler runs when the frames below it are gone. Where they still are, an error may have been
--- raised in the hook (for lack of stack, say), and no hook runs in a hook: a loop in the handler
--- would have no end. A handler that fails handles its own error, as in Lua 5.1.
+-- The handler of a script runs after the frames below xpcall are gone. If it ran earlier, it could run
+-- inside the hook, when the error was raised there (for lack of stack, for example). No hook runs inside a
+-- hook, so a loop in the handler would have no end. A handler that fails handles its own error, as in Lua
+-- 5.1.
 local MOST_HANDLERS = 221
 local function handled(handler, ok, ...)
   survived()
@@ -239,7 +243,7 @@ local routines = only(coroutine, "status running yield")
 local raw_create, resume = coroutine.create, nested(coroutine.resume)
 local function create(body)
   local info = type(body) == "function" and getinfo(body, "S")
-  if not info or info.what == "C" or info.source == "=holdfast" then -- Redis's are of C
+  if not info or info.what == "C" or info.source == "=holdfast" then -- the functions of Redis are C functions
     bad_argument(1, "Lua function expected")
   end
   return raw_create(body)
@@ -258,8 +262,8 @@ G.coroutine = protect(routines)
 
 -- -- running -----------------------------------------------------------------------------------
 
--- How it ended, where it is not told by a plain value: a table of flat values, those values, an
--- array of plain values, a status, an error, killed.
+-- How a script ended, if its result is no plain value: with a table of flat values, with flat values, with
+-- an array of plain values, with a status, with an error, or killed.
 local TABLE, FLAT, ARRAY, STATUS, FAILED, KILLED = 1, 2, 3, 4, 5, 6
 
 local flatten, plain_length = libraries.results(behind)
@@ -289,7 +293,7 @@ local function failed(problem)
   return FAILED, problem.err, problem.source, problem.line, problem.ignore_error_stats_update == true
 end
 
--- Also what is done after a failure may be interrupted, or lack memory.
+-- Handles an error in `failed`: the hook can end that function, too, and it may lack memory.
 local function safely(ok, ...)
   if ok then return ... end
   if dead then return killed() end
@@ -304,14 +308,14 @@ local function ended(ok, ...)
   return safely(raw_pcall(failed, ...))
 end
 
--- From here on a script may be ended.
+-- Runs a function that the hook may end from now on.
 local function enter(body, ...)
   begin()
   return ended(raw_xpcall(body, err_handler, ...))
 end
 
--- By number of keys, while there are few: what makes two tables of keys and arguments, in a quarter
--- of the time that `select` and `unpack` take.
+-- For each small number of keys, a function that makes a table of the keys and a table of the other
+-- arguments. It takes a quarter of the time of `select` and `unpack`.
 local splitters, names = {}, ""
 for count = 0, 9 do
   local text = "return function(" .. names .. "...) return { " .. names .. " }, { ... } end"
@@ -325,7 +329,8 @@ local function split(key_count, ...)
   return { unpack({ ... }, 1, key_count) }, { select(key_count + 1, ...) }
 end
 
--- What is around a script is protected as it is.
+-- These functions run inside the xpcall of `enter`, so an error in their own work is caught as one of the
+-- script is.
 local function run_with(script, keys, args)
   G.KEYS, G.ARGV = keys, args
   return result_of(script())
@@ -338,7 +343,7 @@ end
 local function call_with(callback, keys, args) return result_of(callback(keys, args)) end
 local function call(callback, ...) return result_of(callback(split(...))) end
 
--- While the code of a library runs it sees nothing but what LOADING has.
+-- While a library is loaded, its code sees only the globals in LOADING.
 local LOADING, begin_library, end_library = libraries.functions(redis, protect, strict, raise)
 
 local function load_library(code)
@@ -354,11 +359,11 @@ local function loaded(ending, ...)
   return ending, ...
 end
 
--- The collector begins when memory has grown by half since it last ended, which for a world as small
--- as this one would be all the time. The ballast makes it begin fifteen times more rarely, for 2 MB.
+-- The collector starts when memory has grown by half since its last end. This Lua state is so small that
+-- the collector would run all the time. The ballast costs 2 MB and makes it start fifteen times more rarely.
 collect("setpause", 150)
-local ballast = string.rep("x", 2 ^ 21) -- not ours, which may end a script
-debug = nil -- else lupa looks up `traceback` for every call, and puts one into every error
+local ballast = string.rep("x", 2 ^ 21) -- not our own rep, which may end a script
+debug = nil -- else lupa looks `traceback` up for each call, and adds a traceback to each error
 
 return {
   run = function(...) return enter(run, ...) end,
@@ -366,11 +371,11 @@ return {
   run_with = function(...) return enter(run_with, ...) end,
   call_with = function(...) return enter(call_with, ...) end,
   load_library = function(code) return loaded(enter(load_library, code)) end,
-  -- The function; nil and what is wrong with the text; or how it ended.
+  -- Returns the function; or nil and the error in the text; or how the script ended.
   compile = function(...) return enter(compile, ...) end,
   collect = function() raw_pcall(collect) end,
-  -- Whether what escaped was the end of a script that was to be ended: the hook may also run around
-  -- it, where nothing catches that. If so, the next one is another.
+  -- Whether an error that reached Python was the end of a killed script: the hook can also run outside of
+  -- the xpcall, where nothing catches its error. Resets the state for the next script.
   was_killed = function()
     local was_dead = dead
     dead, depth, env_meta.__index = nil, 0, G

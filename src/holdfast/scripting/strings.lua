@@ -1,5 +1,5 @@
--- The string library. Where C code could run for very long and nothing could stop it, the work
--- is bounded beforehand: what may be too much for it is done in Lua, which can be interrupted.
+-- The string library. Nothing can interrupt a C function, and some calls would run for very long. So the
+-- work of a call is estimated first, and too much work is done in Lua, which the hook can interrupt.
 
 local string, python = ...
 
@@ -9,8 +9,8 @@ local raw_gsub = python.nested(string.gsub)
 local type, tostring, select, unpack, concat = type, tostring, select, unpack, table.concat
 local watch = python.watch
 
-local MUCH = 1e8 -- steps that C may do at once: up to half a second
-local WORTH_A_LOOK = 1e5 -- steps after which the clock should be looked at
+local MUCH = 1e8 -- steps that one C call may take: up to half a second
+local WORTH_A_LOOK = 1e5 -- steps: before more than these the clock is checked
 
 local strings = {}
 for name in raw_gmatch("byte char lower reverse sub upper", "%S+") do
@@ -31,7 +31,7 @@ end
 
 -- -- format -----------------------------------------------------------------------------------------
 
--- LuaJIT's takes more than Lua 5.1's: what it would not take is refused before.
+-- LuaJIT's format accepts more than that of Lua 5.1. The rest is refused before the call.
 local TOO_LONG = "invalid format (width or precision too long)"
 
 local function specifications(form)
@@ -84,7 +84,7 @@ function strings.format(...)
       if kind ~= "string" and kind ~= "number" then
         python.bad_argument(index + 1, "string expected, got " .. kind)
       end
-      -- C's own printf ends at a NUL.
+      -- The printf of C, which Lua 5.1 calls, ends a text at a NUL.
       if one.kind == "s" and kind == "string" and #value < 100 and raw_find(value, "%z") then
         values = values or { select(2, ...) }
         values[index] = raw_match(value, "^[^%z]*")
@@ -100,14 +100,15 @@ end
 function strings.rep(...)
   local text, count = ...
   if (type(text) == "string" and #text or 1) * (tonumber(count) or 0) > WORTH_A_LOOK then watch() end
-  if select("#", ...) > 2 then return raw_rep(text, count) end -- not LuaJIT's separator
+  if select("#", ...) > 2 then return raw_rep(text, count) end -- drops the third argument, LuaJIT's separator
   return raw_rep(...)
 end
 
 -- -- how much work a pattern can be ---------------------------------------------------------------
 
--- The items of a pattern, each with what follows it. Where it is malformed it ends with an item that
--- raises, as C does when it gets there. To gmatch, a `^` is a character like others.
+-- Parses a pattern into its items, each with its quantifier. A malformed pattern ends with an item that
+-- raises an error when it is matched, because C raises only when it reaches that place. In gmatch, `^` is
+-- an ordinary character.
 local function parse(pattern, for_gmatch)
   local nodes, at, size = {}, 1, #pattern
   local anchored = not for_gmatch and sub(pattern, 1, 1) == "^"
@@ -146,7 +147,7 @@ local function parse(pattern, for_gmatch)
         elseif start == "[" then
           last = first + 1
           if sub(pattern, last, last) == "^" then last = last + 1 end
-          repeat -- a bracket that comes first is an element
+          repeat -- `]` at the first place is an element, not the end
             if last > size then return malformed() end
             if sub(pattern, last, last) == "%" then last = last + 1 end
             last = last + 1
@@ -168,8 +169,9 @@ local function parse(pattern, for_gmatch)
   return nodes, anchored
 end
 
--- In how many ways the text can be shared out among the items, where a match begins among them:
--- what follows the last one that repeats decides nothing unless something comes after it.
+-- The power of the length of a text to which the work of a match grows. Each repeating item counts, and so
+-- does the start of a match that is not anchored. A repeating item at the end of the pattern does not count:
+-- no item follows that could fail and make it try another length.
 local remembered, remembered_count = {}, 0
 
 local function power_of(pattern, for_gmatch)
@@ -187,7 +189,7 @@ local function power_of(pattern, for_gmatch)
   return power
 end
 
--- Whether C may do it.
+-- Whether the work is small enough for C.
 local function is_bounded(text, pattern, for_gmatch)
   if type(text) ~= "string" or type(pattern) ~= "string" then return true end
   local size = #text
@@ -202,7 +204,7 @@ end
 
 -- -- matching in Lua -----------------------------------------------------------------------------
 
-local members = {} -- of classes: by byte
+local members = {} -- for each class of characters: the set of its bytes
 local function set_of(class)
   local set = members[class]
   if not set then
@@ -292,7 +294,7 @@ local function matcher(text, pattern, for_gmatch)
         index = index + 1
       elseif kind == "malformed" then
         raw_find("", node.rest)
-      else -- what a capture held, again
+      else -- a back reference: the text of an earlier capture, again
         local number = node.number
         if number == 0 or number > captures or ends[number] < 0 then
           python.fail("invalid capture index")
@@ -393,7 +395,7 @@ function strings.gmatch(...)
 end
 strings.gfind = strings.gmatch
 
--- What is put together by C for each match: a text without `%` is limited by memory alone.
+-- Whether C may build the replacements. A replacement without `%` is copied as it is; only memory limits it.
 local function is_short(text, replacement)
   return type(text) ~= "string" or type(replacement) ~= "string" or #text * #replacement <= MUCH
     or not raw_find(replacement, "%", 1, true)
@@ -408,7 +410,7 @@ function strings.gsub(...)
   local kind, pieces, done, at = type(replacement), {}, 0, 1
   if kind == "number" then replacement, kind = tostring(replacement), "string" end
   if kind ~= "string" and kind ~= "table" and kind ~= "function" then
-    return raw_gsub("", "", replacement) -- which says what is wrong with it
+    return raw_gsub("", "", replacement) -- raises the error for this type
   end
   while done < (limit or math.huge) do
     local after = attempt(at)

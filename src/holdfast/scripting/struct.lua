@@ -1,5 +1,5 @@
--- struct, with the results and errors of the one in Redis: a format is a text of one letter for
--- each item, with sizes, alignment and byte order.
+-- struct: results and errors are those of the struct library in Redis. A format is a text of one letter
+-- for each item, with sizes, alignment and byte order.
 
 local python = ...
 local fail, argument, band = python.fail, python.bad_argument, bit.band
@@ -59,7 +59,7 @@ local function walk(format, at, each)
       end
       local padding = 0
       if size > 1 and letter ~= "c" and alignment > 1 then
-        local to = size < alignment and size or alignment -- C's formula, also where it is no power of 2
+        local to = size < alignment and size or alignment -- C's formula; C uses it for sizes that are no power of 2, too
         padding = band(to - band(at, to - 1), to - 1)
       end
       at = each(letter, size, padding, little, at + padding)
@@ -70,7 +70,7 @@ end
 
 local function integer_bytes(number, size, little)
   local bytes = {}
-  -- Through a 64-bit integer, as C does it; sizes above eight are not sign-extended there.
+  -- C converts the number to a 64-bit integer, so bytes after the eighth are 0, also of negative numbers.
   local packed = python.pack("<q", number)
   for index = 1, size do
     bytes[index] = index <= 8 and sub(packed, index, index) or "\0"

@@ -1,9 +1,9 @@
-/* Entries of a sorted set in their order: where one is, putting it there, taking it away.
+/* The entries of a sorted set in their order: functions that find, insert and remove an entry.
  *
- * Scores are an array of doubles, members a list of bytes, both of them Python's own. `bisect` makes
- * an object of every number that it looks at, and each change of the two is a call by name: that was
- * a third of a ZADD. score_index.py has the same functions in Python, for other scores, and for all of
- * them where this file is not compiled.
+ * The scores are a Python array of doubles, the members a Python list of bytes. `bisect` makes an object of
+ * each number that it compares, and each change of the array or the list calls a method by name: that was a
+ * third of a ZADD. score_index.py has the same functions in Python. They are used for scores in another
+ * form, and for all scores where this file is not compiled.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -21,8 +21,8 @@ static int is_before(PyObject *one, PyObject *other)
     return order ? order < 0 : length < other_length;
 }
 
-/* The first place whose entry is not before this one; whether its score is the same. -1: an error.
- * The member None comes after all others of the score. */
+/* The first place whose entry is not before the given entry, and whether the entry there has the same score.
+ * -1: an error. The member None comes after all members of its score. */
 static Py_ssize_t place_of(PyObject *const *args, Py_ssize_t nargs, int *is_same_score)
 {
     if (nargs != 4 || !PyList_CheckExact(args[1])
@@ -104,7 +104,7 @@ static PyObject *insert(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     return done;
 }
 
-/* Of both, what is at a place that is there; the member, which is the caller's now. */
+/* Removes the score and the member at a place, which must exist. Returns the member as a new reference. */
 static PyObject *taken(PyObject *scores, PyObject *members, Py_ssize_t place)
 {
     PyObject *member = Py_NewRef(PyList_GET_ITEM(members, place));
@@ -151,10 +151,10 @@ static PyObject *pop(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 #define FUNCTION(name, doc) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, doc}
 
 static PyMethodDef functions[] = {
-    FUNCTION(find, "The first place whose entry is not before this one."),
+    FUNCTION(find, "The first place whose entry is not before the given entry."),
     FUNCTION(insert, "Put an entry in its place."),
-    FUNCTION(take, "Remove an entry that is there; the member that was kept."),
-    FUNCTION(pop, "Remove the entry at a place."),
+    FUNCTION(take, "Remove an entry, which must exist, and return its member."),
+    FUNCTION(pop, "Remove and return the entry at a place."),
     {NULL, NULL, 0, NULL},
 };
 
