@@ -1,21 +1,22 @@
--- Holdfast's database file. State = these tables + the journal: a batch of row operations is
--- first one row of `journal`; the fold later writes it into the tables and deletes it there.
--- People read the views (views.sql); everything else belongs to the server.
+-- Holdfast's database file. The state is these tables and the journal. A batch of row operations is first
+-- written as one row of `journal`. Later the fold writes it into the tables and deletes it from the journal.
+-- People and their programs read the views (views.sql). The tables belong to the server.
 
--- One row for each committed batch that is not folded yet: msgpack of [table, key_id, sub, value].
--- (Tables 17 to 21 do not exist: they are runs of rows of other tables, see store/change/ops.py.)
+-- One row for each committed batch that is not folded yet: msgpack of [table, key_id, sub, value]. (There are
+-- no tables with the numbers 17 to 21: they stand for runs of rows of other tables, see store/change/ops.py.)
 CREATE TABLE journal (
   lsn INTEGER PRIMARY KEY,
   batch BLOB NOT NULL
 );
 
--- Facts about the file: schema_version and whatever else is one value.
+-- Facts about the file, each of one value, such as schema_version.
 CREATE TABLE holdfast_meta (
   name TEXT PRIMARY KEY,
   value
 ) WITHOUT ROWID;
 
--- Which space a numbered database shows. FLUSHDB gives it a new one, SWAPDB exchanges two.
+-- The space of each numbered database: the keys of a database are the keys of its space. FLUSHDB gives a
+-- database a new space, SWAPDB exchanges the spaces of two databases.
 CREATE TABLE redis_databases (
   db INTEGER PRIMARY KEY,
   space INTEGER NOT NULL
@@ -23,9 +24,10 @@ CREATE TABLE redis_databases (
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1023)
   INSERT INTO redis_databases SELECT n, n FROM numbers;
 
--- Every key, of every type. The index is not UNIQUE on purpose: while a fold is under way,
--- a renamed key's new row may stand beside the old owner's for a few slices. It has names as text, whose
--- bytes are the same, because the views show them so: one index serves the server and other programs.
+-- Every key, of every type. The index is not UNIQUE on purpose: while a fold runs, the new row of a renamed
+-- key may exist beside the row of the key that had the name before, for a few slices. The index has names as
+-- text, with the same bytes, because the views show them as text: so one index serves the server and other
+-- programs.
 CREATE TABLE redis_keys (
   id INTEGER PRIMARY KEY,
   space INTEGER NOT NULL,
@@ -36,7 +38,7 @@ CREATE TABLE redis_keys (
 CREATE INDEX redis_keys_by_text ON redis_keys (space, CAST(name AS TEXT));
 CREATE INDEX redis_keys_by_expiry ON redis_keys (expires_at_ms) WHERE expires_at_ms IS NOT NULL;
 
--- How many keys a space has, so that a start does not count them. Written together with the keys.
+-- The number of keys in each space, so that a start need not count them. Written together with the keys.
 CREATE TABLE redis_space_sizes (
   space INTEGER PRIMARY KEY,
   keys INTEGER NOT NULL
@@ -47,11 +49,11 @@ CREATE TABLE redis_strings (
   value BLOB NOT NULL
 );
 
--- Lists: `pos` orders the elements; neighbours pushed at an end are 2^20 apart. Of 32 such places
--- the short elements share a row. `pos` is the first of these places, a multiple of 2^25, `first` the
--- number of the first that has an element. `data` has all of them one behind the other, `sizes`, a JSON
--- array, how long each one is, from the first to the last, null where there is none between.
--- (No WITHOUT ROWID: a row of such a table leaves its page when it has a quarter of it.)
+-- Lists: `pos` orders the elements; neighbours that were pushed at an end are 2^20 apart. The short elements
+-- of 32 such places share a row, a block. `pos` is the first of the 32 places, a multiple of 2^25. `first` is
+-- the number (0 to 31) of the first place with an element. `data` has all elements one behind the other.
+-- `sizes` is a JSON array of their lengths, from the first element to the last; null is a place without one.
+-- (Not WITHOUT ROWID: in such a table, a row larger than a quarter of a page is moved to overflow pages.)
 CREATE TABLE redis_list_blocks (
   key_id INTEGER NOT NULL,
   pos INTEGER NOT NULL,
@@ -60,8 +62,8 @@ CREATE TABLE redis_list_blocks (
   data BLOB NOT NULL,
   PRIMARY KEY (key_id, pos)
 );
--- Elements by themselves: those that are long, those that were inserted between two places, and those
--- that were written before there were blocks.
+-- Elements with a row of their own: long elements, elements that were inserted between two places, and
+-- elements that a version without blocks wrote.
 CREATE TABLE redis_list_items (
   key_id INTEGER NOT NULL,
   pos INTEGER NOT NULL,
@@ -69,10 +71,10 @@ CREATE TABLE redis_list_items (
   PRIMARY KEY (key_id, pos)
 ) WITHOUT ROWID;
 
--- A list's length, written together with the elements, so that it cannot disagree with them. (A list
--- in a grave may have elements and no length.) `off_grid` counts positions that are no multiple of 2^20
--- (LINSERT makes them): in a list with none and no gaps an index is found without reading it. `singles`
--- counts what is in redis_list_items.
+-- The length of a list, written together with its elements, so that both agree. (A list in a grave may have
+-- elements and no length.) `off_grid` counts positions that are no multiple of 2^20 (LINSERT makes them): in a
+-- list without such positions and without gaps, an index is found by computing, without reading the list.
+-- `singles` counts the rows of the list in redis_list_items.
 CREATE TABLE redis_list_meta (
   key_id INTEGER PRIMARY KEY,
   length INTEGER NOT NULL,
@@ -80,7 +82,7 @@ CREATE TABLE redis_list_meta (
   singles INTEGER NOT NULL
 );
 
--- Hashes and sets: `ordinal` is the order in which fields and members came.
+-- Hashes and sets: `ordinal` is the order in which fields and members were added.
 CREATE TABLE redis_hash_fields (
   key_id INTEGER NOT NULL,
   field BLOB NOT NULL,
@@ -99,8 +101,8 @@ CREATE TABLE redis_set_members (
   PRIMARY KEY (key_id, member)
 ) WITHOUT ROWID;
 
--- Sorted sets: not by score, because an index that is written to at random costs the fold more than
--- loading gains by it (decision 9).
+-- Sorted sets: there is no index by score. Random writes into such an index would cost the fold more time
+-- than a load saves (decision 9).
 CREATE TABLE redis_zset_members (
   key_id INTEGER NOT NULL,
   member BLOB NOT NULL,
@@ -116,9 +118,9 @@ CREATE TABLE redis_stream_meta (
   max_deleted_id BLOB NOT NULL,
   entries_added INTEGER NOT NULL
 );
--- Entries: those from `id` on to the next row's, up to 32 if they are short. `entries` is msgpack:
--- [id, [field, value, field, value, …], id, […], …]; or [field, value, …], of one entry that was
--- written before several shared a row.
+-- Entries of streams: a row has the entry `id` and up to 31 entries after it, if they are short. `entries` is
+-- msgpack: [id, [field, value, field, value, …], id, […], …]; or [field, value, …] of one entry, written by a
+-- version that had one row for each entry.
 CREATE TABLE redis_stream_entries (
   key_id INTEGER NOT NULL,
   id BLOB NOT NULL,
@@ -157,8 +159,9 @@ CREATE TABLE redis_scripts (
   PRIMARY KEY (kind, name)
 ) WITHOUT ROWID;
 
--- Replicated (active-active) databases only. What several servers may change at once is kept
--- here; the tables above have what clients see of it. See crdt/ and store/replicated/replication.py.
+-- Only for replicated (active-active) databases. These tables have the replicated state, which several
+-- servers may change at once; the tables above have the values that clients see of it. See crdt/ and
+-- store/replicated/replication.py.
 CREATE TABLE crdt_keys (
   id INTEGER PRIMARY KEY,
   db INTEGER NOT NULL,
@@ -171,8 +174,8 @@ CREATE TABLE crdt_rows (
   row BLOB NOT NULL, -- msgpack: all that is to be known of it
   PRIMARY KEY (key_id, kind, sub)
 ) WITHOUT ROWID;
--- Changes that not every server has confirmed, in the order in which this one made them. A record
--- of more than 32 MB has parts 1, 2, … as well.
+-- Changes that not every server has confirmed, in the order in which this server made them. A record of more
+-- than 32 MB has parts 1, 2, … as well.
 CREATE TABLE crdt_log (
   part INTEGER NOT NULL, -- 0
   lsn INTEGER NOT NULL,
@@ -187,8 +190,9 @@ CREATE TABLE crdt_facts (
   PRIMARY KEY (part, name)
 ) WITHOUT ROWID;
 
--- What died as one row operation but still has rows: the id of a key, with its type, or of a
--- space; or the id below which the replicated keys of a database are dead.
+-- Graves: keys and spaces that one row operation deleted, and that still have rows to delete. `id` is the id
+-- of a key, with its type as `kind`, or of a space; or the id below which the replicated keys of a database
+-- are deleted.
 CREATE TABLE redis_graves (
   id INTEGER PRIMARY KEY,
   kind TEXT NOT NULL

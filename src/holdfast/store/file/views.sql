@@ -1,9 +1,9 @@
--- Views for people and their programs. An open of the file replaces them when this text has changed
+-- Views for people and their programs. A server that opens the file replaces them when this text has changed
 -- (see decision 28): views are no part of the schema version, and no code of the server reads them.
 --
--- `key` is CAST(name AS TEXT) everywhere, so that WHERE key = 'x' finds the index redis_keys_by_text. The
--- bytes of a name or value that is not UTF-8 are unchanged by that: hex(key) shows them.
--- CROSS JOIN lets SQLite begin with the databases: else it would rather read all keys.
+-- `key` is CAST(name AS TEXT) everywhere, so that WHERE key = 'x' uses the index redis_keys_by_text. The cast
+-- does not change the bytes of a name or value that is not UTF-8: hex(key) shows them.
+-- CROSS JOIN makes SQLite begin with the databases: else it would read all keys.
 
 DROP VIEW IF EXISTS keys;
 CREATE VIEW keys AS
@@ -16,7 +16,7 @@ CREATE VIEW strings AS
   SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(s.value AS TEXT) AS value
   FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_strings s ON s.key_id = k.id;
 
--- The columns of PARTITION BY let SQLite apply WHERE key = 'x' before it numbers the elements.
+-- With these columns in PARTITION BY, SQLite applies WHERE key = 'x' before it numbers the elements.
 DROP VIEW IF EXISTS lists;
 CREATE VIEW lists AS
   SELECT db, key, row_number() OVER (PARTITION BY db, key, id ORDER BY pos) - 1 AS "index", value
@@ -50,15 +50,16 @@ CREATE VIEW zsets AS
   SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(m.member AS TEXT) AS member, m.score
   FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_zset_members m ON m.key_id = k.id;
 
--- Every byte at the place of its number: instr(bytes, b) - 1 is the number of the byte b.
+-- All 256 bytes in order: instr(bytes, b) - 1 is the number of the byte b.
 DROP VIEW IF EXISTS holdfast_bytes;
 CREATE VIEW holdfast_bytes AS
   SELECT CAST(x'000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9fa0a1a2a3a4a5a6a7a8a9aaabacadaeafb0b1b2b3b4b5b6b7b8b9babbbcbdbebfc0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0e1e2e3e4e5e6e7e8e9eaebecedeeeff0f1f2f3f4f5f6f7f8f9fafbfcfdfeff' AS BLOB) AS bytes;
 
--- One row for each field of each entry. `walk` goes through the msgpack of a row of entries, item by item:
--- `at` and `size` of the item (a binary; the size of an array is its number of items), `left`, how many
--- items its entry still has (0: it is an id or an array), `entry`, where the id of the entry is (NULL: the
--- row is one entry, written before several shared a row), `before` and `before_size`, the item before it.
+-- One row for each field of each entry. `walk` goes through the msgpack of a row of entries, item by item, and
+-- has these columns: `at` and `size`, the place and the size of the item (in bytes; of an array the number of
+-- its items); `left`, the number of items that are left in its entry (0: the item is an id or an array);
+-- `entry`, the place of the id of the entry (NULL: the row has one entry, written by a version that had one
+-- row for each entry); `before` and `before_size`, the place and the size of the item before it.
 DROP VIEW IF EXISTS streams;
 CREATE VIEW streams AS
   SELECT d.db, CAST(k.name AS TEXT) AS key,
