@@ -1,11 +1,11 @@
--- Acts on all that is due: ends builds that ran too long, offers builds of lost workers again, lets
--- delayed and frozen builds ask to start, makes periodic builds.
+-- Carries out the actions that are due: ends builds that ran too long, offers builds of lost
+-- workers again, lets delayed and frozen builds ask to start, makes periodic builds.
 -- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
 -- ARGV[1] now           time in ms; empty: the server's clock
--- ARGV[2] count         at most so many actions, and so many deleted builds
--- ARGV[3+] ids          builds to check; none: all that is due
--- Returns the time until more is due in ms (-1: nothing is due); and the actions: kind, id, action,
---   reason, kind, …
+-- ARGV[2] count         the most actions, and the most builds to delete
+-- ARGV[3+] ids          builds to check; none: carry out all due actions
+-- Returns the time until the next action is due in ms (-1: none is due); and the actions: kind, id,
+--   action, reason, kind, …
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])

@@ -4,8 +4,8 @@
 -- ARGV[2] id            a whole number; empty: the next one
 -- ARGV[3] once          without an id: a name for this call, so that a call sent twice counts once
 -- ARGV[4+] fields       of the record: name, value, name, value
--- Returns id, action, reason, state, blocking builds, an error, jobs in a circle; and 1 on an
---   active-active database.
+-- Returns id, action, reason, state, blocking builds, an error, jobs that block each other in a
+--   circle; and 1 on an active-active database.
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])

@@ -2,12 +2,12 @@
 -- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
 -- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] id            the build
--- ARGV[3] token         of the failed attempt; empty: the present attempt, and its worker is told
+-- ARGV[3] token         of the failed attempt; empty: the present one; its worker gets a message
 -- ARGV[4] reason        why, in a word or a sentence
--- ARGV[5] anyway        "1": at once, for any number of earlier attempts
+-- ARGV[5] anyway        "1": at once, and also if no attempt is left
 -- ARGV[6] once          a name for this call, so that a call sent twice makes one new build
--- Returns RETRIED, ENDED (no attempt is left, or it had ended), ENQUEUED, STALE or REFUSED; the
---   state of the build; its id; the time until it is on offer, in ms; an error.
+-- Returns RETRIED, ENDED (no attempt is left, or the build had ended), ENQUEUED, STALE or REFUSED;
+--   the state of the build; its id; the time until the build is on offer, in ms; an error.
 -- @include Arrivals
 
 local q = Queue.open(KEYS[1], ARGV[1])

@@ -2,9 +2,9 @@
 -- KEYS[1] queue         the key of the queue; the names of its other keys begin with it
 -- ARGV[1] now           time in ms; empty: the server's clock
 -- ARGV[2] id            the build; empty: the first on offer
--- ARGV[3] worker        name of the worker that runs it
+-- ARGV[3] worker        the name of the worker
 -- ARGV[4] lease_ms      the length of the lease; empty: up to the time limit
--- ARGV[5] force         "1": ignore its delay and its freeze windows
+-- ARGV[5] force         "1": ignore the delay and the freeze windows of the build
 -- Returns id, action, reason, state, blocking builds, an error, the time until something is due in
 --   ms (-1: nothing is due), the present time; the record, if the build begins; and 1 on an
 --   active-active database.

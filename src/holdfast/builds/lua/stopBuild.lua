@@ -5,9 +5,9 @@
 -- ARGV[3] state         the final state: SUCCESS, FAILURE or ABORTED
 -- ARGV[4] reason        why, in a word or a sentence
 -- ARGV[5] token         of the attempt that ended; empty: the present attempt
--- ARGV[6] mark_ms       an abort of a build that is not enqueued yet is kept so long
--- Returns CLEANED, NOT_RUNNING, ALREADY_CLEAN, STALE or REFUSED; its state; the indexes that it
---   was removed from; the build that its job runs now; an error.
+-- ARGV[6] mark_ms       the time to keep an abort of a build that is not enqueued yet
+-- Returns CLEANED, NOT_RUNNING, ALREADY_CLEAN, STALE or REFUSED; the state of the build; the
+--   indexes that it was removed from; the build that its job runs now; an error.
 -- @include Turns
 
 local q = Queue.open(KEYS[1], ARGV[1])

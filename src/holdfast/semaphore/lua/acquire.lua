@@ -7,7 +7,8 @@
 -- ARGV[3] heartbeat_max_interval    seconds
 -- ARGV[4] ttl                  seconds; empty for none
 -- ARGV[5] now                  seconds; empty for the server's clock
--- Returns {changed, card}: 0 if the slot was lost meanwhile, else 1; the number of taken slots.
+-- Returns {changed, card}: changed is 0 if the slot was lost meanwhile, else 1; card is the number
+-- of taken slots.
 -- @include clock
 -- @include numbers
 -- @include hold

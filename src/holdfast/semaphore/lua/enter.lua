@@ -1,5 +1,6 @@
--- Takes a slot, or confirms a granted one, or waits. It is queue, wake_up_nexts and acquire in one
--- call, and it can be called again at any time: two calls have the effect of one.
+-- Takes a slot, or confirms a granted slot, or waits. This script does the work of queue,
+-- wake_up_nexts and acquire in one call. It can be called again at any time: two calls have the
+-- effect of one.
 -- KEYS[1] main                 ZSET: holders, by the end of their leases
 -- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
@@ -13,14 +14,15 @@
 -- ARGV[5] now                  seconds; empty for the server's clock
 -- ARGV[6] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
 -- ARGV[7] is_exact             1 to refuse any other limit, also after a resize; or empty
--- Returns {1, card, token}: it holds a slot; {0, card, token}: it waits, and the token is the last
--- one of all; {-1, limit}: the limit is another one, or 0: the server has none. On an active-active
--- database one more element follows the token. The two most frequent answers are numbers, because a
--- table costs more than a redis.call: token for {1, 1, token}, -token for {0, limit, token}.
+-- Returns {1, card, token}: the acquisition holds a slot. {0, card, token}: the acquisition waits,
+-- and the token is the last token of the semaphore. {-1, limit}: the semaphore has another limit; 0
+-- if it has none. On an active-active database one more element follows the token. The two most
+-- frequent answers are numbers, because a table costs more than a redis.call: token for {1, 1,
+-- token}, -token for {0, limit, token}.
 local main, ttl, max, waiting, waiting_heartbeat, token = unpack(KEYS)
 local id, limit_text, heartbeat_text, ttl_text, now_text, pattern, exact = unpack(ARGV)
 
--- The common case: no holder, no waiter, and the same settings as the last time. It stands before
+-- The common case: no holder, no waiter, and the same settings as the last time. This code is above
 -- the functions below, because to define them takes time, too.
 local used = redis.call('EXISTS', main, waiting)
 local known = used == 0 and redis.call('GET', max)
@@ -82,7 +84,7 @@ local function nobody_waits_alive()
   local last = redis.call('ZRANGE', waiting_heartbeat, -1, -1, 'WITHSCORES')[2]
   return not last or tonumber(last) <= now
 end
-if used == 1 or used == 2 and nobody_waits_alive() then -- else a waiter keeps them alive
+if used == 1 or used == 2 and nobody_waits_alive() then -- else a living waiter removes dead holders
   purge_slots(main, ttl, now)
 end
 local stored = limit_of(max, limit)

@@ -6,7 +6,8 @@
 -- ARGV[2] heartbeat_max_interval    seconds
 -- ARGV[3] ttl                  seconds; empty for none
 -- ARGV[4] now                  seconds; empty for the server's clock
--- Returns {changed_waiting, changed_semaphore}: the set that has it; {0, 0} if it was given up.
+-- Returns {changed_waiting, changed_semaphore}: 1 for the set that has the acquisition; {0, 0} if
+-- the acquisition was given up.
 -- @include clock
 -- @include numbers
 -- @include expiry

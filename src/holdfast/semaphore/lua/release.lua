@@ -4,7 +4,7 @@
 -- KEYS[3] waiting              ZSET: waiters, by their arrival
 -- KEYS[4] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- ARGV[1] acquisition_id
--- Returns 1 if it had a slot, else 0.
+-- Returns 1 if the acquisition had a slot, else 0.
 -- @include remove
 local removed = redis.call('ZREM', KEYS[1], ARGV[1])
 forget(KEYS[2], KEYS[3], KEYS[4], ARGV[1])

@@ -1,6 +1,7 @@
--- Sets the limit for all clients, over the limits that they give, and gives new slots to waiters.
--- The limit stays when the semaphore is idle. Holders beyond a smaller limit stay until they
--- release. Without a limit, the limit that was set is deleted once the semaphore is idle.
+-- Sets the limit for all clients, and gives new slots to waiters. This limit overrides the limits
+-- that clients give, and it stays when the semaphore is idle. Holders beyond a smaller limit keep
+-- their slots until they release them. A call without a limit undoes an earlier resize: the limit
+-- is deleted once the semaphore is idle.
 -- KEYS[1] main                 ZSET: holders, by the end of their leases
 -- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
@@ -23,7 +24,7 @@ local heartbeat_s = positive('heartbeat_max_interval', ARGV[2])
 local ttl_s = optional('ttl', ARGV[3])
 local now = time_of(ARGV[4])
 if limit then
-  redis.call('SET', max, limit) -- without an expiry: see lib/limit
+  redis.call('SET', max, limit) -- without an expiry: see lib/limit.lua
 else
   keep(max, need_of(heartbeat_s, ttl_s))
   limit = limit_of(max, 0)

@@ -5,7 +5,8 @@
 -- KEYS[4] waiting              ZSET: waiters, by their arrival
 -- KEYS[5] waiting_heartbeat    ZSET: waiters, by the end of their leases
 -- ARGV[1] now                  seconds; empty for the server's clock
--- Returns {card, waiting, limit}: the numbers of holders and waiters, and the limit, 0 if unused.
+-- Returns {card, waiting, limit}: the number of holders, the number of waiters, and the limit; 0 if
+-- there are neither.
 -- @include clock
 -- @include limit
 -- @include purge

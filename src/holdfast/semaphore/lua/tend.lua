@@ -1,5 +1,5 @@
--- Prolongs the leases of acquisitions, gives free slots to waiters, and returns the state of each:
--- ping of many and wake_up_nexts in one call.
+-- Prolongs the leases of acquisitions, gives free slots to waiters, and returns the state of each
+-- acquisition. This script does the work of many pings and of wake_up_nexts in one call.
 -- KEYS[1] main                 ZSET: holders, by the end of their leases
 -- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] max                  STRING: the limit
@@ -13,7 +13,8 @@
 -- ARGV[5] acquisition_notification_key_pattern    with @@@ACQUISITION_ID@@@ in it
 -- ARGV[6+] acquisition_ids
 -- Returns {due_ms, token, state, …}: the time until the next slot falls free without a heartbeat,
--- -1 for never; the last token of all; and for each id 2 if it has a slot, 1 if it waits, else 0.
+-- -1 for never; the last token of the semaphore; and a state for each id: 2 if it has a slot, 1 if
+-- it waits, else 0.
 -- @include clock
 -- @include numbers
 -- @include expiry

@@ -1,4 +1,4 @@
--- Gives free slots to the waiters that wait longest, and tells them.
+-- Gives free slots to the waiters that wait longest, and sends each a message.
 -- KEYS[1] main                 ZSET: holders, by the end of their leases
 -- KEYS[2] ttl                  ZSET: holders, by the end of their time limits
 -- KEYS[3] waiting              ZSET: waiters, by their arrival

@@ -1,5 +1,5 @@
--- "Only the newest build of a job runs": the builds that are pointless then. Pure: no Redis call.
--- A larger id is a newer build; ids are numbers here, nil if there is no such build.
+-- Finds builds that are pointless because only the newest build of a job is to run. Pure: no Redis
+-- call. A larger id is a newer build; ids are numbers here, nil if there is no such build.
 local CollapseDecider = { NEWER_EXISTS = "NEWER_BUILD_EXISTS" }
 
 -- The reason why a build that asks to start is pointless; nil if it is not.
@@ -15,7 +15,7 @@ function CollapseDecider.reason(build)
 end
 
 -- Whether a waiting build becomes pointless when a build with this id comes. Only the newest
--- waiting build can: older builds that collapse ended when that one came.
+-- waiting build needs this question: older builds that collapse ended when the newest one came.
 function CollapseDecider.is_overtaken(waiting_id, waiting_collapses, id)
   return waiting_collapses and waiting_id < id
 end

@@ -1,11 +1,11 @@
--- The times at which windows, written as cron, are open. Pure: no Redis call.
+-- Computes when windows, which are written as cron, are open. Pure: no Redis call.
 -- A window is "minutes hours days months weekdays". Each is `*`, or numbers such as `,0,30,`:
 -- cron_expressions.py writes them in this form. Several windows are several lines. All in UTC.
 local CronDecider = {}
 
 local MINUTE, DAY = 60000, 86400000
-local HORIZON_DAYS = 8 * 366 -- 29 February comes again within it, also across a century
-local HALF = 30 -- the minutes of an hour are bits of two numbers
+local HORIZON_DAYS = 8 * 366 -- it has a 29 February, also around a year 2100 without one
+local HALF = 30 -- the minutes of an hour are bits in two numbers of 30 bits
 local ALL = 2 ^ HALF - 1
 
 -- Month, day and weekday (Sunday is 0) of a day since 1970: the civil calendar, with years that
@@ -76,7 +76,7 @@ local function has_day(window, month, day, weekday)
   return (not days or days[day]) and (not weekdays or weekdays[weekday])
 end
 
--- The minutes of a day in which any of some windows is open: two numbers for each hour.
+-- The minutes of a day in which at least one window is open: two numbers for each hour.
 local function union(windows)
   local hours = {}
   for hour = 0, 23 do
@@ -94,7 +94,8 @@ local function union(windows)
   return hours
 end
 
--- The first minute of a day, from a given one on, that is open (or not open); nil if there is none.
+-- The first open minute of a day at or after `from`, or with `open` false the first closed one; nil
+-- if there is none.
 local function first_minute(hours, from, open)
   local none = open and 0 or ALL
   for half = math.floor(from / HALF), #hours - 1 do
@@ -109,10 +110,10 @@ local function first_minute(hours, from, open)
   return nil
 end
 
--- The first time from `ms` on at which any window is open, or with `open` false at which none is.
--- nil: there is no such time for years, or within today and `days` more days. The work is limited:
--- each day checks each window once, and the hours are computed once for all days that have the same
--- windows.
+-- The first time at or after `ms` at which at least one window is open, or with `open` false at
+-- which no window is open. nil: there is no such time for years, or within today and `days` more
+-- days. The work is limited: each window is checked once for each day, and the hours are computed
+-- once for all days that have the same windows.
 function CronDecider.first(text, ms, open, days)
   local windows, is_full = parse(text), {}
   local today = math.floor(ms / DAY)

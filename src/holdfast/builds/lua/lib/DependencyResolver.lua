@@ -24,8 +24,8 @@ function DependencyResolver.dependencies(build, running_builds)
   return nil
 end
 
--- The time at which a build may start beside a running build of its own job: nil for now, false for
--- not before that one has ended.
+-- The time at which a build may start beside a running build of its own job: nil for now, false if
+-- it must wait for the end of the running build.
 function DependencyResolver.beside_same_job(build, now)
   if build.blocked_by_self then
     return false
@@ -36,9 +36,9 @@ function DependencyResolver.beside_same_job(build, now)
   return at > now and at or nil
 end
 
--- nil if the build may start. Else the reason, the builds that it waits for, and when to ask again
--- if it waits for a time. `ready` is the build of its job that may start and has not begun yet: a
--- job has one such build at a time, so that builds begin in order.
+-- nil if the build may start. Else the reason, the builds that it waits for, and, if it waits for a
+-- time, the time to ask again. `ready` is the build of the same job that may start and has not
+-- begun yet: a job has one such build at a time, so that builds begin in order.
 function DependencyResolver.reason(build, now, running_builds)
   local why, blockers = DependencyResolver.dependencies(build, running_builds)
   if why then

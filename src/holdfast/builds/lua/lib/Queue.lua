@@ -1,9 +1,10 @@
--- A queue: its time, and the indexes of builds that wait, run, are on offer and are due. The
--- indexes follow from the records. Each call changes both together.
+-- A queue: its time, and its indexes: of builds that wait, that run and that are on offer, and of
+-- actions that are due. The indexes follow from the records. Each call changes records and indexes
+-- together.
 local Queue = {}
 
--- `root` is the key of the queue; the names of all other keys begin with it. Without `now`, the
--- clock of the server counts.
+-- `root` is the key of the queue; the names of all other keys begin with it. If `now` is empty, the
+-- time is that of the server's clock.
 function Queue.open(root, now)
   if now == "" then
     local time = redis.call("TIME")
@@ -19,7 +20,7 @@ end
 
 -- -- waiting: builds of a job by id, and the jobs that wait for a job -----------------------------
 
--- A list of jobs in its stored form: one a line.
+-- The jobs of a stored list, which has one job in each line.
 function Queue.split(text)
   local jobs = {}
   for job in string.gmatch(text, "[^\n]+") do
@@ -89,8 +90,9 @@ function Queue.remove_running(q, build)
   redis.call("ZREM", running_key(q, build.job), build.id)
 end
 
--- The ids of builds that have the job; and separately those that have had it for too long. With
--- `has_begun`: only builds that have begun, and the time at which the first of them loses the job.
+-- The ids of builds that have the job; in a second list, builds that have had the job for too long.
+-- With `has_begun`: only builds that have begun, and the time at which the first of them loses the
+-- job.
 function Queue.running(q, job, has_begun)
   local most = has_begun and "(+inf" or "+inf"
   local found = redis.call("ZRANGEBYSCORE", running_key(q, job), "-inf", most, "WITHSCORES")
@@ -118,8 +120,8 @@ end
 -- `last_running` is the newest build that became READY, `last_started_at` the time of the last
 -- begin, `ready` the build that is READY and has not begun, `held` its place among the offers while
 -- it may not begin, `frozen` the build that waits for the end of a freeze, `collapsing` the build
--- that waits and collapses (at most the newest does). `blocked_by` is that of the last enqueued
--- build, and `cycle` the circle that was found for it.
+-- that waits and collapses (only the newest build can). `blocked_by` is the setting of the last
+-- enqueued build, and `cycle` the circle of jobs that was found for that setting.
 local JOB = {
   "last_running", "last_started_at", "ready", "held", "frozen", "collapsing", "blocked_by", "cycle",
 }
@@ -152,8 +154,8 @@ local function wake_key(q)
   return q.root .. ":wake"
 end
 
--- A worker that pops an element may die before it claims a build. So there are two elements for a
--- build: a second idle worker asks, too, and mostly gets nothing.
+-- A worker that pops an element may die before it claims a build. So the list has two elements for
+-- each build: a second idle worker asks for a build, too, and mostly gets none.
 local WAKES = 2
 
 -- Adds up to `count` elements, up to `most` in all. Workers wait only while the list is empty.
@@ -201,7 +203,7 @@ local function until_ms(q, first)
   return first and math.max(0, math.ceil(first - q.now)) or -1
 end
 
--- The time until something is due: 0 if it is due now, -1 if nothing is due.
+-- The time until the next action is due: 0 if it is due now, -1 if there is none.
 function Queue.next_due_ms(q)
   return until_ms(q, redis.call("ZRANGE", due_key(q), 0, 0, "WITHSCORES")[2])
 end
@@ -225,8 +227,8 @@ function Queue.take_old(q, count)
   return old
 end
 
--- The time until an idle worker has something to do: as `next_due_ms`, or to delete builds. To
--- delete builds is not urgent, and wakes no worker.
+-- The time until an idle worker has work: a due action, or builds to delete. Builds to delete wake
+-- no worker, because that is not urgent.
 function Queue.next_look_ms(q)
   local due_ms = Queue.next_due_ms(q)
   local old_ms = until_ms(q, redis.call("ZRANGE", ended_key(q), 0, 0, "WITHSCORES")[2])
@@ -258,8 +260,9 @@ function Queue.withdraw(q, build)
   redis.call("ZREM", ready_key(q), build.id)
 end
 
--- A READY build must wait for the end of other builds or of a freeze window, at most until
--- `until_ms`. Its job is touched when others end. Then it takes its old place among the offers.
+-- Takes a READY build from the offers: it must wait for the end of other builds or of a freeze
+-- window, at most until `until_ms`. When the other builds end, its job is touched, and the build
+-- gets its old place among the offers again.
 function Queue.hold(q, build, until_ms)
   local place = redis.call("ZSCORE", ready_key(q), build.id)
   if redis.call("HSETNX", job_key(q, build.job), "held", place or new_place(q, build)) == 1 then
@@ -281,7 +284,7 @@ function Queue.offer_again(q, build, held)
   end
 end
 
--- Removes a build that is READY no more from the offers.
+-- Removes the notes about a READY build from its job: the build is no longer READY.
 function Queue.leave_ready(q, build)
   if redis.call("HDEL", job_key(q, build.job), "ready", "held") == 2 then
     remove_dependent(q, build)
@@ -310,7 +313,7 @@ end
 
 -- -- touched: jobs whose waiting builds may start now ---------------------------------------------
 
--- `has_begun`: the only change is that its READY build has begun.
+-- `has_begun`: the only change is that the READY build of the job has begun.
 function Queue.touch(q, job, has_begun)
   if q.touched[job] == nil then
     q.touched[#q.touched + 1] = job

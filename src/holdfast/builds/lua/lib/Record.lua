@@ -68,7 +68,7 @@ function Record.exists(q, id)
   return redis.call("EXISTS", Record.key(q, id)) == 1
 end
 
--- nil if there is none.
+-- The build of a record; nil if there is no record.
 function Record.load(q, id)
   local values = redis.call("HMGET", Record.key(q, id), unpack(FIELDS))
   if not values[1] then
@@ -81,7 +81,7 @@ function Record.load(q, id)
   return Record.typed(fields)
 end
 
--- The error of a given token; nil if it is of the present attempt, or if none was given.
+-- The error of a token; nil if the token belongs to the present attempt, or if it is empty.
 function Record.stale(build, token)
   if token == "" or token == build.token then
     return nil
@@ -119,8 +119,9 @@ function Record.decision(raw)
   return ACTIONS[there.state], reason, there.state, blockers, "", cycle, redis.ACTIVE_ACTIVE
 end
 
--- Above the limit, the oldest event is merged into the base, with which a replay begins. Only
--- attempts can repeat; all other changes go one way. So only a new attempt checks the limit.
+-- If there are too many events, the oldest event is merged into the base, with which a replay
+-- begins. Only attempts can repeat; all other changes go one way. So only a new attempt checks the
+-- limit.
 local function fold_oldest(q, build)
   local events = Record.events_key(q, build.id)
   if redis.call("XLEN", events) > build.keep_events then
@@ -159,8 +160,8 @@ function Record.create(q, id, fields)
   return build
 end
 
--- The only way to another state. Returns false and an error, and changes nothing, if the change is
--- not legal. `is_next`: an attempt begins of a build that no worker has.
+-- The only way to another state. If the change is not legal, changes nothing and returns false and
+-- an error. `is_next`: the change begins another attempt, of a build that no worker has.
 function Record.change(q, build, to, fields, is_next)
   local event, why = StateValidator.event(build.state, to, is_next)
   if not event then
@@ -172,12 +173,12 @@ function Record.change(q, build, to, fields, is_next)
   return true
 end
 
--- Deletes a record. Returns its job, if that was the last known build of the job.
+-- Deletes a record. Returns the job of the build, if the job has no other record.
 function Record.forget(q, id)
   local state, job = unpack(redis.call("HMGET", Record.key(q, id), "state", "job"))
   redis.call("DEL", Record.key(q, id), Record.events_key(q, id), Record.base_key(q, id))
   if not state then
-    return nil -- it was deleted already
+    return nil -- the record was deleted already
   end
   redis.call("ZREM", Record.state_key(q, state), id)
   redis.call("ZREM", Record.job_key(q, job), id)

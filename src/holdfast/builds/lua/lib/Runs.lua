@@ -24,7 +24,7 @@ function Runs.leave(q, build, was)
     Queue.remove_waiting(q, build)
     return "waiting"
   elseif was == "READY" or was == "RUNNING" then
-    if was == "READY" or build.token == "" then -- else a worker has it, and it is not on offer
+    if was == "READY" or build.token == "" then -- else a worker has the build
       Queue.withdraw(q, build)
       Queue.unschedule(q, "offer:" .. build.id)
     end
@@ -37,7 +37,7 @@ function Runs.leave(q, build, was)
   elseif was == "FROZEN" then
     Queue.clear_job(q, build.job, "frozen")
   elseif not build.start_at then
-    return "queue" -- it is new
+    return "queue" -- the build is new
   end
   Queue.unschedule(q, "start:" .. build.id)
   return was == "FROZEN" and "frozen" or "delayed"
@@ -58,8 +58,8 @@ function Runs.let_go(q, build, job)
   Queue.offer(q, build)
 end
 
--- An attempt begins. Without a lease only the time limit counts. `job` is needed unless the build
--- was READY before.
+-- Begins an attempt. Without a lease the attempt may last up to the time limit. `job` is needed if
+-- the build was not READY.
 function Runs.begin(q, build, job, worker, lease_ms)
   local was = build.state
   local is_first = was ~= "RUNNING"

@@ -45,8 +45,8 @@ StateValidator.SAME = { BLOCKED = true, FROZEN = true }
 -- the same event as the first one.
 StateValidator.NEXT_ATTEMPT = "BuildStarted"
 
--- The event of a legal change, "" if nothing changes; else nil and an error. `is_next`: an attempt
--- begins of a build that no worker has.
+-- The event of a legal change, "" if nothing changes; else nil and an error. `is_next`: the change
+-- begins another attempt, of a build that no worker has.
 function StateValidator.event(from, to, is_next)
   local moves = StateValidator.MOVES[from]
   if not moves then

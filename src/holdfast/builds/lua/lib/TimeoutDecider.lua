@@ -30,8 +30,9 @@ function TimeoutDecider.may_retry(attempt, retries)
   return attempt <= retries
 end
 
--- CLEANUP: the build does not run. TIMEOUT: it has failed. RETRY: its worker is lost, another
--- worker may try. SKIP: nothing to do. `owner` is a running build of the same job, if there is one.
+-- The decision about a build and its reason. CLEANUP: the build does not run. TIMEOUT: the build
+-- has failed. RETRY: its worker is lost, and another worker may try. SKIP: nothing to do. `owner`
+-- is a running build of the same job, if there is one.
 function TimeoutDecider.decide(build, now)
   if build.state ~= "RUNNING" then
     if build.is_final then

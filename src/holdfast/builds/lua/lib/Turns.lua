@@ -1,15 +1,17 @@
--- Which builds may start: gathers the facts for the deciders, and carries out their decisions.
+-- Decides which builds may start: gathers the facts for the deciders, and carries out their
+-- decisions.
 -- @include CollapseDecider
 -- @include DependencyResolver
 -- @include CronDecider
 -- @include Runs
 local Turns = { NOT_BEFORE = "NOT_BEFORE" }
 
-local MOST_ASKED = 200 -- builds in one call; the rest is due at once
+local MOST_ASKED = 200 -- builds that may ask in one call; for the rest, another call is due at once
 local DAY = 24 * 3600 * 1000
-local LOOK_DAYS = 40 -- freeze windows are followed so far ahead, for each of many builds
+local LOOK_DAYS = 40 -- how far ahead freeze windows are followed
 
--- Builds that have had a job for too long have failed. The first call that notices it ends them.
+-- The running builds of a job. Builds that have had the job for too long have failed: the first
+-- call that finds them ends them.
 local function running_builds(q, job, has_begun)
   local running, overdue, until_ms = Queue.running(q, job, has_begun)
   for _, id in ipairs(overdue) do
@@ -18,9 +20,9 @@ local function running_builds(q, job, has_begun)
   return running, until_ms
 end
 
--- The time at which freeze windows let a build start, or must be checked again; nil for now. A call
--- may ask this for hundreds of builds, so windows that stay open for long are not followed to their
--- end. A reading call needs to know about now only.
+-- The time at which freeze windows let a build start, or at which they must be checked again; nil
+-- for now. One call may need this for hundreds of builds, so windows that stay open for long are
+-- not followed to their end. A call that only reads needs the present state alone.
 local function thaw(q, build)
   local text = build.freeze
   if text == "" or build.force then
@@ -50,10 +52,10 @@ local function hindrance(q, build, look)
   return reason, blockers, first
 end
 
--- A build becomes READY when nothing blocks it. Later a freeze window may open, and builds that
--- block it may begin. Then it stays READY, keeps its job, and is on offer again when that has
--- passed.
--- Returns action, reason, the builds that it waits for; nil if it may begin.
+-- A build becomes READY when nothing blocks it. Later a freeze window may open, or builds that
+-- block it may begin. Then the build stays READY, keeps its job, and is on offer again after the
+-- window or those builds have ended.
+-- Returns action, reason, the builds that the build waits for; nil if the build may begin.
 function Turns.hold(q, build)
   local frozen_until = thaw(q, build)
   if frozen_until then
@@ -68,7 +70,7 @@ function Turns.hold(q, build)
   return nil
 end
 
--- A build has ended. The READY build of another job may have waited for it. (Scripts of older
+-- Offers the READY build of a job again, if it waited for a build that has ended. (Scripts of older
 -- versions do not know `held`, and may leave it behind.)
 local function release(q, job)
   local build = job.held and job.ready and Record.load(q, job.ready)
@@ -78,7 +80,8 @@ local function release(q, job)
 end
 
 -- The decision about a build that asks to start: action, reason, the builds that it waits for, and
--- when to ask again. `running(job)` lists ids of builds that have that job. Changes nothing itself.
+-- the time to ask again. `running(job)` lists the ids of builds that have that job. This function
+-- writes nothing.
 local function decide(q, build, job, running)
   if build.state == "QUEUED" and not build.undelayed and (build.start_at or 0) > q.now then
     return "DELAY", Turns.NOT_BEFORE, {}, build.start_at
@@ -114,7 +117,7 @@ local function decide(q, build, job, running)
   return "START", "READY", {}
 end
 
--- The same for reading calls: overdue builds still count as running.
+-- The running builds of a job, for calls that only read: overdue builds still count as running.
 local function running_as_it_is(q, job, has_begun)
   local running, overdue = Queue.running(q, job, has_begun)
   for _, id in ipairs(running) do
@@ -123,10 +126,10 @@ local function running_as_it_is(q, job, has_begun)
   return overdue
 end
 
--- The present reason of a build to wait, and the builds that it waits for; nil if its record has
--- them. The record of a BLOCKED build has its first reason: to write each change into all waiting
--- records would cost more than to compute the reason for a reader. READY means that the build may
--- start with the next call.
+-- The present reason why a build waits, and the builds that it waits for; nil if its record has
+-- both. The record of a BLOCKED build has the first reason only: to write each new reason into all
+-- waiting records would cost more than to compute the reason for a reader. The reason READY means
+-- that the build may start with the next call.
 local function why_now(q, build)
   if build.state == "BLOCKED" then
     local job = Queue.job(q, build.job)
@@ -174,7 +177,8 @@ local function overtake(q, build, job)
   end
 end
 
--- A job has one frozen build, the newest. False if another build is newer.
+-- Freezes a build. A job has one frozen build, the newest. Returns false if the frozen build is
+-- newer.
 local function freeze(q, build, job, at)
   if job.frozen and job.frozen ~= build.id then
     local other = Record.load(q, job.frozen)
@@ -204,9 +208,9 @@ local function block(q, build, job, reason, blockers, again_at)
   end
 end
 
--- A QUEUED, BLOCKED or FROZEN build asks to start, and the decision is carried out. `job` are the
--- facts about its job. With `begin`, a build that may start begins at once, by that function; else
--- it is on offer to workers.
+-- Lets a QUEUED, BLOCKED or FROZEN build ask to start, and carries the decision out. `job` are the
+-- facts about its job. With the function `begin`, a build that may start begins at once; else it is
+-- offered to workers.
 function Turns.ask(q, build, job, begin)
   q.asked = q.asked + 1
   local action, reason, blockers, again_at = decide(q, build, job, function(other)
@@ -236,9 +240,9 @@ function Turns.ask(q, build, job, begin)
   return action, reason, blockers
 end
 
--- Of the waiting builds of a job, the one that has its turn asks to start: the oldest, or the
--- newest if that collapses. If the only change is that a build of the job has begun, a build that
--- never runs beside another one need not ask.
+-- Lets the next waiting build of a job ask to start: the oldest, or the newest if that collapses.
+-- If the only change is that a build of the job has begun, a build that never runs beside another
+-- build of its job need not ask.
 local function advance(q, name, has_begun)
   local function ask(id, job)
     local build = Record.load(q, id)
@@ -278,7 +282,7 @@ local function by_oldest(q, jobs)
   end)
 end
 
--- The end of every call that changed something: all builds that may start now become READY, the
+-- The end of every call that changed the queue: makes all builds READY that may start now, the
 -- oldest first.
 function Turns.settle(q)
   while #q.touched > 0 do
@@ -294,7 +298,8 @@ function Turns.settle(q)
 end
 
 -- The most urgent build on offer that may begin; nil if there is none. Builds that may not begin
--- leave the offers. One call checks a few builds only; then the worker is told to ask again.
+-- leave the offers. One call checks at most MOST_ASKED builds; after that the worker has to ask
+-- again.
 function Turns.next_on_offer(q)
   local asked = 0
   while asked < MOST_ASKED do

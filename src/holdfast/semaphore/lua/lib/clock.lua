@@ -1,4 +1,5 @@
--- The time in seconds: as the caller gives it, else of the server's clock, which all clients share.
+-- The time in seconds: the time that the caller gives, else the server's clock, which all clients
+-- share.
 local function time_of(given)
   if given and given ~= '' then
     return tonumber(given) or error('now is no number: ' .. given)

@@ -1,7 +1,7 @@
--- Keys expire a while after their members, so that they go away when no client is left to remove
--- them. An expiry is never shortened: a client with a longer time limit may need the key. It is set
--- to twice the need, and renewed only when less than the need is left, so that most calls write
--- nothing.
+-- A key expires some time after its members end. So the key goes away when no client is left to
+-- remove it. An expiry is never shortened: a client with a longer time limit may need the key. An
+-- expiry is set to twice the needed time, and renewed only when less than the needed time is left,
+-- so most calls write nothing.
 local function need_of(heartbeat_s, ttl_s)
   return math.max(heartbeat_s, ttl_s or 0)
 end

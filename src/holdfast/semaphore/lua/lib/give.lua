@@ -17,16 +17,16 @@ local function post(pattern, box, message, heartbeat_s)
   end
 end
 
--- Gives the slots from `card` to `limit` to the waiters that wait longest, and tells them. Returns
--- their number. With the key of tokens, a message has all data of a holder: id, fencing token,
--- number of taken slots, and the heartbeat interval of the caller. Without it, a message has the id
--- alone, and the waiter asks. Messages for `here`, the mailbox of the caller, are not posted but
--- added to `heard`.
+-- Gives the slots from `card` to `limit` to the waiters that wait longest, and sends each a
+-- message. Returns the number of these waiters. With the key `token`, a message has all data of a holder:
+-- id, fencing token, number of taken slots, and the heartbeat interval of the caller. Without that
+-- key, a message has the id alone, and the waiter asks for the rest. Messages for `here`, the
+-- mailbox of the caller, are not posted but added to `heard`.
 --
--- With the key of tokens, a waiter takes its own lease into its slot: the lease that its last
+-- With the key `token`, a waiter takes its own lease into its slot: the lease that its last
 -- heartbeat began. The waiter may be dead already, and a new lease would block the slot for a
--- second interval. Without it, as in the first version of these scripts, the slot begins a new
--- lease.
+-- second interval. Without that key, as in the first version of these scripts, the slot begins a
+-- new lease.
 local function give_slots(
   main, waiting, waiting_heartbeat, card, limit, heartbeat_s, ttl_s, now, pattern, token, here, heard
 )

@@ -1,13 +1,13 @@
 -- @include expiry
 
--- A limit that the first caller set is valid only while a holder or waiter is there, and expires
+-- A limit that the first caller set is valid only while there is a holder or a waiter, and expires
 -- after that. A limit that resize set has no expiry: it stays, and it overrides the limit of a
--- caller. An older version of these scripts gives it an expiry again.
+-- caller. (Older versions of these scripts give such a limit an expiry again.)
 local function is_resized(max)
   return redis.call('TTL', max) == -1
 end
 
--- The valid limit: that of the server, or else that of the caller, if it gives one.
+-- The valid limit: the limit on the server, else the limit of the caller; nil if there is neither.
 local function limit_of(max, given)
   return tonumber(redis.call('GET', max) or given)
 end

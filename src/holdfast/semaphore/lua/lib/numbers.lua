@@ -1,4 +1,5 @@
--- Arguments are checked before anything is written: a script that fails is not undone by Redis.
+-- Arguments are checked before the first write, because Redis does not undo the writes of a script
+-- that fails.
 local function positive(what, text)
   local value = tonumber(text)
   if not value or not (value > 0 and value < 1e10) then

@@ -1,4 +1,4 @@
--- Removes members whose time is over from a set, and from the other set that has them.
+-- Removes members whose time is over from one set, and the same members from the other set.
 local function purge(key, other, now)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now)) do
     redis.call('ZREM', key, id)

@@ -1,7 +1,7 @@
 -- Fencing tokens count up from the time at which their key was created, in microseconds. A grant
--- takes longer than a microsecond, so a new key starts above all earlier tokens, unless the clock
--- of the server was set back by more than the hour for which the key is kept. The key may have been
--- counted to 1 without a grant before: see enter.
+-- takes longer than a microsecond, so a new key starts above all earlier tokens. (Not if the clock
+-- of the server was set back by more than an hour: the key is kept for an hour.) A key with the
+-- value 1 is new, too: enter.lua may have counted it without a grant.
 local function next_token(token, now)
   local value = redis.call('INCR', token)
   if value < 3 then

@@ -2,7 +2,7 @@
 -- @include purge
 
 -- Removes dead holders and waiters, and gives free slots to the waiters that wait longest. Returns
--- their number.
+-- the number of waiters that got a slot.
 local function wake_up_nexts(
   main, ttl, waiting, waiting_heartbeat, limit, heartbeat_s, ttl_s, now, pattern, token
 )
