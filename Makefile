@@ -149,6 +149,7 @@ docs: install
 	@$(BIN)/python scripts/generate_docs.py
 	@$(BIN)/python scripts/generate_api.py
 	@$(BIN)/python scripts/generate_diagrams.py
+	@$(BIN)/python scripts/generate_decisions.py
 	@$(BIN)/python scripts/generate_metrics.py
 	@$(BIN)/python scripts/generate_dashboard.py
 	@$(BIN)/python scripts/generate_client.py

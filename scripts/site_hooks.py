@@ -25,9 +25,9 @@ LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))|(?<=<img src=\")[^\"]+(?=\")")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add the decisions in their order, and Mermaid if `make site` could fetch it."""
-    decisions = sorted(Path(config.docs_dir).glob("decisions/*.md"))
-    shown = [f"decisions/{page.name}" for page in decisions]
+    """Add the index of decisions and each of them, and Mermaid if `make site` could fetch it."""
+    decisions = sorted(Path(config.docs_dir).glob("decisions/[0-9]*.md"))
+    shown = ["decisions/README.md", *(f"decisions/{page.name}" for page in decisions)]
     if config.nav is not None:
         config.nav = replace_leaf(config.nav, "decisions/", shown)
     if (ROOT / "build" / MERMAID.name).exists():
@@ -60,7 +60,7 @@ def inside(link: str) -> str:
     """Adapt a link of a page at the root of the repository for its place in docs/."""
     path, hash, anchor = link.partition("#")
     if path == "docs/decisions":
-        path = "docs/decisions/0001-dependencies.md"
+        path = "docs/decisions/README.md"
     return PAGES.get(path, path.removeprefix("docs/")) + hash + anchor
 
 
