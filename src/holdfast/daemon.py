@@ -81,7 +81,7 @@ def _collect_rarely() -> None:
     and stalls of 25 ms and more. Long-lived objects with cycles are taken apart when they end (a
     connection and its session, the keys of a flushed database: see store/memory/lazy_free.py).
 
-    What was imported is frozen first: Python would look through all of it at the next object.
+    Imported modules are frozen first: else Python would check all of their objects at the next one.
     """
     gc.freeze()
     gc.set_threshold(10_000, 5, 1000)

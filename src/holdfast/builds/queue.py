@@ -150,7 +150,7 @@ class BuildQueue:
         return set(map(int, lost)), due_s(due_ms)
 
     async def check_timeouts(self, *builds: int) -> list[Checked]:
-        """Act on all that is due by now, or check these builds. Workers call this by themselves."""
+        """Carry out all due actions, or check these builds. Workers call this by themselves."""
         checked: list[Checked] = []
         while True:
             due_ms, flat = await self._run(

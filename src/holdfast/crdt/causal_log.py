@@ -119,8 +119,8 @@ class CausalLog(Generic[R]):
         return gone
 
     def merged(self, seen: Vector) -> None:
-        """A snapshot of a replica that had seen so much was merged. No record has what it brought,
-        and records from now on may depend on it."""
+        """A snapshot was merged, of a replica that had seen these events. No record has the changes
+        of the snapshot, and later records may depend on them."""
         self.base = join(self.base, seen)
         self.merges += 1
 
@@ -136,10 +136,10 @@ class CausalLog(Generic[R]):
 class Confirmations:
     """What the other members have acknowledged.
 
-    An acknowledgement waits until two kinds of events have arrived here: all that its sender had
-    written when it was sent, and all that its sender had of replicas that are no members any more.
-    Otherwise such an event could still be on its way. It is older than what is confirmed, and what
-    it refers to would be forgotten too early.
+    An acknowledgement waits until two kinds of events have arrived here: all events that its
+    sender had written when it was sent, and all events that its sender had of former members.
+    Otherwise such an event could still be on its way. It is older than the confirmed events, and
+    the data that it refers to would be forgotten too early.
     """
 
     def __init__(self, members: Iterable[int]) -> None:

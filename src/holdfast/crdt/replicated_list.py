@@ -85,7 +85,7 @@ class ReplicatedList(ReplicatedValue):
 
     def set(self, i: int, value: bytes, author: Author) -> Effect | None:
         """LSET; None when out of range. Its stamp is later than that of the LSET before, even if
-        that one was made by a clock that is ahead of ours."""
+        the clock of that LSET was ahead of ours."""
         at = self._place(i)
         if at is None:
             return None

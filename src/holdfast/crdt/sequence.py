@@ -160,7 +160,7 @@ class PositionSequence(Generic[V]):
 
     def remove_run(self, run: list[bytes]) -> list[V] | None:
         """Delete many at once from either end; returns their values. `run` is in order. None, and
-        nothing changes, if these keys are not at an end, or are all that there are."""
+        nothing changes, if these keys are not at an end, or if there are no other keys."""
         count = len(run)
         start = 0 if count and run[0] == self.first_key else self._length - count
         if not 0 < count < self._length or self.keys(start, start + count) != run:

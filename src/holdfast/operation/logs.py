@@ -151,7 +151,7 @@ class JournalLines(logging.Formatter):
 
 
 def _is_journal(fd: int, environ: Mapping[str, str]) -> bool:
-    """Whether journald reads what is written here: systemd then tells which file that is."""
+    """Whether journald reads this file: systemd names the file of journald in a variable."""
     status = os.fstat(fd)
     return environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 

@@ -21,8 +21,8 @@ from holdfast.store.replicated.members import REPLICAS_PER_NODE, Node, Replica, 
 # no OVERWRITES, 4 neither pieces nor lives.
 VERSION = 5
 MESSAGE_BYTES = 128 * 1024
-# No part of a message is larger, nor is a greeting. A byte of what is to be decoded may stand for
-# an object of 64, so what is larger is refused by its size.
+# The limit of a greeting and of each part of a message. One byte of msgpack may become an object of
+# 64 bytes, so larger data is refused before it is decoded.
 MOST_BYTES = 4 << 20
 # Codes of errors: the server was removed; another server has its node id, too; it has dialled
 # itself.

@@ -1,4 +1,4 @@
-"""Which Redis clients are told they talk to, and what they talk to."""
+"""The version of Redis that clients are told, and the version of Holdfast."""
 
 from importlib import resources
 

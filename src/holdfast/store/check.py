@@ -1,8 +1,8 @@
 """`holdfast check`: whether a database file is sound. Reads only, also while a server writes.
 
-Two kinds of questions: what must hold for the tables at every moment, which SQL can answer, and
-what must hold once the journal is applied to them. The second does not use recovery's code: a
-check should not share the mistakes of what it checks.
+There are two kinds of checks. SQL checks rules that hold for the tables at every moment. Python
+checks rules that hold after the journal is applied to the tables. It does not use the code of
+recovery: a check should not share the mistakes of the code that it checks.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,8 @@ SOUND = f"""(json_valid(sizes) AND (
     AND min(type = 'null' OR type = 'integer' AND value BETWEEN 0 AND {LONGEST})
   FROM {SIZES}))"""
 
-# What each row that must not be there means. Every query holds at every moment, journal or not.
+# For each query that must find no row: the meaning of a row that it finds. The queries hold at
+# every moment, whether the journal is folded or not.
 FORBIDDEN_ROWS = {
     "space {} has {} keys, but its size says {}": """
         SELECT s.space, (SELECT count(*) FROM redis_keys k WHERE k.space = s.space) AS there, keys
@@ -130,8 +131,8 @@ _words = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
 
 
 def check_file(path: Path) -> list[str]:
-    """Sentences about what is wrong; none when all is well. Raises StorageError when the file
-    is not Holdfast's at all."""
+    """A sentence for each error in the file; none if the file is sound. Raises StorageError if it
+    is no file of Holdfast."""
     try:
         return _problems(path)
     except DamagedFileError as error:
@@ -209,8 +210,8 @@ def _with_journal(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _replicated(connection: apsw.Connection) -> Iterator[str]:
-    """Of an active-active server: whether what clients would see after a start is what other
-    servers are told. Here recovery is what is asked, because it decides both."""
+    """For a file of an active-active server: whether its clients would see, after a start, the same
+    data that its peers get. This check uses the code of recovery, because that decides both."""
     if connection.execute("PRAGMA user_version").get < SCHEMA_VERSION:
         return  # a start would bring its tables up to date first
     tables, unfolded = Tables(connection), list(batches(connection))

@@ -46,8 +46,8 @@ MOST_SLICES = 16
 # To make room there may be more slices: memory must not run out under a steady load.
 MOST_ROOM_SLICES = 64
 
-# When so many are left over from earlier turns, a turn pays for all that it brings: the journal
-# does not grow without end under a load that the fold cannot follow.
+# When so many slices are left over from earlier turns, each turn folds as much as it adds. So the
+# journal does not grow without end under a load that is too fast for the fold.
 MOST_OWED_SLICES = 4000
 
 
@@ -234,7 +234,7 @@ class FileStore:
             life.note(reached)
 
     def note_committed(self) -> None:
-        """What is committed is about to be acknowledged, although it is not synced."""
+        """Note that the last commit is about to be acknowledged, although it is not synced."""
         self.journal.note_committed()
 
     def checkpoint(self) -> None:
@@ -328,7 +328,7 @@ class FileStore:
         """Leave a file that is complete without its journal and its WAL. Anything uncommitted is
         committed. Other programs may prevent the first: then the WAL stays, and so does the mark.
 
-        Raises StorageError when that fails; what was committed before is in the file all the same.
+        Raises StorageError if that fails; earlier commits are in the file all the same.
         """
         keep_wal = True
         self._connection.set_busy_timeout(BUSY_MS)
@@ -389,7 +389,7 @@ def open_store(
     accept_data_loss: bool = False,
     keeps_copy: bool = True,
 ) -> Store:
-    """`node` is which of the servers of an active-active database this one is; 0: of none."""
+    """`node` is the node id of this server in an active-active database; 0: a standalone server."""
     if path == MEMORY:
         return MemoryStore(databases, node)
     return FileStore(

@@ -1,7 +1,7 @@
 """Configuration from the environment: each parameter has a variable, HOLDFAST_ and its name.
 
-The variables follow from the table of parameters. What a parameter means is none of this file's
-business.
+The variables follow from the table of parameters. This file does not know the meaning of any
+parameter.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the log says about settings that mean something else here than in Redis, or nothing.
+"""Log lines about settings that differ from Redis in their meaning, or that have none here.
 
 Only settings that the operator has changed are named, so that a stock redis.conf gives a few lines.
 """
@@ -64,7 +64,7 @@ def remarks(config: Config) -> Iterator[Remark]:
 
 
 def lowered_promise(config: Config) -> Remark | None:
-    """What a power cut may take, unless every acknowledged write is on disk."""
+    """The writes that a power cut may lose; None if every acknowledged write is on disk."""
     lost = MAY_BE_LOST.get(config.appendfsync)
     if lost is None:
         return None

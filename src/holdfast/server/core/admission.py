@@ -36,7 +36,7 @@ NO_AUTH = CommandError("NOAUTH Authentication required.")
 NOT_IN_MULTI = CommandError("ERR Command not allowed inside a transaction")
 NOT_WHILE_MONITORING = CommandError("ERR Replica can't interact with the keyspace")
 READ_ONLY_SCRIPT = CommandError("ERR Write commands are not allowed from read-only scripts.")
-# What a client may say in RESP2 while it listens: a reply must not look like a message.
+# Commands that a subscriber may send in RESP2, where other replies would look like messages.
 WHILE_SUBSCRIBED = frozenset(
     {"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe"}
     | {"ping", "quit", "reset"}
@@ -156,7 +156,7 @@ class Admission:
             error = CommandError(b"EXECABORT Transaction discarded because of: " + reason)
             self._monitors.feed(session, command, argv)
         elif command is None and argv[0].lower() in (b"post", b"host:"):
-            # A browser was made to send this; what follows are a stranger's commands.
+            # An attacker made a browser send this; the next lines would be the attacker's commands.
             log.warning("%s sent HTTP: connection closed", session.address)
             session.abort()
             return

@@ -1,4 +1,4 @@
-"""What the server does by itself, ten times a second, in pieces that do not hold up the loop."""
+"""The regular work of the server, ten times a second, in pieces that do not hold up the loop."""
 
 import logging
 import time
@@ -114,7 +114,8 @@ class Cron:
             self._engine.turn.fail(error, is_fatal=True)
 
     def _expire(self) -> None:
-        """A slice of what is due; if there is more, the next one soon."""
+        """Expire a slice of the keys that are due; if more are due, schedule the next slice
+        soon."""
         engine, keyspace = self._engine, self._engine.keyspace
         self._expiry = None
         may_expire = engine.expires_actively and not engine.condition.is_paused
@@ -134,8 +135,8 @@ class Cron:
             self._expiry = engine.clock.call_later(EXPIRE_BREAK_S, lambda: self._try(self._expire))
 
     def _free(self) -> None:
-        """A slice of what was removed; if there is more, the next one soon. In turns that take long
-        much may be removed, so the longer they were the more is taken apart."""
+        """Free a slice of the removed values; if there are more, schedule the next slice soon. A
+        long turn may remove many values, so after a long turn more slices are freed."""
         clock, keyspace = self._engine.clock, self._engine.keyspace
         late_s = 0.0 if self._freeing is None else clock.monotonic_s() - self._free_at_s
         self._freeing = None
@@ -150,7 +151,7 @@ class Cron:
             self._freeing = clock.call_later(FREE_BREAK_S, self._free)
 
     def _make_room(self) -> None:
-        """What a hurry left above maxmemory goes also when no turn ends."""
+        """Continue to evict while memory is above maxmemory, also when no turn ends."""
         engine = self._engine
         turn, store = engine.turn, engine.store
         if engine.condition.deletion is not None and not engine.condition.is_paused:

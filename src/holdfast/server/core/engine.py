@@ -82,7 +82,7 @@ class Engine(SessionHost):
         self.slowlog = SlowLog(config.slowlog_max_len)
         self.spikes = Spikes()
         self.last_storage_error = ""
-        # What clients are told that answers no command.
+        # Output to clients that answers no command.
         self.pubsub = PubSub(self)
         self.monitors = Monitors(clock, self.pubsub)
         self._monitoring = self.monitors.sessions
@@ -113,7 +113,7 @@ class Engine(SessionHost):
             self, self.commands, self.admission, self.invoker, self.pubsub, self.take_back
         )
         self.loading = Loading(self, self.blocking, self.take_back, stopwatch_ns)
-        # What the process around the engine sets.
+        # Set by the process around the engine.
         self._peers: Peers | None = None
         self.tls: ssl.SSLContext | None = None  # of the listener, if there is one
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
@@ -189,8 +189,9 @@ class Engine(SessionHost):
                 self.loading.ran(session)
 
     def execute(self, session: Session, argv: list[bytes], now_ns: int = 0) -> int:
-        """Run a command and answer it. `now_ns` is what the one before has returned: to ask the
-        clock once for each, not twice, is a twentieth of a pipelined GET. 0 means ask it."""
+        """Run a command, send its reply, and return the time. `now_ns` is the time that the call
+        for the command before returned; 0: read the clock. To read the clock once for each command
+        and not twice saves a twentieth of a pipelined GET."""
         started_ns = now_ns or self._now_ns()
         name = argv[0]
         if name == self._last_name:  # a tenth of the time of looking it up
@@ -303,7 +304,7 @@ class Engine(SessionHost):
             return self.take_back(serious)
 
     def take_back(self, error: Exception) -> CommandError:
-        """A command may have done half of its work: memory goes back to what the file has."""
+        """A command may have done half of its work: load memory from the file again."""
         is_bug = isinstance(error, HalfDoneError)
         self.turn.fail(StorageError(str(error) if is_bug else f"cannot read the tables: {error}"))
         assert self.condition.failure is not None
@@ -352,7 +353,7 @@ class Engine(SessionHost):
         assert self._peers is not None
         try:
             self._peers.committed()
-        except Exception as error:  # what peers are not told may not be answered either
+        except Exception as error:  # no reply without a record for the peers
             log.error("what was done cannot be told to peers", exc_info=error)
             self.turn.fail(StorageError(f"cannot tell peers: {error}"))
 
@@ -420,13 +421,13 @@ class Engine(SessionHost):
         return failure, is_fatal
 
     def take_back_half(self, error: HalfDoneError) -> None:
-        """Of what a peer sent something failed half way. Nothing of it stays; what came before it,
-        from clients and peers, does. (Of a store in memory only, nothing can be taken back.)"""
+        """A change of a peer failed half way. Undo that change; earlier changes of clients and
+        peers stay. (A store without a file cannot undo it.)"""
         log.error("%s", error, exc_info=error.__cause__)
         try:
             self.turn.commit_early()
         except StorageError:
-            return  # memory is what the file has, already
+            return  # memory was loaded from the file already
         self.reload()
         self.blocking.wake_all()
 

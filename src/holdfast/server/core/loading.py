@@ -28,7 +28,7 @@ MOST_WAITS: Final = 3
 
 @final
 class Held:
-    """What a session waits for, or has waited for and not yet used."""
+    """The loads that a session waits for, or has waited for and not yet used."""
 
     __slots__ = ("loads", "waits")
 
@@ -158,7 +158,7 @@ class Loading:
     # -- no longer waiting --------------------------------------------------------------------
 
     def ran(self, session: Session) -> None:
-        """The command has run that had waited: memory may forget what it needed."""
+        """The command that waited has run: its keys may be evicted again."""
         session.load_state = NOTHING_TO_LOAD
         self.forget(session)
 

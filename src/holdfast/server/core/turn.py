@@ -89,7 +89,7 @@ class Turn(TurnSchedule):
         self._is_tidying = False  # is about to
         self._new_ops = 0  # committed since the fold last kept up with it
         self._checkpoint = Checkpoint.NOT_DUE
-        self._copied = (b"", 0)  # the WAL, when all that could be copied was
+        self._copied = (b"", 0)  # the state of the WAL after the last complete checkpoint
         self._kept = (b"", 0)  # a WAL that a reader keeps, when that was last logged
         self._loop: asyncio.AbstractEventLoop | None = None
         self._workers: tuple[Worker, ...] = ()
@@ -166,8 +166,8 @@ class Turn(TurnSchedule):
     # -- during the turn ----------------------------------------------------------------------
 
     def end_early(self) -> Batch:
-        """In the middle of a turn that does not end: all that there is so far is committed and
-        synced, and may leave, also what waits for a sync in flight."""
+        """In the middle of a turn that does not end: commit and sync all changes so far. Their
+        replies may leave then, and so may replies that wait for a sync in flight."""
         self.commit_early()
         self._store.sync()
         batch = _taken(self._outgoing.take())
@@ -176,7 +176,7 @@ class Turn(TurnSchedule):
         return in_flight + batch
 
     def take(self, session: Session) -> list[Output]:
-        """What a session was to be sent. For clients that are answered in the middle of a turn."""
+        """Take the output of a session. For clients that are answered in the middle of a turn."""
         if session.out:
             self._outgoing.sessions.remove(session)
         out, session.out = session.out, []
@@ -201,7 +201,7 @@ class Turn(TurnSchedule):
         try:
             is_more = self.run_commands()
         finally:
-            self._outgoing.is_scheduled = False  # whatever this brought is part of this turn
+            self._outgoing.is_scheduled = False  # the output of these commands is part of this turn
         waits_for_disk = self._always or self.must_sync
         if not (self._holding or (waits_for_disk and self._in_flight)):  # else see `_synced`
             self._commit()
@@ -226,7 +226,7 @@ class Turn(TurnSchedule):
                 self.fold_failed(error)
 
     def commit_early(self) -> None:
-        """For a save: what this turn did so far is part of it. Raises StorageError."""
+        """Commit the changes of this turn so far, for a save. Raises StorageError."""
         try:
             while not self._try_to_commit():
                 pass

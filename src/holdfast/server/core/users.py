@@ -183,7 +183,7 @@ class Users:
         self.look_again(session)
 
     def look_again(self, session: Session) -> None:
-        """After users changed: sessions that signed in stay so, with what is permitted now."""
+        """After users changed: a session that signed in stays signed in, with the rights of now."""
         modes = session.modes & ~(NEEDS_AUTH | RESTRICTED)
         if not (session.authenticated or self.is_open):
             modes |= NEEDS_AUTH

@@ -167,8 +167,8 @@ class PubSub:
             Shared(*messages, mark=Published).send_to(list(topic.listeners))
 
     def send(self, shared: Shared, *sessions: Session) -> None:
-        """Send out-of-band output, behind all that was published before. Output of a script that
-        may yet fail is sent when the script has succeeded."""
+        """Send out-of-band output, after all earlier messages. Output of a script, which may still
+        fail, is sent when the script has succeeded."""
         later = self._host.keyspace.later if shared.mark is Published else None
         if later is not None and sessions:
             later.append(partial(self._send_in_order, shared, sessions))

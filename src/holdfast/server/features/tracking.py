@@ -118,7 +118,7 @@ class Tracking:
         self.on_trackers_changed()
 
     def forget(self, session: Session) -> None:
-        """The session left. If it was the last one that tracks, all that was read is forgotten."""
+        """The session left. If no other session tracks, forget all keys that were read."""
         self.end(session)
         if not self._trackers and self._readers:
             self._clear()

@@ -93,7 +93,7 @@ class TlsGuest(Guest):
         return self._context if name == "sslcontext" else super().get_extra_info(name, default)
 
     def decrypted(self, data: bytes) -> bytes:
-        """What the client says, now that these bytes have come."""
+        """The decrypted bytes of the client, after these encrypted bytes have come."""
         self._incoming.write(data)
         said = b""
         try:

@@ -214,8 +214,8 @@ class Connection(Wire):
         return data
 
     def _leave(self) -> None:
-        """The client has left. Replies that it may still hear are sent before, unless it waits:
-        what is pushed from now on must not go to a client that is gone."""
+        """The client has left. Replies that it may still read are sent first, unless it waits for
+        an element: an element that is pushed from now on must not go to a client that is gone."""
         session = self.session
         session.closing = True
         if not self._is_lost and (session.is_waiting or not session.held_bytes):
@@ -247,7 +247,7 @@ class Connection(Wire):
     def resume_writing(self) -> None: ...
 
     def eof_received(self) -> bool:
-        """The client has said all. What it has asked is still answered, unless it waits."""
+        """The client sends no more. Its commands still get replies, unless it waits."""
         session = self.session
         self._has_ended = True
         will_run = session.is_runnable or session.load_state == IS_LOADING
@@ -266,7 +266,7 @@ class Connection(Wire):
         session = self.session
         will_run = session.is_runnable or session.load_state == IS_LOADING
         if will_run and not session.closing:
-            session.reply_mode = REPLIES_OFF  # what it has sent is done, in its turn
+            session.reply_mode = REPLIES_OFF  # its commands still run, in their turn
         else:
             self._forget(session)
 
@@ -279,7 +279,7 @@ class Connection(Wire):
 
     def limit_input(self, session: WireSession) -> None:
         parser = self._parser
-        if session.kind == LINK:  # what it says is short, and not to be cut off
+        if session.kind == LINK:  # its messages are short and must not be refused
             parser.max_bulk_len, parser.max_buffered = LINK_BULK_BYTES, LINK_INPUT_BYTES
             return
         config = self._engine.config

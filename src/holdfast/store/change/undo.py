@@ -1,4 +1,4 @@
-"""Steps back: while a script runs, each change notes here what was there before.
+"""Undo steps: while a script runs, each change notes the state before it.
 
 A failed script is undone by these, newest first (store/memory/savepoint.py). Each has its own
 type. Nothing here knows keys, databases or collections.

@@ -25,8 +25,8 @@ LIST_ENDS = f"""
 
 
 def _list_sql(columns: str, alone: str, order: str) -> str:
-    """Blocks with any place between two positions, and what has a row of its own there, if
-    anything has one in this list."""
+    """Blocks with a place between two positions, and elements with their own rows there, if this
+    list has such elements."""
     sql = (
         f"SELECT pos, pos + first * {STEP}, {columns} FROM redis_list_blocks"
         f" WHERE key_id = ?1 AND pos > ?2 - {list_blocks.SPAN} AND pos <= ?3"
@@ -59,7 +59,7 @@ class StoredLists:
             return List(key_id)
         length, off_grid, singles, *ends = meta
         positions = [pos for pos in ends if pos is not None]
-        # What is not loaded is not written either, so it stays as it is now.
+        # Elements that are not loaded are not changed either, so these numbers stay true.
         load = partial(self._load, key_id, singles > 0)
         first, last = min(positions), max(positions)
         return List.stored(
@@ -101,7 +101,8 @@ class StoredLists:
     def _skip(
         self, sql: str, key_id: int, from_pos: int, to_pos: int, reverse: bool, skip: int
     ) -> tuple[int, int, int]:
-        """The same without whole blocks that need not be read, and what is left to skip."""
+        """The same range without whole blocks that need not be read, and the number still to
+        skip."""
         last_block = from_pos
         in_block = 0
         for pos, first, sizes in self._execute(sql, (key_id, from_pos, to_pos)):

@@ -22,7 +22,7 @@ STEP_PAGES = 1024  # 4 MB between two reports of progress
 
 def create_private(path: Path) -> None:
     """A new file that only its owner can read. SQLite gives the files beside it the same mode, but
-    by itself makes files that everybody can read. Raises StorageError."""
+    a file that SQLite itself creates can be read by all users. Raises StorageError."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -63,6 +63,6 @@ def _copy(
                     progress(work.page_count - work.remaining, work.page_count)
         # The WAL that this needs goes into the file, and goes, when the copy is closed.
         copy.execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('backup', ?)", (new_token(),))
-        # A copy is another file: what the mark of the first one claims does not bind it. (One that
-        # has no id yet is given one when it is opened.)
+        # A copy is another file, so the mark of the original says nothing about it. (A file without
+        # an id gets one when it is opened.)
         copy.execute("UPDATE holdfast_meta SET value = ? WHERE name = 'file_id'", (new_file_id(),))

@@ -2,8 +2,8 @@
 
 Positions on the grid are taken in blocks of 32. The values that a block has stand one behind the
 other in one blob; beside it a JSON array, which people can read and SQL can take apart, has their
-sizes from the first to the last, null where there is none between. What is off the grid or long has
-a row of its own, so that no block gets large: if one element of it changes, it is written anew.
+sizes from the first to the last, with null for a place without a value. A value that is long or off
+the grid has its own row, so that no block gets large: a change of one value writes the whole block.
 
 Pure: nothing here knows the file.
 """
@@ -28,7 +28,7 @@ def block_of(pos: int) -> int:
 
 
 def pack(values: list[bytes | None]) -> tuple[str, bytes]:
-    """Sizes and data of what a block has, from its first value to its last."""
+    """Sizes and data of the values of a block, from the first to the last."""
     sizes: list[int | None] = []
     there: list[bytes] = []
     for value in values:
@@ -78,7 +78,7 @@ def put(first: int, values: list[bytes | None], place: int, value: bytes | None)
 
 
 def trim(first: int, values: list[bytes | None]) -> int:
-    """Forget what is empty at either end; returns which place the first of the values has now."""
+    """Remove empty places at both ends; returns the place of the first value."""
     while values and values[-1] is None:
         values.pop()
     empty = 0

@@ -7,7 +7,7 @@ cut, never too much. A clean close removes it. Decision 19 has the reasons.
 
     holdfast-mark 1 <id of the file> <or this one> <boot> <checksum>
     synced    <number of the last batch> <salts of the WAL> <its frames> <checksum>
-    committed <the same, of what was answered before a sync> <checksum>
+    committed <the same, of writes that were acknowledged before a sync> <checksum>
 """
 
 import os
@@ -35,8 +35,8 @@ def this_boot() -> str:
 
 
 def new_file_id() -> str:
-    """Of each start, and of each backup: what a mark claims binds only the file it was written for,
-    and no older copy that is put in its place."""
+    """A new id for each start and each backup: the claims of a mark hold only for the file that it
+    was written for, and not for an older copy in its place."""
     return os.urandom(16).hex()
 
 
@@ -57,7 +57,8 @@ class MarkContent(NamedTuple):
     committed: Position
 
     def due(self, boot: str) -> list[Position]:
-        """What must be there. A commit that was not synced outlives the server, not the kernel."""
+        """The positions that the file must have. A commit without a sync outlives the server, but
+        not the kernel."""
         return [self.synced, self.committed] if self.boot == boot != "" else [self.synced]
 
 

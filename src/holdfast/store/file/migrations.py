@@ -2,8 +2,8 @@
 
 SCHEMA_VERSION = 5
 
-# Elements of lists that share a row came with version 4. What is there stays as it is, in rows of
-# its own, until it is written again: else a start would take as long as there are elements.
+# Since version 4, elements of lists share a row. Old elements keep their own rows until they are
+# written again: to convert all of them would make the start slow.
 BLOCKS = """
 DROP VIEW lists;
 ALTER TABLE redis_list_meta RENAME TO redis_list_meta_3;
@@ -38,8 +38,8 @@ CREATE VIEW lists AS
   FROM elements e JOIN redis_keys k ON k.id = e.key_id JOIN redis_databases d USING (space);
 """
 
-# Entries of streams that share a row came with version 5. What is there stays as it is until it is
-# written, but in a table that has row ids: a µs each.
+# Since version 5, entries of streams share a row. Old entries keep their own rows until they are
+# written again, but they are copied to a table with row ids: a µs for each.
 ENTRIES = """
 ALTER TABLE redis_stream_entries RENAME TO redis_stream_entries_4;
 CREATE TABLE redis_stream_entries (

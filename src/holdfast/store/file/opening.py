@@ -26,12 +26,12 @@ from holdfast.store.file.wal import (
 
 log = logging.getLogger(__name__)
 
-# What SQLite raises, for those who must not know apsw.
+# The errors of SQLite, for modules that must not import apsw.
 FileError = apsw.Error
 SQLITE_VERSION = apsw.sqlite_lib_version()
 
 KEPT_WAL_BYTES = 64 << 20
-CACHE_KIB = 16 * 1024  # of pages: what a pass of the fold or a recovery comes back to
+CACHE_KIB = 16 * 1024  # of pages, which a pass of the fold or a recovery uses again
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 VIEWS = Path(__file__).with_name("views.sql")
@@ -90,8 +90,8 @@ class FileLock:
 
 
 class Place:
-    """A file and its WAL, which must stay where they are and as long as they are: what is written
-    to a file that was removed is lost, and so is what was cut off."""
+    """A file and its WAL. Neither may be removed or truncated while the server runs: writes to a
+    removed file are lost, and so are truncated bytes."""
 
     def __init__(self, path: Path, connection: apsw.Connection) -> None:
         self._path = path
@@ -156,8 +156,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def look(path: Path, newest: int = SCHEMA_VERSION) -> None:
-    """Raise StorageError unless the file is ours, or new. Reads 100 bytes, so that whatever
-    else it is stays as it was: SQLite would tidy up behind a crashed program."""
+    """Raise StorageError unless the file is a Holdfast file, or new. Reads only 100 bytes, so that
+    a file of another program stays unchanged: SQLite would repair it after a crash of that
+    program."""
     try:
         header = read_header(path)
     except FileNotFoundError:
@@ -219,7 +220,7 @@ def open_verified(
 
 
 def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
-    """Half of a WAL over a file that has all of it is no database, whatever one accepts."""
+    """A part of a WAL over a file with all of its pages is no database; no option accepts that."""
     found = connection.execute("PRAGMA integrity_check(1)").get
     if found != "ok":
         raise DamagedFileError(f"{path} is damaged: {' '.join(found.split())}. Restore a backup")
@@ -235,7 +236,7 @@ def open_database(
     migrations: Mapping[int, str] = MIGRATIONS,
 ) -> apsw.Connection:
     """The writer's connection; creates or migrates the file, of which a copy is kept. Raises
-    StorageError, also whatever `verify` does, which comes before anything is written."""
+    StorageError, and the errors of `verify`, which runs before the first write."""
     look(path, version)
     had_wal = wal_path(path).exists()
     create_private(path)
@@ -277,7 +278,7 @@ def _set_up(connection: apsw.Connection) -> None:
     # NORMAL: a commit writes to the WAL without waiting for the disk; the flusher does that.
     # No automatic checkpoints: one of those inside a commit stalls the loop for 10-20 ms.
     # A huge batch makes a huge WAL; once it is in the file, it need not stay so.
-    # A statement of many rows keeps what it would undo: in memory, not in a file of its own.
+    # A statement of many rows keeps its old pages, to undo itself: in memory, not in a file.
     for pragma in (
         "journal_mode = WAL",
         "synchronous = NORMAL",
@@ -353,7 +354,7 @@ def _renew_views(connection: apsw.Connection, path: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[apsw.Connection]:
-    """For those who only look, also while a server writes. They see the file as it is at one
+    """A connection that only reads, also while a server writes. It sees the file as it is at one
     moment. Raises StorageError."""
     path = real(path)
     # The mark first: a server that writes meanwhile can then only have more than it says.

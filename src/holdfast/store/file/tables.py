@@ -42,8 +42,8 @@ _decode_row = msgspec.msgpack.Decoder().decode
 _decode_flushed = msgspec.msgpack.Decoder(dict[int, int]).decode
 STATEMENT_ROWS: Final = 50  # of many that are written, removed or asked for
 
-# What is loaded of a collection in a slice, of about half a millisecond. So many, and not more, is
-# what a command loads by itself.
+# The rows of a collection that one slice loads, in about half a millisecond. A command loads one
+# slice itself.
 SLICE_ROWS: Final = 500
 SLICE_BLOCKS: Final = SLICE_ROWS // ENTRIES + 1  # rows of streams
 SLICE_BYTES: Final = 256 * 1024

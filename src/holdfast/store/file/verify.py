@@ -40,7 +40,7 @@ class Verifier:
         self._is_new = not (path.exists() and path.stat().st_size)
         self._had_wal = wal_path(path).exists()  # SQLite makes one
         self._id_in_file: str | None = None  # of the file without its WAL, if it was asked
-        self.warning: str | None = None  # what a server should say about a file that is accepted
+        self.warning: str | None = None  # a warning that the server logs about an accepted file
 
     def before_opening(self) -> None:
         """Raises LostWritesError."""

@@ -103,7 +103,8 @@ class WalFile:
 
 def lacks_pages(connection: apsw.Connection, path: Path) -> bool:
     """Whether the database has pages that are neither in the file nor in the WAL. Another process
-    may be moving them from here to there, so what is missing must be so twice."""
+    may be moving pages from the WAL to the file, so a page counts as missing if it is missing
+    twice."""
     page_size = int(connection.execute("PRAGMA page_size").get)
     before = None
     while True:

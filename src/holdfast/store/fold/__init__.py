@@ -1,4 +1,4 @@
-"""The fold: it moves what the journal has into the tables, in slices.
+"""The fold: it moves the operations of the journal into the tables, in slices.
 
 It reads the batches of the journal and the keys in memory, and writes rows. It never changes a
 value.

@@ -11,7 +11,7 @@ import apsw
 from holdfast.store.file.tables import NUL, ROWS, STATEMENT_ROWS, delete_sql, names_sql, range_sql
 from holdfast.store.fold.pending_rows import Rows
 
-FEWEST_IN_RANGE = 8  # of rows that are removed as one
+FEWEST_IN_RANGE = 8  # rows that are worth removing as a range
 NAMES_AT_ONCE = 128  # looked at, once fewer were all that there was
 LONGEST_NAME = 256  # of those that are looked at together
 
@@ -52,7 +52,7 @@ class RemovedRows:
             start = end
 
     def _end_of_range(self, table: int, rows: Rows, start: int) -> int:
-        """Up to where these rows are all that the table has there."""
+        """The end of the longest range from `start` in which the table has only these rows."""
         ids, subs = rows.ids, rows.subs
         key_id: Any = ids[start]
         end, count = start, len(ids)

@@ -52,7 +52,7 @@ BURY = (
     " SELECT id, type FROM redis_keys WHERE id = ? AND type <> 'string'"
 )
 
-REPLICATED = "replicated "  # and the number of the database: what a grave of these is called
+REPLICATED = "replicated "  # the kind of a grave; the number of the database follows
 BURY_REPLICATED = (
     "INSERT OR IGNORE INTO redis_graves SELECT ?1, ?2 || ?3"
     " WHERE EXISTS (SELECT 1 FROM crdt_keys WHERE db = ?3 AND id < ?1)"
@@ -458,7 +458,7 @@ class Fold:
 
     def _empty_replicated(self, first_id: int, database: int) -> None:
         connection, rows_left = self._connection, SLICE_ROWS
-        after = self._emptied.get(first_id, 0)  # what is below belongs to other databases
+        after = self._emptied.get(first_id, 0)  # keys with lower ids belong to other databases
         keys = list(connection.execute(FLUSHED_KEYS, (database, after, first_id, SLICE_ROWS)))
         for (key_id,) in keys:
             before = connection.total_changes()

@@ -257,7 +257,7 @@ class Database:
     def set_string(
         self, name: bytes, value: bytes, expires_at_ms: int | None = None, *, keep_ttl: bool = False
     ) -> Key:
-        """Whatever the name held before, it is this string now."""
+        """Set a string, in place of any value that the name had."""
         key = use_plain(self.space.keys.get(name), self.keyspace)
         if key is None and (key := self.find_row(name)) is None:
             return self.create(name, value, expires_at_ms)

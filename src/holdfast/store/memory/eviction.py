@@ -1,4 +1,4 @@
-"""Keeping memory below maxmemory: by forgetting what the file has, or by deleting keys.
+"""Keeps memory below maxmemory: drops values that the file has, or deletes keys.
 
 Memory is a cache: a forgotten key is loaded again on its next use. Data is deleted only by a
 policy that the user has picked.
@@ -92,7 +92,7 @@ class Eviction:
     def step(self, max_bytes: int) -> int:
         """Forget some keys, while memory is above `max_bytes`; how many.
 
-        None while all that is in memory still waits for the fold.
+        None while everything in memory still waits for the fold.
         """
         keyspace = self._keyspace
         if keyspace.used_bytes <= max_bytes:
@@ -150,8 +150,8 @@ class Eviction:
 class Deletion:
     """Deletes keys as a maxmemory-policy of Redis says.
 
-    All of the data is to count, so all of it is to be in memory: `load_some` brings what a start
-    has left in the file.
+    The limit is for all of the data, so all of it has to be in memory: `load_some` loads keys that
+    a start has left in the file.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Deletion:
     def _sampled(self) -> Key | None:
         key = self._sampler.next(self._may_go)
         if key is None:
-            self._sampler.clear()  # its list is old; whoever is in a new one may go
+            self._sampler.clear()  # its list is old; a new list may have a key that may go
             key = self._sampler.next(self._may_go)
         return key
 
@@ -247,8 +247,8 @@ class Deletion:
 
 
 def _long_stride(count: int) -> int:
-    """Golden, so that whatever pattern there is in the keys, samples do not follow it; and one
-    that meets every place."""
+    """About the golden ratio of `count`, so that samples follow no pattern in the keys; and without
+    a common divisor with `count`, so that they meet every place."""
     stride = int(count * 0.618) | 1
     while gcd(stride, count) > 1:
         stride += 2

@@ -22,7 +22,8 @@ class Key:
     def __init__(
         self, key_id: int, space: "Space", name: bytes, value: Value, expires_at_ms: int | None
     ) -> None:
-        # In this order they are in memory, where compiled: what a SET touches together.
+        # Compiled objects have their fields in this order: the fields that a SET uses are
+        # neighbours.
         self.id = key_id
         self.value = value
         self.expires_at_ms = expires_at_ms

@@ -102,7 +102,7 @@ class Keyspace(ChangeLog):
         return self.now_ms
 
     def forget(self) -> None:
-        """Know what the tables say and nothing else. Sessions keep their databases; waiters and
+        """Forget everything that the tables do not have. Sessions keep their databases; waiters and
         watches stay. Every watched name counts as changed."""
         self.ops: list[Op] = []
         self.intents: list[Intent] = []
@@ -165,7 +165,7 @@ class Keyspace(ChangeLog):
         self.large.clear()
 
     def recovered(self, is_clean: Callable[[int], bool]) -> None:
-        """Memory has all that the file has; `is_clean` tells of an id whether the tables do."""
+        """Recovery is complete. `is_clean` says whether the tables have all changes of a key id."""
 
     def next_entry_id(self, stream: Stream) -> tuple[int, int]:
         """The parts of the id for a new entry."""

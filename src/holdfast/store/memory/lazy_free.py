@@ -65,8 +65,8 @@ class Freeing:
             self._parts += value.parts()
 
     def step(self) -> bool:
-        """Take a slice apart; False when nothing is left. Not while a script runs, which may fail:
-        then what it removed is back."""
+        """Take a slice apart; False when nothing is left. Not while a script runs:
+        if the script fails, the values that it removed come back."""
         left = SLICE
         while left > 0:
             if self._parts:

@@ -110,8 +110,8 @@ class Loads:
         return False
 
     def finish(self, load: Load) -> None:
-        """Load all that is left, at once. The collection then makes its order when that is needed:
-        to load it takes half as long."""
+        """Load the rest at once. The collection then makes its order when a command needs it, so
+        the load takes half as long."""
         if load.value is None:
             self._begin_value(load)
         for _ in load.rest or ():

@@ -106,8 +106,8 @@ class ReplicaState:
         self._has_moved = True
 
     def join_snapshot(self, seen: Vector) -> None:
-        """All keys of a snapshot are merged whose author had seen so much. No record tells of it:
-        a peer that lacks any of it needs a snapshot, too."""
+        """All keys of a snapshot are merged. `seen` are the events that its author had seen. No
+        record has these changes, so a peer that lacks one of them needs a snapshot, too."""
         for replica, seq in seen.items():
             if seq > self.vector.get(replica, 0):
                 self.stamps.pop(replica, None)
@@ -131,7 +131,7 @@ class ReplicaState:
             self.note_base()
 
     def can_serve(self, seen: Vector) -> bool:
-        """Whether the log has all that a peer lacks which has seen so much."""
+        """Whether the log has everything that a peer lacks which has seen these events."""
         return self.log.can_serve(seen)
 
     @property

@@ -156,7 +156,7 @@ class ReplicatedKeyspace(Keyspace):
 
     def _let_go(self, key: Key) -> None:
         """A key of a flushed space is taken apart. If the file was read again meanwhile, another
-        key has its id, in a space that is shown: that one stays."""
+        key has its id, in a space that clients see: that other key stays."""
         assert isinstance(key, FollowedKey)
         if key.replica_key is not None:
             key.replica_key.release()

@@ -215,7 +215,7 @@ class Ordered(Generic[E]):
         The cursor is the last ordinal that was looked at, and nothing else is remembered. An
         element never changes its ordinal, and a call returns all elements between the old cursor
         and the new one. So an element that is there from the first call to the last is returned by
-        exactly one call, whatever comes (at the end) or goes meanwhile.
+        exactly one call, although others are added (at the end) or removed meanwhile.
         """
         return self._by_place().after(cursor, limit)
 

@@ -42,9 +42,9 @@ class CollectionType(NamedTuple):
     cls: type[Collection]
     # How a row operation on each of its tables is applied: (value, sub, row value or None).
     apply: dict[int, Callable[[Any, Any, Any], None]]
-    # For those of one table: how many rows of the file are loaded at once.
+    # For types with one table: loads a list of rows of the file into the collection.
     fill: Callable[[Any, list[Any]], None] | None = None
-    # What a large one has beside its elements, made after loading, a slice at a time.
+    # Builds the order or index of a large collection after loading, a slice at a time.
     settle: Callable[[Any], Iterator[None]] | None = None
 
     @property

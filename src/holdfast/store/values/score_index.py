@@ -17,8 +17,8 @@ except ImportError:  # it is compiled where that is possible
 else:
     NUMBERS = _score_index
 
-# Whatever can be compared: numbers of sorted sets, ids of streams. (Compiled, a `float` would be a
-# number without an object, of which every list and dict had to make one of its own.)
+# Anything that can be compared: numbers of sorted sets, ids of streams. (With the type `float`,
+# compiled code would have numbers without objects, and make a new object for each list and dict.)
 Score = Any
 Scores = Any  # a list, or an array of numbers: of a large set, no cache has all those objects
 Entry = tuple[Score, bytes]
@@ -191,8 +191,8 @@ class Ranking:
     # -- by score -----------------------------------------------------------------------------
 
     def count_before(self, score: Score, member: bytes | None) -> int:
-        """How many come before this entry, whether or not it is there. None comes after all that
-        have this score."""
+        """The number of entries before this entry, which need not exist. The member None comes
+        after all members of its score."""
         at = self._find(self._last_scores, self._last_members, score, member)
         if at == len(self._scores):
             return self._length

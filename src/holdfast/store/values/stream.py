@@ -140,8 +140,8 @@ class Stream:
         return None if self._last_sequence == MAX_SEQUENCE else self._last_id + 1
 
     def has_holes_from(self, entry_id: int) -> bool:
-        """Whether entries from this one on were deleted by XDEL, so that ids do not count them.
-        (Not, if all that are left come behind those that were deleted.)"""
+        """Whether XDEL deleted entries at or after this id, so that ids do not count the entries.
+        (False if all remaining entries are after the deleted ones.)"""
         deleted_id = self.max_deleted_id
         return 0 < deleted_id >= entry_id and len(self) > 0 and self.first_id <= deleted_id
 

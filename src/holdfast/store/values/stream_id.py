@@ -100,8 +100,8 @@ def from_row(row: bytes) -> int:
 
 
 def signed(number: int) -> int:
-    """What is left of a counter in 64 bits: Redis's too begin at the other end when they overflow,
-    and the file has no larger numbers."""
+    """A counter as a signed number of 64 bits. Counters of Redis overflow in the same way, and the
+    file has no larger numbers."""
     if -(1 << 60) < number < 1 << 60:
         return number
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -288,8 +288,8 @@ class ZSet:
         score. If they have not, the result has no meaning. It is made the same as in Redis: the run
         that a search through a small set finds from the front, or from the back.
 
-        If they do not, it means nothing; but so that it means the same as in Redis, the run is
-        taken that one finds when one goes through a small set from the front, or the back.
+        If they do not, the result has no meaning. But it is the same as in Redis: the run that a
+        walk through a small set finds, from the front or from the back.
         """
         order = self._ordered()
         if not len(order) or low is None or (high is not None and low >= high):
