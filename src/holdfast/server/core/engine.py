@@ -1,6 +1,8 @@
 """The engine: argv in, reply out. Looks commands up, admits them and runs them.
 
-No sockets and no event loop: connections and embedded databases feed it, `Turn` ends its turns.
+It has no sockets and no event loop: connections and embedded databases pass it commands, and `Turn`
+ends its turns. It is one class because every command passes through it, and compiled code reaches
+the attributes of one object at fixed places.
 """
 
 import logging

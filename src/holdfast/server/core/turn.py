@@ -1,7 +1,11 @@
 """The end of a loop turn: commit the batch, have it synced, let the replies go.
 
-A reply leaves only after everything it could have seen is on disk, so while a sync is in flight
-all that arrives waits for the next one: one batch, one commit, one sync, however many clients.
+A reply leaves only after everything that it could have seen is on disk. So while a sync is in
+flight, all new commands wait for the next sync: one batch, one commit, one sync, for any number of
+clients.
+
+It is one class because it is one sequence: commit, sync, replies, fold, checkpoint. Each step
+decides about the next one, and after an error of the disk all of them stop together.
 """
 
 import asyncio

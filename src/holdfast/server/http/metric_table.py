@@ -1,7 +1,8 @@
 """Every metric, once: name, type, labels, meaning, and where the server counts it.
 
-Nothing is counted for a metric: each is read from what INFO, LATENCY and INFO commandstats show.
-The table in docs/guide-metrics.md is generated from this one. Knows nothing of prometheus_client.
+Nothing is counted for a metric: each reads numbers that INFO, LATENCY and INFO commandstats show.
+The table in docs/guide-metrics.md is generated from this table. This file knows nothing of
+prometheus_client. It is long because it is one table: a reader finds every metric in one place.
 """
 
 import os

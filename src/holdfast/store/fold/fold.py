@@ -1,10 +1,13 @@
 """The fold: it moves the changes of the journal into the tables, a slice at a time.
 
-State = tables + journal at every moment. The fold keeps the latest value of each row that changed;
-of strings, and of elements of hashes and sets, only which ones changed, because memory has them. A
-pass takes the changes of all batches so far, writes them sorted by key in transactions of about a
-millisecond, and only then deletes the batches. Operations are absolute, so a crash anywhere in a
-pass costs nothing but doing it again.
+At every moment, the tables and the journal together are the state. The fold keeps the latest value
+of each changed row. For strings, and for elements of hashes and sets, it keeps only their names,
+because memory has the values. A pass takes the changes of all batches so far, writes them sorted by
+key in transactions of about a millisecond, and only then deletes the batches. Operations are
+absolute, so after a crash in the middle of a pass the pass is simply done again.
+
+Graves, the rows of deleted keys, are emptied here, too: they take turns with the passes, in the same
+slices.
 
 Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted ones 2 µs.
 """
