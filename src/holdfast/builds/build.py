@@ -164,7 +164,7 @@ class BuildRecord:
 
     @classmethod
     def of(cls, fields: Fields) -> "BuildRecord":
-        """From the fields of the build's hash."""
+        """Make a record from the fields of the build's hash."""
 
         def at(name: str) -> int | None:
             return int(text) if (text := fields.get(name, "")) else None

@@ -32,13 +32,13 @@ class Decision:
 
     @classmethod
     def enqueued(cls, reply: list[bytes]) -> "Decision":
-        """From an answer of enqueueBuild.lua."""
+        """Make a result from an answer of enqueueBuild.lua."""
         cycle = reply[6].decode()
         return cls(**cls._common(reply), cycle=tuple(cycle.split("\n")) if cycle else ())
 
     @classmethod
     def started(cls, reply: list[Any]) -> "Decision":
-        """From an answer of startBuild.lua."""
+        """Make a result from an answer of startBuild.lua."""
         due_ms, now_ms, raw = reply[6:9]
         record = BuildRecord.of(pairs(raw)) if raw else None
         return cls(**cls._common(reply), next_due_s=due_s(due_ms), now_ms=now_ms, record=record)

@@ -1,13 +1,13 @@
 """FLUSHDB as one effect: everything goes that its author has seen of all keys of a database.
 
-(FLUSH, vector, totals, by) is to a database what CLEAR is to one value: whatever the vector covers
-goes, and what other replicas did meanwhile survives. It does not name the keys, so it is small and
-quick, however many there are.
+(FLUSH, vector, totals, by) does to a database what CLEAR does to one value: it removes everything
+that the vector covers. Changes that other replicas made meanwhile survive. The effect does not name
+the keys, so it is small and quick for any number of keys.
 
-A counter may have grown on another replica meanwhile. Then the vector does not tell how much of it
-the author had seen. So the effect names all counters, each with the total that the author saw:
-(key, kind, cell, replica, number, total). A replica that has more of one resets it up to there.
-Counters that have not grown are covered by the vector as a whole.
+A counter may have grown on another replica meanwhile. Then the vector does not tell which part of
+its total the author had seen. So the effect names all counters, each with the total that the author
+saw: (key, kind, cell, replica, number, total). A replica that has more of one resets it up to
+there. Counters that have not grown are covered by the vector as a whole.
 """
 
 from collections.abc import Iterable, Mapping

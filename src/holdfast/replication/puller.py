@@ -1,5 +1,9 @@
-"""The end of a link that pulls: dials a peer, takes in its log, acknowledges what is on disk
-here."""
+"""The end of a link that pulls: it dials a peer, takes in the log of the peer, and acknowledges
+records that are on disk here.
+
+It is one class because it is one state machine: each message, timer and error may change the state
+of the link, and the state decides how the next message is taken.
+"""
 
 import asyncio
 import logging

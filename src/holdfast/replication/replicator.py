@@ -1,5 +1,9 @@
 """All links of this server, and the members at their other ends. Records leave when a batch is
-committed; everything else is done once a second."""
+committed; all other work is done once a second.
+
+It is one class because links, members and the commands of ACTIVE change the same state: the
+standing of this server in its cluster.
+"""
 
 import logging
 from collections.abc import Iterator

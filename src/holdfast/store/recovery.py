@@ -27,7 +27,7 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
 
 
 def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list[RowOp], list[Op]]]:
-    """Of each batch its number, its operations, and those of them that the tables may have."""
+    """For each batch: its number, its operations, and the operations that the tables may have."""
     replay = _Replay(keyspace)
     replay.load({op[1] for _, ops in batches for op in ops if KEYS <= op[0] < SCRIPTS})
     for lsn, ops in batches:
@@ -97,9 +97,9 @@ class _Replay:
     def finish(self) -> None:
         """Say where the tables are behind (see FoldState).
 
-        Every key above the lowest living one that the tables lack is in the journal too, so
-        from there on memory has them all. (Dead ones prove nothing: their rows may be missing
-        because the fold had got to their end. Nor do those that were flushed: it leaves them out.)
+        Every key above the lowest living key that the tables lack is in the journal too, so from
+        that id on memory has all keys. (Dead keys prove nothing: their rows may be missing because
+        the fold had deleted them. Flushed keys prove nothing either: the fold does not write them.)
         """
         keyspace = self._keyspace
         shown = {*self._shown.values()}

@@ -150,7 +150,7 @@ _TRUTH = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0"
 
 
 def parse_server_url(url: str) -> Target:
-    """As `parse_url`, of the schemes that name a single server."""
+    """Does the same as `parse_url`, for the schemes of a single server."""
     return _parse(url, SERVER_SCHEMES, {})
 
 

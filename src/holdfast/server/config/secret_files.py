@@ -41,7 +41,7 @@ class SecretFile:
             )
 
     def arguments(self, kind: ValueKind) -> list[list[bytes]]:
-        """As `arguments_in`. Raises ConfigError."""
+        """Does the same as `arguments_in`. Raises ConfigError."""
         try:
             return arguments_in(self.content, kind)
         except ValueError as error:

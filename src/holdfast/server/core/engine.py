@@ -397,11 +397,11 @@ class Engine(SessionHost):
     # -- when the disk fails ------------------------------------------------------------------
 
     def _storage_failed(self, error: StorageError, is_fatal: bool) -> tuple[CommandError, bool]:
-        """Nothing that is not on disk may be seen or built upon: memory goes back to the file.
+        """Load memory from the file again: no client may see or use data that is not on disk.
 
-        After a failed sync it is unknown what the disk has, so the server stops (and never tries a
-        second time: the kernel may have dropped the pages and would report success). Nor is there
-        when the file cannot be read.
+        After a failed sync the content of the disk is unknown, so the server stops. It does not try
+        the sync again: the kernel may have dropped the pages and would report success. The server
+        also stops if the file cannot be read.
         """
         log.critical("%s", error)
         self.pubsub.drop()
@@ -449,7 +449,7 @@ class Engine(SessionHost):
 
 
 def engine_of(session: Session) -> Engine:
-    """The engine of a session, for commands of the server: these may know all of it."""
+    """The engine of a session, for commands of the server, which may use all of the engine."""
     host = session.host
     assert isinstance(host, Engine)
     return host

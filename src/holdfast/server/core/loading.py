@@ -64,7 +64,7 @@ class Loading:
     def hold(
         self, session: Session, command: Command, argv: list[bytes], loads: list[Load]
     ) -> bool:
-        """Have a command wait for these and for all other keys of it. False when it has waited so
+        """Let a command wait for these keys and for all its other keys. False if it has waited so
         often that it must load at once."""
         held = self._woken.get(session)
         if held is None:

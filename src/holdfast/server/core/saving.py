@@ -64,7 +64,7 @@ class Saving:
         if self._turn.refuses_writes:
             raise StorageError("the database file cannot be written at the moment")
         self._started_s = self._clock.monotonic_s()
-        # The open batch is part of it, but not to be committed here: it may be half of EXEC.
+        # The save includes the open batch, but must not commit it here: it may be half of an EXEC.
         self._until_lsn = self._store.lsn + bool(self._store.keyspace.open_ops)
         self._dirty = self._store.keyspace.dirty
 

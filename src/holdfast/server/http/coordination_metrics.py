@@ -44,7 +44,7 @@ def label(text: bytes) -> str:
 
 
 def semaphores(engine: Engine) -> dict[Labels, SemaphoreCount]:
-    """By database, namespace and name. The smaller ones are one entry."""
+    """The semaphores by database, namespace and name. Small ones share one entry."""
     index = engine.scripts.index
     if index is None:
         return {}

@@ -81,7 +81,7 @@ def _of_file(count: Callable[[Engine, FileStore], float]) -> Source:
 
 
 def _of_commands(count: Callable[[Stats], float | Histogram]) -> Source:
-    """By command; the ones that were never called are left out."""
+    """One value for each command that was called at least once."""
 
     def source(scrape: Scrape) -> Iterator[Sample]:
         for name, stats in list(scrape.engine.commands.stats.items()):

@@ -100,7 +100,7 @@ class Outgoing:
             self.turn.schedule()
 
     def put_first(self, session: "Session") -> None:
-        """Replies to clients that have waited leave before the replies to those that woke them.
+        """Replies to woken clients leave before the replies to the clients that woke them.
         The session is the one added last, or was there before."""
         sessions = self.sessions
         if len(sessions) > self._woken and sessions[-1] is session:

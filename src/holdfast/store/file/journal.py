@@ -73,7 +73,8 @@ class Journal:
         self.sync()
 
     def _copy_wal(self) -> bool:
-        """Whether all of it is in the file now. A reader may prevent that."""
+        """Copy the WAL into the file. Returns whether all of it is copied; a reader may prevent
+        that."""
         try:
             frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except (apsw.BusyError, apsw.FullError):
@@ -106,7 +107,7 @@ class Journal:
 
     @property
     def position(self) -> Position:
-        """Up to where everything is committed. Thread-safe."""
+        """The position of the last commit. Thread-safe."""
         lsn = self.lsn
         salts, frames = self.extent
         return Position(lsn, salts, frames)
@@ -197,7 +198,7 @@ def batches(connection: apsw.Connection) -> Iterator[Batch]:
 
 
 def _tuple(columns: object) -> object:
-    """As it was before it was encoded: msgpack has no tuples."""
+    """Convert a decoded operation back to tuples, which msgpack does not have."""
     return tuple(columns) if isinstance(columns, list) else columns
 
 

@@ -57,8 +57,8 @@ def left_beside(database: Path) -> Left | None:
 
 
 class Life:
-    """One start of a server. `reached` is how far its commits got in its own numbers; `note`,
-    called when those are on disk and before any client hears of it, writes that down."""
+    """One start of a server. `reached` is the number of its last committed event. `note` writes
+    that number beside the file; it is called after the sync and before replies leave."""
 
     def __init__(self, database: Path, token: bytes, replica: int, seq: int) -> None:
         self.token = token

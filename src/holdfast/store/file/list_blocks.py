@@ -111,7 +111,7 @@ def last_of(first_pos: int, sizes: str) -> int:
 def elements(
     first_pos: int, sizes: str, data: bytes, from_pos: int, to_pos: int
 ) -> list[tuple[int, bytes]]:
-    """Those of its elements that lie between two positions, with theirs."""
+    """The elements of a block between two positions, each with its position."""
     found: list[tuple[int, bytes]] = []
     start, pos = 0, first_pos
     for size in _decode(sizes):

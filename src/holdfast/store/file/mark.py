@@ -63,7 +63,7 @@ class MarkContent(NamedTuple):
 
 
 class DamagedFileError(StorageError):
-    """Some of the files is not there."""
+    """A part of the file or of its WAL is missing or damaged."""
 
 
 class LostWritesError(DamagedFileError):

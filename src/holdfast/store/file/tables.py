@@ -210,7 +210,7 @@ def select_sql(table: int, behind_place: bool) -> str:
 
 @cache
 def spaces_sql(rows: int) -> str:
-    """`id` and space of those of so many keys that are there."""
+    """`id` and space of each of `rows` keys that exists."""
     return f"SELECT id, space FROM redis_keys WHERE id IN ({','.join('?' * rows)})"
 
 
@@ -235,7 +235,7 @@ class Tables:
         return int(self._execute("SELECT space FROM redis_databases WHERE db = ?", (database,)).get)
 
     def spaces_shown(self) -> dict[int, int]:
-        """By database, also of those that this server does not open."""
+        """The space of each database, also of databases that this server does not open."""
         return dict(self._execute("SELECT db, space FROM redis_databases"))
 
     def size_of_space(self, space: int) -> int:
@@ -314,7 +314,7 @@ class Tables:
             yield key_id, (database, name)
 
     def crdt_rows(self, key_id: int) -> Iterator[tuple[tuple[int, bytes], bytes]]:
-        """Of one replicated key: `(kind, sub)` and row, in order."""
+        """The rows of one replicated key in order, each with `(kind, sub)`."""
         return self._rows(CRDT_ROWS, key_id)
 
     def crdt_log(self) -> Iterator[tuple[int, int]]:
@@ -350,7 +350,7 @@ class Tables:
         return list(found.items())
 
     def crdt_flushed(self) -> dict[int, int]:
-        """By database: replicated keys with ids below this were flushed."""
+        """For each database, the id below which replicated keys were flushed."""
         query = "SELECT value FROM crdt_facts WHERE part = 0 AND name = ?"
         fact: bytes | None = self._execute(query, (FLUSHED_IDS,)).get
         return {} if fact is None else _decode_flushed(fact)

@@ -86,7 +86,7 @@ class WalFile:
 
     @property
     def frame_count(self) -> int:
-        """As many as there is room for, valid or not."""
+        """The number of frames that fit into the file, valid or not."""
         return (self.nbytes - WAL_HEADER) // self.frame_bytes if self.frame_bytes else 0
 
     def pages(self, after: int, until: int | None = None) -> Iterator[int]:

@@ -6,8 +6,8 @@ because memory has the values. A pass takes the changes of all batches so far, w
 key in transactions of about a millisecond, and only then deletes the batches. Operations are
 absolute, so after a crash in the middle of a pass the pass is simply done again.
 
-Graves, the rows of deleted keys, are emptied here, too: they take turns with the passes, in the same
-slices.
+Graves, the rows of deleted keys, are emptied here, too: they take turns with the passes, in the
+same slices.
 
 Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted ones 2 µs.
 """
@@ -134,7 +134,7 @@ class Fold:
             self._share_by_age += 1 / PASS_TICKS
 
     def age_s(self, now_s: float) -> float:
-        """Of the oldest change that the tables lack; 0 when there is none."""
+        """The age of the oldest change that the tables lack; 0 if there is none."""
         since_s = self._pending_since_s if self._pass_since_s is None else self._pass_since_s
         return 0.0 if since_s is None else now_s - since_s
 
@@ -166,7 +166,7 @@ class Fold:
 
     @property
     def _share_of_next_pass(self) -> float:
-        """From 1 on it is due."""
+        """How urgent the next pass is; from 1 on it is due."""
         rows = (self._rows.count + self.keyspace.fold_state.dirty_values) / PASS_ROWS
         ops, nbytes = self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES
         share = max(rows, ops)
@@ -375,7 +375,7 @@ class Fold:
             start = end
 
     def _delete_batches(self, batches: list[tuple[int, int]]) -> Generator[None]:
-        """From the journal and from the list, so that both always have the same batches."""
+        """Delete batches from the journal and from the list, so that both have the same batches."""
         while batches:
             nbytes = count = 0
             while count < len(batches) and nbytes < SLICE_BYTES:
@@ -452,7 +452,7 @@ class Fold:
             connection.execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
 
     def _delete_some(self, table: RowTable, key_id: int) -> None:
-        """As a range, which takes a third of the time that a set of places does."""
+        """Delete rows as a range: it takes a third of the time of single places."""
         place: tuple[Any, ...] | None = None
         if table.sub:
             place = next(self._connection.execute(table.next_place, (key_id, SLICE_ROWS)), None)

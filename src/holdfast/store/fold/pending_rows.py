@@ -1,8 +1,8 @@
-"""What the fold has to write: the latest value of each row that changed, in table order. The
-operations are not kept: they are freed soon, and values are shared with memory.
+"""The rows that the fold has to write: the latest value of each changed row, in table order.
+Operations are not kept: they are freed soon, and values are shared with memory.
 
-To sort 100k rows takes 0.1 s, so it is done in parts. After each part the caller is given an empty
-list, so that it can do something else first.
+To sort 100k rows takes 0.1 s, so they are sorted in parts. After each part the caller gets an empty
+list, so that it can do other work first.
 """
 
 from bisect import bisect_left
@@ -66,11 +66,11 @@ class Rows:
         self.values += more.values
 
     def ops(self, table: int) -> list[RowOp]:
-        """As row operations; they have sub keys."""
+        """The rows as row operations; the table has sub keys."""
         return row_ops(table, self.ids, self.subs, self.values)
 
     def by_fate(self) -> tuple["Rows", "Rows"]:
-        """Those that are there, and those that are gone."""
+        """The rows that exist, and the rows that were deleted."""
         gone = 0
         for value in self.values:
             if value is None:
@@ -262,8 +262,8 @@ class ChangedRows:
         self.count = 0  # rows
 
     def add(self, ops: list[Op], without: int = -1) -> None:
-        """All but those of one table, and runs of rows that the fold reads from memory: see
-        `_add_run`."""
+        """Note the changed rows of operations, except those of the table `without`. Runs whose rows
+        the fold reads from memory are skipped: see `_add_run`."""
         tables = self.tables
         count = 0
         last_table = last_id = -1
@@ -362,8 +362,8 @@ class ChangedRows:
         return ids
 
     def in_order(self, table: int, without: AbstractSet[int]) -> Iterator[Rows]:
-        """The changed rows of a table, by place, without those of some keys. Some parts are empty,
-        so that the caller can do something else meanwhile."""
+        """The changed rows of a table in the order of their places, except rows of the keys
+        `without`. Some parts are empty, so that the caller can do other work in between."""
         of_table = self.tables[table]
         taken = self._taken.get(table, {})
         places = of_table.keys() | taken.keys() if taken else of_table

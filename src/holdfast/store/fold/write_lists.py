@@ -135,7 +135,7 @@ class ListRows:
                 self._execute(WRITE_META, (self._key_id, *now))
 
     def _put_block(self, block: int, ops: list[RowOp]) -> None:
-        """All of it, in order."""
+        """Write all 32 elements of a block; `ops` are in order."""
         values: list[bytes] = [op[3] for op in ops]
         self._execute(ADD_BLOCK, (self._key_id, block, 0, *pack_whole(values)))
         if self._connection.changes():
@@ -152,7 +152,7 @@ class ListRows:
             self._execute(REMOVE_BLOCK, (row_id,))
 
     def _change_block(self, block: int, ops: list[RowOp]) -> None:
-        """Some places of a block, or a block that may be there already."""
+        """Change some places of a block, or write a whole block that may exist already."""
         if not ops:
             return
         row_id: Any = None

@@ -50,7 +50,7 @@ class StreamRows:
                 start = self._write_run(rows, start)
 
     def _write_pieces(self, rows: Rows, start: int) -> int:
-        """Those of the same stream as the first of them; returns where to go on."""
+        """Write the pieces of one stream from `start` on. Returns the next row."""
         key_id: Any = rows.ids[start]
         end = start + 1
         while end < len(rows.ids) and rows.ids[end] == key_id and type(rows.values[end]) is tuple:

@@ -432,8 +432,8 @@ class Keyspace(ChangeLog):
         self.fold_state.abort_pass()
 
     def forget_dead(self) -> None:
-        """For stores without a file, which never fold: `created` keeps dead keys in their place.
-        Drop them once they are the most of it."""
+        """For stores without a file, which never fold: `created` keeps dead keys.
+        Drop them once most of its keys are dead."""
         state = self.fold_state
         living = sum(len(database.space.keys) for database in self.databases)
         if len(state.created) > 2 * living + 10_000:

@@ -1,8 +1,8 @@
-"""Where a walk over all keys meets those that took the name of a newer key.
+"""Renamed keys that a walk over all keys would miss.
 
-Walks go by id, and a key keeps its id for life. So when RENAME puts an old key in the place of a
-newer one, a walk that is between the two ids has passed the old key under its former name and
-would never see the name that was there all the time. It looks here for it.
+A walk goes by id, and a key keeps its id for life. RENAME may give the name of a newer key to an
+old key. A walk that is between the two ids has passed the old key already, under its former name.
+So it would never meet this name, although the name existed all the time. It finds the name here.
 
 Memory only: a cursor that outlives the server can miss such a name.
 """

@@ -202,7 +202,7 @@ class Entries:
         self._length += 1
 
     def put(self, entry_id: int, fields: Fields) -> Fields | None:
-        """What was there."""
+        """Set the fields of an entry. Returns its old fields."""
         if not self.nodes or entry_id > self.nodes[-1].last_id:
             ms, sequence = parts_of(entry_id)
             self.append(entry_id, ms, sequence, fields, length_of(fields))
@@ -225,7 +225,7 @@ class Entries:
         return None
 
     def pop(self, entry_id: int) -> Fields | None:
-        """What was there."""
+        """Remove an entry. Returns its fields."""
         if not self.nodes:
             return None
         k = self._at(entry_id)

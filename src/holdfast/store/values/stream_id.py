@@ -75,7 +75,7 @@ def row_at(ms: int, sequence: int) -> bytes:
 
 
 def text_of(entry_id: int) -> bytes:
-    """As clients read it."""
+    """The id in the form that clients read."""
     latest = _latest.millisecond
     sequence = entry_id - latest.first_id
     if 0 <= sequence < SMALL:
