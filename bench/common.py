@@ -1,6 +1,6 @@
 """Shared by the benchmarks: a folder on the disk, the two servers, /proc, redis-benchmark.
 
-This module does not know what is measured. The server processes are those of the tests.
+This module does not know the benchmarks. The tests start their servers with the same code.
 """
 
 import csv

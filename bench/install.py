@@ -1,8 +1,9 @@
 """`make bench-install`: how long a new user waits for the first PONG, in empty environments.
 
 One way begins with `git clone` and compiles (`pip install .`), the other one begins with the wheel
-that `make install` has built. pip may use its cache, so that the network counts little. Sizes are
-those of the wheel, of what it becomes when it is installed, and of that with its dependencies.
+that `make install` has built. pip may use its cache, so that the network counts little. The
+table shows three sizes: of the wheel, of the installed package, and of the package with its
+dependencies.
 """
 
 import argparse

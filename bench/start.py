@@ -5,8 +5,8 @@ Holdfast and redis-server start in turn, each several times, on a new database a
 another process on the machine lengthens less. `python` is an interpreter that starts and does
 nothing: Holdfast cannot be quicker than that.
 
-The first commands after the start are timed, too: what a start puts off must not be paid by the
-first client.
+The first commands after the start are timed, too: the first client must not pay for work that the
+start puts off.
 """
 
 import argparse

@@ -138,7 +138,7 @@ def test_6_whatever_fills_an_awaited_key_wakes(
 
 
 # -- 7. Removing a waiter is O(n); the satisfied waiter's timer stays -------------------------
-# That removing one looks at nobody else: tests/server/core/test_waiters.py.
+# To remove one waiter visits no other waiter: tests/server/core/test_blocking.py.
 
 
 def test_7_nothing_is_left_of_a_satisfied_waiter() -> None:

@@ -1,5 +1,5 @@
-"""A READY build is let go, but does not run yet: everything that may block it is checked again when
-it is claimed. Until then it keeps its job and its place."""
+"""A READY build may start, but does not run yet. Everything that may block it is checked again when
+a worker claims it. Until then the build keeps its job and its place."""
 
 from holdfast.builds import Build, BuildRecord, State
 from tests.builds.conftest import Bench, Play

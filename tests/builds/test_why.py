@@ -1,4 +1,4 @@
-"""Why a build waits is told as it is now: builds that have ended are not named."""
+"""The reason why a build waits is the present one: builds that have ended are not named."""
 
 from holdfast.builds import Build, BuildRecord, State
 from tests.builds.conftest import Bench, Play

@@ -1,4 +1,4 @@
-"""A worker that is told to let go of a build before it knows that it has it."""
+"""A worker that gets the message to drop a build before the reply to its claim."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

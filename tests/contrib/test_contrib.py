@@ -1,4 +1,4 @@
-"""The files in contrib/: the tools of their kinds accept them, and they name what exists.
+"""The files in contrib/: the tools for each format accept them, and the names in them exist.
 
 No image is built and no service is started here: that needs Docker and systemd as process 1.
 """

@@ -1,4 +1,4 @@
-"""The short way of the usual change of a string or list, and where it must not be taken."""
+"""The quick path for the usual change of a string or list, and the cases that must not take it."""
 
 from holdfast.crdt.dots import Author, Vector
 from holdfast.crdt.effects import ADD, DELETE, POP, WRITE, Effect

@@ -1,4 +1,4 @@
-"""Litestream beside a server: it holds up nothing, and what it restores has every key."""
+"""Litestream beside a server: it holds up no client, and a restored file has every key."""
 
 import os
 import signal

@@ -173,7 +173,7 @@ def test_a_manager_that_is_gone_stops_nothing(
 
 
 def test_scripts_tick_before_they_are_slow() -> None:
-    """Whatever lua-time-limit says, a script that runs is no hang."""
+    """A running script is no hang, for any lua-time-limit."""
     world = InProcess({"lua-time-limit": "0"})
     ticks: list[int] = []
     world.engine.scripts.on_tick = lambda: ticks.append(1)

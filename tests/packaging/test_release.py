@@ -1,4 +1,4 @@
-"""scripts/release.py: what it does before it builds. `make release` itself takes minutes."""
+"""scripts/release.py: its steps before the build. `make release` itself takes minutes."""
 
 import tomllib
 from pathlib import Path

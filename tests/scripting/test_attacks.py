@@ -1,5 +1,5 @@
-"""Scripts that mean harm, as scripts, as functions, and as code of a library that is loaded. After
-each one the server answers, and nothing of it is left."""
+"""Hostile scripts, as scripts, as functions, and as code of a library that is loaded. After each of
+them the server answers, and the script has left nothing behind."""
 
 from collections.abc import Callable, Iterator
 

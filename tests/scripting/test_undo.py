@@ -1,4 +1,4 @@
-"""A script that changes the same things again and again, and fails: all is as it was before."""
+"""A script that changes the same keys again and again, and fails: all keys are as before."""
 
 from pathlib import Path
 

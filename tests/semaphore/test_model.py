@@ -2,8 +2,8 @@
 
 Their limits may differ, and one of them may resize the semaphore, or undo that.
 
-The scripts run on our engine in-process, with the time of the model. The model knows only what the
-clients know: the reply that each got, and when.
+The scripts run on our engine in-process, with the time of the model. The model knows only as
+much as the clients: the replies that each got, and their times.
 """
 
 import asyncio

@@ -76,7 +76,7 @@ class Failover:
                 await asyncio.sleep(0.02)
             else:
                 behind_s = time.monotonic() - self.promoted_s if self.promoted_s else 0
-                print(f"back {behind_s:.2f} s after the promotion")  # noqa: T201 - for those who look
+                print(f"back {behind_s:.2f} s after the promotion")  # noqa: T201 - for a reader of the output
                 return reply
 
 

@@ -86,7 +86,7 @@ class ColdServer(InProcess):
         assert not self.engine.loading.is_busy
 
     def forget_clean_keys(self) -> None:
-        """As far as memory may, whatever was used last."""
+        """Forget as many keys as memory may, in any order."""
         self.store.max_bytes = 1
         while self.store.make_room():
             pass

@@ -1,4 +1,4 @@
-"""Changes reach the tables by their age, whatever else goes on."""
+"""Changes reach the tables by their age, on an idle server and on a busy one."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Subscriptions without sockets: what is kept, its cost, and what is removed."""
+"""Subscriptions without sockets: the memory that they take, and its release."""
 
 import pytest
 

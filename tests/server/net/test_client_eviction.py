@@ -1,4 +1,5 @@
-"""maxmemory-clients: when clients take too much together, those go that take the most."""
+"""maxmemory-clients: when all clients together take too much memory, the largest are
+disconnected."""
 
 from tests.harness import encode_command
 from tests.server.wire import WireClient, WireServer

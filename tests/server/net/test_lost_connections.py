@@ -1,4 +1,4 @@
-"""A connection that ends leaves nothing in memory, in whatever state it was."""
+"""A connection that ends leaves nothing in memory, from any state."""
 
 import asyncio
 from collections.abc import Callable
