@@ -62,7 +62,7 @@ def keep_frames(text: bytes) -> bytes:
         return text
     aliases = frozenset(_ALIAS.findall(text))
     edits: list[tuple[int, bytes]] = []  # the texts to insert, and where
-    brackets: list[Call | None] = []  # that are open: whose arguments are in them
+    brackets: list[Call | None] = []  # for each open bracket: the call whose arguments are in it
     next_call: Call | None = None  # its arguments come now
     at = 0
     for _ in range(MOST_EVENTS):

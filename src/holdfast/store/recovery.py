@@ -61,7 +61,7 @@ class _Replay:
                 )
 
     def apply(self, op: RowOp) -> bool:
-        """Of a key that was loaded. False when the tables must not have it."""
+        """Apply an operation to a loaded key. False if the tables must not have the operation."""
         table, key_id, sub, value = op
         keyspace = self._keyspace
         if table == SCRIPTS:

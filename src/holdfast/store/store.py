@@ -178,7 +178,8 @@ class FileStore:
         self._adoption = _adoption(self, self.keyspace, node)
 
     def adopt_step(self) -> bool:
-        """Before anything else, until it returns False: see adoption.py."""
+        """Do one step of an adoption (see adoption.py). Call it before anything else, until it
+        returns False."""
         if self._adoption is not None and not self._adoption.step():
             self._adoption = None
         return self._adoption is not None
@@ -200,7 +201,7 @@ class FileStore:
 
     @property
     def backup_mark(self) -> bytes:
-        """Of the last backup that this file went through, if it is a copy made by one."""
+        """The mark of the backup that this file was restored from; empty if it is no backup."""
         mark = self._connection.execute("SELECT value FROM holdfast_meta WHERE name = 'backup'").get
         return mark if isinstance(mark, bytes) else b""
 
@@ -300,7 +301,7 @@ class FileStore:
         return more
 
     def forget_lingering(self, limit: int) -> int:
-        """Not while a batch is open, either."""
+        """Evict expired keys that replication keeps. Not while a batch is open, either."""
         return 0 if self.keyspace.open_ops else self._eviction.forget_lingering(limit)
 
     def reload(self) -> None:
@@ -414,8 +415,8 @@ def _adoption(store: FileStore, keyspace: Keyspace, node: int) -> "Adoption | No
 
 
 def _keyspace(tables: Tables | None, databases: int, node: int) -> Keyspace:
-    """Of a replicated database, or of one that is this server's alone: most are, and do not import
-    what replicates."""
+    """The keyspace of a replicated or a standalone server. Most servers are standalone, and do not
+    import the code of replication."""
     if not node:
         return Keyspace(tables, databases)
     from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace

@@ -59,7 +59,8 @@ STALE_NS: Final = 5_000_000  # a command that took longer has made the cached ti
 # replies leave and sockets are read. Why: docs/decisions, "shares of a turn".
 SHARE_NS: Final = 1_000_000
 TURN_NS: Final = 2_000_000
-FEW_COMMANDS: Final = 16  # which have not, and to ask the clock takes half as long as a command
+# So few do not make the cached time wrong; to read the clock takes half as long as a command.
+FEW_COMMANDS: Final = 16
 
 
 class Engine(SessionHost):
@@ -222,7 +223,7 @@ class Engine(SessionHost):
             ):
                 if command.is_queued:
                     queue(session, command, argv)
-                    return started_ns  # that took no time of its own
+                    return started_ns  # to queue a command takes almost no time
                 self.running = session  # nothing else to admit
             else:
                 try:

@@ -1,4 +1,4 @@
-"""When the fold goes on: by the age of what waits, at the speed that clients leave to it.
+"""Decides when the fold runs: by the age of the oldest change, as fast as clients leave time.
 
 Rows that change often are cheaper to fold late, because a pass writes each of them once. Programs
 that read the file want them early. So a pass begins when its oldest change is old enough

@@ -292,7 +292,7 @@ class Turn(TurnSchedule):
             self._begin_checkpoint()
 
     def _begin_checkpoint(self) -> None:
-        """Not when a commit has just found that it cannot begin the WAL anew: a reader keeps it."""
+        """Begin a checkpoint, unless a reader keeps the WAL: then a checkpoint cannot empty it."""
         salts, pages = self._store.wal_extent
         if salts == self._copied[0]:
             self._checkpoint = Checkpoint.PUT_OFF

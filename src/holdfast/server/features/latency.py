@@ -159,7 +159,7 @@ class Spikes:
         self.events: dict[bytes, SlowMoment] = {}
 
     def add(self, name: bytes, now_s: int, took_ms: int) -> None:
-        """Of the moments in one second, the slowest is kept."""
+        """Note a slow moment. Of several moments in one second, only the slowest is kept."""
         if not 0 < self.threshold_ms <= took_ms:
             return
         event = self.events.setdefault(name, SlowMoment())

@@ -213,9 +213,9 @@ class BusyDesk:
         try:
             data = sock.recv(READ_BYTES, socket.MSG_DONTWAIT)
             if not data:
-                return  # that it left is for the loop to hear
+                return  # the loop handles the end of the connection
         except OSError:
-            return  # the loop will see it, too
+            return  # the loop will get the same error
         finally:
             sock.detach()
         transport: Any = connection.transport

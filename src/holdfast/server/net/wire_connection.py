@@ -82,7 +82,7 @@ class Connection(Wire):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclass of asyncio's.
         transport = cast(asyncio.Transport, transport)
-        if self.is_open:  # it was accepted at the busy desk
+        if self.is_open:  # accepted while a script ran: see busy_server.py
             guest: Any = self._transport
             guest.hand_over(transport)
             self._transport = transport
@@ -272,7 +272,7 @@ class Connection(Wire):
 
     @property
     def input_bytes(self) -> int:
-        """Of commands that have not run, as they were sent, about."""
+        """The approximate size of the commands that have not run, as the client sent them."""
         backlog = self.session.backlog
         parsed_bytes = sum([4 + sum([6 + len(arg) for arg in argv]) for argv in backlog])
         return parsed_bytes + self._unread_bytes + self._parser.buffered_bytes

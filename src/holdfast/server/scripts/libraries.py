@@ -196,7 +196,7 @@ class Functions:
         try:
             registered = _registered(self._sandbox, body)
         finally:
-            self._deadline_s = None  # it is not for the scripts that come after
+            self._deadline_s = None  # the deadline is for this load only
         functions = [
             Function(_script(self._sandbox, entry, body), entry.description) for entry in registered
         ]

@@ -81,7 +81,7 @@ class ScriptCache:
 
     @property
     def text_bytes(self) -> int:
-        """Of the scripts that are kept."""
+        """The total size of the stored scripts."""
         return sum(map(len, self._keyspace.scripts.values()))
 
     def _forget_one(self) -> None:

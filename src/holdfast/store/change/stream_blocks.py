@@ -18,7 +18,7 @@ import msgspec
 ENTRIES: Final = 32  # in a row
 BYTES: Final = 1900  # of them, so that two rows fit into a page; one entry may have more
 
-PIECE_ENTRIES: Final = 7  # as many as an array may have that begins with one byte
+PIECE_ENTRIES: Final = 7  # an array of up to 15 items, ids and fields, has a head of one byte
 PIECE_BYTES: Final = BYTES // 4  # so that rows become about full; one entry may have more
 
 _ID: Final = b"\xc4\x10"  # msgpack: 16 bytes follow

@@ -121,7 +121,7 @@ class Journal:
             if nbytes <= LARGEST_ROW:
                 self._insert("INSERT INTO journal VALUES (?, ?)", (lsn, batch))
             else:
-                batch = b""  # its rows take as much again
+                batch = b""  # frees memory: the rows take as much again
                 lsn = self._append_rows(lsn, ops)
         except apsw.BusyError:
             raise StoreBusyError("another program holds the database file locked") from None
@@ -179,7 +179,7 @@ class Journal:
 def _marked_ids(path: Path) -> tuple[str, str] | None:
     try:
         marked = read_mark(path)
-    except LostWritesError:  # which was accepted
+    except LostWritesError:  # the operator has accepted the loss
         return None
     return None if marked is None else marked.file_ids
 

@@ -107,7 +107,8 @@ class Mark:
         self._fd = -1
 
     def begin(self, file_id: str, other_id: str, at: Position) -> None:
-        """Of a file that may have the other id. Raises OSError; the caller syncs the folder."""
+        """Create the mark of a file, which has one of the two ids. Raises OSError; the caller syncs
+        the folder."""
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._title = self._line_of_ids(file_id, other_id)
         self._begin(at)
@@ -136,7 +137,7 @@ class Mark:
         try:
             os.pwrite(self._fd, line, offset)
         except OSError:
-            pass  # it says less than it could: no reason to refuse a write that lasts
+            pass  # the mark claims too little: no reason to refuse a write that is on disk
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
@@ -170,7 +171,7 @@ def _line(text: bytes) -> bytes:
 
 
 def _words(line: bytes) -> list[bytes]:
-    """Of a line whose checksum is right. Raises ValueError."""
+    """The words of a line. Raises ValueError if its checksum is wrong."""
     text, _, checksum = line.rstrip(b"\n").rpartition(b" ")
     if len(line) != LINE or int(checksum, 16) != zlib.crc32(text.rstrip(b" ")):
         raise ValueError("not a line of a mark")

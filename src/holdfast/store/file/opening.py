@@ -337,7 +337,7 @@ def _renew_index(connection: apsw.Connection, path: Path) -> None:
 
 
 def _renew_views(connection: apsw.Connection, path: Path) -> None:
-    """When their text has changed. They are for other programs: the server does without them."""
+    """Replace the views if their text has changed. Only other programs use the views."""
     text = VIEWS.read_text()
     digest = hashlib.sha256(text.encode()).hexdigest()
     if connection.execute("SELECT value FROM holdfast_meta WHERE name = 'views'").get == digest:

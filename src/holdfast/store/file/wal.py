@@ -50,7 +50,7 @@ def valid_frames(connection: apsw.Connection) -> tuple[int, int] | None:
     """How many frames SQLite takes for valid, and how many of them are in the file already. None
     for a connection that may not write: SQLite does not tell it."""
     try:
-        _ = connection.execute("PRAGMA schema_version").get  # it learns so that there is a WAL
+        _ = connection.execute("PRAGMA schema_version").get  # SQLite notices the WAL here
         frames, in_file = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     except apsw.ReadOnlyError:
         return None

@@ -12,8 +12,8 @@ from holdfast.store.file.tables import NUL, ROWS, STATEMENT_ROWS, delete_sql, na
 from holdfast.store.fold.pending_rows import Rows
 
 FEWEST_IN_RANGE = 8  # rows that are worth removing as a range
-NAMES_AT_ONCE = 128  # looked at, once fewer were all that there was
-LONGEST_NAME = 256  # of those that are looked at together
+NAMES_AT_ONCE = 128  # names in one query, once smaller queries found only removed rows
+LONGEST_NAME = 256  # bytes; longer names are removed one by one
 
 
 class RemovedRows:

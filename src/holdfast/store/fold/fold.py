@@ -402,8 +402,8 @@ class Fold:
         )
 
     def _bury_replicated(self) -> None:
-        """Of an active-active server: replicated keys that were flushed, by the id below which they
-        are."""
+        """Make graves for flushed keys of an active-active server: one for each database, with the
+        id below which its keys were flushed."""
         assert self.keyspace.tables is not None
         for database, first_id in self.keyspace.tables.crdt_flushed().items():
             if self._buried.get(database) != first_id:
@@ -411,7 +411,7 @@ class Fold:
                 self._connection.execute(BURY_REPLICATED, (first_id, REPLICATED, database))
 
     def _spaces_shown(self, rows: ChangedRows) -> set[int] | None:
-        """When the pass is done; None: as before."""
+        """The spaces that databases have after the pass; None if the pass does not change them."""
         if not rows.has(SPACES):
             return None
         assert self.keyspace.tables is not None
@@ -437,9 +437,8 @@ class Fold:
             yield
 
     def _empty_key(self, key_id: int, type_name: str) -> None:
-        """Some of the rows that a dead collection has left, and its grave once there is none. A
-        list's length goes with its first elements: it is not needed, and need not be counted
-        down."""
+        """Delete some rows of a dead collection; its grave when no row is left. The length of a
+        list is deleted with its first elements, so that it need not be counted down."""
         connection = self._connection
         if type_name == "list":
             connection.execute("DELETE FROM redis_list_meta WHERE key_id = ?", (key_id,))

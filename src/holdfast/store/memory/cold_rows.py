@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 KeyRow = tuple[int, str, int | None]  # id, type, expires_at_ms
 
-MOST_SIZES: Final = 10_000  # that are remembered
+MOST_SIZES: Final = 10_000  # sizes that are remembered
 
 
 class ColdRows:

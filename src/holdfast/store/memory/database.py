@@ -302,7 +302,7 @@ class Database:
                 run.append(value)
                 at += 2
             keyspace.used_bytes += grown
-            keyspace.dirty += len(olds)  # which are freed now and not before, all of them together
+            keyspace.dirty += len(olds)  # the old values are freed here, all together
             return
         for at in range(1, len(argv), 2):
             name = argv[at]
@@ -433,7 +433,7 @@ class Database:
         target.notify(name, b"new", NEW)
 
     def flush(self) -> int:
-        """All keys gone, as one row operation. Returns how many there were."""
+        """Remove all keys, as one row operation. Returns their number."""
         count = len(self)
         for name in list(self.watched):
             if self.find_row(name) is not None:

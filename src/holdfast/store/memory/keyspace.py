@@ -137,7 +137,8 @@ class Keyspace(ChangeLog):
                 database.touch(name)
 
     def _first_space(self, index: int) -> Space:
-        """As the file says. A database never flushed or swapped shows the space of its number."""
+        """The space that the file names for a database; at first it has the number of the
+        database."""
         if self.tables is None:
             return Space(index)
         space_id = self.tables.space_shown(index)

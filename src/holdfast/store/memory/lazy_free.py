@@ -51,7 +51,7 @@ class Freeing:
         self._spaces.append(space)
 
     def keep(self, space: "Space") -> None:
-        """It is shown again: the script that flushed it has failed."""
+        """Keep a space: the script that flushed it has failed."""
         if space in self._spaces:
             self._spaces.remove(space)
 

@@ -39,8 +39,8 @@ class Renamed:
         return [name for _, name, of_space in places[lo:hi] if of_space is space]
 
     def _drop_old(self) -> None:
-        """Of each name only the last place is needed, and none once it is gone. Names that are
-        not in memory may live in the file, and stay."""
+        """Keep only the last place of each name, and none of a name that is gone. Names that are
+        not in memory may be in the file, so they stay."""
         last = {(space.id, name): (at, name, space) for at, name, space in self._places}
         self._places = sorted(
             (place for place in last.values() if place[2].cold or place[1] in place[2].keys),

@@ -88,7 +88,7 @@ class Savepoint:
             tell()
 
     def roll_back(self) -> None:
-        """It never happened."""
+        """Undo all changes since the savepoint."""
         keyspace = self._keyspace
         self._end()
         if keyspace.ops is not self._ops:

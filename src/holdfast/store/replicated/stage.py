@@ -193,8 +193,8 @@ class ReplicationStage(ReplicaState):
     # -- whole states -------------------------------------------------------------------------
 
     def snapshot(self) -> Iterator[SnapshotKey]:
-        """All keys, each as it is when it is asked for. What changes meanwhile is in the log, from
-        where that was when this began. To apply it a second time changes nothing."""
+        """All keys, each in its state at the moment when it is asked for. The log has later
+        changes, from its end at the begin of the snapshot. To apply a change twice does no harm."""
         for address in self.replica_keys.addresses:
             if address in self.replica_keys:
                 yield (*address, tuple(self.replica_keys.glance(address).rows()))

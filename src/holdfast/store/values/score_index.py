@@ -294,7 +294,7 @@ class Ranking:
 
 
 def sum_of(sums: list[int], count: int) -> int:
-    """Of a Fenwick tree: of so many numbers from the first on."""
+    """The sum of the first `count` numbers of a Fenwick tree."""
     total = 0
     while count:
         total += sums[count - 1]

@@ -249,7 +249,7 @@ class Stream:
     def set_group(
         self, name: bytes, last_id: int, entries_read: int | None, log: ChangeLog
     ) -> None:
-        """Also creates it."""
+        """Change a group, or create it."""
         row = (to_row(last_id), entries_read)
         group = self.groups.get(name)
         if log.undo is not None:
@@ -268,7 +268,7 @@ class Stream:
         self.write_row(STREAM_GROUPS, group.name, None, log)
 
     def see_consumer(self, group: Group, name: bytes, now_ms: int, log: ChangeLog) -> Consumer:
-        """Also creates it."""
+        """Note that a consumer was seen; create it if it is missing."""
         consumer = group.consumers.get(name)
         if consumer is not None and consumer.seen_at_ms == now_ms:
             return consumer
@@ -354,7 +354,7 @@ class Stream:
         self._put_entry(from_row(sub), None if row is None else _decode(row))
 
     def load(self, entries: list[tuple[bytes, Fields]]) -> None:
-        """Of a row of the file."""
+        """Add the entries of a row of the file."""
         for sub, fields in entries:
             self._put_entry(from_row(sub), fields)
 
@@ -416,7 +416,7 @@ class Stream:
         log.used_bytes += self.nbytes - nbytes
 
     def _row(self, table: int, sub: Any) -> Row:
-        """As it is now."""
+        """The present value of a row."""
         if table == STREAM_ENTRIES:
             fields = self.entries.get(from_row(sub))
             return None if fields is None else _encode(fields)

@@ -21,7 +21,7 @@ Entry = tuple[int, Fields]
 
 
 def length_of(texts: Fields) -> int:
-    """Of all together."""
+    """The total length of the texts."""
     length = 0
     for text in texts:
         length += len(text)
@@ -134,7 +134,7 @@ class Entries:
             yield from zip(node.ids[start:stop], node.fields[start:stop], strict=True)
 
     def first_from(self, low: int, count: int) -> list[Entry]:
-        """Up to so many, from this id on."""
+        """Up to `count` entries, from the id `low` on."""
         found: list[Entry] = []
         for k in range(self._at(low), len(self.nodes)):
             ids, fields = self.nodes[k].ids, self.nodes[k].fields
@@ -246,7 +246,7 @@ class Entries:
     # -- parts --------------------------------------------------------------------------------
 
     def _at(self, entry_id: int) -> int:
-        """Of the node where it is, or would be."""
+        """The index of the node that has the entry, or would have it."""
         firsts = self._firsts
         at = self._last_at
         after = at + 1
