@@ -19,7 +19,7 @@ from hypothesis import settings
 from tests.harness import HoldfastServer, RawClient, RedisServer
 from tests.harness.processes import NO_ORACLE
 from tests.harness.seeds import NEW, seed_of
-from tests.wire.libraries.crew import NO_LIBRARY
+from tests.harness.spawned import NO_LIBRARY
 
 # No deadline: how long an example takes says more about the machine than about the code.
 settings.register_profile(

@@ -5,6 +5,7 @@ pid. The output of a server goes to files, because a pipe could fill up and bloc
 """
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -33,6 +34,22 @@ def free_port() -> int:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
         return port
+
+
+def steady_port() -> int:
+    """A free port that a server can come back to.
+
+    It lies below the ports that the kernel gives to outgoing connections. While the server is away,
+    another process could take one of those, even a client that connects to itself.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def wait_until(predicate: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
@@ -180,6 +197,18 @@ class HoldfastServer(ServerProcess):
         assert ready is not None, f"holdfast did not start: {self._said()}"
         port = re.search(r":(\d+)(,|$)", ready["where"])
         self.port = int(port[1]) if port else 0  # it may listen on a unix socket only
+
+
+class SteadyServer(HoldfastServer):
+    """Comes back on the same port, as servers do."""
+
+    def __init__(self, folder: Path, *args: str) -> None:
+        super().__init__(folder, "--port", str(steady_port()), *args)
+
+    def crash(self) -> None:
+        """SIGKILL, and start again."""
+        self.kill()
+        self.start()
 
 
 class RedisServer(ServerProcess):

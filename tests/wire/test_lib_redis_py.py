@@ -16,7 +16,7 @@ import redis
 import redis.asyncio
 
 from tests.harness import HoldfastServer, wait_until
-from tests.wire.libraries.crew import SteadyServer
+from tests.harness.processes import SteadyServer
 
 JOBS = 300
 # How redis-py says that the server is away: while a command is sent, and while one waits.

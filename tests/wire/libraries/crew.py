@@ -5,10 +5,7 @@ ends is started again, as a supervisor would do.
 """
 
 import os
-import random
 import re
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,38 +14,14 @@ from types import TracebackType
 from typing import Self
 
 import hiredis
-import pytest
 
-from tests.harness import HoldfastServer, wait_until
+from tests.harness import wait_until
+from tests.harness.processes import SteadyServer
+from tests.harness.spawned import ROOT, Spawned, library
 from tests.wire.libraries import book
 
-ROOT = Path(__file__).parents[3]
-NO_LIBRARY = "a library is not installed: see scripts/install-libraries"
 TIMEOUT_S = 120.0
 COUNT = 24  # of jobs, when the server is killed
-
-
-def steady_port() -> int:
-    """A free port that a server can come back to.
-
-    It lies below the ports that the kernel gives to outgoing connections. While the server is away,
-    another process could take one of those, even a client that connects to itself.
-    """
-    while True:
-        port = random.SystemRandom().randrange(20_000, 32_000)
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-
-
-class SteadyServer(HoldfastServer):
-    """Comes back on the same port, as servers do."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "--port", str(steady_port()))
 
 
 class Crew:
@@ -57,16 +30,15 @@ class Crew:
     rounding_s = 0.01  # of the times that a library writes down
     patience_s = 60  # with silent workers; short only where a job may be done twice
 
-    def __init__(self, library: str, folder: Path, *worker: str) -> None:
-        """`worker` is the command of a worker, `-m` and its module first."""
-        self._packages = ROOT / "build" / "libraries" / library
-        if not (self._packages / ".installed").exists():
-            pytest.skip(f"{NO_LIBRARY} ({library})")
-        self._module = f"tests.wire.libraries.{library}_jobs"
+    def __init__(self, name: str, folder: Path, *worker: str) -> None:
+        """`name` is that of the library. `worker` is the command of a worker, `-m` and its module
+        first."""
+        self._packages = library(name)
+        self._module = f"tests.wire.libraries.{name}_jobs"
         self._folder = folder
         self._worker_argv = worker
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._spawned = Spawned(folder)
         self._book = folder / "book"
         self.server = SteadyServer(folder / "server")
 
@@ -77,10 +49,9 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
     ) -> None:
-        for process in self._processes:
-            _end(process)
+        self._spawned.end_all()
         self.server.kill()
-        print(self._said())  # noqa: T201 - pytest shows it if the test has failed
+        print(f"{self._spawned.said()}\nthe server: {self.server.stderr}")  # noqa: T201 - pytest shows it if the test has failed
 
     # -- processes ----------------------------------------------------------------------------
 
@@ -108,38 +79,17 @@ class Crew:
         """The output of the library's module when it is called with these arguments."""
         process = self._spawn("-m", self._module, *args)
         assert process.wait(TIMEOUT_S) == 0
-        return self._output(process).read_text()
+        return self._spawned.output(process)
 
     def _spawn(self, *argv: str) -> subprocess.Popen[bytes]:
-        output = self._folder / f"output-{len(self._processes)}"
         environment = os.environ | {
             "PYTHONPATH": f"{self._packages}:{ROOT}",
             "REDIS_URL": f"redis://127.0.0.1:{self.server.port}/0",
             "BOOK": str(self._book),
             "PATIENCE_S": str(self.patience_s),
         }
-        with output.open("wb") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", *argv],
-                cwd=self._folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that its children can be ended with it
-            )
-        self._processes.append(process)
-        return process
-
-    def _output(self, process: subprocess.Popen[bytes]) -> Path:
-        return self._folder / f"output-{self._processes.index(process)}"
-
-    def _said(self) -> str:
-        parts = [
-            f"{process.args!r}:\n{self._output(process).read_text(errors='replace')[-4000:]}"
-            for process in self._processes
-        ]
-        return "\n".join([*parts, f"the server: {self.server.stderr}"])
+        command = [sys.executable, "-W", "ignore", *argv]
+        return self._spawned.start(command, environment, self._folder)
 
     # -- events -------------------------------------------------------------------------------
 
@@ -174,11 +124,6 @@ class Crew:
     def release(self, number: int) -> None:
         book.hold_of(self._book, number).unlink()
 
-    def crash(self) -> None:
-        """SIGKILL the server, and start it again."""
-        self.server.kill()
-        self.server.start()
-
     def script_calls(self) -> int:
         """How many scripts this server has run since it was started."""
         calls = re.findall(r"cmdstat_eval(?:sha)?:calls=(\d+)", self.info("commandstats"))
@@ -209,15 +154,6 @@ class Crew:
         assert sorted(self.numbers("done")) == list(range(count))
         tries = [number for number in range(count) for _ in range(1 + book.fails_first(number))]
         assert sorted(self.numbers("begun")) == tries
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """A process and its children, which are in its group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
 
 
 def work_calmly(crew: Crew, is_ready: Callable[[], bool] = lambda: True, count: int = 12) -> None:
@@ -253,11 +189,11 @@ def work_through_crashes(
         if is_between_steps:
             crew.wait_for_begun(number)
             crew.wait_until(is_between_steps, "nothing is on its way")
-            crew.crash()
+            crew.server.crash()
             crew.release(number)
         else:
             crew.wait_for("done", number)
-            crew.crash()
+            crew.server.crash()
     crew.wait_until(lambda: producer.poll() is not None, "the producer is done")
     assert producer.returncode == 0
     afterwards()

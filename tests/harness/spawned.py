@@ -1,0 +1,72 @@
+"""Processes that use libraries of other people, as a user would start them.
+
+They import the libraries from build/libraries (scripts/install-libraries); the tests themselves
+never do.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NO_LIBRARY = "a library is not installed: see scripts/install-libraries"
+
+
+def library(name: str) -> Path:
+    """The folder of an installed library. Missing, it skips the test."""
+    folder = ROOT / "build" / "libraries" / name
+    if not (folder / ".installed").exists():
+        pytest.skip(f"{NO_LIBRARY} ({name})")
+    return folder
+
+
+class Spawned:
+    """The processes of one test. Their output goes to files in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        self, argv: Sequence[str], environment: Mapping[str, str], cwd: Path
+    ) -> subprocess.Popen[bytes]:
+        with (self._folder / f"output-{len(self._processes)}").open("wb") as file:
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that its children can be ended with it
+            )
+        self._processes.append(process)
+        return process
+
+    def output(self, process: subprocess.Popen[bytes]) -> str:
+        """All that the process has printed so far."""
+        path = self._folder / f"output-{self._processes.index(process)}"
+        return path.read_text(errors="replace")
+
+    def end_all(self) -> None:
+        for process in self._processes:
+            _end(process)
+
+    def said(self) -> str:
+        """The last words of each process, for a test that has failed."""
+        return "\n".join(
+            f"{process.args!r}:\n{self.output(process)[-4000:]}" for process in self._processes
+        )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """A process and its children, which are in its group."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
