@@ -18,7 +18,7 @@ from holdfast.semaphore import (
 )
 from tests.client.fakes import turns
 from tests.harness import HoldfastServer, RedisServer
-from tests.harness.processes import ServerProcess
+from tests.harness.processes import ServerProcess, SteadyServer
 from tests.semaphore.conftest import Place, World, eventually, taken, waiting
 
 
@@ -241,3 +241,19 @@ def test_tokens_grow_when_the_clock_goes_back(place: Place, world: World) -> Non
         assert tokens == sorted(set(tokens))
 
     place.play(scenario)
+
+
+def test_a_process_that_ends_can_wait_until_its_slot_is_free(tmp_path: Path) -> None:
+    """The server is away when the slot is released, and comes back while the semaphore closes."""
+
+    async def scenario(server: SteadyServer) -> None:
+        semaphore = Semaphore(f"redis://127.0.0.1:{server.port}", "s", 1)
+        async with semaphore:
+            server.kill()
+        closing = asyncio.create_task(semaphore.close(grace_s=60))
+        await asyncio.to_thread(server.start)
+        await closing
+
+    with SteadyServer(tmp_path) as server:
+        asyncio.run(scenario(server))
+        assert server.client().command("ZCARD", "adv-sem:semaphore_main:{s}") == b":0\r\n"

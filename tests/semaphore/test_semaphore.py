@@ -222,7 +222,7 @@ def test_a_time_limit_for_the_wait(any_place: Place) -> None:
 def test_the_time_limit_for_the_wait_holds_against_a_silent_server(
     kind: str, is_waiting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "_CLEAN_UP_S", 3600.0)  # else it would only take a bit longer
+    monkeypatch.setattr(keeper, "CLEAN_UP_S", 3600.0)  # else it would only take a bit longer
 
     async def scenario(server: RedisServer) -> None:
         async with Place("redis" if kind == "ours" else kind, [server.port]).opened() as client:

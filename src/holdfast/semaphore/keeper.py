@@ -34,7 +34,7 @@ ENTER, LEAVE, TEND, RESIZE, STATE, CARD = (
 )
 _POLL_S = 1.0  # a waiter notices a lost message, or a lost place, after this time
 _LISTEN_S = 5.0  # the mailbox is read for so long after the last waiter got in
-_CLEAN_UP_S = 0.25  # a cancelled caller waits at most so long for the clean-up
+CLEAN_UP_S = 0.25  # a cancelled caller waits at most so long for the clean-up
 _BATCH = 500  # ids in one heartbeat: a script blocks the server while it runs
 _HERE = "\0id"
 _RETRY_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -204,7 +204,7 @@ class Keeper:
         """Leave, whatever happens. The caller waits for it only for a short time."""
         leaving = self._start(self._leave_surely(id))
         if may_wait and self.failure is None:
-            await asyncio.wait([leaving], timeout=_CLEAN_UP_S)
+            await asyncio.wait([leaving], timeout=CLEAN_UP_S)
 
     async def _leave_surely(self, id: str) -> None:
         await self.backend.settled()  # else an earlier call could reach the server after this one
@@ -407,15 +407,15 @@ class Keeper:
         task.add_done_callback(self._background.discard)
         return task
 
-    async def close(self) -> None:
-        """Stop reading the mailbox and the heartbeat. Wait for releases, but not for long."""
+    async def close(self, grace_s: float) -> None:
+        """Stop reading the mailbox and the heartbeat. Wait for releases, up to `grace_s`."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for listener in self._listeners.values():
             listener.cancel()
         if self._background:
-            _, pending = await asyncio.wait(self._background, timeout=_CLEAN_UP_S)
+            _, pending = await asyncio.wait(self._background, timeout=grace_s)
             for task in pending:
                 task.cancel()
 

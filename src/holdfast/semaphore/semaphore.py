@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from holdfast.clock import Clock, SystemClock
 from holdfast.semaphore.acquisition import Acquisition, id_of
 from holdfast.semaphore.client_source import ClientSource
-from holdfast.semaphore.keeper import CARD, RESIZE, STATE, Keeper
+from holdfast.semaphore.keeper import CARD, CLEAN_UP_S, RESIZE, STATE, Keeper
 from holdfast.semaphore.names import Names, match_all
 from holdfast.semaphore.scope import Scope
 from holdfast.semaphore.settings import Settings
@@ -192,14 +192,17 @@ class Semaphore:
 
     # -- life ---------------------------------------------------------------------------------
 
-    async def close(self) -> None:
+    async def close(self, grace_s: float = CLEAN_UP_S) -> None:
         """Stop the keeper of this event loop, and close the client that was made for it.
 
-        Nothing is released. A semaphore on a client of yours needs no closing.
+        Held slots are not released. A release that the server has not heard yet, because it is
+        away, is tried for up to `grace_s`: a process that ends should wait for it, or the slot
+        stays taken for `heartbeat_max_interval_s`. Otherwise a semaphore on a client of yours
+        needs no closing.
         """
         keeper = self._keepers.pop(get_running_loop(), None)
         if keeper is not None:
-            await keeper.close()
+            await keeper.close(grace_s)
             await self._source.close(keeper.backend)
 
     def _keeper(self) -> Keeper:
