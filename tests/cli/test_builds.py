@@ -53,6 +53,17 @@ def test_a_list_is_a_table(builds: Run) -> None:
     assert [row[0] for row in rows[1:]] == ["4", "3", "2", "1"]
 
 
+def test_the_server_may_be_named_by_the_environment(
+    server: HoldfastServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_URL", f"redis://127.0.0.1:{server.port}")
+    assert main(["builds", "list", "--queue", "empty"]) == 0
+    assert capsys.readouterr() == ("no builds\n", "")
+    monkeypatch.setenv("HOLDFAST_URL", "http://127.0.0.1")
+    assert main(["builds", "list"]) == 2
+    assert capsys.readouterr().err.startswith("holdfast: HOLDFAST_URL: ")
+
+
 def test_a_list_of_some(builds: Run) -> None:
     _, out, _ = builds("list", "--job", "compile", "--limit", "1")
     assert [line.split()[0] for line in out.splitlines()] == ["id", "2"]

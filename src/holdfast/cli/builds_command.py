@@ -35,7 +35,9 @@ def parser() -> Parser:
     parser = Parser("builds", f"Look at a build queue, and stop or repeat builds in it.\n\n{lines}")
     parser.add_argument("action", metavar="ACTION", choices=list(ACTIONS), help="see above")
     parser.add_argument("build", metavar="ID", nargs="?", type=int, help="a build")
-    parser.add_argument("--url", default="redis://127.0.0.1:6379", help="where the queue is")
+    parser.add_argument(
+        "--url", help="where the queue is [$HOLDFAST_URL, or redis://127.0.0.1:6379]"
+    )
     parser.add_argument("--queue", default="builds", metavar="NAME", help="its name")
     parser.add_argument("--state", help="list: only builds in this state")
     parser.add_argument("--job", help="list: only builds of this job")
@@ -75,9 +77,9 @@ async def _act(args: "argparse.Namespace", view: "BuildsView") -> int:
     from holdfast.builds import BuildQueue
 
     try:
-        connecting = connect(args.url)
+        connecting = connect(args.url or os.environ.get("HOLDFAST_URL") or "redis://127.0.0.1:6379")
     except ValueError as error:
-        raise ConfigError(f"--url: {error}") from None
+        raise ConfigError(f"{'--url' if args.url else 'HOLDFAST_URL'}: {error}") from None
     async with connecting as client:
         queue = BuildQueue(client, args.queue)
         if args.action == "list":

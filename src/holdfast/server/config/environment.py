@@ -25,9 +25,10 @@ def variable_of(name: str) -> str:
 
 VARIABLES = {variable_of(name): param for name, param in BY_NAME.items()}
 
-# Variables that builds, tests and benchmarks read.
+# Variables that clients (URL), builds, tests and benchmarks read.
 _OTHERS = {
     CONFIG,
+    f"{PREFIX}URL",
     *(f"{PREFIX}{name}" for name in ("PURE", "SEED", "CRASH_CYCLES", "DIFFERENTIAL", "HISTORIES")),
     *(f"{PREFIX}{name}" for name in ("LIVES", "PARTITIONS_NODES", "PARTITIONS_S", "QUEUE")),
 }
