@@ -69,7 +69,7 @@ test-compiled: install
 lint: install
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy $(wildcard src tests bench scripts)
+	@$(BIN)/mypy $(wildcard src tests bench scripts examples)
 	@$(BIN)/lint-imports --no-logo
 
 format: install
@@ -181,6 +181,6 @@ build/%-venv/.installed: pyproject.toml
 # Deletes everything that make has written, and never a database file.
 clean:
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 	@find src -name '*.so' -delete # setup.py build_ext --inplace, or pip install --editable
 	@rm -rf src/*.egg-info

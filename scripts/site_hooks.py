@@ -6,6 +6,7 @@ expects them. These hooks make them pages of the site, and adapt the links to th
 
 import re
 from pathlib import Path
+from posixpath import dirname, join, normpath, relpath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -19,17 +20,26 @@ PAGES = {
     "SECURITY.md": "security.md",
     "LICENSE": "license.md",
     "bench/NOTES.md": "bench-notes.md",
+    "examples/README.md": "examples/index.md",
 }
+EXAMPLES = {
+    f"examples/{readme.parent.name}/README.md": f"examples/{readme.parent.name}.md"
+    for readme in sorted(ROOT.glob("examples/*/README.md"))
+}
+PAGES |= EXAMPLES
+LANGUAGES = {".py": "python", ".toml": "toml", ".conf": "text", ".txt": "text"}
 MERMAID = Path("javascripts/mermaid.min.js")
 LINK = re.compile(r"(?<=\]\()[^)\s]+(?=\))|(?<=<img src=\")[^\"]+(?=\")")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add the index of decisions and each of them, and Mermaid if `make site` could fetch it."""
+    """Add decisions and examples in their order, and Mermaid if `make site` could fetch it."""
     decisions = sorted(Path(config.docs_dir).glob("decisions/[0-9]*.md"))
     shown = ["decisions/README.md", *(f"decisions/{page.name}" for page in decisions)]
     if config.nav is not None:
         config.nav = replace_leaf(config.nav, "decisions/", shown)
+        examples = [PAGES["examples/README.md"], *EXAMPLES.values()]
+        config.nav = replace_leaf(config.nav, "examples/", examples)
     if (ROOT / "build" / MERMAID.name).exists():
         config.extra_javascript.append(str(MERMAID))
     else:  # the theme would load it from another host in the browser
@@ -48,20 +58,34 @@ def replace_leaf(nav: object, leaf: str, shown: list[str]) -> object:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, page in PAGES.items():
-        text = LINK.sub(lambda found: inside(found[0]), (ROOT / name).read_text())
-        files.append(File.generated(config, page, content=text))
+        files.append(File.generated(config, page, content=page_of(name, page)))
     mermaid = ROOT / "build" / MERMAID.name
     if mermaid.exists():
         files.append(File.generated(config, str(MERMAID), content=mermaid.read_bytes()))
     return files
 
 
-def inside(link: str) -> str:
-    """Adapt a link of a page at the root of the repository for its place in docs/."""
+def page_of(name: str, page: str) -> str:
+    """The text of a file outside docs/ as a page. The page of an example shows all its files."""
+    text = LINK.sub(lambda found: inside(found[0], name, page), (ROOT / name).read_text())
+    if name in EXAMPLES:
+        folder = (ROOT / name).parent
+        for file in sorted(folder.rglob("*")):
+            if language := LANGUAGES.get(file.suffix):
+                text += f"\n## {file.relative_to(folder)}\n\n"
+                text += f"```{language}\n{file.read_text()}```\n"
+    return text
+
+
+def inside(link: str, name: str, page: str) -> str:
+    """Adapt a link of a file outside docs/ for its place in docs/."""
     path, hash, anchor = link.partition("#")
+    if not path or ":" in path:
+        return link
+    path = normpath(join(dirname(name), path))
     if path == "docs/decisions":
         path = "docs/decisions/README.md"
-    return PAGES.get(path, path.removeprefix("docs/")) + hash + anchor
+    return relpath(PAGES.get(path, path.removeprefix("docs/")), dirname(page)) + hash + anchor
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

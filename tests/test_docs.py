@@ -215,7 +215,8 @@ def test_every_public_name_is_documented(path: str, value: object) -> None:
 
 # -- links -----------------------------------------------------------------------------------------
 
-TEXTS = [*PAGES, TARGET, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+EXAMPLES = sorted(ROOT.glob("examples/**/README.md"))
+TEXTS = [*PAGES, *EXAMPLES, TARGET, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -225,7 +226,7 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):

@@ -54,7 +54,7 @@ class Prose(NamedTuple):
 def files() -> frozenset[str]:
     """Each file and folder of the repository, by its path and by all ends of its path."""
     found: set[str] = set()
-    for top in ("src", "tests", "bench", "docs", "scripts"):
+    for top in ("src", "tests", "bench", "docs", "examples", "scripts"):
         for path in [ROOT / top, *(ROOT / top).rglob("*")]:
             parts = path.relative_to(ROOT).parts
             for start in range(len(parts)):

@@ -1,0 +1,1 @@
+"""A shop whose carts are sessions and whose catalogue is cached. It needs no other database."""
