@@ -16,6 +16,7 @@ MODULES = [
     "holdfast.semaphore",
     "holdfast.builds",
     "holdfast.sync",
+    "holdfast.testing",
     "holdfast",
 ]
 # Classes that users get from a call and do not import, or that they import from another module.

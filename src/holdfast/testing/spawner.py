@@ -1,0 +1,218 @@
+"""The process that a test session asks for servers: `python -m holdfast.testing.spawner`.
+
+It imports the server once and forks it for each test: a start of Python with all imports takes much
+longer than a fork. A test gets a process of its own, so nothing of it can be left for
+the next test. SIGKILL ends that process, whatever it is doing. The reasons: decision 26.
+
+Requests and replies are lines of JSON on stdin and stdout. Each has an id, because a session that
+is interrupted does not read the reply to its last request.
+
+No server outlives its session. The session holds the other end of stdin: when it dies, stdin ends,
+and the spawner kills its servers and removes its folder. When the spawner dies, the servers see the
+end of its lifeline.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Never
+
+from holdfast import daemon
+from holdfast.embedded import open_local
+from holdfast.errors import HoldfastError
+from holdfast.server.config.config import Config
+from holdfast.server.version import why_not_compiled
+
+START_TIMEOUT_S = 30.0
+LOOK_FOR_PARENT_S = 1.0
+
+DEFAULTS = {"bind": "127.0.0.1", "port": "0", "db": ":memory:"}
+
+_READY = re.compile(rb" ready on [^ ]*:(\d+)\D")
+
+
+class Started(NamedTuple):
+    """A server that was forked and may not be ready yet."""
+
+    pid: int
+    folder: Path
+    stdout: int
+
+
+class Spawner:
+    """The servers of one session. Their folders are below `folder`.
+
+    A session waits for replies only. `tidy` does the rest while a test runs: it starts the server
+    of the next test, and removes the files of the last one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._folders = 0
+        self._running: set[int] = set()
+        self._spare: Started | None = None  # for the next test without options
+        self._leftovers: list[tuple[int, str]] = []
+        self._lifeline, self._held = os.pipe()  # nothing is written to it
+
+    def start(self, options: dict[str, str], folder: str | None) -> dict[str, Any]:
+        """Start a server and wait until it is ready. `folder` is that of an earlier server, to go
+        on with its file."""
+        if self._spare is not None and not options and folder is None:
+            started, self._spare = self._spare, None
+        else:
+            started = self._fork(options, folder)
+        try:
+            port = _port_when_ready(started.stdout)
+        finally:
+            os.close(started.stdout)
+        if port is None:
+            self.kill(started.pid)
+            return {"error": _last_line(started.folder / "log") or "the server did not start"}
+        return {"pid": started.pid, "port": port, "folder": str(started.folder)}
+
+    def kill(self, pid: int) -> None:
+        """The process may have ended by itself. It keeps its number until it is waited for."""
+        if pid in self._running:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._running.remove(pid)
+
+    def end(self, pid: int, folder: str) -> None:
+        """Kill a server. `tidy` waits for its end: the next server has another port and folder."""
+        if pid in self._running:
+            os.kill(pid, signal.SIGKILL)
+        self._leftovers.append((pid, folder))
+
+    def tidy(self) -> None:
+        while self._leftovers:
+            pid, folder = self._leftovers.pop()
+            self.kill(pid)
+            shutil.rmtree(folder, ignore_errors=True)
+        if self._spare is None:
+            self._spare = self._fork({}, None)
+
+    def close(self) -> None:
+        for pid in [*self._running]:
+            self.kill(pid)
+
+    def _fork(self, options: dict[str, str], folder: str | None) -> Started:
+        if folder is None:
+            self._folders += 1
+            folder = str(self._folder / str(self._folders))
+            Path(folder).mkdir()
+        stdout, tells = os.pipe()
+        with Path(folder, "log").open("ab") as log:
+            pid = os.fork()
+            if pid == 0:
+                os.close(self._held)
+                self._serve(options | {"dir": folder}, tells, log.fileno())
+        os.close(tells)
+        self._running.add(pid)
+        return Started(pid, Path(folder), stdout)
+
+    def _serve(self, options: dict[str, str], tells: int, log: int) -> Never:
+        """In the new process."""
+        status = 1
+        try:
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for source, target in ((nothing, 0), (tells, 1), (log, 2)):
+                os.dup2(source, target)
+            os.close(tells)
+            os.chdir(options["dir"])
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            threading.Thread(target=self._die_with_the_spawner, daemon=True).start()
+            status = daemon.run(Config(DEFAULTS | options))
+        except HoldfastError as error:
+            print(error, file=sys.stderr)  # noqa: T201 - the reply to the session has this line
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _die_with_the_spawner(self) -> None:
+        os.read(self._lifeline, 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _port_when_ready(stdout: int) -> int | None:
+    """The port of a server, from the line that it prints when it is ready. None if it fails."""
+    printed = b""
+    while b"\n" not in printed:
+        if not select.select([stdout], [], [], START_TIMEOUT_S)[0]:
+            return None
+        part = os.read(stdout, 4096)
+        if not part:
+            return None
+        printed += part
+    found = _READY.search(printed)
+    return int(found[1]) if found else None
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else ""
+
+
+def _requests() -> Iterator[dict[str, Any]]:
+    """Until the session ends. A process that the session forked may hold the other end of stdin for
+    longer, so this looks for its parent, too."""
+    session = os.getppid()
+    received = b""
+    while os.getppid() == session:
+        if not select.select([0], [], [], LOOK_FOR_PARENT_S)[0]:
+            continue
+        part = os.read(0, 65536)
+        if not part:
+            return
+        *lines, received = (received + part).split(b"\n")
+        yield from map(json.loads, lines)
+
+
+def _answer(spawner: Spawner, request: dict[str, Any]) -> dict[str, Any]:
+    match request["do"]:
+        case "start":
+            return spawner.start(request["options"], request["folder"])
+        case "kill":
+            spawner.kill(request["pid"])
+        case "end":
+            spawner.end(request["pid"], request["folder"])
+    return {}
+
+
+async def _warm_up() -> None:
+    """Import all that a server imports at its start and for its first commands, Lua included."""
+    why_not_compiled()
+    async with open_local(":memory:") as database:
+        await database.execute("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, "k")
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C is for the session, which closes stdin
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    asyncio.run(_warm_up())
+    gc.collect()
+    gc.freeze()  # the collector of a server writes to what it looks at, which copies the page
+    with tempfile.TemporaryDirectory(prefix="holdfast-tests-") as folder:
+        spawner = Spawner(Path(folder))
+        try:
+            for request in _requests():
+                reply = _answer(spawner, request) | {"id": request["id"]}
+                os.write(1, json.dumps(reply).encode() + b"\n")
+                spawner.tidy()
+        except BrokenPipeError:
+            pass  # the session is gone
+        finally:
+            spawner.close()
+
+
+if __name__ == "__main__":
+    main()
