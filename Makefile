@@ -20,7 +20,7 @@ COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; e
 # The tests that import compiled modules; most other tests use a server.
 INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py)
 
-.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-scripts bench-semaphore bench-start profile faults soak docs site release clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-pytest bench-scripts bench-semaphore bench-start profile faults soak docs site release clean
 
 install: $(BUILT)
 	@:
@@ -108,6 +108,14 @@ bench-start: install
 bench-install: install
 	@$(BIN)/python -m bench.install $(ARGS)
 
+# A suite of tests on fakeredis, on our fixtures, and on a redis-server for each test.
+bench-pytest: install
+	@scripts/install-oracle
+	@test -x build/bench-pytest/bin/python || $(PYTHON) -m venv build/bench-pytest
+	@build/bench-pytest/bin/pip install -qq --disable-pip-version-check \
+	  $(or $(wildcard build/wheel/*.whl),.) pytest hypothesis redis 'fakeredis[lua]'
+	@$(BIN)/python -m bench.pytest_servers --python build/bench-pytest/bin/python $(ARGS)
+
 bench-memory: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.memory $(ARGS)
@@ -138,7 +146,7 @@ bench-builds: install
 # The long versions of the crash tests and of the tests of clients whose servers come and go.
 faults: export HOLDFAST_SEED := $(or $(HOLDFAST_SEED),new)
 faults: install
-	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication -m slow $(ARGS)
+	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/testing -m slow $(ARGS)
 
 # Minutes of mixed load, then a check of all data: make soak ARGS="--minutes 30 --kills"
 soak: install

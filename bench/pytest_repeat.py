@@ -1,0 +1,10 @@
+"""For bench/pytest_servers.py: each test several times. `pytest -p bench.pytest_repeat`."""
+
+import os
+
+import pytest
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.fixturenames.append("repetition")
+    metafunc.parametrize("repetition", range(int(os.environ["HOLDFAST_BENCH_TIMES"])))
