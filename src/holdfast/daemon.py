@@ -20,7 +20,9 @@ from holdfast import all_commands as all_commands
 from holdfast._version import __version__
 from holdfast.errors import ConfigError, HoldfastError, StorageError, UnavailableError
 from holdfast.operation.logs import LogWriter, event, logging_to
+from holdfast.operation.progress_lines import ProgressLines
 from holdfast.operation.service_manager import ServiceManager
+from holdfast.progress import Progress
 from holdfast.server.config.config import Config
 from holdfast.server.config.remarks import remarks
 from holdfast.server.config.tls import tls_context
@@ -52,10 +54,18 @@ log = logging.getLogger(__name__)
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def run(config: Config, leave: Callable[[int], object] | None = None) -> int:
+# Shows the progress of a start while it lasts.
+Showing = Callable[[], contextlib.AbstractContextManager[Progress]]
+
+
+def run(
+    config: Config,
+    leave: Callable[[int], object] | None = None,
+    showing: Showing | None = None,
+) -> int:
     """Serve until a signal or SHUTDOWN; return the exit status. Raises HoldfastError if the server
-    cannot start, or has to stop because of the disk. `leave` ends a
-    process that has nothing else to do."""
+    cannot start, or has to stop because of the disk. `leave` ends a process that has nothing else
+    to do. The log has the progress of a long start, unless `showing` shows it."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no reason to stop
     _collect_rarely()
     logfile = config.path(config.logfile) if config.logfile else ""
@@ -64,7 +74,7 @@ def run(config: Config, leave: Callable[[int], object] | None = None) -> int:
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
         try:
-            server = Server(config, writer)
+            server = Server(config, writer, showing or _logging_progress)
             status = runner.run(server.serve())
         except HoldfastError as error:
             if logfile:  # the command line says it on stderr
@@ -89,8 +99,9 @@ def _collect_rarely() -> None:
 
 
 class Server:
-    def __init__(self, config: Config, log_writer: LogWriter) -> None:
+    def __init__(self, config: Config, log_writer: LogWriter, showing: Showing) -> None:
         self._config = config
+        self._showing = showing
         self._log_writer = log_writer
         self._stopping: asyncio.Future[bool] | None = None  # whether to fold
         self._ready_status = ""
@@ -112,8 +123,9 @@ class Server:
             http = _http_server(config)
             with _pidfile(config):
                 self._manager = ServiceManager.of(config.supervised, os.environ)
-                with self._manager.asking_for_time(f"opening {config.db}"):
-                    store = self._open(node)
+                opening = self._manager.asking_for_time(f"opening {config.db}")
+                with opening, self._showing() as progress:
+                    store = self._open(node, progress)
                     await _adopt(store)
                 await self._serve(store, peers, sockets, tls_sockets, tls, http)
         finally:
@@ -122,7 +134,7 @@ class Server:
                 http.close()
         return 0
 
-    def _open(self, node: int) -> Store:
+    def _open(self, node: int, progress: Progress) -> Store:
         config = self._config
         _log_start(config)
         started_s = time.monotonic()
@@ -132,6 +144,7 @@ class Server:
             node,
             accept_data_loss=config.accept_data_loss,
             keeps_copy=not config.no_backup,
+            progress=progress,
         )
         _log_recovery(store, time.monotonic() - started_s)
         return store
@@ -350,6 +363,11 @@ def replicas(config: Config) -> tuple[int, list[str]]:
 
 
 # -- the process ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _logging_progress() -> Iterator[Progress]:
+    yield ProgressLines(lambda sentence: log.info("%s", sentence, extra=event("progress")))
 
 
 async def _adopt(store: Store) -> None:

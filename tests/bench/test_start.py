@@ -6,7 +6,7 @@ import pytest
 
 from bench import start as bench_start
 from bench.start import FIRST, SERVERS, holdfast, measure
-from holdfast.store.file.opening import reading
+from holdfast.store.file.reading import reading
 
 
 def test_a_start_ends_with_a_pong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

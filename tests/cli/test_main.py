@@ -1,9 +1,11 @@
 """The command line from the outside: its output, the stream it prints to, and the exit code.
 
-The functions that do the work of `serve`, `check` and `backup` are replaced here.
+The functions that do the work of `serve` and `check` are replaced here.
 """
 
 import errno
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +18,8 @@ from holdfast import __version__
 from holdfast.cli.main import COMMANDS, main
 from holdfast.errors import StorageError
 from holdfast.server.config.config import Config
+from holdfast.store.file.migrations import SCHEMA_VERSION
+from holdfast.store.store import FileStore
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., tuple[int, str, str]]
@@ -50,7 +54,7 @@ def served(fake: Fake) -> list[Config]:
     """The configurations that were served."""
     configs: list[Config] = []
 
-    def serve(config: Config) -> int:
+    def serve(config: Config, **options: object) -> int:
         configs.append(config)
         return 0
 
@@ -157,7 +161,7 @@ def test_serve_reads_file_and_options(run: Run, served: list[Config], tmp_path: 
 def test_a_server_that_fails_says_why(
     run: Run, fake: Fake, error: Exception, sentence: str
 ) -> None:
-    def fail(config: Config) -> int:
+    def fail(config: Config, **options: object) -> int:
         raise error
 
     fake("holdfast.daemon", "run", fail)
@@ -165,7 +169,7 @@ def test_a_server_that_fails_says_why(
 
 
 def test_a_bug_is_not_swallowed(fake: Fake) -> None:
-    def fail(config: Config) -> int:
+    def fail(config: Config, **options: object) -> int:
         raise ZeroDivisionError
 
     fake("holdfast.daemon", "run", fail)
@@ -173,30 +177,50 @@ def test_a_bug_is_not_swallowed(fake: Fake) -> None:
         main(["serve"])
 
 
-def test_check_prints_problems(run: Run, fake: Fake, tmp_path: Path) -> None:
+def test_version_as_json(run: Run) -> None:
+    code, out, err = run("--version", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out).keys() == {"version", "compiled", "python"}
+    assert json.loads(out)["version"] == __version__
+    sentence = "holdfast: --version takes --json or nothing, not '--jsn'\n"
+    assert run("--version", "--jsn") == (2, "", sentence)
+
+
+Found = tuple[list[str], list[str]]
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "lines"),
+    [
+        (([], []), 0, ["no problems found"]),
+        (([], ["so and so"]), 0, ["note: so and so", "no problems found"]),
+        ((["row 1 is lost", "so is row 2"], []), 1, ["row 1 is lost", "so is row 2"]),
+    ],
+)
+def test_check_prints_problems(
+    run: Run, fake: Fake, tmp_path: Path, found: Found, code: int, lines: list[str]
+) -> None:
     file = tmp_path / "x.db"
     file.touch()
-    fake("holdfast.store.check", "check_file", lambda path: [])
-    assert run("check", str(file)) == (0, f"{file}: no problems found\n", "")
-    fake("holdfast.store.check", "check_file", lambda path: ["row 1 is lost", "so is row 2"])
-    assert run("check", str(file)) == (1, f"{file}: row 1 is lost\n{file}: so is row 2\n", "")
+    fake("holdfast.store.check", "check", lambda path, progress: found)
+    assert run("check", str(file)) == (code, "".join(f"{file}: {line}\n" for line in lines), "")
+    got_code, out, err = run("check", str(file), "--json")
+    assert (got_code, err) == (code, "")
+    problems, notes = found
+    assert json.loads(out) == {
+        "file": str(file), "ok": not problems, "problems": problems, "notes": notes
+    }  # fmt: skip
 
 
-def test_backup_copies_to_a_new_file(run: Run, fake: Fake, tmp_path: Path) -> None:
+def test_backup_copies_to_a_new_file(run: Run, tmp_path: Path) -> None:
     source, folder = tmp_path / "x.db", tmp_path / "to"
-    source.write_bytes(b"12345")
+    FileStore(source).close()
     folder.mkdir()
-
-    def backup(src: Path, dest: Path, progress: Callable[[int, int], None] | None) -> None:
-        assert progress is None, "nobody is watching"
-        dest.write_bytes(src.read_bytes())
-
-    fake("holdfast.store.file.backup", "backup", backup)
     for dest in (tmp_path / "y.db", folder):
         new = folder / "x.db" if dest == folder else dest
-        said = f"{source} copied to {new} (5 bytes)\n"
-        assert run("backup", str(source), str(dest)) == (0, said, "")
-        assert new.read_bytes() == b"12345"
+        code, out, err = run("backup", str(source), str(dest))
+        assert (code, err) == (0, "")
+        assert out == f"{source} copied to {new} ({new.stat().st_size:,} bytes)\n"
         again = f"holdfast: {new} exists; a backup does not overwrite anything\n"
         assert run("backup", str(source), str(dest)) == (1, "", again)
     nowhere = tmp_path / "no" / "y.db"
@@ -205,24 +229,57 @@ def test_backup_copies_to_a_new_file(run: Run, fake: Fake, tmp_path: Path) -> No
     assert err == f"holdfast: cannot write {nowhere}: there is no folder {nowhere.parent}\n"
 
 
-def test_backup_shows_how_far_it_is_on_a_terminal(
-    run: Run, fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "x.db").touch()
+def test_backup_says_when_it_is_not_folded(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "x.db"
+    store = FileStore(source)
+    store.keyspace.databases[0].set_string(b"k", b"v")
+    store.commit()
+    store.abandon()
+    dest = tmp_path / "raw.db"
+    note = "it is not folded, as asked: its views may lack the newest changes"
+    code, out, err = run("backup", str(source), str(dest), "--raw")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"{dest}: note: {note}"
+    for words, name, is_folded in (([], "a.db", True), (["--raw"], "b.db", False)):
+        dest = tmp_path / name
+        code, out, err = run("backup", str(source), str(dest), "--json", *words)
+        assert (code, err) == (0, "")
+        assert json.loads(out) == {
+            "source": str(source), "backup": str(dest), "bytes": dest.stat().st_size,
+            "schema_version": SCHEMA_VERSION, "folded": is_folded,
+            "notes": [] if is_folded else [note],
+        }  # fmt: skip
 
-    def backup(src: Path, dest: Path, progress: Callable[[int, int], None]) -> None:
-        for done in (0, 1, 2):
-            progress(done, 2)
-        dest.touch()
 
-    fake("holdfast.store.file.backup", "backup", backup)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    _, _, err = run("backup", str(tmp_path / "x.db"), str(tmp_path / "y.db"))
-    assert err == "\r  0 %\r 50 %\r100 %\n"
+def test_a_backup_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
+    """SIGTERM comes when the copy is begun: a service manager stops a backup like this."""
+    FileStore(tmp_path / "x.db").close()
+    (tmp_path / "to").mkdir()
+    code = (
+        "import os, signal, sys; from holdfast.store.file import copying;"
+        "copying.new_token = lambda: os.kill(os.getpid(), signal.SIGTERM) or b'';"
+        "from holdfast.cli.main import main; sys.exit(main())"
+    )
+    argv = [sys.executable, "-c", code, "backup", "x.db", "to"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "")
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["check"], ["check", "--json"], ["backup"], ["serve", "--db"]])
+def test_a_name_that_is_not_utf8_is_one_sentence(tmp_path: Path, words: list[str]) -> None:
+    path = os.fsencode(tmp_path) + b"/\xff.db"
+    os.close(os.open(path, os.O_CREAT))
+    more = ["y.db"] if words == ["backup"] else ["--port", "0"] if words[0] == "serve" else []
+    argv: list[str | bytes] = [sys.executable, "-m", "holdfast", *words, path, *more]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, timeout=50)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"its name is not UTF-8\n" in done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_interrupting_is_quiet(run: Run, fake: Fake) -> None:
-    def interrupt(config: Config) -> int:
+    def interrupt(config: Config, **options: object) -> int:
         raise KeyboardInterrupt
 
     fake("holdfast.daemon", "run", interrupt)

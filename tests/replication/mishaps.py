@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from holdfast.store.file.backup import backup
+from holdfast.store.backup import backup
 from tests.harness import HoldfastServer, RawClient, wait_until
 from tests.replication.crew import ask
 

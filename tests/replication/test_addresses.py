@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.replication.addresses import bare
 from holdfast.replication.replicator import Replicator
-from holdfast.store.file.backup import backup
+from holdfast.store.backup import backup
 from tests.replication.nodes import Node
 
 SECRET = "open-sesame"

@@ -13,7 +13,7 @@ from holdfast.errors import CommandError
 from holdfast.replication.messages import Ack, Hello
 from holdfast.replication.puller import LinkError
 from holdfast.replication.replicator import Replicator
-from holdfast.store.file.backup import backup
+from holdfast.store.backup import backup
 from holdfast.store.file.life import left_beside
 from holdfast.store.memory.expiry import expire_due
 from holdfast.store.store import FileStore

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import CommandError
 from holdfast.replication.replicator import Replicator
-from holdfast.store.file.backup import backup
+from holdfast.store.backup import backup
 from tests.replication.nodes import Node, sync
 from tests.replication.test_random_lives import command
 

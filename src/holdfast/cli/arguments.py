@@ -18,6 +18,10 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
+    def add_json(self) -> None:
+        """For commands that print results."""
+        self.add_argument("--json", action="store_true", help="print JSON: one object a line")
+
     def error(self, message: str) -> Never:
         raise ConfigError(f"{message} (see '{self.prog} --help')")
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from holdfast.cli.arguments import Parser, readable_file
+from holdfast.cli.json_lines import print_json
 
 
 def parser() -> Parser:
@@ -10,24 +11,30 @@ def parser() -> Parser:
         "check",
         "Look for damage in a database file: whether all is there that a killed server\n"
         "had acknowledged, SQLite's own integrity, and whether the journal and the tables\n"
-        "agree. Changes nothing. Prints one problem a line and exits with 1 if there are\n"
-        "any.",
+        "agree. Changes nothing, and works in a read-only folder. Prints one problem a\n"
+        "line and exits with 1 if there are any. Notes say what was not looked at.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the database file")
+    parser.add_json()
     return parser
 
 
 def run(argv: list[str]) -> int:
-    file = readable_file(parser().parse_args(argv).file)
+    args = parser().parse_args(argv)
+    file = readable_file(args.file)
 
-    from holdfast.store.check import check_file
-    from holdfast.store.file.opening import dropped_by_next_start
+    from holdfast.cli.progress import showing_progress
+    from holdfast.store.check import check
 
-    problems = check_file(file)
+    with showing_progress() as progress:
+        problems, notes = check(file, progress)
+    if args.json:
+        print_json({"file": file, "ok": not problems, "problems": problems, "notes": notes})
+        return 1 if problems else 0
     for problem in problems:
         print(f"{file}: {problem}")
-    if not problems and (count := dropped_by_next_start(file)):
-        print(f"{file}: note: the next start drops {count} frames of a write that was cut off")
+    for note in notes:
+        print(f"{file}: note: {note}")
     if not problems:
         print(f"{file}: no problems found")
     return 1 if problems else 0

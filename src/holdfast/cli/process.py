@@ -2,7 +2,10 @@
 
 import logging
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Never
 
 is_ours = False  # `main` was called as the program, and not by a program that goes on after it
@@ -15,3 +18,22 @@ def leave(status: int) -> Never:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+@contextmanager
+def ending_in_good_order() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit meanwhile, as SIGINT raises KeyboardInterrupt: work that
+    is half done is then removed."""
+    if not is_ours:
+        yield
+        return
+
+    def end(number: int, frame: object) -> Never:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

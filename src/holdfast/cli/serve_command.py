@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,10 +86,15 @@ def run(argv: list[str]) -> int:
     gc.disable()  # what is imported stays: to look for garbage meanwhile is a tenth of the start
     try:
         config = _config(argv)
+        from holdfast.cli.progress import is_smart_terminal, showing_progress
         from holdfast.daemon import run as run_server
 
         # It enables it again.
-        return run_server(config, process.leave) if process.is_ours else run_server(config)
+        return run_server(
+            config,
+            leave=process.leave if process.is_ours else None,
+            showing=showing_progress if is_smart_terminal(sys.stderr) else None,
+        )
     finally:
         gc.enable()
 

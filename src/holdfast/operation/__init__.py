@@ -1,4 +1,4 @@
-"""What an operator sees of a server process: its log, and what systemd is told.
+"""What an operator sees of a server process: its log, long work in it, and what systemd is told.
 
 This room knows no engine and no socket of a client. `holdfast/daemon.py` uses it.
 """

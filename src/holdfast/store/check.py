@@ -8,13 +8,13 @@ recovery: a check should not share the mistakes of the code that it checks.
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
 
+from holdfast.progress import Progress, unseen
 from holdfast.store.change.ops import (
-    CRDT_FACTS,
     KEYS,
     LIST_ITEMS,
     SPACES,
@@ -28,9 +28,10 @@ from holdfast.store.file.journal import batches
 from holdfast.store.file.list_blocks import LONGEST, PLACES, SPAN
 from holdfast.store.file.mark import DamagedFileError
 from holdfast.store.file.migrations import SCHEMA_VERSION
-from holdfast.store.file.opening import reading
+from holdfast.store.file.reading import dropped_by_next_start, reading
 from holdfast.store.file.tables import ROWS, Tables
-from holdfast.store.recovery import replay
+from holdfast.store.file.watching import ticking, watching
+from holdfast.store.recovery import node_of_file, replay
 from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
 from holdfast.store.replicated.survey import Survey
 from holdfast.store.values.registry import COLLECTIONS
@@ -130,39 +131,74 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
 _words = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
 
 
+class Findings(NamedTuple):
+    """Sentences about a file."""
+
+    problems: list[str]  # what is wrong; none when all is well
+    notes: list[str]  # what was not looked at, and what is no harm
+
+
 def check_file(path: Path) -> list[str]:
-    """A sentence for each error in the file; none if the file is sound. Raises StorageError if it
-    is no file of Holdfast."""
+    """The problems alone: a sentence for each, none if the file is sound.
+    Raises StorageError as `check` does."""
+    return check(path).problems
+
+
+def check(path: Path, progress: Progress = unseen) -> Findings:
+    """Raises StorageError if it is no file of Holdfast, or cannot be read."""
+    notes: list[str] = []
     try:
-        return _problems(path)
+        with reading(path, notes.append) as connection:
+            problems = _problems(connection, progress)
     except DamagedFileError as error:
-        return [str(error)]
+        return Findings([str(error)], notes)
+    if not problems and (count := dropped_by_next_start(path)):
+        notes.append(f"the next start drops {count} frames of a write that was cut off")
+    return Findings(problems, notes)
 
 
-def _problems(path: Path) -> list[str]:
-    with reading(path) as connection:
-        try:
+def _problems(connection: apsw.Connection, progress: Progress) -> list[str]:
+    try:
+        with watching(connection, "looking for damaged pages", progress):
             problems = [
                 f"SQLite: {' '.join(line.split())}"
                 for (line,) in connection.execute("PRAGMA integrity_check")
                 if line != "ok"
             ]
+        if problems:
+            return problems
+        if connection.execute("PRAGMA user_version").get < FIRST_WITH_BLOCKS:
+            connection.execute(WITHOUT_BLOCKS)
+        questions = _questions(connection)
+        done = 0
+
+        def report() -> None:
+            progress("comparing the tables", done, len(questions), "questions")
+
+        with ticking(connection, report):
+            for question in questions:
+                report()
+                problems += question
+                done += 1
             if not problems:
-                if connection.execute("PRAGMA user_version").get < FIRST_WITH_BLOCKS:
-                    connection.execute(WITHOUT_BLOCKS)
-                for found in (_tables(connection), _streams(connection), _with_journal(connection)):
-                    problems += found
-                if not problems:
-                    problems += _replicated(connection)
-        except apsw.Error as error:
-            return [f"SQLite: {error}"]
+                problems += _replicated(connection)
+    except apsw.Error as error:
+        return [f"SQLite: {error}"]
     return problems
 
 
-def _tables(connection: apsw.Connection) -> Iterator[str]:
-    for sentence, query in FORBIDDEN_ROWS.items():
-        for row in connection.execute(f"{query} LIMIT {MOST_OF_A_KIND}"):
-            yield sentence.format(*row)
+def _questions(connection: apsw.Connection) -> list[Iterator[str]]:
+    """Each yields sentences about problems."""
+    return [
+        *(_rows(connection, sentence, query) for sentence, query in FORBIDDEN_ROWS.items()),
+        _streams(connection),
+        _with_journal(connection),
+    ]
+
+
+def _rows(connection: apsw.Connection, sentence: str, query: str) -> Iterator[str]:
+    for row in connection.execute(f"{query} LIMIT {MOST_OF_A_KIND}"):
+        yield sentence.format(*row)
 
 
 def _streams(connection: apsw.Connection) -> Iterator[str]:
@@ -214,13 +250,10 @@ def _replicated(connection: apsw.Connection) -> Iterator[str]:
     data that its peers get. This check uses the code of recovery, because that decides both."""
     if connection.execute("PRAGMA user_version").get < SCHEMA_VERSION:
         return  # a start would bring its tables up to date first
+    node = node_of_file(connection)
+    if not node:
+        return
     tables, unfolded = Tables(connection), list(batches(connection))
-    facts = tables.crdt_facts()
-    for _, ops in unfolded:
-        facts |= {op[2]: op[3] for op in ops if op[0] == CRDT_FACTS}
-    if b"identity" not in facts:
-        return  # a standalone server's
-    node, _ = msgspec.msgpack.decode(facts[b"identity"])
     keyspace = ReplicatedKeyspace(tables, 1 + max(tables.spaces_shown()), node)
     for _ in replay(keyspace, unfolded):
         pass

@@ -2,9 +2,22 @@
 
 from collections.abc import Iterator
 
+import apsw
+import msgspec
+
 from holdfast.errors import StorageError
-from holdfast.store.change.ops import CRDT_KEYS, KEYS, SCRIPTS, SPACES, STRINGS, Op, RowOp
-from holdfast.store.file.journal import Batch, Journal
+from holdfast.progress import CHANGES, Progress
+from holdfast.store.change.ops import (
+    CRDT_FACTS,
+    CRDT_KEYS,
+    KEYS,
+    SCRIPTS,
+    SPACES,
+    STRINGS,
+    Op,
+    RowOp,
+)
+from holdfast.store.file.journal import Batch, Journal, batches
 from holdfast.store.file.tables import ROWS, Tables
 from holdfast.store.fold.fold import Fold
 from holdfast.store.memory.key import Key, Space
@@ -15,10 +28,24 @@ from holdfast.store.values.set import Set
 from holdfast.store.values.zset import ALWAYS_ORDERED, ZSet
 
 
-def recover(keyspace: Keyspace, journal: Journal, fold: Fold) -> int:
+def node_of_file(connection: apsw.Connection) -> int:
+    """Which of the servers of an active-active database has this file; 0: it is a standalone
+    server's."""
+    identity = Tables(connection).crdt_facts().get(b"identity")
+    for _, ops in batches(connection):
+        for table, _, sub, value in ops:
+            if table == CRDT_FACTS and sub == b"identity":
+                identity = value
+    return 0 if identity is None else int(msgspec.msgpack.decode(identity)[0])
+
+
+def recover(keyspace: Keyspace, journal: Journal, fold: Fold, progress: Progress) -> int:
     """Bring memory up to date with the journal; returns how many operations that took."""
     count = 0
-    for lsn, ops, known in replay(keyspace, list(journal.batches())):
+    unfolded = list(journal.batches())
+    total = sum([len(ops) for _, ops in unfolded])
+    for lsn, ops, known in replay(keyspace, unfolded):
+        progress("reading the journal", count, total, CHANGES)
         fold.add(lsn, known, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)), len(ops))
         count += len(ops)
     keyspace.recovered(fold.is_clean)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from holdfast.errors import StorageError, StoreBusyError
+from holdfast.progress import Progress, unseen
 from holdfast.store.file.journal import Checkpointer, Journal
 from holdfast.store.file.life import Life
 from holdfast.store.file.mark import this_boot
@@ -136,10 +137,12 @@ class FileStore:
         accept_data_loss: bool = False,
         keeps_copy: bool = True,
         boot: str | None = None,
+        progress: Progress = unseen,
     ) -> None:
         """Raises LostWritesError when the files lack writes that were acknowledged, unless that is
         accepted. `keeps_copy`: of a file that is migrated. `boot` names this run of the kernel."""
         self.path = path
+        self._progress = progress
         self._vfs = vfs
         self._boot = this_boot() if boot is None else boot
         try:
@@ -148,7 +151,12 @@ class FileStore:
             raise StorageError(f"cannot open {path}: {error.strerror}") from None
         try:
             self._connection = open_verified(
-                path, vfs, self._boot, accept_data_loss=accept_data_loss, keeps_copy=keeps_copy
+                path,
+                vfs,
+                self._boot,
+                accept_data_loss=accept_data_loss,
+                keeps_copy=keeps_copy,
+                progress=progress,
             )
             try:
                 self._open(databases, node)
@@ -173,9 +181,9 @@ class FileStore:
         self._eviction = Eviction(self.keyspace, self.folding)
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self._place = Place(self.path, self._connection)
-        self.recovered_ops = recover(self.keyspace, self.journal, self.folding)
+        self.recovered_ops = recover(self.keyspace, self.journal, self.folding, self._progress)
         self._connection.set_busy_timeout(BUSY_ON_LOOP_MS)
-        self._adoption = _adoption(self, self.keyspace, node)
+        self._adoption = _adoption(self, self.keyspace, node, self._progress)
 
     def adopt_step(self) -> bool:
         """Do one step of an adoption (see adoption.py). Call it before anything else, until it
@@ -311,7 +319,7 @@ class FileStore:
             self.keyspace.forget()
             self.folding = Fold(self._connection, self.journal, self.keyspace)
             self.owed_slices = 0
-            recover(self.keyspace, self.journal, self.folding)
+            recover(self.keyspace, self.journal, self.folding, unseen)
         except apsw.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error
         self._eviction = Eviction(self.keyspace, self.folding)
@@ -389,6 +397,7 @@ def open_store(
     *,
     accept_data_loss: bool = False,
     keeps_copy: bool = True,
+    progress: Progress = unseen,
 ) -> Store:
     """`node` is the node id of this server in an active-active database; 0: a standalone server."""
     if path == MEMORY:
@@ -399,10 +408,13 @@ def open_store(
         node=node,
         accept_data_loss=accept_data_loss,
         keeps_copy=keeps_copy,
+        progress=progress,
     )
 
 
-def _adoption(store: FileStore, keyspace: Keyspace, node: int) -> "Adoption | None":
+def _adoption(
+    store: FileStore, keyspace: Keyspace, node: int, progress: Progress
+) -> "Adoption | None":
     """Whether the file is a standalone server's, and is to be an active-active one's."""
     if not node:
         return None
@@ -410,7 +422,7 @@ def _adoption(store: FileStore, keyspace: Keyspace, node: int) -> "Adoption | No
     from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
 
     if isinstance(keyspace, ReplicatedKeyspace) and keyspace.stage.is_adopting:
-        return Adoption(store, keyspace)
+        return Adoption(store, keyspace, progress)
     return None
 
 

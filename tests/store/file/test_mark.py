@@ -11,8 +11,8 @@ import apsw
 import pytest
 
 from holdfast.errors import StorageError
+from holdfast.store.backup import backup
 from holdfast.store.check import check_file
-from holdfast.store.file.backup import backup
 from holdfast.store.file.wal import FRAME_HEADER, WAL_HEADER, WalFile
 from holdfast.store.store import FileStore
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from holdfast.errors import StorageError, StoreInUseError
+from holdfast.store.backup import backup
 from holdfast.store.change.ops import LIST_ITEMS, STREAM_ENTRIES, STREAM_META, ZSET_MEMBERS
 from holdfast.store.check import check_file
 from holdfast.store.file import migrations, opening
-from holdfast.store.file.backup import backup
 from holdfast.store.file.migrations import SCHEMA_VERSION
 from holdfast.store.file.opening import FileLock, open_database
 from holdfast.store.store import FileStore, open_store

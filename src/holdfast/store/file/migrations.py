@@ -61,3 +61,6 @@ MIGRATIONS: dict[int, str] = {
     3: BLOCKS,
     4: ENTRIES,
 }
+
+# The table that such a step reads row by row, if it reads one. Its size says how long that takes.
+READ_BY_MIGRATION = {3: "redis_list_meta", 4: "redis_stream_entries"}

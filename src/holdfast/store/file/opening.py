@@ -1,28 +1,29 @@
-"""Opening the database file: the lock, the schema and its versions, the pragmas."""
+"""Opening the database file to write: the lock, the schema and its versions, the pragmas."""
 
 import fcntl
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 
 from holdfast.errors import StorageError, StoreInUseError
-from holdfast.store.file.copying import copy_to, create_private
-from holdfast.store.file.mark import DamagedFileError, LostWritesError, read_mark, this_boot
-from holdfast.store.file.migrations import MIGRATIONS, SCHEMA_VERSION
+from holdfast.progress import Progress, unseen
+from holdfast.store.file.copying import copy_to, create_private, refuse_unless_utf8
+from holdfast.store.file.mark import DamagedFileError, LostWritesError, read_mark
+from holdfast.store.file.migrations import MIGRATIONS, READ_BY_MIGRATION, SCHEMA_VERSION
 from holdfast.store.file.verify import Verifier, dropped_frames
 from holdfast.store.file.wal import (
     WalFile,
-    has_wal,
     lacks_pages,
     read_header,
     valid_frames,
     wal_path,
 )
+from holdfast.store.file.watching import watching
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,10 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def lock_path(database: Path) -> Path:
+    return database.with_name(f"{database.name}-lock")
+
+
 class FileLock:
     """One engine per file. SQLite's own locks would let two in, and both have it in memory.
 
@@ -58,7 +63,7 @@ class FileLock:
     """
 
     def __init__(self, database: Path) -> None:
-        self._path = database.with_name(database.name + "-lock")
+        self._path = lock_path(database)
         while True:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -159,6 +164,7 @@ def look(path: Path, newest: int = SCHEMA_VERSION) -> None:
     """Raise StorageError unless the file is a Holdfast file, or new. Reads only 100 bytes, so that
     a file of another program stays unchanged: SQLite would repair it after a crash of that
     program."""
+    refuse_unless_utf8(path)
     try:
         header = read_header(path)
     except FileNotFoundError:
@@ -172,10 +178,10 @@ def look(path: Path, newest: int = SCHEMA_VERSION) -> None:
     version, application_id = (int.from_bytes(header[at : at + 4]) for at in (60, 68))
     if application_id != APPLICATION_ID:
         raise StorageError(f"{path} is a SQLite database, but not one of Holdfast's")
-    _refuse_newer(path, version, newest)
+    refuse_newer(path, version, newest)
 
 
-def _refuse_newer(path: Path, version: int, newest: int) -> None:
+def refuse_newer(path: Path, version: int, newest: int) -> None:
     if version > newest:
         raise StorageError(
             f"{path} has schema version {version}; this Holdfast knows versions up to"
@@ -184,7 +190,13 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
 
 
 def open_verified(
-    path: Path, vfs: str | None, boot: str, *, accept_data_loss: bool, keeps_copy: bool
+    path: Path,
+    vfs: str | None,
+    boot: str,
+    *,
+    accept_data_loss: bool,
+    keeps_copy: bool,
+    progress: Progress = unseen,
 ) -> apsw.Connection:
     """The writer's connection to a file that has all that its mark claims. Raises StorageError."""
 
@@ -216,7 +228,7 @@ def open_verified(
                 "%s: %d frames behind the last valid one are dropped", wal_path(path), dropped
             )
 
-    return open_database(path, vfs, verify=verify, keeps_copy=keeps_copy)
+    return open_database(path, vfs, verify=verify, keeps_copy=keeps_copy, progress=progress)
 
 
 def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
@@ -234,19 +246,21 @@ def open_database(
     keeps_copy: bool = True,
     version: int = SCHEMA_VERSION,
     migrations: Mapping[int, str] = MIGRATIONS,
+    progress: Progress = unseen,
 ) -> apsw.Connection:
     """The writer's connection; creates or migrates the file, of which a copy is kept. Raises
     StorageError, and the errors of `verify`, which runs before the first write."""
     look(path, version)
     had_wal = wal_path(path).exists()
-    create_private(path)
+    try:
+        create_private(path)
+    except OSError as error:
+        raise StorageError(f"cannot open {path}: {error.strerror}") from None
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
         connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
     except apsw.Error as error:
         raise StorageError(f"cannot open {path}: {error}") from None
-    except UnicodeEncodeError:
-        raise StorageError(f"cannot open {str(path)!r}: its name is not UTF-8") from None
     # Until we know that we may write to it.
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.set_busy_timeout(5000)
@@ -254,16 +268,16 @@ def open_database(
         verify(connection)
         _set_up(connection)
         found = int(connection.execute("PRAGMA user_version").get)
-        _refuse_newer(path, found, version)  # the header may be older than the WAL
+        refuse_newer(path, found, version)  # the header may be older than the WAL
         if 0 < found < version and keeps_copy:
-            _copy_before_migration(connection, path, found, version)
-        _migrate(connection, found, version, migrations)
-        _renew_index(connection, path)
+            _copy_before_migration(connection, path, found, version, progress)
+        _migrate(connection, found, version, migrations, progress)
+        _renew_index(connection, path, progress)
         _renew_views(connection, path)
     except (apsw.Error, StorageError) as error:
         connection.close()
         if not had_wal:
-            _remove_empty_wal(path)
+            remove_empty_wal(path)
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"cannot open {path}: {error}") from None
@@ -291,12 +305,12 @@ def _set_up(connection: apsw.Connection) -> None:
 
 
 def _copy_before_migration(
-    connection: apsw.Connection, path: Path, found: int, wanted: int
+    connection: apsw.Connection, path: Path, found: int, wanted: int, progress: Progress
 ) -> None:
     """An older Holdfast cannot read what the new one makes of the file."""
     copy = path.with_name(f"{path.name}-version-{found}")
     try:
-        copy_to(connection, copy)
+        copy_to(connection, copy, progress=progress)
     except StorageError as error:
         raise StorageError(
             f"{error}. {path} is of version {found} and becomes version {wanted}; a copy is kept"
@@ -311,11 +325,17 @@ def _copy_before_migration(
 
 
 def _migrate(
-    connection: apsw.Connection, found: int, wanted: int, migrations: Mapping[int, str]
+    connection: apsw.Connection,
+    found: int,
+    wanted: int,
+    migrations: Mapping[int, str],
+    progress: Progress,
 ) -> None:
     if found == wanted:
         return
-    with connection:
+    work = f"migrating from version {found} to {wanted}"
+    tables = [READ_BY_MIGRATION[step] for step in range(found, wanted) if step in READ_BY_MIGRATION]
+    with watching(connection, work, progress, tables), connection:
         if found == 0:
             _run(connection, SCHEMA.read_text())
         else:
@@ -324,7 +344,7 @@ def _migrate(
         _run(connection, f"PRAGMA user_version = {wanted}")
 
 
-def _renew_index(connection: apsw.Connection, path: Path) -> None:
+def _renew_index(connection: apsw.Connection, path: Path, progress: Progress) -> None:
     """The index of names, in files that have it by bytes. Both together would double the cost of a
     new key. (No new version: an older Holdfast reads the file without it, and slower.)"""
     found = connection.execute("SELECT name FROM sqlite_schema WHERE tbl_name = 'redis_keys'")
@@ -332,7 +352,7 @@ def _renew_index(connection: apsw.Connection, path: Path) -> None:
     if indexes == {"redis_keys_by_text"}:
         return
     log.info("%s gets its index of names anew", path)
-    with connection:
+    with watching(connection, "indexing names", progress, ["redis_keys"]), connection:
         _run(connection, RENEW_INDEX)
 
 
@@ -352,74 +372,7 @@ def _renew_views(connection: apsw.Connection, path: Path) -> None:
         log.warning("the views of %s stay as they are: %s", path, error)
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[apsw.Connection]:
-    """A connection that only reads, also while a server writes. It sees the file as it is at one
-    moment. Raises StorageError."""
-    path = real(path)
-    # The mark first: a server that writes meanwhile can then only have more than it says.
-    verifier = Verifier(path, read_mark(path), this_boot())
-    verifier.before_opening()
-    with _locked(path) as is_ours:
-        if is_ours:
-            verifier.not_replaced()
-    look(path)
-    had_wal = wal_path(path).exists()
-    try:
-        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-            connection.set_busy_timeout(5000)
-            with _asking(path) as asking:
-                verifier.opened(asking or connection)
-            connection.execute("BEGIN")
-            _refuse_newer(path, int(connection.execute("PRAGMA user_version").get), SCHEMA_VERSION)
-            yield connection
-    except apsw.Error as error:
-        raise StorageError(f"cannot read {path}: {error}") from None
-    finally:
-        if not had_wal:
-            with _locked(path) as is_ours:
-                if is_ours:
-                    _remove_empty_wal(path)
-
-
-def dropped_by_next_start(path: Path) -> int:
-    """How many frames of the WAL follow the last valid one. 0 while a server has the file."""
-    path = real(path)
-    if not has_wal(path):
-        return 0
-    with _locked(path) as is_ours, _asking(path) as asking:
-        return dropped_frames(asking, path) if is_ours and asking else 0
-
-
-@contextmanager
-def _asking(path: Path) -> Iterator[apsw.Connection | None]:
-    """A connection that could write, because SQLite tells no other about the WAL. It does not."""
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    except apsw.Error:
-        yield None
-        return
-    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    connection.set_busy_timeout(5000)
-    with closing(connection):
-        yield connection
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Whether no server has the file meanwhile."""
-    try:
-        lock = FileLock(path)
-    except (OSError, StoreInUseError):
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
-
-
-def _remove_empty_wal(path: Path) -> None:
+def remove_empty_wal(path: Path) -> None:
     """SQLite makes one even for connections that only read. The caller has the lock."""
     wal = wal_path(path)
     if wal.exists() and wal.stat().st_size == 0:

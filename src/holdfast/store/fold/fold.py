@@ -173,6 +173,11 @@ class Fold:
         return max(share, nbytes)  # (of three, compiled, it would make objects)
 
     @property
+    def ops_of_pass(self) -> tuple[int, int]:
+        """How many operations of the running pass are done, about, and how many it has."""
+        return min(self._pass_done_ops, self._pass_ops), self._pass_ops
+
+    @property
     def may_step(self) -> bool:
         """Not while a batch is open, if a pass would have to begin: the changes of the batch are in
         no journal yet, so the pass would not write them, but the keyspace would take them for

@@ -14,6 +14,7 @@ import logging
 from typing import Protocol
 
 from holdfast.crdt.dots import Author
+from holdfast.progress import KEYS, Progress
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.ops import key_row, string_row
 from holdfast.store.memory.key import Key
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 PIECE_KEYS = 1000
 PIECE_BYTES = 4 << 20
 CHECKPOINT_PAGES = 16384  # 64 MB of WAL
-REPORTS = 10  # lines in the server's log that say how many keys are done
 
 
 class Committing(Protocol):
@@ -47,11 +47,13 @@ class Adoption:
         self,
         store: Committing,
         keyspace: ReplicatedKeyspace,
+        progress: Progress,
         piece_keys: int = PIECE_KEYS,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
         self._store = store
         self._keyspace = keyspace
+        self._progress = progress
         self._piece_keys, self._piece_bytes = piece_keys, piece_bytes
         self._piece: list[Key] = []  # the keys of the last piece; the tables may lack some of it
         self._count = 0  # keys done since this began
@@ -109,17 +111,13 @@ class Adoption:
             self._finish()
         else:
             stage.adopted(author.seq, last_id)
-            self._report(len(self._piece))
+            self._count += len(self._piece)
+            self._progress("making the file active-active", self._count, self._total, KEYS)
 
     def _finish(self) -> None:
         self._is_over = True
         self._keyspace.stage.adopted_all()
         log.info("the file is active-active now")
-
-    def _report(self, count: int) -> None:
-        before, self._count = self._count, self._count + count
-        if self._total and before * REPORTS // self._total < self._count * REPORTS // self._total:
-            log.info("%d of %d keys are active-active", self._count, self._total)
 
     def _forget_piece(self) -> None:
         """The tables have all of the last piece, so memory can drop it."""

@@ -1,0 +1,105 @@
+"""`holdfast backup`: a copy of a database file, also of one that is being served.
+
+A copy is folded: its tables, and so its views, have everything, and its journal is empty. The copy
+does that to itself, as a server that stops would. The source is only read. Decision 25 has the
+reasons.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.errors import StorageError
+from holdfast.progress import CHANGES, Progress, unseen
+from holdfast.store.file.copying import BESIDE, copy_to
+from holdfast.store.file.migrations import SCHEMA_VERSION
+from holdfast.store.file.reading import reading
+from holdfast.store.file.tables import Tables
+from holdfast.store.recovery import node_of_file
+from holdfast.store.store import FileStore
+
+CHECKPOINT_PAGES = 16384  # 64 MB of WAL
+
+
+class Backup(NamedTuple):
+    """What was made."""
+
+    schema_version: int
+    is_folded: bool  # the tables have everything
+
+
+def backup(
+    source: Path,
+    dest: Path,
+    *,
+    folds: bool = True,
+    progress: Progress = unseen,
+    note: Callable[[str], None] = lambda sentence: None,
+) -> Backup:
+    """Copy `source` to `dest`, which must be new. Raises StorageError.
+
+    `dest` appears complete and on disk, or not at all. A file of an older version is not folded:
+    it would have to be migrated, and only that copy can still be served by the Holdfast that wrote
+    it. `note` is told what could not be looked at.
+    """
+    _refuse_taken(dest)
+    # The read transaction is held open all the time: without it every commit of the server would
+    # start the copy anew.
+    with reading(source, note) as connection:
+        version = int(connection.execute("PRAGMA user_version").get)
+        is_folded = folds and version == SCHEMA_VERSION
+
+        def finish(partial: Path) -> None:
+            try:
+                _fold(partial, progress)
+            except StorageError as error:
+                raise StorageError(f"cannot fold {dest}: {error}") from None
+
+        if is_folded:
+            copy_to(connection, dest, replaces=False, finish=finish, progress=progress)
+        else:
+            copy_to(connection, dest, replaces=False, progress=progress)
+            is_folded = not _has_journal(connection)
+    return Backup(version, is_folded)
+
+
+def _refuse_taken(dest: Path) -> None:
+    """SQLite would take a WAL of that name for the copy's own, and lay it over the copy."""
+    if os.path.lexists(dest):
+        raise StorageError(f"{dest} exists; a backup does not overwrite anything")
+    for end in BESIDE:
+        beside = dest.with_name(f"{dest.name}{end}")
+        if os.path.lexists(beside):
+            raise StorageError(
+                f"{beside} exists, and belongs to another file than the backup: remove it, or"
+                " choose another name"
+            )
+
+
+def _has_journal(connection: apsw.Connection) -> bool:
+    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM journal)").get)
+
+
+def _fold(path: Path, progress: Progress) -> None:
+    """Move all that the journal of a file has into its tables. Raises StorageError."""
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        if not _has_journal(connection):
+            return
+        tables = Tables(connection)
+        node = node_of_file(connection)
+        databases = 1 + max(tables.spaces_shown())
+    store = FileStore(path, databases, node=node, progress=progress)
+    try:
+        store.commit()  # a file of an active-active server may have something to note
+        while store.fold_step():
+            progress("folding", *store.folding.ops_of_pass, CHANGES)
+            if store.wal_pages >= CHECKPOINT_PAGES:
+                store.sync_and_checkpoint()
+    except BaseException:
+        store.abandon()
+        raise
+    store.close()

@@ -1,0 +1,172 @@
+"""Opening a database file to look at it: while a server writes to it, after a server was killed,
+and where nothing can be written. Nothing in it is changed.
+
+SQLite needs shared memory (`x.db-shm`) to read a file that has a WAL, and makes one. In a folder
+that cannot be written it cannot. There, no `-shm` means that no other program has the file open,
+so it is read without locks: see `_connect`.
+"""
+
+import fcntl
+import os
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import apsw
+
+from holdfast.errors import StorageError, StoreInUseError
+from holdfast.store.file.mark import read_mark, this_boot
+from holdfast.store.file.migrations import SCHEMA_VERSION
+from holdfast.store.file.opening import (
+    FileLock,
+    lock_path,
+    look,
+    real,
+    refuse_newer,
+    remove_empty_wal,
+)
+from holdfast.store.file.verify import Verifier, dropped_frames
+from holdfast.store.file.wal import has_wal, valid_frames, wal_path
+
+BUSY_MS = 5000
+
+
+@contextmanager
+def reading(
+    path: Path, note: Callable[[str], None] = lambda sentence: None
+) -> Iterator[apsw.Connection]:
+    """A connection that sees the file as it is at one moment. `note` is told what could not be
+    looked at. Raises StorageError."""
+    path = real(path)
+    # The mark first: a server that writes meanwhile can then only have more than it says.
+    verifier = Verifier(path, read_mark(path), this_boot())
+    verifier.before_opening()
+    with _locked(path) as is_unused:
+        if is_unused:
+            verifier.not_replaced()
+    look(path)
+    had_wal = wal_path(path).exists()
+    before = _state(path)
+    try:
+        connection, is_alone = _connect(path)
+        with closing(connection):
+            connection.set_busy_timeout(BUSY_MS)
+            with _asking(path) as asking:
+                verifier.opened(asking)
+                if has_wal(path) and valid_frames(asking) is None:
+                    note(_not_counted(path))
+            connection.execute("BEGIN")
+            refuse_newer(path, int(connection.execute("PRAGMA user_version").get), SCHEMA_VERSION)
+            yield connection
+            if is_alone and _state(path) != before:
+                raise StorageError(f"{path} was changed while it was read without locks; try again")
+    except apsw.Error as error:
+        raise StorageError(f"cannot read {path}: {error}") from None
+    finally:
+        if not had_wal:
+            with _locked(path) as is_unused:
+                if is_unused:
+                    remove_empty_wal(path)
+
+
+def dropped_by_next_start(path: Path) -> int:
+    """How many frames of the WAL follow the last valid one. 0 while a server has the file, and
+    where SQLite does not say. Raises StorageError."""
+    path = real(path)
+    if not has_wal(path):
+        return 0
+    try:
+        with _locked(path) as is_unused, _asking(path) as asking:
+            return dropped_frames(asking, path) if is_unused else 0
+    except apsw.Error as error:
+        raise StorageError(f"cannot read {path}: {error}") from None
+
+
+def _not_counted(path: Path) -> str:
+    return (
+        f"{wal_path(path).name} was read, but its valid frames were not counted, because it cannot"
+        " be written: a write that was cut off at its end is not reported"
+    )
+
+
+def _connect(path: Path) -> tuple[apsw.Connection, bool]:
+    """A connection that only reads, and whether it takes no locks."""
+    flags = apsw.SQLITE_OPEN_READONLY
+    if _can_write(path.parent) or path.with_name(f"{path.name}-shm").exists():
+        return apsw.Connection(str(path), flags=flags), False
+    if wal_path(path).exists():
+        # The index of the WAL is in our own memory if no other connection may use the file. That
+        # takes a lock for writing, which we cannot have, so locks are left out.
+        connection = apsw.Connection(str(path), flags=flags, vfs="unix-none")
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        return connection, True
+    name = f"file:{urllib.parse.quote(str(path))}?immutable=1"
+    return apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_URI), True
+
+
+def _can_write(folder: Path) -> bool:
+    return os.access(folder, os.W_OK)
+
+
+@contextmanager
+def _asking(path: Path) -> Iterator[apsw.Connection]:
+    """A connection that could write, because SQLite tells no other about the WAL. It does not
+    write. Where nothing can be written it is one that reads."""
+    connection, is_alone = _connect(path)
+    if not is_alone:
+        connection.close()
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.set_busy_timeout(BUSY_MS)
+    with closing(connection):
+        yield connection
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether no server has the file meanwhile."""
+    try:
+        lock = FileLock(path)
+    except StoreInUseError:
+        yield False
+        return
+    except OSError:
+        with _locked_to_read(path) as is_unused:
+            yield is_unused
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _locked_to_read(path: Path) -> Iterator[bool]:
+    """The same where no lock file can be made. A server that has the file has made one."""
+    try:
+        fd = os.open(lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        yield isinstance(error, FileNotFoundError)
+        return
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
+def _state(path: Path) -> list[tuple[int, int] | None]:
+    """Changes when a program writes to the file or its WAL."""
+    found: list[tuple[int, int] | None] = []
+    for each in (path, wal_path(path)):
+        try:
+            status = os.stat(each)
+            found.append((status.st_size, status.st_mtime_ns))
+        except FileNotFoundError:
+            found.append(None)
+    return found
