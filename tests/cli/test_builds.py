@@ -1,10 +1,12 @@
 """`holdfast builds`, from the outside."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -124,9 +126,50 @@ def test_stats(builds: Run) -> None:
     assert out.splitlines()[1].startswith("on offer: 0  next due: 5")
 
 
+def json_lines(result: tuple[int, str, str], code: int = 0) -> list[dict[str, Any]]:
+    assert (result[0], result[2]) == (code, "")
+    return [json.loads(line) for line in result[1].splitlines()]
+
+
+def test_json_has_one_object_a_line(builds: Run) -> None:
+    records = json_lines(builds("list", "--json"))
+    assert [(each["id"], each["state"]) for each in records] == [
+        (4, "FAILURE"), (3, "BLOCKED"), (2, "BLOCKED"), (1, "RUNNING"),
+    ]  # fmt: skip
+    assert records[1]["blockers"] == [1]
+    assert records[3]["annotations"] == {"branch": "main"}
+    assert json_lines(builds("list", "--state", "success", "--json")) == []
+    assert json_lines(builds("show", "1", "--json")) == [records[3]]
+    events = json_lines(builds("events", "3", "--json"))
+    assert [(each["name"], each["state"]) for each in events] == [
+        ("BuildEnqueued", "QUEUED"),
+        ("BuildBlocked", "BLOCKED"),
+    ]
+    (stats,) = json_lines(builds("stats", "--json"))
+    assert stats.keys() == {"by_state", "on_offer", "next_due_s", "newest_id", "unfinished"}
+    assert (stats["by_state"]["BLOCKED"], stats["unfinished"]) == (2, 3)
+
+
+def test_json_of_what_is_done(builds: Run, server: HoldfastServer) -> None:
+    (replay,) = json_lines(builds("replay", "4", "--json"))
+    assert (replay["build_id"], replay["is_same"]) == (4, True)
+    assert replay["record"] == replay["replayed"]
+    with RawClient.connect(server.port) as raw:
+        raw.command("HSET", "{ci}:build:2", "state", "SUCCESS")
+    (replay,) = json_lines(builds("replay", "2", "--json"), code=1)
+    assert (replay["record"]["state"], replay["replayed"]["state"]) == ("SUCCESS", "BLOCKED")
+    (aborted,) = json_lines(builds("abort", "1", "--json"))
+    assert (aborted["build_id"], aborted["status"], aborted["state"]) == (1, "CLEANED", "ABORTED")
+    (retried,) = json_lines(builds("retry", "3", "--json"), code=1)
+    assert (retried["build_id"], retried["status"]) == (3, "REFUSED")
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "sentence"),
     [
+        (["demo", "--json"], 2, "--json is not for demo"),
+        (["list", "--live", "--json"], 2, "--json is not for --live"),
+        (["show", "77", "--json"], 1, "there is no build 77 in the queue 'ci'"),
         (["show"], 2, "show takes the id of a build (see 'holdfast builds --help')"),
         (["list", "1"], 2, "list takes no build (see 'holdfast builds --help')"),
         (["show", "77"], 1, "there is no build 77 in the queue 'ci'"),

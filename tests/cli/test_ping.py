@@ -1,5 +1,6 @@
 """`holdfast ping` as a health check: 0 for PONG, 1 and one sentence for anything else."""
 
+import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,12 @@ def test_pong(server: HoldfastServer, capsys: Capture, monkeypatch: pytest.Monke
     assert capsys.readouterr() == ("PONG\n", "")
     monkeypatch.setenv("HOLDFAST_PORT", str(server.port))
     assert main(["ping"]) == 0
+    assert capsys.readouterr() == ("PONG\n", "")
+    assert main(["ping", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer.keys() == {"reply", "ms"}
+    assert answer["reply"] == "PONG"
+    assert answer["ms"] > 0
 
 
 def test_it_asks_the_server_that_the_environment_configures(

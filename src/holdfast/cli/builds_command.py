@@ -2,11 +2,12 @@
 
 import asyncio
 import os
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Parser
+from holdfast.cli.json_lines import print_json
+from holdfast.cli.tables import CHOICES, look_of_stdout
 from holdfast.errors import ConfigError, HoldfastError
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def parser() -> Parser:
     parser.add_argument("--limit", type=int, default=50, help="list: how many at most")
     parser.add_argument("--live", action="store_true", help="list: go on until ^C")
     parser.add_argument("--speed", type=float, default=1.0, help="demo: 2 is twice as fast")
-    parser.add_argument("--color", choices=["auto", "always", "never"], default="auto")
+    parser.add_argument("--color", choices=CHOICES, default="auto")
+    parser.add_json()
     return parser
 
 
@@ -53,10 +55,12 @@ def run(argv: list[str]) -> int:
     if (args.build is None) is (args.action in OF_A_BUILD):
         wanted = "the id of a build" if args.build is None else "no build"
         raise ConfigError(f"{args.action} takes {wanted} (see 'holdfast builds --help')")
+    if args.json and (args.live or args.action == "demo"):
+        raise ConfigError(f"--json is not for {'--live' if args.live else 'demo'}")
 
     from holdfast.cli.builds_view import BuildsView
 
-    view = BuildsView(_has_color(args.color))
+    view = BuildsView(look_of_stdout(args.color))
     if args.action == "demo":
         from holdfast.cli.builds_demo import demo
 
@@ -64,12 +68,6 @@ def run(argv: list[str]) -> int:
             raise ConfigError("--speed is a number above 0")
         return asyncio.run(demo(view, args.speed))
     return asyncio.run(_act(args, view))
-
-
-def _has_color(choice: str) -> bool:
-    if choice == "auto":
-        return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return choice == "always"
 
 
 async def _act(args: "argparse.Namespace", view: "BuildsView") -> int:
@@ -83,42 +81,80 @@ async def _act(args: "argparse.Namespace", view: "BuildsView") -> int:
     async with connecting as client:
         queue = BuildQueue(client, args.queue)
         if args.action == "list":
-            return await _list(queue, args, view)
-        if args.action == "stats":
-            print(view.stats(await queue.stats()))
+            await _list(queue, args, view)
+        elif args.action == "stats":
+            stats = await queue.stats()
+            if args.json:
+                by_state = {state.name: count for state, count in stats.by_state.items()}
+                fields = {**vars(stats), "by_state": by_state, "unfinished": stats.unfinished}
+                print_json(fields)
+            else:
+                print(view.stats(stats))
         elif args.action == "show":
-            print(view.record(await _known(queue, args.build)))
+            _print_record(await _known(queue, args.build), args, view)
         elif args.action == "events":
             await _known(queue, args.build)
-            print(view.events(await queue.events(args.build)))
+            events = await queue.events(args.build)
+            if args.json:
+                for event in events:
+                    print_json(event)
+            else:
+                print(view.events(events))
         elif args.action == "replay":
-            record, replayed = await _known(queue, args.build), await queue.replay(args.build)
-            if replayed != record:
-                print("the record differs from its events")
-                return 1
-            print(view.record(record))
+            return await _replay(queue, args, view)
         elif args.action == "abort":
-            return await _abort(queue, args.build)
+            return await _abort(queue, args)
         else:
-            retried = await queue.retry(args.build)
-            print(f"build {retried.build_id}: {retried.status} {retried.message}".rstrip())
-            return 1 if retried.status == "REFUSED" else 0
+            return await _retry(queue, args)
     return 0
 
 
-async def _abort(queue: "BuildQueue", build: int) -> int:
+def _print_record(record: "BuildRecord", args: "argparse.Namespace", view: "BuildsView") -> None:
+    if args.json:
+        print_json(record)
+    else:
+        print(view.record(record))
+
+
+async def _replay(queue: "BuildQueue", args: "argparse.Namespace", view: "BuildsView") -> int:
+    record, replayed = await _known(queue, args.build), await queue.replay(args.build)
+    is_same = record == replayed
+    if args.json:
+        print_json(
+            {"build_id": args.build, "is_same": is_same, "record": record, "replayed": replayed}
+        )
+    elif is_same:
+        _print_record(record, args, view)
+    else:
+        print("the record differs from its events")
+    return 0 if is_same else 1
+
+
+async def _retry(queue: "BuildQueue", args: "argparse.Namespace") -> int:
+    retried = await queue.retry(args.build)
+    if args.json:
+        print_json(retried)
+    else:
+        print(f"build {retried.build_id}: {retried.status} {retried.message}".rstrip())
+    return 1 if retried.status == "REFUSED" else 0
+
+
+async def _abort(queue: "BuildQueue", args: "argparse.Namespace") -> int:
     """0 if the build is aborted now, else 1."""
     from holdfast.builds.queue import ABORT_MARK_MS
 
-    stopped = await queue.abort(build)
+    stopped = await queue.abort(args.build)
     if stopped.state is None:
         raise HoldfastError(
-            f"there is no build {build} in the queue '{queue.name}'; if it comes within"
+            f"there is no build {args.build} in the queue '{queue.name}'; if it comes within"
             f" {ABORT_MARK_MS // 60_000} minutes, it is aborted then"
         )
     is_aborted = stopped.state.name == "ABORTED"
-    how = "" if is_aborted else f" it had ended as {stopped.state.name}"
-    print(f"build {build}: {stopped.status}{how}")
+    if args.json:
+        print_json({"build_id": args.build, **vars(stopped)})
+    else:
+        how = "" if is_aborted else f" it had ended as {stopped.state.name}"
+        print(f"build {args.build}: {stopped.status}{how}")
     return 0 if is_aborted else 1
 
 
@@ -129,12 +165,16 @@ async def _known(queue: "BuildQueue", build: int) -> "BuildRecord":
     return record
 
 
-async def _list(queue: "BuildQueue", args: "argparse.Namespace", view: "BuildsView") -> int:
+async def _list(queue: "BuildQueue", args: "argparse.Namespace", view: "BuildsView") -> None:
     while True:
         records = await queue.list(state=args.state, job=args.job, limit=args.limit)
+        if args.json:
+            for record in records:
+                print_json(record)
+            return
         text = view.table(records, time.time_ns() // 1_000_000)
         if not args.live:
             print(text)
-            return 0
+            return
         print(view.screen(f"{text}\n\n{view.stats(await queue.stats())}"), flush=True)
         await asyncio.sleep(LIVE_S)

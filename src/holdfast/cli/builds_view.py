@@ -1,4 +1,4 @@
-"""A build queue as text for people: tables, in colour if wanted. No I/O."""
+"""A build queue as text for people. No I/O."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from holdfast.builds import BuildRecord, State
 from holdfast.builds.build_events import Event
 from holdfast.builds.results import Stats
+from holdfast.cli.tables import Cell, Look, paint, table
 
 _COLORS = {
     State.QUEUED: 90,
@@ -23,31 +24,19 @@ _HEAD = ("id", "job", "state", "why", "attempt", "for")
 
 
 class BuildsView:
-    def __init__(self, has_color: bool) -> None:
-        self._has_color = has_color
-
-    def paint(self, text: str, color: int) -> str:
-        return f"\x1b[{color}m{text}\x1b[0m" if self._has_color else text
+    def __init__(self, look: Look) -> None:
+        self._look = look
 
     def state(self, state: State, width: int = 0) -> str:
-        return self.paint(f"{state.name:{width}}", _COLORS[state])
+        return paint(f"{state.name:{width}}", _COLORS[state], self._look)
 
     def screen(self, text: str) -> str:
         """Text that replaces the text on the screen, if the terminal has colours."""
-        return f"\x1b[H\x1b[2J{text}" if self._has_color else f"{text}\n"
+        return f"\x1b[H\x1b[2J{text}" if self._look.has_color else f"{text}\n"
 
     def table(self, records: Iterable[BuildRecord], now_ms: int) -> str:
-        rows = [(record, _row(record, now_ms)) for record in records]
-        if not rows:
-            return "no builds"
-        columns = list(zip(_HEAD, *(row for _, row in rows), strict=True))
-        widths = [max(map(len, column)) for column in columns]
-        lines = ["  ".join(f"{word:{n}}" for word, n in zip(_HEAD, widths, strict=True)).rstrip()]
-        for record, row in rows:
-            cells = [f"{word:{n}}" for word, n in zip(row, widths, strict=True)]
-            cells[2] = self.paint(cells[2], _COLORS[record.state])
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines)
+        rows = [_row(record, now_ms) for record in records]
+        return table(_HEAD, rows, self._look) if rows else "no builds"
 
     def record(self, record: BuildRecord) -> str:
         """One line for every field that is not empty."""
@@ -85,16 +74,16 @@ def moment(at_ms: int) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d}"
 
 
-def _row(record: BuildRecord, now_ms: int) -> tuple[str, ...]:
+def _row(record: BuildRecord, now_ms: int) -> tuple[Cell, ...]:
     """The column `for` is the time in the present state, or from start to end."""
     since_ms = record.changed_at_ms if record.ended_at_ms is None else record.started_at_ms
     until_ms = now_ms if record.ended_at_ms is None else record.ended_at_ms
     why = " ".join([record.reason, *map(str, record.blockers)])
     return (
-        str(record.id),
-        record.job_id,
-        record.state.name,
-        why,
-        str(record.attempt) if record.attempt else "",
-        "" if since_ms is None else f"{max(0, until_ms - since_ms) / 1000:.1f} s",
+        Cell(str(record.id)),
+        Cell(record.job_id),
+        Cell(record.state.name, _COLORS[record.state]),
+        Cell(why),
+        Cell(str(record.attempt) if record.attempt else ""),
+        Cell("" if since_ms is None else f"{max(0, until_ms - since_ms) / 1000:.1f} s"),
     )

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from holdfast._version import __version__
 from holdfast.cli import process
@@ -25,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command line or the configuration is wrong, 1 if something else is."""
     process.is_ours = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
+    if process.is_ours and isinstance(sys.stdout, TextIOWrapper):
+        # A file name may have bytes that are no characters.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -52,7 +56,7 @@ def _dispatch(words: list[str]) -> int:
         print(_help())
         return 0
     if name in ("-V", "--version"):
-        print(f"holdfast {__version__}")
+        _print_version(rest)
         return 0
     if name == "--print-completion":
         from holdfast.cli.completion import completion
@@ -73,6 +77,19 @@ def _dispatch(words: list[str]) -> int:
         return int(done.code or 0)
 
 
+def _print_version(words: list[str]) -> None:
+    if not words:
+        print(f"holdfast {__version__}")
+        return
+    if words != ["--json"]:
+        raise ConfigError(f"--version takes --json or nothing, not '{words[0]}'")
+    from holdfast.cli.json_lines import print_json
+    from holdfast.server.version import IS_COMPILED
+
+    python = sys.version.partition(" ")[0]
+    print_json({"version": __version__, "compiled": IS_COMPILED, "python": python})
+
+
 def _complain(sentence: str, code: int = 1) -> int:
     print(f"holdfast: {' '.join(sentence.split())}", file=sys.stderr)
     return code
@@ -91,7 +108,7 @@ commands:
 {commands}
 
   holdfast COMMAND --help   what a command takes
-  holdfast --version        the version
+  holdfast --version        the version; with --json, of Python too
   holdfast --print-completion bash|zsh   for completion in a shell
 
 To begin: holdfast serve, and in another terminal: redis-cli set greeting hello"""

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Parser
+from holdfast.cli.json_lines import print_json
 from holdfast.errors import ConfigError, HoldfastError, UnavailableError
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ def parser() -> Parser:
     parser.add_argument(
         "--timeout", metavar="SECONDS", type=float, default=5.0, help="how long to wait [5]"
     )
+    parser.add_json()
     return parser
 
 
@@ -42,18 +45,24 @@ def run(argv: list[str]) -> int:
         parse_server_url(url)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    asyncio.run(_ping(url, args.timeout, options))
-    print("PONG")
+    took_s = asyncio.run(_ping(url, args.timeout, options))
+    if args.json:
+        print_json({"reply": "PONG", "ms": round(took_s * 1000, 3)})
+    else:
+        print("PONG")
     return 0
 
 
-async def _ping(url: str, timeout_s: float, options: "ConnectOptions") -> None:
+async def _ping(url: str, timeout_s: float, options: "ConnectOptions") -> float:
+    """Returns the seconds that the answer took, without the time to connect."""
     from holdfast import connect
 
     try:
         async with asyncio.timeout(timeout_s):
             async with connect(url, **options) as client:
+                began_s = time.monotonic()
                 reply = await client.ping()
+                took_s = time.monotonic() - began_s
     except HoldfastError as error:
         if "NOAUTH" in str(error):
             raise UnavailableError("no PONG: the server wants a password") from None
@@ -62,6 +71,7 @@ async def _ping(url: str, timeout_s: float, options: "ConnectOptions") -> None:
         raise UnavailableError(f"no PONG within {timeout_s:g} s") from None
     if reply not in (b"PONG", "PONG"):
         raise UnavailableError(f"not PONG but {reply!r:.100}")
+    return took_s
 
 
 def _own_server(options: "ConnectOptions") -> str:

@@ -21,6 +21,7 @@ def whole_parser(commands: Iterable[Subcommand]) -> argparse.ArgumentParser:
     parser.add_argument(
         "-V", "--version", action="version", version=f"holdfast {__version__}", help="the version"
     )
+    parser.add_argument("--json", action="store_true", help="--version as JSON")
     parser.add_argument(
         "--print-completion",
         metavar="SHELL",
