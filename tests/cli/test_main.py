@@ -300,6 +300,15 @@ def test_output_into_a_closed_pipe_is_no_traceback() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_closed_output_is_no_failure(tmp_path: Path, closed: str) -> None:
+    FileStore(tmp_path / "x.db").close()
+    run = f"{sys.executable} -m holdfast check x.db {closed}"
+    done = subprocess.run(["sh", "-c", run], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("" if ">&-" in closed.split() else "x.db: no problems found\n")
+
+
 def test_asking_for_the_version_does_not_load_a_server() -> None:
     code = (
         "import sys; from holdfast.cli.main import main; main(['--version']);"

@@ -26,9 +26,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     command line or the configuration is wrong, 1 if something else is."""
     process.is_ours = argv is None
     words = list(sys.argv[1:] if argv is None else argv)
-    if process.is_ours and isinstance(sys.stdout, TextIOWrapper):
-        # A file name may have bytes that are no characters.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    if process.is_ours:
+        process.open_standard_streams()
+        if isinstance(sys.stdout, TextIOWrapper):
+            # A file name may have bytes that are no characters.
+            sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _dispatch(words)
         sys.stdout.flush()

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Never
 
+STDOUT, STDERR = 1, 2
+
 is_ours = False  # `main` was called as the program, and not by a program that goes on after it
 
 
@@ -18,6 +20,18 @@ def leave(status: int) -> Never:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def open_standard_streams() -> None:
+    """Output that was closed by the caller goes nowhere. Otherwise Python has None in its place,
+    and the next file that is opened gets its number."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(STDOUT, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(STDERR, "w", closefd=False)
 
 
 @contextmanager
