@@ -16,4 +16,4 @@ KEYS = "keys"
 
 
 def unseen(work: str, done: int, total: int, unit: str) -> None:
-    """The progress that is shown to no one."""
+    """Shows nothing."""

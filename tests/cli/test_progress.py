@@ -134,7 +134,7 @@ print('done')
 
 
 def on_a_terminal(columns: int, *words: str, **env: str) -> str:
-    """What a process writes to a terminal of this width."""
+    """The output of a process on a terminal of this width."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     argv = [sys.executable, "-c", SHOW, *words]

@@ -17,8 +17,8 @@ def parser() -> Parser:
         "backup",
         "Copy a database file, also while a server uses it. The copy is the state at one\n"
         "moment, complete and ready to be served. Its tables and views have everything,\n"
-        "also what only the journal of the file had. A file of an older version is\n"
-        "copied as it is. Nothing is ever overwritten.",
+        "also changes that only the journal of the file had. A file of an older version\n"
+        "is copied as it is. Nothing is ever overwritten.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the database file")
     parser.add_argument(

@@ -12,7 +12,7 @@ def parser() -> Parser:
         "Look for damage in a database file: whether all is there that a killed server\n"
         "had acknowledged, SQLite's own integrity, and whether the journal and the tables\n"
         "agree. Changes nothing, and works in a read-only folder. Prints one problem a\n"
-        "line and exits with 1 if there are any. Notes say what was not looked at.",
+        "line and exits with 1 if there are any. Notes name parts that it did not check.",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the database file")
     parser.add_json()

@@ -26,7 +26,7 @@ CHECKPOINT_PAGES = 16384  # 64 MB of WAL
 
 
 class Backup(NamedTuple):
-    """What was made."""
+    """The result of a backup."""
 
     schema_version: int
     is_folded: bool  # the tables have everything
@@ -42,9 +42,9 @@ def backup(
 ) -> Backup:
     """Copy `source` to `dest`, which must be new. Raises StorageError.
 
-    `dest` appears complete and on disk, or not at all. A file of an older version is not folded:
-    it would have to be migrated, and only that copy can still be served by the Holdfast that wrote
-    it. `note` is told what could not be looked at.
+    `dest` appears complete and on disk, or not at all. A file of an older version is not folded,
+    because that would migrate it: the Holdfast that wrote it can still serve such a copy. `note`
+    gets a sentence for each part of the source that could not be checked.
     """
     _refuse_taken(dest)
     # The read transaction is held open all the time: without it every commit of the server would

@@ -134,13 +134,12 @@ _words = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
 class Findings(NamedTuple):
     """Sentences about a file."""
 
-    problems: list[str]  # what is wrong; none when all is well
-    notes: list[str]  # what was not looked at, and what is no harm
+    problems: list[str]  # one for each error; none if the file is sound
+    notes: list[str]  # parts that were not checked, and findings that do no harm
 
 
 def check_file(path: Path) -> list[str]:
-    """The problems alone: a sentence for each, none if the file is sound.
-    Raises StorageError as `check` does."""
+    """The problems alone. Raises StorageError as `check` does."""
     return check(path).problems
 
 

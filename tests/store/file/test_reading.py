@@ -24,7 +24,7 @@ from holdfast.store.store import FileStore
 
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
 
-# What is in the folder beside the file itself.
+# The files beside the database.
 CLEAN: set[str] = set()
 KILLED = {"-wal", "-mark", "-shm"}
 MOVED = {"-wal", "-mark"}  # to another machine, or to a medium that cannot be written
@@ -148,7 +148,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("read_only")
 @pytest.mark.parametrize("beside", [CLEAN, MOVED])
 def test_a_server_that_starts_meanwhile_is_noticed(folder: Path, beside: set[str]) -> None:
-    """There are no locks, so what was read may be of two moments."""
+    """There are no locks, so the pages that were read may be of two moments."""
     path = make(folder, beside)
     folder.chmod(0o755)
     for file in folder.iterdir():

@@ -36,8 +36,8 @@ BUSY_MS = 5000
 def reading(
     path: Path, note: Callable[[str], None] = lambda sentence: None
 ) -> Iterator[apsw.Connection]:
-    """A connection that sees the file as it is at one moment. `note` is told what could not be
-    looked at. Raises StorageError."""
+    """A connection that sees the file as it is at one moment. `note` gets a sentence for
+    each part that could not be checked. Raises StorageError."""
     path = real(path)
     # The mark first: a server that writes meanwhile can then only have more than it says.
     verifier = Verifier(path, read_mark(path), this_boot())
