@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.ping_command import _own_server
+from holdfast.cli.own_server import own_server
 from tests.harness import HoldfastServer
 
 Capture = pytest.CaptureFixture[str]
@@ -81,7 +81,7 @@ def test_a_port_where_nothing_listens(capsys: Capture) -> None:
 def test_where_it_asks(bind: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_BIND", bind)
     monkeypatch.setenv("HOLDFAST_PORT", "7")
-    assert _own_server({}) == url
+    assert own_server({}) == url
 
 
 def test_a_password_that_is_not_text(

@@ -1,20 +1,16 @@
 """`holdfast ping`: asks a server whether it answers. A health check for containers and scripts."""
 
 import asyncio
-import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Parser
 from holdfast.cli.json_lines import print_json
+from holdfast.cli.own_server import own_server
 from holdfast.errors import ConfigError, HoldfastError, UnavailableError
 
 if TYPE_CHECKING:
     from holdfast.client.transport.options import ConnectOptions
-
-# A server that listens on every address can be reached here.
-ANY_ADDRESS = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::*": "::1"}
 
 
 def parser() -> Parser:
@@ -38,7 +34,7 @@ def run(argv: list[str]) -> int:
     if not 0 < args.timeout < float("inf"):
         raise ConfigError("--timeout is a number of seconds above 0")
     options: ConnectOptions = {"reconnect": False, "close_grace_s": 0.0}
-    url = args.url if args.url is not None else _own_server(options)
+    url = args.url if args.url is not None else own_server(options)
     from holdfast.client.transport.options import parse_server_url
 
     try:
@@ -72,25 +68,3 @@ async def _ping(url: str, timeout_s: float, options: "ConnectOptions") -> float:
     if reply not in (b"PONG", "PONG"):
         raise UnavailableError(f"not PONG but {reply!r:.100}")
     return took_s
-
-
-def _own_server(options: "ConnectOptions") -> str:
-    """The URL of the server that this environment configures. Its password goes to the options."""
-    from urllib.parse import quote
-
-    from holdfast.server.config.config import Config
-
-    file = os.environ.get("HOLDFAST_CONFIG")
-    config = Config.from_sources(Path(file) if file else None, (), os.environ)
-    if config.requirepass:
-        try:
-            options["password"] = config.requirepass.decode()
-        except UnicodeDecodeError:
-            raise ConfigError("the password of the server is not UTF-8: give a URL") from None
-    if config.unixsocket:
-        return f"unix://{quote(config.path(config.unixsocket))}"
-    if not config.port:
-        raise ConfigError("the server has no port without TLS: give a URL, such as rediss://host")
-    host = config.bind[0].removeprefix("-") if config.bind else "127.0.0.1"
-    host = ANY_ADDRESS.get(host, host)
-    return f"redis://{f'[{host}]' if ':' in host else host}:{config.port}"

@@ -75,7 +75,7 @@ def _need_rich() -> None:
 
 async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) -> int:
     from holdfast import connect
-    from holdfast.cli.ping_command import _own_server
+    from holdfast.cli.own_server import own_server
     from holdfast.cli.top.watch import ServerWatch, plainly
     from holdfast.client import Backoff
     from holdfast.client.transport.options import parse_server_url
@@ -83,7 +83,7 @@ async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) 
     # A server that comes back should be seen soon.
     options: ConnectOptions = {"client_name": "holdfast-top", "backoff": Backoff(cap_s=1.0)}
     options["close_grace_s"] = 0.0
-    url = args.url if args.url is not None else _own_server(options)
+    url = args.url if args.url is not None else own_server(options)
     try:
         address = parse_server_url(url).options.address
     except ValueError as error:

@@ -1,0 +1,35 @@
+"""The server that `holdfast serve` would start here: subcommands without a URL talk to it."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.client.transport.options import ConnectOptions
+
+# A server that listens on every address can be reached here.
+ANY_ADDRESS = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::*": "::1"}
+
+
+def own_server(options: "ConnectOptions") -> str:
+    """The URL of the server that this environment configures. Its password goes to the options."""
+    from urllib.parse import quote
+
+    from holdfast.server.config.config import Config
+
+    file = os.environ.get("HOLDFAST_CONFIG")
+    config = Config.from_sources(Path(file) if file else None, (), os.environ)
+    if config.requirepass:
+        try:
+            options["password"] = config.requirepass.decode()
+        except UnicodeDecodeError:
+            raise ConfigError("the password of the server is not UTF-8: give a URL") from None
+    if config.unixsocket:
+        return f"unix://{quote(config.path(config.unixsocket))}"
+    if not config.port:
+        raise ConfigError("the server has no port without TLS: give a URL, such as rediss://host")
+    host = config.bind[0].removeprefix("-") if config.bind else "127.0.0.1"
+    host = ANY_ADDRESS.get(host, host)
+    return f"redis://{f'[{host}]' if ':' in host else host}:{config.port}"
