@@ -3,7 +3,7 @@
 import random
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,27 +14,36 @@ from tests.replication.cutter import Cutter
 CONVERGENCE_S = 120.0  # on a busy machine; it takes well below one
 
 
+def node(
+    folder: Path, number: int, others: Iterable[int], *options: str, cutter: Cutter | None = None
+) -> HoldfastServer:
+    """A server that is not started yet. It is linked through unix sockets, whose names outlive a
+    server that is killed; through those of a cutter, if there is one."""
+    server = HoldfastServer(
+        folder / f"node-{number}",
+        *("--active-active", "--node-id", str(number)),
+        *("--unixsocket", str(folder / f"{number}.sock")),
+        *options,
+    )
+    for other in others:
+        way = cutter.way(number, other) if cutter else folder / f"{other}.sock"
+        server.args += ("--peer", f"unix://{way}")
+    return server
+
+
 @contextmanager
 def cluster(
     folder: Path, count: int, *options: str, cutter: Cutter | None = None
 ) -> Iterator[list[HoldfastServer]]:
-    """Linked through unix sockets, whose names outlive a server that is killed; through those of
-    a cutter, if there is one."""
+    """Servers that follow each other, see `node`."""
+    numbers = range(1, count + 1)
     with ExitStack() as stack:
-        servers = []
-        for number in range(1, count + 1):
-            server = HoldfastServer(
-                folder / f"node-{number}",
-                *("--active-active", "--node-id", str(number)),
-                *("--unixsocket", str(folder / f"{number}.sock")),
-                *options,
+        yield [
+            stack.enter_context(
+                node(folder, number, set(numbers) - {number}, *options, cutter=cutter)
             )
-            for other in range(1, count + 1):
-                if other != number:
-                    way = cutter.way(number, other) if cutter else folder / f"{other}.sock"
-                    server.args += ("--peer", f"unix://{way}")
-            servers.append(stack.enter_context(server))
-        yield servers
+            for number in numbers
+        ]
 
 
 def ask(server: HoldfastServer, *args: Argument, within_s: float = 20.0) -> bytes:
