@@ -48,28 +48,37 @@ Aimed = tuple[str, Effect]  # the kind of value that the effect is for, and the 
 
 class ReplicatedKey:
     """It has a value of each kind that it ever held: `_first`, of the kind `_kind`, and mostly no
-    others. `text` is the cell of a string that never held another kind. It is there because the way
-    to it is short: most of the time goes into waiting for memory."""
+    others but an expiry. `text` is the cell of a string that never held another kind, nor an
+    expiry. It is there because the way to it is short: most of the time goes into waiting for
+    memory."""
 
-    __slots__ = ("_first", "_kind", "_others", "text")
+    __slots__ = ("_expiry", "_first", "_kind", "_others", "text")
 
     def __init__(self) -> None:
         self._kind = ""
         self._first: ReplicatedValue | None = None
+        self._expiry: Expiry | None = None
         self._others: dict[str, ReplicatedValue] | None = None
         self.text: Cell | None = None
 
     @property
     def parts(self) -> list[tuple[str, ReplicatedValue]]:
         """The values, with their kinds."""
-        if self._first is None:
-            return []
-        return [(self._kind, self._first), *(self._others or {}).items()]
+        parts: list[tuple[str, ReplicatedValue]] = []
+        if self._first is not None:
+            parts.append((self._kind, self._first))
+        if self._expiry is not None:
+            parts.append((EXPIRY, self._expiry))
+        if self._others is not None:
+            parts += self._others.items()
+        return parts
 
     def find(self, kind: str) -> Any:
         """The value of that kind; None when the key never held one."""
         if kind == self._kind:
             return self._first
+        if kind == EXPIRY:
+            return self._expiry
         return None if self._others is None else self._others.get(kind)
 
     def part(self, kind: str) -> Any:
@@ -79,28 +88,30 @@ class ReplicatedKey:
         part = self.find(kind)
         if part is None:
             part = KINDS[kind]()
-            if self._first is None:
+            if isinstance(part, Expiry):
+                self._expiry, self.text = part, None
+            elif self._first is None:
                 self._kind, self._first = intern(kind), part
-                if isinstance(part, ReplicatedString):
+                if isinstance(part, ReplicatedString) and self._expiry is None:
                     self.text = part.cell
-                return part
-            self.text = None
-            if self._others is None:
-                self._others = {kind: part}
             else:
-                self._others[kind] = part
+                self.text = None
+                if self._others is None:
+                    self._others = {kind: part}
+                else:
+                    self._others[kind] = part
         return part
 
     @property
     def has_one(self) -> bool:
         """Whether the key never held a value of another kind."""
-        return self._others is None
+        return self._others is None and self._expiry is None
 
     @property
     def type(self) -> str | None:
         """The type that clients see; None when the key does not exist for them."""
         if self._others is None:  # nearly always
-            return self._kind if self._first and self._kind != EXPIRY else None
+            return self._kind if self._first else None
         kinds = [(kind, part) for kind, part in self.parts if part and kind != EXPIRY]
         if len(kinds) > 1:
             kinds.sort(key=lambda kind: min(kind[1].replicas()))

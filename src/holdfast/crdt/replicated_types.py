@@ -15,7 +15,7 @@ from holdfast.crdt.dots import Author
 from holdfast.crdt.effects import Effect
 from holdfast.crdt.exact_numbers import parse, text_of, total
 
-_NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by all strings: it must stay empty
+_NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by many values: it must stay empty
 # What most counters show. To make the digits took a fifth of the time to apply an INCR.
 _COUNTS: Final[list[bytes]] = [b"%d" % count for count in range(1000)]
 
@@ -132,9 +132,40 @@ class ReplicatedSortedSet(Cells):
 
 class Expiry(Cells):
     """When a key (no name) or a field of a hash expires, in Unix milliseconds; None means never. Of
-    expiries that have not seen each other, the latest wins."""
+    expiries that have not seen each other, the latest wins. The cell of the key is not in a dict,
+    as in ReplicatedString; `_cells` has those of fields, and is shared while there are none."""
 
-    __slots__ = ()
+    __slots__ = ("_cell",)
+
+    def __init__(self) -> None:
+        self._cells = _NO_CELLS
+        self._written = 0
+        self._has_totals = False
+        self._cell: Cell | None = None
+
+    def _find(self, name: Name) -> Cell | None:
+        return self._cell if name is None else self._cells.get(name)
+
+    def _create(self, name: Name) -> Cell:
+        cell = Cell()
+        if name is None:
+            self._cell = cell
+        elif self._cells is _NO_CELLS:
+            self._cells = {name: cell}
+        else:
+            self._cells[name] = cell
+        return cell
+
+    def _discard(self, name: Name) -> None:
+        if name is None:
+            self._cell = None
+        else:
+            del self._cells[name]
+
+    def _all(self) -> Iterable[tuple[Name, Cell]]:
+        if self._cell is None:
+            return self._cells.items()
+        return [(None, self._cell), *self._cells.items()]
 
     def precedence(self, name: Name, write: Write) -> Any:
         dot, _, expires_at_ms = write

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.crdt.effects import Effect, RowChange, frozen
 from holdfast.crdt.flush import clearings
-from holdfast.crdt.replicated_key import ReplicatedKey
+from holdfast.crdt.replicated_key import EXPIRY, ReplicatedKey
 from holdfast.crdt.replicated_list import ReplicatedList, pieces_of_run
 from holdfast.store.change.ops import CRDT_FACTS, CRDT_KEYS, CRDT_ROWS, Op, RowOp, row_op
 from holdfast.store.file.tables import FLUSHED_IDS
@@ -40,16 +40,20 @@ pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-# Many replica keys share these two, so they must not be changed.
+# Many replica keys share these, so they must not be changed.
 _NOTHING: Final[Places] = {}
 TEXT_ROW: Final[Places] = {"string": {None}}
+_EXPIRY_ROW: Final[Places] = {EXPIRY: {None}}  # of a key; fields have others
+_TEXT_AND_EXPIRY: Final[Places] = {**TEXT_ROW, **_EXPIRY_ROW}
 NO_CHANGES: Final[list[RowChange]] = []  # enough for strings, which have one row
 
 
 def _joined(places: Places, more: Places) -> Places:
     """Both together. `places` is changed in place, as it may be large, unless it is shared."""
-    if places is TEXT_ROW:
-        places = {"string": {None}}
+    if places is TEXT_ROW or places is _EXPIRY_ROW or places is _TEXT_AND_EXPIRY:
+        if more is TEXT_ROW or more is _EXPIRY_ROW or more is _TEXT_AND_EXPIRY:
+            return places if more is places else _TEXT_AND_EXPIRY
+        places = {kind: set(of_kind) for kind, of_kind in places.items()}
     for kind, of_kind in more.items():
         if kind in places:
             places[kind] |= of_kind
@@ -97,7 +101,8 @@ class ReplicaKey(ReplicatedKey):
         if kind == "string":
             return TEXT_ROW
         piece_of = self.part(kind).piece_of
-        return {kind: {piece_of(sub) for sub, _, _ in changes}}
+        places = {piece_of(sub) for sub, _, _ in changes}
+        return _EXPIRY_ROW if kind == EXPIRY and places == {None} else {kind: places}
 
     def note(self, places: Places) -> None:
         """The tables do not have these pieces as they are now."""
