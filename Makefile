@@ -20,7 +20,7 @@ COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; e
 # The tests that import compiled modules; most other tests use a server.
 INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py)
 
-.PHONY: install serve test test-compiled lint format bench bench-active-active bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-pytest bench-scripts bench-semaphore bench-start profile faults soak docs site release clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-pytest bench-scripts bench-semaphore bench-start profile faults soak docs site release clean
 
 install: $(BUILT)
 	@:
@@ -137,6 +137,10 @@ bench-client: install
 bench-active-active: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.active_active $(ARGS)
+
+# Active-active servers with a million keys: make bench-active-active-million ARGS="--only join"
+bench-active-active-million: install
+	@$(BIN)/python -m bench.active_active_million $(ARGS)
 
 # The build queue on both servers: make bench-builds ARGS="--policy everysec --rounds 5"
 bench-builds: install

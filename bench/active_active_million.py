@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from bench.common import ask, fail, machine, rss_bytes, say, send_all, workplace
@@ -120,6 +121,10 @@ def is_at_rest(server: HoldfastServer) -> bool:
     return found["holdfast_unfolded_ops"] == "0" and found["lazyfree_pending_objects"] == "0"
 
 
+def is_empty(server: HoldfastServer) -> bool:
+    return facts(server)["used_memory"] == "0"
+
+
 def fill(server: HoldfastServer, keys: int, *more: str | int) -> None:
     with server.client(PATIENCE_S) as client:
         send_all(client, (("SET", f"key:{number}", VALUE, *more) for number in range(keys)))
@@ -202,8 +207,8 @@ def expire(folder: Path, keys: int) -> None:
             sizes = [rss_bytes(each.pid)]
             fill(each, keys, "PX", LIFE_MS)
             sizes.append(rss_bytes(each.pid))
-            wait_for(lambda each=each: facts(each)["used_memory"] == "0", "all have left memory")
-            wait_for(lambda each=each: is_at_rest(each), "it is at rest")
+            wait_for(partial(is_empty, each), "all have left memory")
+            wait_for(partial(is_at_rest, each), "it is at rest")
             time.sleep(QUIET_S)
             sizes.append(rss_bytes(each.pid))
             cells = [f"{nbytes // MB}" for nbytes in sizes]

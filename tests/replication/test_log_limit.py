@@ -2,6 +2,7 @@
 snapshot."""
 
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,38 @@ def test_bodies_of_folded_records_are_read_from_the_file(tmp_path: Path, fold: b
     three.check()
     assert three("STRLEN", "large") == b":50000\r\n"
     sync(one, two, three)
+    one.close()
+    two.close()
+
+
+def test_bodies_leave_memory_when_no_more_records_come(tmp_path: Path) -> None:
+    """Those that came while the fold was at work stayed until the next writes."""
+    one = Node(1, tmp_path / "1.db")
+    one.keyspace.expect(1)  # a peer that never comes
+    log = one.stage.log
+    log.memory_limit_bytes = 2000
+    write(one)
+    one.store.fold()
+    assert log.bytes_in_memory > 2000
+    one.tidy()
+    assert 0 < log.bytes_in_memory <= 2000
+    one.close()
+
+
+def test_dicts_of_keys_that_have_left_memory_are_small_again(tmp_path: Path) -> None:
+    """An empty dict keeps its table: 20 MB for each 300,000 keys."""
+    one, two = (Node(n, tmp_path / f"{n}.db") for n in (1, 2))
+    sync(one, two)
+    for number in range(1000):
+        one("SET", number, "x", "PX", 100)
+    full = sum(map(sys.getsizeof, one.keyspace.dicts_by_key()))
+    one.store.fold()
+    one.clock.advance(0.2)
+    one.tidy()
+    assert hot(one) == 0
+    ids = one.stage.replica_keys.names_with_id(0)
+    assert len(ids) == 1000, "the names are still needed"
+    assert sum(map(sys.getsizeof, one.keyspace.dicts_by_key())) < full / 3
     one.close()
     two.close()
 

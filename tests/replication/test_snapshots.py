@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -81,6 +82,32 @@ def test_a_server_looks_at_few_records_at_a_time_that_a_peer_has(
     feed = Feed(one.stage, two.hello(), messages.append)
     assert [feed.pump() for _ in range(3)] == [True, True, False]
     assert len(messages) == 1
+
+
+def test_a_snapshot_does_not_begin_with_a_list_of_all_keys() -> None:
+    """To make the addresses of a million keys at once took 100 ms."""
+    one = filled(1, 10_000)
+    blocks = sys.getallocatedblocks()
+    snapshot = one.stage.snapshot()
+    assert next(snapshot)[:2] == (0, b"key-0")
+    assert sys.getallocatedblocks() - blocks < 1000
+
+
+def test_a_joiner_keeps_no_names_of_a_snapshot_but_of_keys_that_it_had() -> None:
+    one, two = filled(1, 100), Node(2)
+    two("SET", "key-7", "w")
+    two("SET", "other", "w")
+    one.stage.seal()
+    intake = Intake(two.stage)
+    intake.take(BEGIN, pack(one.stage.vector))
+    for key in one.stage.snapshot():
+        intake.take(KEYS, pack(key))
+    assert intake._names == {(0, b"key-7")}
+    intake.take(COMPLETE, pack(one.stage.vector))
+    while not intake.finish_some():
+        pass
+    assert two("DBSIZE") == b":101\r\n"
+    two.check()
 
 
 def test_keys_that_a_snapshot_lacks_go_a_slice_at_a_time() -> None:

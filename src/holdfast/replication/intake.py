@@ -25,7 +25,10 @@ class Intake:
 
     def __init__(self, stage: ReplicationStage) -> None:
         self.stage = stage
-        self._names: set[Address] | None = None  # the keys of the snapshot so far, if one has begun
+        # If a snapshot has begun: its keys so far, without those that came with it. These have ids
+        # from `_first_new_id` on, and a joiner has no others: a set of a million names is slow.
+        self._names: set[Address] | None = None
+        self._first_new_id = 0
         self.snapshot_seen: Vector = {}  # what the author of the snapshot had seen
         self._rest: Iterator[None] | None = None  # slices that remove what the snapshot lacked
         self._kind = b""  # of the part that arrives in pieces
@@ -47,14 +50,18 @@ class Intake:
             self.stage.inbound.apply(data)
         elif kind == BEGIN:
             self._names = set()
+            self._first_new_id = self.stage.keyspace.next_id
             self.snapshot_seen = read_vector(data)
         elif kind == KEYS and self._names is not None:
             databases = len(self.stage.keyspace.databases)
             database, name, rows = read_key(data, databases)
-            self._names.add((database, name))
+            if self.stage.replica_keys.is_older((database, name), self._first_new_id):
+                self._names.add((database, name))
             self.stage.inbound.merge((database, name, rows), self.snapshot_seen)
         elif kind == COMPLETE and self._names is not None:
-            self._rest = self.stage.inbound.merge_rest(self._names, self.snapshot_seen)
+            self._rest = self.stage.inbound.merge_rest(
+                self._names, self._first_new_id, self.snapshot_seen
+            )
             self._names = None
         else:
             raise ProtocolError(f"unknown message {kind!r}")

@@ -231,14 +231,18 @@ class Inbound:
         replica_keys.drop_empty([replica_key.address])
         self._residue.merged(replica_key)
 
-    def merge_rest(self, names: set[Address], other_seen: Vector) -> Iterator[None]:
+    def merge_rest(
+        self, names: set[Address], first_new_id: int, other_seen: Vector
+    ) -> Iterator[None]:
         """A snapshot is complete: remove keys that it does not have although its author has seen
-        them, in slices. Until the last slice no record may be applied: an element that came
-        meanwhile would stay, though its removal counts as seen already."""
+        them, in slices. `names` are the keys that it has, without those that came with it, which
+        have ids from `first_new_id` on. Until the last slice no record may be applied: an element
+        that came meanwhile would stay, though its removal counts as seen already."""
         looks_left = SLICE_LOOKS
-        for address in self._replica_keys.addresses:
+        replica_keys = self._replica_keys
+        for address in replica_keys.walk():
             looks_left -= 1
-            if address not in names:
+            if address not in names and replica_keys.is_older(address, first_new_id):
                 self.merge((*address, ()), other_seen)
                 looks_left -= LOOKS_PER_MERGE
             if looks_left <= 0:

@@ -24,6 +24,7 @@ LIMIT_BYTES: Final = 64 << 20
 # snapshot would not make that peer quicker.
 LINKED_SHARE: Final = 4
 BODIES_AT_ONCE: Final = 4
+BODIES_IN_BEAT: Final = 2_000
 
 
 class Stored(NamedTuple):
@@ -98,7 +99,7 @@ class RecordLog(CausalLog[Stored]):
         lsn, size = self.start + len(self), self.part_bytes
         last = (len(data) - 1) // size
         self._add(record, len(data), last + 1, data)
-        self._forget_bodies()
+        self._forget_bodies(BODIES_AT_ONCE)
         # Part 0 comes last: it tells recovery that the record is complete.
         rows: list[RowOp] = [
             row_op(CRDT_LOG, part, lsn, data[part * size : (part + 1) * size])
@@ -114,9 +115,13 @@ class RecordLog(CausalLog[Stored]):
         if data is not None:
             self.bytes_in_memory += nbytes
 
-    def _forget_bodies(self) -> None:
+    def limit_memory(self) -> None:
+        """From time to time: the fold may have written bodies since the last record came."""
+        self._forget_bodies(BODIES_IN_BEAT)
+
+    def _forget_bodies(self, most: int) -> None:
         """Drop bodies that the tables have: a few for each record that comes, so memory shrinks."""
-        for _ in range(BODIES_AT_ONCE):
+        for _ in range(most):
             number = self._bodies_from
             if self.bytes_in_memory <= self.memory_limit_bytes or number >= self._written_end:
                 return

@@ -3,11 +3,12 @@ of this costs them anything."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from holdfast.store.change.ops import Op, RowOp
 from holdfast.store.memory.key import FollowedKey, Key, Space
 from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.replicated.growth import grow_one
 from holdfast.store.replicated.replica_keys import PIECES
 from holdfast.store.replicated.replicated_database import ReplicatedDatabase
 from holdfast.store.replicated.stage import ADOPTING, ReplicationStage
@@ -18,6 +19,8 @@ from holdfast.store.values.stream_id import parts_of
 
 if TYPE_CHECKING:
     from holdfast.store.file.tables import Tables
+
+LOOK_EVERY_IDS: Final = 512  # a key takes two
 
 
 @final
@@ -33,6 +36,7 @@ class ReplicatedKeyspace(Keyspace):
     def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
         self.node = node
         self._expected = 0  # how many other members there are to be at least
+        self._look_at_id = 0  # when ids get there, dicts may have to grow
         # Whether this server may make records. While it may not, nothing is removed that expires:
         # the server may not know yet which numbers of its node are used.
         self.takes_writes = True
@@ -93,7 +97,21 @@ class ReplicatedKeyspace(Keyspace):
         stage = self.stage
         stage.seal()
         stage.note_position()
+        if self.next_id >= self._look_at_id:
+            self._grow_early()
         return stage.rows
+
+    def _grow_early(self) -> None:
+        """See growth.py. It is too late for a dict that grows within the batch."""
+        if not grow_one(self.dicts_by_key()):
+            self._look_at_id = self.next_id + LOOK_EVERY_IDS
+
+    def dicts_by_key(self) -> "Iterator[dict[Any, Any]]":
+        """The dicts that have an entry for each key."""
+        for database in self.databases:
+            yield database.space.keys
+        yield self.stage.addresses
+        yield from self.stage.replica_keys.dicts_by_key()
 
     def end_batch(self) -> None:
         super().end_batch()
@@ -153,6 +171,9 @@ class ReplicatedKeyspace(Keyspace):
         if found is not None:
             self.stage.replica_keys.evict(found if type(found) is tuple else found.address)
         super().evict(key)
+        for entries in (key.space.keys, self.stage.addresses):
+            if not entries:
+                entries.clear()  # an empty dict keeps its table
 
     def _let_go(self, key: Key) -> None:
         """A key of a flushed space is taken apart. If the file was read again meanwhile, another

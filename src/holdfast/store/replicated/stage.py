@@ -195,7 +195,7 @@ class ReplicationStage(ReplicaState):
     def snapshot(self) -> Iterator[SnapshotKey]:
         """All keys, each in its state at the moment when it is asked for. The log has later
         changes, from its end at the begin of the snapshot. To apply a change twice does no harm."""
-        for address in self.replica_keys.addresses:
+        for address in self.replica_keys.walk():
             if address in self.replica_keys:
                 yield (*address, tuple(self.replica_keys.glance(address).rows()))
 
@@ -205,5 +205,6 @@ class ReplicationStage(ReplicaState):
         self.seal()
         confirmed = self.stable
         self.cut_log(confirmed, log_limit_bytes, linked_from)
+        self.log.limit_memory()
         if self._residue.is_due(confirmed):
             self._residue.forget(confirmed, self.vector)

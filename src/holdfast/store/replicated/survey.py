@@ -67,7 +67,7 @@ class Survey:
 
     def _walk(self) -> Iterator[bool]:
         keyspace, replica_keys = self._keyspace, self._stage.replica_keys
-        for address in replica_keys.addresses:
+        for address in replica_keys.walk():
             if address in replica_keys:  # else it was dropped since this began
                 replica_key = replica_keys.glance(address)
                 self.digest = (self.digest + replica_key.digest(b"%d:%s" % address)) % DIGESTS
