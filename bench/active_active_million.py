@@ -8,7 +8,8 @@ Scenes, each with servers of its own:
 
 One client of each server sends a PING every millisecond and notes how long it waits. So does a
 client of an idle standalone server, the control: on a busy machine the scheduler alone makes a PING
-wait. The table has the longest wait in each phase.
+wait. The table has for each server and phase the longest wait, and the most time that the server's
+main thread has run while a PING waited: this is the same on a busy machine.
 """
 
 import argparse
@@ -43,23 +44,31 @@ class Pinger(threading.Thread):
     def __init__(self, server: HoldfastServer) -> None:
         super().__init__(daemon=True)
         self._client = RawClient.connect(server.port, PATIENCE_S)
+        self._running = Path(f"/proc/{server.pid}/task/{server.pid}/schedstat")
         self._ends = threading.Event()
         self._longest_s = 0.0
+        self._most_ns = 0
 
     def run(self) -> None:
         ping = encode_command("PING")
         while not self._ends.wait(PING_EVERY_S):
-            sent_s = time.perf_counter()
+            before_ns, sent_s = self._ran_ns(), time.perf_counter()
             self._client.send(ping)
             if self._client.read_reply() != b"+PONG\r\n":
                 fail("PING was not answered PONG")
             self._longest_s = max(self._longest_s, time.perf_counter() - sent_s)
+            self._most_ns = max(self._most_ns, self._ran_ns() - before_ns)
         self._client.close()
 
-    def take_longest_ms(self) -> float:
-        """The longest wait since this was asked last."""
+    def _ran_ns(self) -> int:
+        """The CPU time of the server's main thread."""
+        return int(self._running.read_text().split()[0])
+
+    def take_longest_ms(self) -> str:
+        """The longest wait since this was asked last, and the most CPU time during one."""
         longest_s, self._longest_s = self._longest_s, 0.0
-        return 1e3 * longest_s
+        most_ns, self._most_ns = self._most_ns, 0
+        return f"{1e3 * longest_s:.0f} ({most_ns / 1e6:.0f})"
 
     def stop(self) -> None:
         self._ends.set()
@@ -74,7 +83,7 @@ class Scene:
         self._pingers: dict[str, Pinger] = {}
         for name in servers:
             self.watch(name)
-        print(f"\n| phase | s | longest PING, ms: {', '.join(servers)} | MB |")
+        print(f"\n| phase | s | longest PING, ms (CPU): {', '.join(servers)} | MB |")
         print("|---|---|---|---|")
 
     def watch(self, name: str) -> None:
@@ -88,7 +97,7 @@ class Scene:
         started_s = time.perf_counter()
         yield
         took_s = time.perf_counter() - started_s
-        waits = ", ".join(f"{each.take_longest_ms():.0f}" for each in self._pingers.values())
+        waits = ", ".join(each.take_longest_ms() for each in self._pingers.values())
         sizes = ", ".join(f"{rss_bytes(each.pid) // MB}" for each in self._servers.values())
         print(f"| {title} | {took_s:.1f} | {waits} | {sizes} |", flush=True)
 
