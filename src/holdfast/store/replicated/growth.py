@@ -3,22 +3,24 @@
 A dict grows when it is full: it makes a table twice as large and copies its entries. At 700,000
 entries this takes 35–50 ms. Several dicts of an active-active server have one entry for each key,
 so all of them would grow at the same key, in one turn: clients waited for 200–400 ms. A dict that
-is nearly full is therefore made to grow early, one in a turn.
+is nearly full is therefore made to grow early, one at a time, with turns in between.
 
-A dict has no method for that. It is filled with entries that go again, which leaves the larger
-table. The size of the table tells how many entries fit in. If another Python counts differently,
-the dict grows too early or by itself, which is only slower.
+A dict has no method for that. An entry comes and goes until the dict grows: the place of a removed
+entry is free again only then. The size of the table tells how many entries fit in. If another
+Python counts differently, the dict grows too early or by itself, which is only slower.
 """
 
 import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
-SMALL: Final = 20_000  # entries: to grow takes a millisecond
+SMALL: Final = 16_000  # entries: to grow takes a millisecond
 # So many entries before it is full, a dict is made to grow. More may come in one turn, but rarely.
 EARLY: Final = 4_096
 # In a table of CPython: two thirds of the places may be used. A place takes 4 bytes, an entry 24.
 BYTES_PER_PLACE: Final = 20
+
+FILLER: Final = -0.5  # no key is a float
 
 
 def room(entries: "dict[Any, Any]") -> int:
@@ -37,10 +39,8 @@ def grow_one(dicts: "Iterable[dict[Any, Any]]") -> bool:
 
 def _grow(entries: "dict[Any, Any]") -> None:
     size = sys.getsizeof(entries)
-    fillers: list[float] = []  # no key is a float
-    while sys.getsizeof(entries) == size and len(fillers) < 2 * EARLY:
-        filler = -0.5 - len(fillers)
-        entries[filler] = None
-        fillers.append(filler)
-    for filler in fillers:
-        del entries[filler]
+    for _ in range(2 * EARLY):
+        entries[FILLER] = None
+        del entries[FILLER]
+        if sys.getsizeof(entries) != size:
+            return

@@ -20,7 +20,10 @@ from holdfast.store.values.stream_id import parts_of
 if TYPE_CHECKING:
     from holdfast.store.file.tables import Tables
 
-LOOK_EVERY_IDS: Final = 512  # a key takes two
+# A key takes two ids. After a dict has grown, the next one waits for so many keys that clients are
+# served in between, and for so few that four dicts have grown before they are full.
+LOOK_EVERY_IDS: Final = 512
+GROW_EVERY_IDS: Final = 1536
 
 
 @final
@@ -103,8 +106,8 @@ class ReplicatedKeyspace(Keyspace):
 
     def _grow_early(self) -> None:
         """See growth.py. It is too late for a dict that grows within the batch."""
-        if not grow_one(self.dicts_by_key()):
-            self._look_at_id = self.next_id + LOOK_EVERY_IDS
+        has_grown = grow_one(self.dicts_by_key())
+        self._look_at_id = self.next_id + (GROW_EVERY_IDS if has_grown else LOOK_EVERY_IDS)
 
     def dicts_by_key(self) -> "Iterator[dict[Any, Any]]":
         """The dicts that have an entry for each key."""
