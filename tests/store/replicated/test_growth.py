@@ -29,10 +29,10 @@ def test_at_most_one_dict_grows_in_a_turn() -> None:
 def test_a_dict_that_grew_early_keeps_its_entries() -> None:
     entries: dict[bytes, int] = {}
     grown = 0
-    for number in range(100_000):
+    for number in range(50_000):
         entries[b"%d" % number] = number
         if grow_one([entries]):
             grown += 1
-    assert entries == {b"%d" % number: number for number in range(100_000)}
+    assert entries == {b"%d" % number: number for number in range(50_000)}
     assert 1 <= grown <= 3
     assert not grow_one([{}, entries])
