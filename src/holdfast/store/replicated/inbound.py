@@ -32,8 +32,8 @@ from holdfast.store.replicated.view_updater import ViewUpdater
 SnapshotKey = tuple[int, bytes, tuple[tuple[str, Any, Any], ...]]  # database, name, rows
 
 # The work of one slice of `merge_rest`: names looked at, and how many of these one merge counts as.
-SLICE_LOOKS: Final = 20_000
-LOOKS_PER_MERGE: Final = 100
+SLICE_LOOKS: Final = 5_000
+LOOKS_PER_MERGE: Final = 50
 
 
 @final
@@ -242,7 +242,7 @@ class Inbound:
         replica_keys = self._replica_keys
         for address in replica_keys.walk():
             looks_left -= 1
-            if address not in names and replica_keys.is_older(address, first_new_id):
+            if replica_keys.is_older(address, first_new_id) and address not in names:
                 self.merge((*address, ()), other_seen)
                 looks_left -= LOOKS_PER_MERGE
             if looks_left <= 0:
