@@ -94,6 +94,7 @@ class Simulation:
     async def resize(self) -> None:
         """For all clients, and until it is taken back."""
         limit = self.rng.choice([None, 1, 2, 3, 5])
+        self.slots = await self.members("main")  # these may be more than the new limit
         await self.run("resize", limit="" if limit is None else limit)
         self.is_resized = limit is not None
         self.was_resized = True
