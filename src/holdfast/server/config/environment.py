@@ -29,8 +29,11 @@ VARIABLES = {variable_of(name): param for name, param in BY_NAME.items()}
 _OTHERS = {
     CONFIG,
     f"{PREFIX}URL",
-    *(f"{PREFIX}{name}" for name in ("PURE", "SEED", "CRASH_CYCLES", "DIFFERENTIAL", "HISTORIES")),
-    *(f"{PREFIX}{name}" for name in ("LIVES", "PARTITIONS_NODES", "PARTITIONS_S", "QUEUE")),
+    *(f"{PREFIX}{name}" for name in ("BENCH_TIMES", "PURE", "SEED", "CRASH_CYCLES", "HISTORIES")),
+    *(
+        f"{PREFIX}{name}"
+        for name in ("DIFFERENTIAL", "LIVES", "PARTITIONS_NODES", "PARTITIONS_S", "QUEUE")
+    ),
 }
 
 # Kubernetes sets such variables for each service, in every container of its namespace. The port of
