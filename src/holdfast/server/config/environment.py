@@ -26,15 +26,11 @@ def variable_of(name: str) -> str:
 VARIABLES = {variable_of(name): param for name, param in BY_NAME.items()}
 
 # Variables that clients (URL), builds, tests and benchmarks read.
-_OTHERS = {
-    CONFIG,
-    f"{PREFIX}URL",
-    *(f"{PREFIX}{name}" for name in ("BENCH_TIMES", "PURE", "SEED", "CRASH_CYCLES", "HISTORIES")),
-    *(
-        f"{PREFIX}{name}"
-        for name in ("DIFFERENTIAL", "LIVES", "PARTITIONS_NODES", "PARTITIONS_S", "QUEUE")
-    ),
-}
+_OTHER_NAMES = (
+    *("URL", "PURE", "SEED", "CRASH_CYCLES", "DIFFERENTIAL", "HISTORIES", "LIVES"),
+    *("PARTITIONS_NODES", "PARTITIONS_S", "QUEUE", "BENCH_TIMES"),
+)
+_OTHERS = {CONFIG, *(f"{PREFIX}{name}" for name in _OTHER_NAMES)}
 
 # Kubernetes sets such variables for each service, in every container of its namespace. The port of
 # a service that is called "holdfast" is HOLDFAST_PORT=tcp://10.0.0.1:6379.
