@@ -14,7 +14,9 @@ ifdef PURE
 export PYTHONPATH := $(CURDIR)/src
 BUILT  := $(STAMP)
 endif
-# One worker for each core, but at most 8: each starts redis-servers of its own.
+# One worker more than there are cores, because many tests wait; but at most 8: each starts
+# redis-servers of its own.
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/pytest -q -n auto --maxprocesses 8 --dist worksteal
 COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; exit(not IS_COMPILED)'
 # The tests that import compiled modules; most other tests use a server.

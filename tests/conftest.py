@@ -7,6 +7,7 @@ with `start_server`; the other fixtures share one process between tests.
 import filecmp
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -76,6 +77,12 @@ def oracle_client(oracle: RedisServer) -> Iterator[RawClient]:
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """Random choices; tests/harness/seeds.py says which."""
     return random.Random(seed_of(request.node.nodeid))
+
+
+def pytest_configure() -> None:
+    """A shell lets its background jobs ignore SIGINT. The servers of the tests would inherit it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

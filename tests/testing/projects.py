@@ -12,7 +12,6 @@ from tests.harness.spawned import library as folder_of
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ROOT / "build" / "libraries"
-PLUGIN = "holdfast.testing.pytest_plugin"
 TIMEOUT_S = 100.0
 
 
@@ -30,8 +29,8 @@ class Outcome(NamedTuple):
 
 
 def argv(*args: str) -> list[str]:
-    """The plugin is named: a process that runs from src has no entry points."""
-    return [sys.executable, "-m", "pytest", "-rA", "--color=no", "-p", PLUGIN, *args]
+    """pytest finds the plugin by the entry point of the installed package."""
+    return [sys.executable, "-m", "pytest", "-rA", "--color=no", *args]
 
 
 def environment(folder: Path, libraries: Sequence[str] = ()) -> dict[str, str]:
