@@ -31,12 +31,15 @@ async def run_on_gpu(command: list[str]) -> int:
 
 
 async def run(command: list[str], environment: dict[str, str]) -> int:
-    process = await asyncio.create_subprocess_exec(*command, env=environment)
+    # A session of its own, so that the processes of the command end with it.
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, start_new_session=True
+    )
     try:
         return await process.wait()
     finally:
         if process.returncode is None:  # cancelled: the slot is lost, or we are asked to stop
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)
             await process.wait()
 
 

@@ -1,4 +1,4 @@
-"""Read by `rq worker -c settings`, by `rq-dashboard -c settings` and by order.py."""
+"""Read by `rq worker -c settings`, by `rq-dashboard -c settings` and by enqueue.py."""
 
 import os
 

@@ -243,6 +243,24 @@ def test_a_file_that_comes_meanwhile_stays(
     assert os.listdir(dest.parent) == ["y.db"]
 
 
+def test_a_program_that_reads_the_unfinished_copy_is_named(tmp_path: Path) -> None:
+    """The tables are in the WAL of the copy then, and would be lost with it."""
+    killed(tmp_path / "x.db")
+    (tmp_path / "to").mkdir()
+    readers: list[apsw.Connection] = []
+
+    def read(work: str, done: int, total: int, unit: str) -> None:
+        if work == "folding" and not readers:
+            (partial,) = (tmp_path / "to").glob(".*.partial")
+            readers.append(apsw.Connection(str(partial)))
+            readers[0].execute("BEGIN").execute("SELECT count(*) FROM journal").fetchall()
+
+    with pytest.raises(StorageError, match="another program reads the copy; try again"):
+        backup(tmp_path / "x.db", tmp_path / "to" / "y.db", progress=read)
+    readers[0].close()
+    assert os.listdir(tmp_path / "to") == []
+
+
 @pytest.mark.parametrize("moment", ["copying", "reading the journal", "folding"])
 def test_nothing_is_left_of_a_copy_that_is_interrupted(tmp_path: Path, moment: str) -> None:
     killed(tmp_path / "x.db")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.testing.pytest_plugin import has_loop_scopes
 from tests.harness import wait_until
 from tests.testing.projects import argv, environment, run_project
 
@@ -182,7 +183,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     assert set(done.results.values()) == {"ERROR"}
     assert "Traceback" not in done.text
     for sentence in (
-        "holdfast_client needs an event loop: install pytest-asyncio,",
+        "holdfast_client needs an event loop: install pytest-asyncio 0.24 or newer,",
         "holdfast_server: unknown option 'maxmemry'",
         "holdfast(): options have names, such as maxmemory='10mb'",
     ):
@@ -252,3 +253,13 @@ def test_a_run_that_uses_no_fixture_imports_nothing(tmp_path: Path) -> None:
     )
     done = run_project(tmp_path, *QUIET, "-p", "no:anyio", "-p", "no:hypothesispytest")
     assert done.code == 0, done.text
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("0.21.2", False), ("0.23.8", False), ("0.24.0", True), ("0.24.0a1", True), ("1.4.0", True)],
+)
+def test_an_old_pytest_asyncio_does_not_break_runs_without_fixtures(
+    version: str, expected: bool
+) -> None:
+    assert has_loop_scopes(version) is expected

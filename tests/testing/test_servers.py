@@ -126,6 +126,24 @@ def test_a_spawner_that_died_is_replaced() -> None:
         shutil.rmtree(first.folder.parent)  # a spawner that is killed cannot do it
 
 
+def test_a_closed_server_is_not_started_again_and_harms_no_other(servers: Servers) -> None:
+    with servers.start() as other:
+        server = servers.start(db="test.db")
+        server.close()
+        with servers.start():  # the spawner has removed the files of the closed one by now
+            pass
+        with pytest.raises(UnavailableError, match="is closed"):
+            server.restart()
+        with pytest.raises(UnavailableError, match="No such file"):
+            servers.ask("start", options={}, folder=str(server.folder))
+        assert ask(other, "PING") == b"+PONG\r\n"
+
+
+def test_the_url_has_the_password(servers: Servers) -> None:
+    with servers.start(requirepass="p@ss") as server:
+        assert server.url == f"redis://:p%40ss@127.0.0.1:{server.port}/0"
+
+
 def test_closing_leaves_nothing() -> None:
     other = Servers()
     server = other.start(db="test.db")

@@ -103,3 +103,6 @@ def _fold(path: Path, progress: Progress) -> None:
         store.abandon()
         raise
     store.close()
+    wal = path.with_name(f"{path.name}-wal")
+    if wal.exists() and wal.stat().st_size:  # it has the tables, and does not come along
+        raise StorageError("another program reads the copy; try again")

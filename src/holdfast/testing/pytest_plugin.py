@@ -27,15 +27,25 @@ MARKER = (
     " maxmemory='10mb' or db='test.db'"
 )
 # pytest-asyncio as an entry point, and as the argument of -p or an entry of pytest_plugins
+ASYNCIO_FIXTURES = "holdfast_asyncio_fixtures"
 ASYNCIO_PLUGINS = ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     if _has_pytest_asyncio(config):
-        from holdfast.testing import asyncio_fixtures
+        import pytest_asyncio
 
-        config.pluginmanager.register(asyncio_fixtures)
+        if has_loop_scopes(pytest_asyncio.__version__):
+            from holdfast.testing import asyncio_fixtures
+
+            config.pluginmanager.register(asyncio_fixtures, ASYNCIO_FIXTURES)
+
+
+def has_loop_scopes(version: str) -> bool:
+    """Whether this pytest-asyncio lets a fixture name its event loop. The plugin must do no harm
+    in a project that has an older one and uses none of the fixtures."""
+    return tuple(map(int, version.split(".")[:2])) >= (0, 24)
 
 
 # -- servers --------------------------------------------------------------------------------------
@@ -146,16 +156,22 @@ def _async_fixture(request: pytest.FixtureRequest, what: str) -> str:
         if (backend if isinstance(backend, str) else backend[0]) == "trio":
             pytest.fail(f"holdfast_{what} needs asyncio, and this test runs on trio", pytrace=False)
         return f"_holdfast_{what}_in_anyio"
-    if _has_pytest_asyncio(request.config):
+    if request.config.pluginmanager.hasplugin(ASYNCIO_FIXTURES):
         marker = request.node.get_closest_marker("asyncio")
         scope = marker.kwargs.get("loop_scope") if marker else None
-        scope = scope or request.config.getini("asyncio_default_test_loop_scope")
-        return f"_holdfast_{what}_in_{scope}"
+        return f"_holdfast_{what}_in_{scope or _default_scope(request.config)}"
     pytest.fail(
-        f"holdfast_{what} needs an event loop: install pytest-asyncio, or mark the test with"
-        " pytest.mark.anyio; holdfast_sync_client needs none",
+        f"holdfast_{what} needs an event loop: install pytest-asyncio 0.24 or newer, or mark the"
+        " test with pytest.mark.anyio; holdfast_sync_client needs none",
         pytrace=False,
     )
+
+
+def _default_scope(config: pytest.Config) -> str:
+    try:
+        return str(config.getini("asyncio_default_test_loop_scope"))
+    except ValueError:  # before pytest-asyncio 1.0 there is no such setting
+        return "function"
 
 
 def _has_pytest_asyncio(config: pytest.Config) -> bool:

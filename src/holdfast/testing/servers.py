@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 from holdfast.errors import UnavailableError
 
@@ -32,7 +33,9 @@ class DisposableServer:
     @property
     def url(self) -> str:
         """The address for `holdfast.connect`, redis-py, Celery and others."""
-        return f"redis://{self.host}:{self.port}/0"
+        password = self._options.get("requirepass", "")
+        login = f":{quote(password, safe='')}@" if password else ""
+        return f"redis://{login}{self.host}:{self.port}/0"
 
     @property
     def log(self) -> str:
@@ -48,6 +51,8 @@ class DisposableServer:
 
         With `db=":memory:"`, the default, it has lost all data.
         """
+        if not self.folder.is_dir():
+            raise UnavailableError("the server is closed: its files are gone")
         self.kill()
         self._start()
 

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Never
 
@@ -205,9 +206,13 @@ def main() -> None:
         spawner = Spawner(Path(folder))
         try:
             for request in _requests():
-                reply = _answer(spawner, request) | {"id": request["id"]}
-                os.write(1, json.dumps(reply).encode() + b"\n")
-                spawner.tidy()
+                try:
+                    reply = _answer(spawner, request)
+                except OSError as error:  # a full disk, or no more processes: others go on
+                    reply = {"error": f"the server did not start: {error}"}
+                os.write(1, json.dumps(reply | {"id": request["id"]}).encode() + b"\n")
+                with suppress(OSError):  # the next request will say so
+                    spawner.tidy()
         except BrokenPipeError:
             pass  # the session is gone
         finally:

@@ -31,16 +31,16 @@ def room(entries: "dict[Any, Any]") -> int:
 def grow_one(dicts: "Iterable[dict[Any, Any]]") -> bool:
     """Make one dict grow that would soon; False if there is none."""
     for entries in dicts:
-        if len(entries) >= SMALL and room(entries) < EARLY:
-            _grow(entries)
+        if len(entries) >= SMALL and room(entries) < EARLY and _grow(entries):
             return True
     return False
 
 
-def _grow(entries: "dict[Any, Any]") -> None:
+def _grow(entries: "dict[Any, Any]") -> bool:
     size = sys.getsizeof(entries)
     for _ in range(2 * EARLY):
         entries[FILLER] = None
         del entries[FILLER]
         if sys.getsizeof(entries) != size:
-            return
+            return True
+    return False
