@@ -104,7 +104,7 @@ def main() -> None:
     if args.times < 2:
         fail("--times: each test has to run twice at least")
     tests = Path(EXAMPLE, "test_mailroom.py").read_text().count("\ndef test_") + 1  # one runs twice
-    found = measure(args.python, args.rounds, args.times)
+    found = measure(os.path.abspath(args.python), args.rounds, args.times)
     print(*table(found, tests, args.times), sep="\n")
 
 
