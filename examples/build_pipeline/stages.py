@@ -23,7 +23,9 @@ def builds_of(stages: Mapping[str, Any], number: int) -> Iterator[Build]:
     for name, stage in stages.items():
         if not isinstance(stage, Mapping) or not isinstance(stage.get("run"), str):
             raise BadPipelineError(f'{name} is no stage: a stage has a command, run = "…"')
-    needs = {name: list(stage.get("needs", ())) for name, stage in stages.items()}
+        if not isinstance(stage.get("needs", []), list):
+            raise BadPipelineError(f'{name}: needs is a list of stages, such as ["build"]')
+    needs = {name: list(map(str, stage.get("needs", []))) for name, stage in stages.items()}
     order = _in_order(needs)
     ids = {name: number * MOST_STAGES + place for place, name in enumerate(order)}
     before: dict[str, set[str]] = {}

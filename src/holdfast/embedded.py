@@ -192,7 +192,7 @@ class LocalDatabase:
 
 
 def open_local(path: str, **options: str | int) -> LocalDatabase:
-    config = Config({name.replace("_", "-"): str(value) for name, value in options.items()})
+    config = Config(options)
     store = open_store(
         path,
         config.databases,

@@ -126,6 +126,7 @@ def newer_database(path: Path) -> None:
         (foreign_database, "is a SQLite database, but not one of Holdfast's"),
         (newer_database, "has schema version 99"),
         (Path.mkdir, "Is a directory"),
+        (os.mkfifo, "it is not a regular file"),
     ],
 )
 def test_files_that_are_not_ours(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:

@@ -71,7 +71,7 @@ def test_a_list_of_some(builds: Run) -> None:
     assert [line.split()[0] for line in out.splitlines()] == ["id", "2"]
     assert builds("list", "--state", "success")[1] == "no builds\n"
     code, _, err = builds("list", "--state", "over")
-    assert (code, err.count("\n")) == (1, 1)
+    assert (code, err.count("\n")) == (2, 1)
     assert "'over' is no state" in err
 
 
@@ -180,7 +180,7 @@ def test_an_error_is_one_sentence(builds: Run, argv: list[str], code: int, sente
     assert builds(*argv) == (code, "", f"holdfast: {sentence}\n")
 
 
-@pytest.mark.parametrize("argv", [["run"], ["show", "x"], []])
+@pytest.mark.parametrize("argv", [["run"], ["show", "x"], ["list", "--state", "nope"], []])
 def test_bad_words_are_one_sentence_too(builds: Run, argv: list[str]) -> None:
     code, _, err = builds(*argv)
     assert (code, err.count("\n")) == (2, 1)

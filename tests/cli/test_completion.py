@@ -71,7 +71,7 @@ def test_without_shtab_it_says_what_to_install(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert "pip install 'holdfast[cli]'" in err
+    assert "pip install shtab" in err
 
 
 def test_the_man_page_is_up_to_date() -> None:

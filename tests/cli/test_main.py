@@ -118,6 +118,7 @@ def test_a_mistake_in_the_command_line_is_one_sentence_and_exits_with_2(
     [
         (["check", "/nonexistent"], "cannot read /nonexistent: No such file or directory"),
         (["check", "/"], "cannot read /: Is a directory"),
+        (["check", "/dev/null"], "cannot read /dev/null: it is not a regular file"),
         (["backup", "/nonexistent", "x"], "cannot read /nonexistent: No such file or directory"),
     ],
 )
@@ -227,6 +228,16 @@ def test_backup_copies_to_a_new_file(run: Run, tmp_path: Path) -> None:
     code, out, err = run("backup", str(source), str(nowhere))
     assert (code, out) == (1, "")
     assert err == f"holdfast: cannot write {nowhere}: there is no folder {nowhere.parent}\n"
+
+
+@pytest.mark.parametrize("argv", [["check"], ["backup"]])
+def test_an_empty_file_has_no_database(run: Run, tmp_path: Path, argv: list[str]) -> None:
+    file = tmp_path / "x.db"
+    file.touch()
+    dest = [str(tmp_path / "y.db")] if argv == ["backup"] else []
+    said = f"holdfast: {file} is empty: it has no database\n"
+    assert run(*argv, str(file), *dest) == (1, "", said)
+    assert file.stat().st_size == 0
 
 
 def test_backup_says_when_it_is_not_folded(run: Run, tmp_path: Path) -> None:

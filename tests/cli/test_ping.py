@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.own_server import own_server
+from holdfast.cli.own_server import own_server, server_url
 from tests.harness import HoldfastServer
 
 Capture = pytest.CaptureFixture[str]
@@ -82,6 +82,20 @@ def test_where_it_asks(bind: str, url: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("HOLDFAST_BIND", bind)
     monkeypatch.setenv("HOLDFAST_PORT", "7")
     assert own_server({}) == url
+
+
+def test_the_server_may_be_named_by_the_environment(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_URL", "redis://10.1.2.3:4")
+    monkeypatch.setenv("HOLDFAST_PORT", "7")
+    assert server_url(None, {}) == "redis://10.1.2.3:4"
+    assert server_url("redis://h", {}) == "redis://h"
+    monkeypatch.setenv("HOLDFAST_URL", "redis+cluster://h")
+    assert main(["ping"]) == 2
+    said = "holdfast: HOLDFAST_URL: a URL begins with one of redis://, rediss://, unix://\n"
+    assert capsys.readouterr() == ("", said)
+    assert server_url(None, {}, is_one_server=False) == "redis+cluster://h"
 
 
 def test_a_password_that_is_not_text(

@@ -14,7 +14,8 @@ import termios
 import pytest
 
 from holdfast.cli import progress as module
-from holdfast.cli.progress import Bar, RichBar, TextBar, is_smart_terminal, showing_progress
+from holdfast.cli.progress import Bar, RichBar, TextBar, showing_progress
+from holdfast.cli.tables import is_smart_terminal
 from holdfast.operation.progress_lines import ProgressLines
 
 Draw = tuple[str, int, int, str]

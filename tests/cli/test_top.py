@@ -183,11 +183,11 @@ def test_a_screen_without_rich_says_what_to_install(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
-    monkeypatch.setattr("holdfast.cli.top_command._has_terminal", lambda: True)
+    monkeypatch.setattr("holdfast.cli.top_command.is_smart_terminal", lambda stream: True)
     assert main(["top", "redis://127.0.0.1:1"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "pip install 'holdfast[cli]'" in err
+    assert "pip install rich" in err
 
 
 @pytest.mark.parametrize(
@@ -322,6 +322,36 @@ def test_a_stream_survives_a_restart(tmp_path: Path) -> None:
             finally:
                 process.send_signal(signal.SIGINT)
         assert process.returncode == 130
+
+
+def test_the_last_sample_of_a_server_that_is_gone_is_an_object(tmp_path: Path) -> None:
+    with HoldfastServer(tmp_path / "s", db=":memory:") as server:
+        url = f"redis://127.0.0.1:{server.port}"
+        top = [sys.executable, "-m", "holdfast", "top", url, "--json", "--interval", "0.1"]
+        with subprocess.Popen(
+            [*top, "--count", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            first = json.loads(process.stdout.readline())
+            server.kill()
+            views = [first, *map(json.loads, process.stdout)]
+            assert process.stderr.read().count("\n") == 1
+        assert process.returncode == 1
+    assert [view["trouble"] is None for view in views] == [True, False, False]
+
+
+def test_a_screen_of_one_sample_has_rates(server: HoldfastServer) -> None:
+    argv = (sys.executable, "-m", "holdfast", "top", f"redis://127.0.0.1:{server.port}")
+    terminal = Terminal(*argv, "--interval", "0.1", "--count", "1", columns=80, lines=30)
+    try:
+        wait_until(
+            lambda: "PING" in terminal.read().upper() or terminal.process.poll() == 0, "it draws"
+        )
+        assert terminal.process.wait(20) == 0
+        wait_until(lambda: re.search(r"ops/s +\d", terminal.read()) is not None, "it shows rates")
+    finally:
+        terminal.close()
 
 
 class Terminal:

@@ -57,6 +57,7 @@ def test_stages_run_in_order_and_a_failure_stops_the_later_ones(
         ("a = 1", 'a is no stage: a stage has a command, run = "…"'),
         ('[a]\nrun = "true"\nneeds = ["b"]', "a needs b, which is no stage"),
         ('[a]\nrun = "true"\nneeds = ["a"]', "stages need each other: a, a"),
+        ('[a]\nrun = "true"\nneeds = 5', 'a: needs is a list of stages, such as ["build"]'),
     ],
 )
 def test_a_pipeline_that_can_never_run(

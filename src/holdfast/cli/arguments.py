@@ -1,6 +1,7 @@
 """Arguments of subcommands: the parser and checks that they share."""
 
 import argparse
+import stat
 from pathlib import Path
 from typing import Never
 
@@ -29,6 +30,9 @@ class Parser(argparse.ArgumentParser):
 def readable_file(path: Path) -> Path:
     """The path, if the file can be read. Otherwise SQLite would create an empty file."""
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would wait for its writer
+            raise StorageError(f"cannot read {path}: it is not a regular file")
         with path.open("rb"):
             return path
     except OSError as error:

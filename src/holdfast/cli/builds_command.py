@@ -1,20 +1,22 @@
 """`holdfast builds`: looks at a build queue, and stops or repeats builds in it."""
 
 import asyncio
-import os
 import time
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Parser
 from holdfast.cli.json_lines import print_json
+from holdfast.cli.own_server import server_url
 from holdfast.cli.tables import CHOICES, look_of_stdout
 from holdfast.errors import ConfigError, HoldfastError
 
 if TYPE_CHECKING:
     import argparse
 
-    from holdfast.builds import BuildQueue, BuildRecord
+    from holdfast.builds import BuildQueue, BuildRecord, State
     from holdfast.cli.builds_view import BuildsView
+    from holdfast.client.transport.options import ConnectOptions
 
 ACTIONS = {
     "list": "builds, the newest first",
@@ -36,11 +38,11 @@ def parser() -> Parser:
     parser = Parser("builds", f"Look at a build queue, and stop or repeat builds in it.\n\n{lines}")
     parser.add_argument("action", metavar="ACTION", choices=list(ACTIONS), help="see above")
     parser.add_argument("build", metavar="ID", nargs="?", type=int, help="a build")
-    parser.add_argument(
-        "--url", help="where the queue is [$HOLDFAST_URL, or redis://127.0.0.1:6379]"
-    )
+    parser.add_argument("--url", help="where the queue is [$HOLDFAST_URL, or as holdfast ping]")
     parser.add_argument("--queue", default="builds", metavar="NAME", help="its name")
-    parser.add_argument("--state", help="list: only builds in this state")
+    parser.add_argument(
+        "--state", type=_state, help="list: only builds in this state, such as RUNNING"
+    )
     parser.add_argument("--job", help="list: only builds of this job")
     parser.add_argument("--limit", type=int, default=50, help="list: how many at most")
     parser.add_argument("--live", action="store_true", help="list: go on until ^C")
@@ -48,6 +50,16 @@ def parser() -> Parser:
     parser.add_argument("--color", choices=CHOICES, default="auto")
     parser.add_json()
     return parser
+
+
+def _state(word: str) -> "State":
+    from holdfast.builds import State
+
+    try:
+        return State[word.upper()]
+    except KeyError:
+        known = ", ".join(state.name for state in State)
+        raise ArgumentTypeError(f"{word!r} is no state; the states are {known}") from None
 
 
 def run(argv: list[str]) -> int:
@@ -74,11 +86,9 @@ async def _act(args: "argparse.Namespace", view: "BuildsView") -> int:
     from holdfast import connect
     from holdfast.builds import BuildQueue
 
-    try:
-        connecting = connect(args.url or os.environ.get("HOLDFAST_URL") or "redis://127.0.0.1:6379")
-    except ValueError as error:
-        raise ConfigError(f"{'--url' if args.url else 'HOLDFAST_URL'}: {error}") from None
-    async with connecting as client:
+    options: ConnectOptions = {}
+    url = server_url(args.url, options, option="--url", is_one_server=False)
+    async with connect(url, **options) as client:
         queue = BuildQueue(client, args.queue)
         if args.action == "list":
             await _list(queue, args, view)

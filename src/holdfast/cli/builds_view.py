@@ -31,8 +31,8 @@ class BuildsView:
         return paint(f"{state.name:{width}}", _COLORS[state], self._look)
 
     def screen(self, text: str) -> str:
-        """Text that replaces the text on the screen, if the terminal has colours."""
-        return f"\x1b[H\x1b[2J{text}" if self._look.has_color else f"{text}\n"
+        """Text that replaces the text on the screen, if there is one."""
+        return f"\x1b[H\x1b[2J{text}" if self._look.width else f"{text}\n"
 
     def table(self, records: Iterable[BuildRecord], now_ms: int) -> str:
         rows = [_row(record, now_ms) for record in records]

@@ -14,9 +14,7 @@ def completion(words: list[str]) -> str:
     try:
         import shtab
     except ImportError:
-        raise ConfigError(
-            "--print-completion needs the package shtab, which pip install 'holdfast[cli]' brings"
-        ) from None
+        raise ConfigError("--print-completion needs the package shtab, pip install shtab") from None
     from holdfast.cli.main import BY_NAME, COMMANDS
 
     parser = whole_parser(COMMANDS)

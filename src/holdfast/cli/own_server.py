@@ -1,4 +1,6 @@
-"""The server that `holdfast serve` would start here: subcommands without a URL talk to it."""
+"""The server that a subcommand talks to: the one that the user names, else the one that
+`holdfast serve` would start here.
+"""
 
 import os
 from pathlib import Path
@@ -11,6 +13,31 @@ if TYPE_CHECKING:
 
 # A server that listens on every address can be reached here.
 ANY_ADDRESS = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::*": "::1"}
+
+
+def server_url(
+    given: str | None,
+    options: "ConnectOptions",
+    *,
+    option: str = "",
+    is_one_server: bool = True,
+) -> str:
+    """The URL of the command line, else HOLDFAST_URL, else that of the own server, whose password
+    goes to the options. `option` is the name of the URL on the command line, if it has one.
+    Raises ConfigError, also if it must be one server and is a cluster, for example."""
+    from holdfast.client.transport.options import parse_server_url, parse_url
+
+    if given is not None:
+        url, source = given, option
+    elif named := os.environ.get("HOLDFAST_URL"):
+        url, source = named, "HOLDFAST_URL"
+    else:
+        return own_server(options)
+    try:
+        (parse_server_url if is_one_server else parse_url)(url)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}" if source else str(error)) from None
+    return url
 
 
 def own_server(options: "ConnectOptions") -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Parser
 from holdfast.cli.json_lines import print_json
-from holdfast.cli.own_server import own_server
+from holdfast.cli.own_server import server_url
 from holdfast.errors import ConfigError, HoldfastError, UnavailableError
 
 if TYPE_CHECKING:
@@ -18,8 +18,9 @@ def parser() -> Parser:
         "ping",
         "Send PING to a server. Exits with 0 if the answer PONG comes in time, and with\n"
         "1 after one sentence if it does not. Without URL it asks the server that\n"
-        "'holdfast serve' would start here: it heeds HOLDFAST_PORT, HOLDFAST_BIND,\n"
-        "HOLDFAST_UNIXSOCKET, HOLDFAST_REQUIREPASS and HOLDFAST_REQUIREPASS_FILE.",
+        "HOLDFAST_URL names, else the one that 'holdfast serve' would start here: it\n"
+        "heeds HOLDFAST_PORT, HOLDFAST_BIND, HOLDFAST_UNIXSOCKET, HOLDFAST_REQUIREPASS\n"
+        "and HOLDFAST_REQUIREPASS_FILE.",
     )
     parser.add_argument("url", metavar="URL", nargs="?", help="redis://, rediss:// or unix://")
     parser.add_argument(
@@ -34,13 +35,7 @@ def run(argv: list[str]) -> int:
     if not 0 < args.timeout < float("inf"):
         raise ConfigError("--timeout is a number of seconds above 0")
     options: ConnectOptions = {"reconnect": False, "close_grace_s": 0.0}
-    url = args.url if args.url is not None else own_server(options)
-    from holdfast.client.transport.options import parse_server_url
-
-    try:
-        parse_server_url(url)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    url = server_url(args.url, options)
     took_s = asyncio.run(_ping(url, args.timeout, options))
     if args.json:
         print_json({"reply": "PONG", "ms": round(took_s * 1000, 3)})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
+from holdfast.cli.tables import is_smart_terminal
 from holdfast.operation.progress_lines import ProgressLines, pace
 from holdfast.progress import Progress
 
@@ -39,11 +40,6 @@ def showing_progress() -> Iterator[Progress]:
     finally:
         logger.removeHandler(handler)
         bar.clear()
-
-
-def is_smart_terminal(stream: TextIO) -> bool:
-    """Whether text can be written over there."""
-    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def _say(sentence: str) -> None:

@@ -86,7 +86,8 @@ def run(argv: list[str]) -> int:
     gc.disable()  # what is imported stays: to look for garbage meanwhile is a tenth of the start
     try:
         config = _config(argv)
-        from holdfast.cli.progress import is_smart_terminal, showing_progress
+        from holdfast.cli.progress import showing_progress
+        from holdfast.cli.tables import is_smart_terminal
         from holdfast.daemon import run as run_server
 
         # It enables it again.

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from holdfast.log_lines import one_line
 
@@ -28,9 +28,14 @@ class Cell(NamedTuple):
     color: int = 0  # as in an escape sequence of ANSI; 0: none
 
 
+def is_smart_terminal(stream: TextIO) -> bool:
+    """Whether text can be written over there, and in colour."""
+    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
 def look_of_stdout(color: str = "auto") -> Look:
     """`color` is one of `CHOICES`. NO_COLOR is heeded unless colours are asked for."""
-    is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    is_terminal = is_smart_terminal(sys.stdout)
     has_color = is_terminal and not os.environ.get("NO_COLOR")
     return Look(
         has_color if color == "auto" else color == "always",

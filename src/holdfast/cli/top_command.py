@@ -1,13 +1,13 @@
 """`holdfast top`: what a server does now, as a live screen, as text or as JSON."""
 
 import asyncio
-import os
 import sys
 import time
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Parser
+from holdfast.cli.tables import is_smart_terminal
 from holdfast.errors import ConfigError, HoldfastError
 
 if TYPE_CHECKING:
@@ -24,17 +24,18 @@ def parser() -> Parser:
         "top",
         "Show what a server does now: operations, latency, memory, the fold and the WAL,\n"
         "clients, the slowest commands, queues that grow, replication. It works with\n"
-        "Redis and Valkey, too. Without URL it asks the server that 'holdfast serve'\n"
-        "would start here, as 'holdfast ping' does. Keys: q quits, s sorts the commands.\n"
+        "Redis and Valkey, too. Without URL it asks the server that HOLDFAST_URL names,\n"
+        "else the one that 'holdfast serve' would start here, as 'holdfast ping' does.\n"
+        "Keys: q quits, s sorts the commands.\n"
         "\n"
         "Without a terminal, one sample is printed as text. The screen needs the\n"
-        "package rich: pip install 'holdfast[cli]'.",
+        "package rich: pip install rich.",
     )
     parser.add_argument("url", metavar="URL", nargs="?", help="redis://, rediss:// or unix://")
     parser.add_argument(
         "--interval", metavar="SECONDS", type=float, default=1.0, help="between two samples [1]"
     )
-    parser.add_argument("--count", metavar="N", type=int, help="end after so many samples")
+    parser.add_argument("--count", metavar="N", type=int, help="end after N samples")
     parser.add_argument("--once", action="store_true", help="one sample as text, as --count 1")
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a line for each sample"
@@ -52,15 +53,11 @@ def run(argv: list[str]) -> int:
         raise ConfigError("--once and --count contradict each other")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no µ
-    has_screen = not (args.once or args.json) and _has_terminal()
+    has_screen = not (args.once or args.json) and is_smart_terminal(sys.stdout)
     if has_screen:
         _need_rich()
     count = 1 if args.once or not (has_screen or args.json or args.count) else args.count
     return asyncio.run(_run(args, has_screen, count))
-
-
-def _has_terminal() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _need_rich() -> None:
@@ -68,14 +65,14 @@ def _need_rich() -> None:
         import rich as rich
     except ImportError:
         raise ConfigError(
-            "the screen of top needs the package rich, which pip install 'holdfast[cli]' brings;"
+            "the screen of top needs the package rich: pip install rich;"
             " --once and --json do without"
         ) from None
 
 
 async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) -> int:
     from holdfast import connect
-    from holdfast.cli.own_server import own_server
+    from holdfast.cli.own_server import server_url
     from holdfast.cli.top.watch import ServerWatch, plainly
     from holdfast.client import Backoff
     from holdfast.client.transport.options import parse_server_url
@@ -83,11 +80,8 @@ async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) 
     # A server that comes back should be seen soon.
     options: ConnectOptions = {"client_name": "holdfast-top", "backoff": Backoff(cap_s=1.0)}
     options["close_grace_s"] = 0.0
-    url = args.url if args.url is not None else own_server(options)
-    try:
-        address = parse_server_url(url).options.address
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    url = server_url(args.url, options)
+    address = parse_server_url(url).options.address
     client = connect(url, **options)
     try:
         await client.connect()
@@ -117,9 +111,11 @@ async def _print(watch: "ServerWatch", interval_s: float, count: int | None, is_
         try:
             view = await watch.look()
         except HoldfastError as error:
-            if printed == count:
-                raise
             view = View(watch.address, time.time(), trouble=str(error))
+            if printed == count:
+                if is_json:
+                    print(as_json(view), flush=True)
+                raise
         gap = "\n" if printed > 1 and not is_json else ""
         print(gap + (as_json(view) if is_json else plain(view)), flush=True)
     return 0

@@ -21,7 +21,7 @@ Option = str | int
 class DisposableServer:
     """A server process for one test. Use it with `with`, unless a fixture made it."""
 
-    def __init__(self, servers: "Servers", options: dict[str, str]) -> None:
+    def __init__(self, servers: "Servers", options: dict[str, Option]) -> None:
         self._servers = servers
         self._options = options
         self.host = "127.0.0.1"
@@ -33,7 +33,7 @@ class DisposableServer:
     @property
     def url(self) -> str:
         """The address for `holdfast.connect`, redis-py, Celery and others."""
-        password = self._options.get("requirepass", "")
+        password = str(self._options.get("requirepass", ""))
         login = f":{quote(password, safe='')}@" if password else ""
         return f"redis://{login}{self.host}:{self.port}/0"
 
@@ -67,7 +67,7 @@ class DisposableServer:
         self.close()
 
     def _start(self) -> None:
-        options = self._options | ({"port": str(self.port)} if self.port else {})
+        options = self._options | ({"port": self.port} if self.port else {})
         folder = str(self.folder) if self.pid else None
         started = self._servers.ask("start", options=options, folder=folder)
         self.pid, self.port = started["pid"], started["port"]
@@ -88,11 +88,11 @@ class Servers:
     def start(self, **options: Option) -> DisposableServer:
         """Start a server with an empty database, on a free port.
 
-        `options` are configuration parameters with `_` for `-`, as in `holdfast.open`. A relative
+        `options` are configuration parameters with `_` for `-`, and True for yes, as in
+        `holdfast.open`. A relative
         `db` is a file in the folder of the server. Raises UnavailableError.
         """
-        named = {name.replace("_", "-"): str(value) for name, value in options.items()}
-        return DisposableServer(self, named)
+        return DisposableServer(self, options)
 
     def close(self) -> None:
         """Kill all servers and remove their files. Idempotent."""

@@ -37,7 +37,7 @@ from holdfast.server.version import why_not_compiled
 START_TIMEOUT_S = 30.0
 LOOK_FOR_PARENT_S = 1.0
 
-DEFAULTS = {"bind": "127.0.0.1", "port": "0", "db": ":memory:"}
+DEFAULTS: dict[str, str | int] = {"bind": "127.0.0.1", "port": "0", "db": ":memory:"}
 
 _READY = re.compile(rb" ready on [^ ]*:(\d+)\D")
 
@@ -65,7 +65,7 @@ class Spawner:
         self._leftovers: list[tuple[int, str]] = []
         self._lifeline, self._held = os.pipe()  # nothing is written to it
 
-    def start(self, options: dict[str, str], folder: str | None) -> dict[str, Any]:
+    def start(self, options: dict[str, str | int], folder: str | None) -> dict[str, Any]:
         """Start a server and wait until it is ready. `folder` is that of an earlier server, to go
         on with its file."""
         if self._spare is not None and not options and folder is None:
@@ -106,7 +106,7 @@ class Spawner:
         for pid in [*self._running]:
             self.kill(pid)
 
-    def _fork(self, options: dict[str, str], folder: str | None) -> Started:
+    def _fork(self, options: dict[str, str | int], folder: str | None) -> Started:
         if folder is None:
             self._folders += 1
             folder = str(self._folder / str(self._folders))
@@ -121,7 +121,7 @@ class Spawner:
         self._running.add(pid)
         return Started(pid, Path(folder), stdout)
 
-    def _serve(self, options: dict[str, str], tells: int, log: int) -> Never:
+    def _serve(self, options: dict[str, str | int], tells: int, log: int) -> Never:
         """In the new process."""
         status = 1
         try:
@@ -129,7 +129,7 @@ class Spawner:
             for source, target in ((nothing, 0), (tells, 1), (log, 2)):
                 os.dup2(source, target)
             os.close(tells)
-            os.chdir(options["dir"])
+            os.chdir(str(options["dir"]))
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             threading.Thread(target=self._die_with_the_spawner, daemon=True).start()
             status = daemon.run(Config(DEFAULTS | options))

@@ -95,6 +95,11 @@ def test_the_defaults_are_those_of_redis(config: Config, oracle: RawClient) -> N
     assert different <= DIFFERENT.keys()
 
 
+def test_values_of_python() -> None:
+    config = Config({"active_active": True, "huge_pages": False, "maxclients": 7})
+    assert (config.active_active, config.huge_pages, config.maxclients) == (True, False, 7)
+
+
 def test_our_own_defaults() -> None:
     config = Config()
     assert (config.appendonly, config.appendfsync, config.save) == (True, "always", ())

@@ -35,7 +35,7 @@ class LiveScreen:
     def __init__(self, watch: ServerWatch, interval_s: float, count: int | None) -> None:
         self._watch = watch
         self._interval_s = interval_s
-        self._count = count
+        self._looks_left = None if count is None else 1 + count  # the first one has no rates
         self._console = Console()
         self._live = Live(
             console=self._console,
@@ -58,10 +58,10 @@ class LiveScreen:
             while True:
                 started_s = time.monotonic()
                 await self._look()
-                if self._count is not None:
-                    self._count -= 1
+                if self._looks_left is not None:
+                    self._looks_left -= 1
                 wait_s = self._interval_s - (time.monotonic() - started_s)
-                if self._count == 0:
+                if self._looks_left == 0:
                     return 0
                 if await self._stopped_within(max(0.0, wait_s)):
                     return self._stop.result()

@@ -128,7 +128,8 @@ class Config:
     tls_ciphersuites: str
     tls_prefer_server_ciphers: bool
 
-    def __init__(self, overrides: Mapping[str, str] | None = None) -> None:
+    def __init__(self, overrides: Mapping[str, str | int] | None = None) -> None:
+        """`overrides` are parameters as Python names and values: `_` for `-`, True for yes."""
         self.file: Path | None = None
         self.warnings: list[str] = []  # about the sources, for the log
         self.origins: dict[str, str] = {}  # by name: which line, variable or option has set it
@@ -137,8 +138,10 @@ class Config:
         self._subscribers: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
         for param in TABLE:
             self._store(param, param.initial())
-        for name, value in (overrides or {}).items():
-            self._load(Directive(name, [value.encode()], "", f"option '{name}'"), Source.OPTION)
+        for argument, value in (overrides or {}).items():
+            name = argument.replace("_", "-")
+            text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+            self._load(Directive(name, [text.encode()], "", f"option '{name}'"), Source.OPTION)
 
     @classmethod
     def from_sources(

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 MOST_CONNECTIONS = 32
 BACKLOG = 64
 PIECE_S = 0.001  # then clients are served, and the next piece of the text is made
-NO_METRICS = "/metrics needs prometheus_client: install holdfast[metrics]"
+NO_METRICS = "/metrics needs the package prometheus_client: pip install prometheus-client"
 
 
 class HttpServer:

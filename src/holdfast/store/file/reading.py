@@ -46,6 +46,8 @@ def reading(
         if is_unused:
             verifier.not_replaced()
     look(path)
+    if not path.stat().st_size and not has_wal(path):
+        raise StorageError(f"{path} is empty: it has no database")
     had_wal = wal_path(path).exists()
     before = _state(path)
     try:

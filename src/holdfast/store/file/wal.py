@@ -31,8 +31,11 @@ def read_header(path: Path) -> bytes:
     SQLite opens it: a process that closes a descriptor of its own loses all locks on the file,
     and another program would take the file for unused and remove its WAL.
     """
-    if stat.S_ISDIR(os.stat(path).st_mode):
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):  # to open a pipe would wait for its writer
+        raise OSError(errno.EINVAL, "it is not a regular file")
     if not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB
