@@ -46,7 +46,8 @@ GROUPS = {
             effect_builder view_updater record_log replica_state residue inbound stage
     """,
     "holdfast_commands": """
-        commands: context table args numbers key_expiry strings lists keys sort hashes sets
+        commands: context table args numbers key_expiry string_args strings list_args lists
+            list_moves keys sort hashes sets
         commands/zsets: zset_args zsets zset_ranges
         commands/streams: stream_args streams stream_reads stream_groups
     """,

@@ -8,13 +8,15 @@ import re
 from decimal import Decimal
 
 # A finite number m·2^e is (m, e) with |m| < 2^64. None is infinity.
-LongDouble = tuple[int, int] | None
+Finite = tuple[int, int]
+LongDouble = Finite | None
 
 MANTISSA_BITS = 64
 LOWEST_EXPONENT = -16445  # of the last bit of a mantissa: the smallest number
 HIGHEST_BIT = 16383
 LONGEST_TEXT = 5 * 1024 - 1  # the buffer into which Redis copies the text
 DECIMALS = 17
+HIGHEST: Finite = ((1 << MANTISSA_BITS) - 1, HIGHEST_BIT - MANTISSA_BITS + 1)
 # Beyond this power of 2 or 10 a number is infinite or zero. The limit only saves computing it.
 FAR = 17_000
 
@@ -67,7 +69,16 @@ def add(a: LongDouble, b: LongDouble) -> LongDouble:
     return (-number[0], number[1]) if number is not None and total < 0 else number
 
 
-def human(number: tuple[int, int]) -> bytes:
+def negative(number: Finite) -> Finite:
+    return -number[0], number[1]
+
+
+def is_less(a: Finite, b: Finite) -> bool:
+    exponent = min(a[1], b[1])
+    return a[0] << a[1] - exponent < b[0] << b[1] - exponent
+
+
+def human(number: Finite) -> bytes:
     """The digits that %.17Lf prints, without zeros at the end."""
     mantissa, exponent = number
     if exponent >= 0:

@@ -131,6 +131,15 @@ def parse_timeout_s(value: bytes) -> float:
     return math.ceil(milliseconds) / 1000  # rounded up, because 0 means for ever
 
 
+# The unit of each option in milliseconds, and whether its time is a point in time or a duration.
+EXPIRY_OPTIONS = {
+    b"EX": (1000, False),
+    b"PX": (1, False),
+    b"EXAT": (1000, True),
+    b"PXAT": (1, True),
+}
+
+
 class Options:
     """Iterates over the optional arguments at the end of an argv."""
 

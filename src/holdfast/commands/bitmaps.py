@@ -22,7 +22,47 @@ NOT_TAKES_ONE = CommandError("ERR BITOP NOT must be called with a single source 
 SLICE = 1 << 16
 ZEROS, ONES = bytes(SLICE), b"\xff" * SLICE
 COMPLEMENT = bytes(range(255, -1, -1))
-OPERATORS: dict[bytes, Callable[[int, int], int]] = {b"AND": and_, b"OR": or_, b"XOR": xor}
+
+
+# -- operators of BITOP: each combines the numbers that slices of the sources make ------------
+
+Operator = Callable[[list[int]], int]
+
+
+def _diff(numbers: list[int]) -> int:
+    """The bits of the first source that no other one has."""
+    return numbers[0] & ~reduce(or_, numbers[1:])
+
+
+def _diff1(numbers: list[int]) -> int:
+    """The bits that another source has, and not the first one."""
+    return reduce(or_, numbers[1:]) & ~numbers[0]
+
+
+def _andor(numbers: list[int]) -> int:
+    """The bits of the first source that another one has, too."""
+    return numbers[0] & reduce(or_, numbers[1:])
+
+
+def _one(numbers: list[int]) -> int:
+    """The bits that exactly one source has."""
+    once = several = 0
+    for number in numbers:
+        several |= once & number
+        once |= number
+    return once & ~several
+
+
+OPERATORS: dict[bytes, Operator] = {
+    b"AND": partial(reduce, and_),
+    b"OR": partial(reduce, or_),
+    b"XOR": partial(reduce, xor),
+    b"DIFF": _diff,
+    b"DIFF1": _diff1,
+    b"ANDOR": _andor,
+    b"ONE": _one,
+}
+TAKE_TWO = (b"DIFF", b"DIFF1", b"ANDOR")  # source keys at least
 
 bitmap = partial(command, group="bitmap", categories="bitmap")
 
@@ -128,13 +168,20 @@ def bitpos(c: Context, argv: list[bytes]) -> Reply:
 def bitop(c: Context, argv: list[bytes]) -> Reply:
     """Combine strings bit by bit, or invert one, and store the result; return its length.
 
-    BITOP AND | OR | XOR | NOT destkey key [key ...]
+    BITOP AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE destkey key [key ...]
+
+    DIFF: the bits of the first source that no other one has. DIFF1: the bits that another source
+    has and the first one has not. ANDOR: the bits of the first source that another one has, too.
+    ONE: the bits that exactly one source has.
     """
     operation, target = argv[1].upper(), argv[2]
     if operation != b"NOT" and operation not in OPERATORS:
         raise SYNTAX
     if operation == b"NOT" and len(argv) != 4:
         raise NOT_TAKES_ONE
+    if operation in TAKE_TWO and len(argv) < 5:
+        name = operation.decode()
+        raise CommandError(f"ERR BITOP {name} must be called with at least two source keys.")
     keys = [c.db.read(name) for name in argv[3:]]
     values = [b"" if key is None else key.value for key in keys]
     strings = [value for value in values if type(value) is bytes]
@@ -211,10 +258,10 @@ def _find(value: bytes, bit: int, first: int, last: int) -> int:
     return -1
 
 
-def _combined(operator: Callable[[int, int], int], values: list[bytes]) -> Iterator[bytes]:
+def _combined(operator: Operator, values: list[bytes]) -> Iterator[bytes]:
     length = max(map(len, values))
     for at in range(0, length, SLICE):
         stop = min(at + SLICE, length)
         # Little endian: the bytes that a shorter value lacks at its end are then zeros.
         numbers = [int.from_bytes(value[at:stop], "little") for value in values]
-        yield reduce(operator, numbers).to_bytes(stop - at, "little")
+        yield operator(numbers).to_bytes(stop - at, "little")

@@ -85,7 +85,7 @@ class Block:
     command again."""
 
     __slots__ = (
-        *("even_if_gone", "keys", "on_timeout", "retry_argv", "rivals"),
+        *("at_each_change", "even_if_gone", "keys", "on_timeout", "retry_argv", "rivals"),
         *("timeout_s", "value_type", "when_denied"),
     )
 
@@ -99,6 +99,7 @@ class Block:
         retry_argv: list[bytes] | None = None,  # the command to run then, if not the same
         even_if_gone: bool = False,  # run also when a key is removed or changes its type
         rivals: bytes | None = None,
+        at_each_change: bool = False,  # run also when a key that held a value changes
     ) -> None:
         """Clients that wait for a key with the same `rivals` compete for the same entries: once one
         of them gets nothing, the others are not tried."""
@@ -110,6 +111,7 @@ class Block:
         self.retry_argv = retry_argv
         self.even_if_gone = even_if_gone
         self.rivals = rivals
+        self.at_each_change = at_each_change
 
 
 Result = Reply | Block

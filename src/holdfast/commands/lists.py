@@ -1,10 +1,9 @@
-"""List commands, including those that wait. A client that is woken runs its command again, so this
-file has no code for waking. The value itself is in store/values/list.py.
+"""List commands, including those that wait; those that move elements are in list_moves.py. A client
+that is woken runs its command again, so this file has no code for waking. The value itself is in
+store/values/list.py.
 """
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Final, final
 
 from holdfast.commands.args import (
     INT64_MAX,
@@ -16,10 +15,10 @@ from holdfast.commands.args import (
     parse_timeout_s,
 )
 from holdfast.commands.context import Block, Context, Result
+from holdfast.commands.list_args import ENDS, LEFT, RIGHT, End, push
 from holdfast.commands.table import command, counted, many, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
-from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.memory.events import LIST
 from holdfast.store.memory.key import Key
 from holdfast.store.values.list import List
@@ -37,47 +36,7 @@ list_command = partial(command, group="list", categories="list")
 Found = tuple[Key, List]
 
 
-@final
-class End:
-    """One end of a list: the operations on it, and the names of their events."""
-
-    def __init__(self, pushed: bytes, popped: bytes, *, is_left: bool) -> None:
-        self.pushed = pushed
-        self.popped = popped
-        self._is_left = is_left
-
-    def push(self, value: List, elements: Sequence[bytes], log: ChangeLog) -> None:
-        if self._is_left:
-            value.push_left(elements, log)
-        else:
-            value.push_right(elements, log)
-
-    def pop(self, value: List, log: ChangeLog) -> bytes:
-        return value.pop_left_one(log) if self._is_left else value.pop_right_one(log)
-
-    def pop_many(self, value: List, count: int, log: ChangeLog) -> list[bytes]:
-        return value.pop_left(count, log) if self._is_left else value.pop_right(count, log)
-
-
-LEFT: Final = End(b"lpush", b"lpop", is_left=True)
-RIGHT: Final = End(b"rpush", b"rpop", is_left=False)
-ENDS = {b"LEFT": LEFT, b"RIGHT": RIGHT}
-
-
-def _end(word: bytes) -> End:
-    end = ENDS.get(word.upper())
-    if end is None:
-        raise SYNTAX
-    return end
-
-
 # -- pushing ----------------------------------------------------------------------------------
-
-
-def _push(c: Context, name: bytes, value: List, end: End, elements: Sequence[bytes]) -> int:
-    end.push(value, elements, c.keyspace)
-    c.db.signal(name, end.pushed, LIST)
-    return len(value)
 
 
 @list_command("lpush", -3, "write denyoom fast", one("RW insert"), since="1.0.0")
@@ -86,7 +45,7 @@ def lpush(c: Context, argv: list[bytes]) -> Reply:
 
     LPUSH key element [element ...]
     """
-    return _push(c, argv[1], c.db.find_or_create_as(argv[1], List), LEFT, argv[2:])
+    return push(c, argv[1], c.db.find_or_create_as(argv[1], List), LEFT, argv[2:])
 
 
 @list_command("rpush", -3, "write denyoom fast", one("RW insert"), since="1.0.0")
@@ -95,7 +54,7 @@ def rpush(c: Context, argv: list[bytes]) -> Reply:
 
     RPUSH key element [element ...]
     """
-    return _push(c, argv[1], c.db.find_or_create_as(argv[1], List), RIGHT, argv[2:])
+    return push(c, argv[1], c.db.find_or_create_as(argv[1], List), RIGHT, argv[2:])
 
 
 @list_command("lpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
@@ -105,7 +64,7 @@ def lpushx(c: Context, argv: list[bytes]) -> Reply:
     LPUSHX key element [element ...]
     """
     found = c.db.find_as(argv[1], List)
-    return _push(c, argv[1], found[1], LEFT, argv[2:]) if found else 0
+    return push(c, argv[1], found[1], LEFT, argv[2:]) if found else 0
 
 
 @list_command("rpushx", -3, "write denyoom fast", one("RW insert"), since="2.2.0")
@@ -115,7 +74,7 @@ def rpushx(c: Context, argv: list[bytes]) -> Reply:
     RPUSHX key element [element ...]
     """
     found = c.db.find_as(argv[1], List)
-    return _push(c, argv[1], found[1], RIGHT, argv[2:]) if found else 0
+    return push(c, argv[1], found[1], RIGHT, argv[2:]) if found else 0
 
 
 # -- popping ----------------------------------------------------------------------------------
@@ -227,67 +186,6 @@ def blmpop(c: Context, argv: list[bytes]) -> Result:
     c.check_waitable(names)
     found = c.first_as(names, List)
     return _mpop(c, found, end, count) if found else Block(names, List, timeout_s)
-
-
-# -- moving -----------------------------------------------------------------------------------
-
-MOVE_KEYS = (one("RW access delete"), one("RW insert", 2))
-
-
-def _move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> bytes | None:
-    """Move one element and return it; None if there is none. Both lists may be the same."""
-    source = c.db.find_as(argv[1], List)
-    if source is None:
-        return None
-    target = c.db.find_as(argv[2], List)
-    key, value = source
-    element = source_end.pop(value, c.keyspace)
-    to = target[1] if target else c.db.create_as(argv[2], List)[1]
-    _push(c, argv[2], to, target_end, [element])
-    c.db.shrunk(key, source_end.popped, LIST)  # after the push: a list that rotates is never empty
-    return element
-
-
-@list_command("lmove", 5, "write denyoom", *MOVE_KEYS, since="6.2.0")
-def lmove(c: Context, argv: list[bytes]) -> Reply:
-    """Move an element from one end of a list to one end of another, or of the same.
-
-    LMOVE source destination LEFT|RIGHT LEFT|RIGHT
-    """
-    return _move(c, argv, _end(argv[3]), _end(argv[4]))
-
-
-@list_command("rpoplpush", 3, "write denyoom", *MOVE_KEYS, since="1.2.0")
-def rpoplpush(c: Context, argv: list[bytes]) -> Reply:
-    """Move the last element of a list to the front of another, or of the same.
-
-    RPOPLPUSH source destination
-    """
-    return _move(c, argv, RIGHT, LEFT)
-
-
-def _blocking_move(c: Context, argv: list[bytes], source_end: End, target_end: End) -> Result:
-    timeout_s = parse_timeout_s(argv[-1])
-    element = _move(c, argv, source_end, target_end)
-    return Block([argv[1]], List, timeout_s, when_denied=None) if element is None else element
-
-
-@list_command("blmove", 6, "write denyoom noscript blocking", *MOVE_KEYS, since="6.2.0")
-def blmove(c: Context, argv: list[bytes]) -> Result:
-    """Move an element from one end of a list to one end of another; wait for one if needed.
-
-    BLMOVE source destination LEFT|RIGHT LEFT|RIGHT timeout
-    """
-    return _blocking_move(c, argv, _end(argv[3]), _end(argv[4]))
-
-
-@list_command("brpoplpush", 4, "write denyoom noscript blocking", *MOVE_KEYS, since="2.2.0")
-def brpoplpush(c: Context, argv: list[bytes]) -> Result:
-    """Move the last element of a list to the front of another; wait for one if needed.
-
-    BRPOPLPUSH source destination timeout
-    """
-    return _blocking_move(c, argv, RIGHT, LEFT)
 
 
 # -- looking ----------------------------------------------------------------------------------

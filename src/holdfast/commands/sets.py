@@ -350,13 +350,57 @@ def sintercard(c: Context, argv: list[bytes]) -> Reply:
 
     SINTERCARD numkeys key [key ...] [LIMIT limit]
     """
+    names, limit = _parse_card(argv)
+    return len(_inter(c, _sets(c, names), limit))
+
+
+@set_command("sunioncard", -3, "readonly movablekeys", counted("RO access", 1), since="8.10.0")
+def sunioncard(c: Context, argv: list[bytes]) -> Reply:
+    """How many members any of the sets has; counts no further than LIMIT.
+
+    SUNIONCARD numkeys key [key ...] [APPROX] [LIMIT limit]
+
+    APPROX allows an estimate; the number is exact here all the same.
+    """
+    names, limit = _parse_card(argv, approximates=True)
+    seen: set[bytes] = set()
+    for value in _sets(c, names):
+        seen.update(value.names if value is not None else ())
+        if limit and len(seen) >= limit:
+            return limit
+    return len(seen)
+
+
+@set_command("sdiffcard", -3, "readonly movablekeys", counted("RO access", 1), since="8.10.0")
+def sdiffcard(c: Context, argv: list[bytes]) -> Reply:
+    """How many members of the first set none of the others has; counts no further than LIMIT.
+
+    SDIFFCARD numkeys key [key ...] [LIMIT limit]
+    """
+    names, limit = _parse_card(argv)
+    first, *others = _sets(c, names)
+    views = [value.names for value in others if value is not None]
+    count = 0
+    for member in first or ():
+        if not any(member in view for view in views):
+            count += 1
+            if count == limit:
+                break
+    return count
+
+
+def _parse_card(argv: list[bytes], *, approximates: bool = False) -> tuple[list[bytes], int]:
+    """Parse `numkeys key [key ...] [LIMIT limit]`. Returns the keys and the limit; 0: no limit."""
     numkeys = parse_int_between(argv[1], 1, INT64_MAX, NUMKEYS_NOT_POSITIVE)
     if numkeys > len(argv) - 2:
         raise NUMKEYS_TOO_MANY
     limit = 0
     options = Options(argv, 2 + numkeys)
     while options:
-        if options.word() != b"LIMIT":
+        word = options.word()
+        if word == b"APPROX" and approximates:
+            continue
+        if word != b"LIMIT":
             raise SYNTAX
         limit = parse_int_between(options.value(), 0, INT64_MAX, LIMIT_NEGATIVE)
-    return len(_inter(c, _sets(c, argv[2 : 2 + numkeys]), limit))
+    return argv[2 : 2 + numkeys], limit

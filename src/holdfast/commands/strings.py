@@ -1,27 +1,25 @@
-"""String commands. Those on numbers are in numbers.py, LCS is in lcs.py."""
+"""String commands. Those on numbers are in numbers.py and increx.py, those that remove a string
+with a certain value in string_compare.py, LCS is in lcs.py."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from holdfast.commands.args import INT64_MAX, Options, parse_int
+from holdfast.commands.args import parse_int, parse_int_between
 from holdfast.commands.context import Context
-from holdfast.commands.table import command, many, one
-from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
+from holdfast.commands.string_args import expires_at_ms, is_met, parse_set_options
+from holdfast.commands.table import command, counted, many, one
+from holdfast.errors import WRONG_TYPE, CommandError
 from holdfast.resp import OK, Reply
 from holdfast.store.memory.events import GENERIC, STRING
 from holdfast.store.memory.key import Key
 
 OFFSET_OUT_OF_RANGE = CommandError("ERR offset is out of range")
+NUMKEYS_INVALID = CommandError("ERR invalid numkeys value")
+PAIRS_MISSING = CommandError("ERR wrong number of key-value pairs")
 TOO_LONG = CommandError("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
 
-# The unit of each option in milliseconds, and whether its time is a point in time or a duration.
-EXPIRY_OPTIONS = {
-    b"EX": (1000, False),
-    b"PX": (1, False),
-    b"EXAT": (1000, True),
-    b"PXAT": (1, True),
-}
+INT32_MAX = (1 << 31) - 1
+CONDITIONS = (b"NX", b"XX", b"GET", b"KEEPTTL", b"IFEQ")  # of SET
 
 string = partial(command, group="string", categories="string")
 
@@ -97,22 +95,29 @@ def getrange(c: Context, argv: list[bytes]) -> Reply:
 def set_(c: Context, argv: list[bytes]) -> Reply:
     """Set a key to a string, replacing a value of any type.
 
-    SET key value [NX | XX] [GET]
+    SET key value
+        [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET]
         [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]
+
+    IFEQ and IFDEQ: only if the key has this value, or a value with this DIGEST. IFNE and IFDNE:
+    only if the key is missing or has another value.
     """
     name, value = argv[1], argv[2]
     if len(argv) == 3:
         c.db.set_string(name, value)
         c.db.signal(name, b"set", STRING)
         return OK
-    words, expiry = _set_options(argv, 3, (b"NX", b"XX", b"GET", b"KEEPTTL"))
-    expires_at_ms = _expires_at_ms(c, expiry, "set")
+    words, expiry, comparison = parse_set_options(argv, 3, CONDITIONS)
+    at_ms = expires_at_ms(c, expiry, "set")
     old = c.db.read_string(name) if b"GET" in words else None
     is_wanted = True
     if b"NX" in words or b"XX" in words:
         is_wanted = (c.db.find_row(name) is not None) == (b"XX" in words)
+    elif comparison is not None:
+        found = c.db.find_string(name)
+        is_wanted = is_met(comparison, None if found is None else found[1])
     if is_wanted:
-        _set(c, name, value, expires_at_ms, keep_ttl=b"KEEPTTL" in words)
+        _set(c, name, value, at_ms, keep_ttl=b"KEEPTTL" in words)
     if b"GET" in words:
         return old
     return OK if is_wanted else None
@@ -136,7 +141,7 @@ def setex(c: Context, argv: list[bytes]) -> Reply:
 
     SETEX key seconds value
     """
-    _set(c, argv[1], argv[3], _expires_at_ms(c, (b"EX", argv[2]), "setex"))
+    _set(c, argv[1], argv[3], expires_at_ms(c, (b"EX", argv[2]), "setex"))
     return OK
 
 
@@ -146,7 +151,7 @@ def psetex(c: Context, argv: list[bytes]) -> Reply:
 
     PSETEX key milliseconds value
     """
-    _set(c, argv[1], argv[3], _expires_at_ms(c, (b"PX", argv[2]), "psetex"))
+    _set(c, argv[1], argv[3], expires_at_ms(c, (b"PX", argv[2]), "psetex"))
     return OK
 
 
@@ -200,6 +205,43 @@ def msetnx(c: Context, argv: list[bytes]) -> Reply:
     return 1
 
 
+@string(
+    "msetex",
+    -4,
+    "write denyoom",
+    counted("OW update", 1, step=2),
+    since="8.4.0",
+    tips=("request_policy:multi_shard", "response_policy:all_succeeded"),
+)
+def msetex(c: Context, argv: list[bytes]) -> Reply:
+    """Set several strings with the same expiry, or none of them: 1 or 0.
+
+    MSETEX numkeys key value [key value ...] [NX | XX]
+        [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]
+
+    NX: only if none of the keys exists. XX: only if all of them exist.
+    """
+    numkeys = parse_int_between(argv[1], 1, INT32_MAX, NUMKEYS_INVALID)
+    end = 2 + 2 * numkeys
+    if end > len(argv):
+        raise PAIRS_MISSING
+    words, expiry, _ = parse_set_options(argv, end, (b"NX", b"XX", b"KEEPTTL"))
+    at_ms = expires_at_ms(c, expiry, "msetex")
+    if b"NX" in words or b"XX" in words:
+        for name in argv[2:end:2]:
+            if (c.db.find_row(name) is not None) != (b"XX" in words):
+                return 0
+    if at_ms is not None and at_ms <= c.keyspace.now_ms:
+        for name in argv[2:end:2]:
+            if (key := c.db.find_row(name)) is not None:
+                c.db.remove(key)
+                c.db.signal(name, b"del", GENERIC)
+        return 1
+    for at in range(2, end, 2):
+        _set(c, argv[at], argv[at + 1], at_ms, keep_ttl=b"KEEPTTL" in words)
+    return 1
+
+
 # -- reading and changing ---------------------------------------------------------------------
 
 
@@ -216,22 +258,22 @@ def getex(c: Context, argv: list[bytes]) -> Reply:
     GETEX key
         [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST]
     """
-    words, expiry = _set_options(argv, 2, (b"PERSIST",))
+    words, expiry, _ = parse_set_options(argv, 2, (b"PERSIST",))
     name = argv[1]
     found = _read(c, name)
     if found is None:
         return None
     key, value = found
-    expires_at_ms = _expires_at_ms(c, expiry, "getex")
-    if expires_at_ms is None:
+    at_ms = expires_at_ms(c, expiry, "getex")
+    if at_ms is None:
         if words and key.expires_at_ms is not None:
             c.db.set_expiry(key, None)
             c.db.signal(name, b"persist", GENERIC)
-    elif expires_at_ms <= c.keyspace.now_ms:
+    elif at_ms <= c.keyspace.now_ms:
         c.db.remove(key)
         c.db.signal(name, b"del", GENERIC)
     else:
-        c.db.set_expiry(key, expires_at_ms)
+        c.db.set_expiry(key, at_ms)
         c.db.signal(name, b"expire", GENERIC)
     return value
 
@@ -320,45 +362,6 @@ def _set(
     c.db.signal(name, b"set", STRING)
     if expires_at_ms is not None:
         c.db.notify(name, b"expire", GENERIC)
-
-
-def _set_options(
-    argv: list[bytes], start: int, allowed: Sequence[bytes]
-) -> tuple[set[bytes], tuple[bytes, bytes] | None]:
-    """Parse the options of SET or GETEX. Returns the words, and the expiry option with its value.
-
-    An option may be repeated; the last value counts. Contradicting options raise SYNTAX.
-    """
-    words: set[bytes] = set()
-    expiry: tuple[bytes, bytes] | None = None
-    options = Options(argv, start)
-    while options:
-        word = options.word()
-        if word in EXPIRY_OPTIONS:
-            if words & {b"KEEPTTL", b"PERSIST"} or (expiry is not None and expiry[0] != word):
-                raise SYNTAX
-            expiry = (word, options.value())
-            continue
-        words.add(word)
-        if (
-            word not in allowed
-            or {b"NX", b"XX"} <= words
-            or (expiry is not None and word in (b"KEEPTTL", b"PERSIST"))
-        ):
-            raise SYNTAX
-    return words, expiry
-
-
-def _expires_at_ms(c: Context, expiry: tuple[bytes, bytes] | None, command_name: str) -> int | None:
-    if expiry is None:
-        return None
-    option, text = expiry
-    ms_per_unit, is_absolute = EXPIRY_OPTIONS[option]
-    time = parse_int(text)
-    expires_at_ms = time * ms_per_unit + (0 if is_absolute else c.keyspace.now_ms)
-    if time <= 0 or expires_at_ms > INT64_MAX:
-        raise CommandError(f"ERR invalid expire time in '{command_name}' command")
-    return expires_at_ms
 
 
 def _check_pairs(argv: list[bytes], command_name: str) -> None:

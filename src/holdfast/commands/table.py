@@ -35,8 +35,8 @@ class Keys:
     `first` is the index of the first key. With `keyword` it is the index where the search for that
     word begins (negative: search backwards from the end); the keys begin after the word. With
     `count_at` that argument holds the number of keys, which follow it. Otherwise the keys go on to
-    `last` (negative: counted from the end) in steps of `step`; `limit` 2 takes only the first half
-    of them. `unknown`: no such rule finds the keys.
+    `last` (negative: counted from the end); `limit` 2 takes only the first half of them. Keys are
+    `step` arguments apart. `unknown`: no such rule finds the keys.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Keys:
         if self.count_at is not None:
             first = self.count_at + 1
             digits = _LEADING_INTEGER(argv[self.count_at])
-            return range(first, first + int(digits[0]) if digits else first)
+            return range(first, first + int(digits[0]) * self.step if digits else first, self.step)
         first = self._after_keyword(argv) if self.keyword else self.first
         if not first:
             return range(0)
@@ -99,8 +99,8 @@ def many(access: str, first: int = 1, last: int = -1, step: int = 1) -> Keys:
     return Keys(access, first, last, step)
 
 
-def counted(access: str, count_at: int) -> Keys:
-    return Keys(access, count_at + 1, count_at=count_at)
+def counted(access: str, count_at: int, step: int = 1) -> Keys:
+    return Keys(access, count_at + 1, step=step, count_at=count_at)
 
 
 class Command:

@@ -39,8 +39,17 @@ class BigNumber(bytes):
 class HumanFloat(float):
     """A number written without an exponent, and with more digits than a float."""
 
+    digits = b""
+
+    @classmethod
+    def of(cls, digits: bytes) -> "HumanFloat":
+        """A number that has more digits than a float can hold: those of a long double."""
+        self = cls(digits)
+        self.digits = digits
+        return self
+
     def __bytes__(self) -> bytes:
-        return (b"%.17f" % self).rstrip(b"0").rstrip(b".")
+        return self.digits or (b"%.17f" % self).rstrip(b"0").rstrip(b".")
 
 
 class SetReply(list["Reply"]):

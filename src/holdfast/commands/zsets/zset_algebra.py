@@ -30,17 +30,18 @@ class WeightedSet:
         self.value = value
         self.size = len(value) if value is not None else 0
         self.weight = 1.0
+        self.counts_only = False  # each member has the score 1, whatever its own score is
 
     def weighted(self) -> Iterable[tuple[bytes, float]]:
         weight = self.weight
         if self.value is None:
             return ()
-        if isinstance(self.value, Set):
+        if self.counts_only or isinstance(self.value, Set):
             return ((member, weight) for member in self.value)
         return ((member, weight * score) for member, score in self.value.items())
 
     def score(self, member: bytes) -> float | None:
-        if isinstance(self.value, ZSet):
+        if isinstance(self.value, ZSet) and not self.counts_only:
             score = self.value.score(member)
             return None if score is None else self.weight * score
         return self.weight if self.value is not None and member in self.value else None
@@ -57,7 +58,7 @@ def _number(score: float) -> float:
 
 Aggregate = Callable[[float, float], float]
 # As in Redis, min and max return the first number if the second is nan.
-AGGREGATES: dict[bytes, Aggregate] = {b"SUM": _sum, b"MIN": min, b"MAX": max}
+AGGREGATES: dict[bytes, Aggregate] = {b"SUM": _sum, b"MIN": min, b"MAX": max, b"COUNT": _sum}
 
 
 class AlgebraRequest(NamedTuple):
@@ -100,6 +101,8 @@ def _parse(
             if chosen is None:
                 raise SYNTAX
             aggregate = chosen
+            for source in sources:
+                source.counts_only = argv[at + 1].upper() == b"COUNT"
             at += 1
         elif word == b"WITHSCORES" and takes_scores:
             with_scores = True
@@ -194,8 +197,10 @@ STORE_KEYS: tuple[Keys, Keys] = (one("OW update"), counted("RO access", 2))
 def zunion(c: Context, argv: list[bytes]) -> Reply:
     """The members that are in any of the sets, with the sums of their scores.
 
-    ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
-        [WITHSCORES]
+    ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]]
+        [AGGREGATE SUM | MIN | MAX | COUNT] [WITHSCORES]
+
+    COUNT: the score is the number of sets that have the member, or the sum of their weights.
     """
     return _reply(c, argv, _union)
 
@@ -204,8 +209,8 @@ def zunion(c: Context, argv: list[bytes]) -> Reply:
 def zinter(c: Context, argv: list[bytes]) -> Reply:
     """The members that are in all of the sets, with the sums of their scores.
 
-    ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
-        [WITHSCORES]
+    ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]]
+        [AGGREGATE SUM | MIN | MAX | COUNT] [WITHSCORES]
     """
     return _reply(c, argv, _inter)
 
@@ -224,7 +229,7 @@ def zunionstore(c: Context, argv: list[bytes]) -> Reply:
     """Store the members that are in any of the sets; return how many they are.
 
     ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]]
-        [AGGREGATE SUM | MIN | MAX]
+        [AGGREGATE SUM | MIN | MAX | COUNT]
     """
     return _store(c, argv, _union, b"zunionstore")
 
@@ -234,7 +239,7 @@ def zinterstore(c: Context, argv: list[bytes]) -> Reply:
     """Store the members that are in all of the sets; return how many they are.
 
     ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]]
-        [AGGREGATE SUM | MIN | MAX]
+        [AGGREGATE SUM | MIN | MAX | COUNT]
     """
     return _store(c, argv, _inter, b"zinterstore")
 

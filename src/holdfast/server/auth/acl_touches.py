@@ -7,6 +7,7 @@ from functools import cache
 from holdfast.commands.table import Command, Keys
 
 READ, WRITE = 1, 2
+READING_OPTIONS = {b"GET", b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}  # of SET
 
 # The arguments that are channels: the first, the last, and whether they are patterns.
 CHANNELS: dict[str, tuple[int, int | None, bool]] = {
@@ -49,9 +50,12 @@ def _positions(spec: Keys, argv: list[bytes]) -> Sequence[int]:
 
 
 def access_now(name: str, argv: list[bytes]) -> str:
-    """The access of SET or BITFIELD to its key, which depends on their arguments."""
-    if name == "set" and not any(arg.upper() == b"GET" for arg in argv[3:]):
+    """The access of SET, DELEX or BITFIELD to its key, which depends on their arguments. A command
+    that compares tells its caller about the value, so it needs the permission to read."""
+    if name == "set" and not any(arg.upper() in READING_OPTIONS for arg in argv[3:]):
         return "OW update"
+    if name == "delex":
+        return "RM delete" if len(argv) == 2 else "RW access delete"
     if name == "bitfield" and _only_gets(argv):
         return "RO access"
     return "RW access update"

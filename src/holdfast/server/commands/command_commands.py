@@ -212,7 +212,7 @@ def _spec(spec: Keys) -> Reply:
             index = spec.first if spec.count_at is None else spec.count_at
             begin = {b"type": b"index", b"spec": {b"index": index}}
         if spec.count_at is not None:
-            rule: Reply = {b"keynumidx": 0, b"firstkey": 1, b"keystep": 1}
+            rule: Reply = {b"keynumidx": 0, b"firstkey": 1, b"keystep": spec.step}
             find = {b"type": b"keynum", b"spec": rule}
         else:
             rule = {b"lastkey": spec.last, b"keystep": spec.step, b"limit": spec.limit}

@@ -28,11 +28,34 @@ Queue = OrderedDict[Waiter, None]  # in order of arrival, and O(1) to leave from
 
 
 @final
+class ChangeWatch:
+    """Makes a key ready at each of its changes, for a waiter that needs more than that it exists.
+
+    It stands among the sessions that watch the key (WATCH), which are told of every change. So a
+    key that no such client waits for costs nothing more.
+    """
+
+    def __init__(self, database: Database, name: bytes) -> None:
+        self._database = database
+        self._name = name
+
+    @property
+    def watch_broken(self) -> bool:
+        return False
+
+    @watch_broken.setter
+    def watch_broken(self, is_broken: bool) -> None:
+        if is_broken:
+            self._database.keyspace.ready.append((self._database, self._name))
+
+
+@final
 class Waiters:
     """All waiters, and their place in the queue of every key they wait for."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[Waiter, None] = OrderedDict()
+        self._watches: dict[Waiter, list[tuple[bytes, ChangeWatch]]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
@@ -51,6 +74,10 @@ class Waiters:
                 queue = database.awaited[name] = OrderedDict()
             queue[waiter] = None
         self._all[waiter] = None
+        if waiter.block.at_each_change:
+            self._watches[waiter] = [(name, ChangeWatch(database, name)) for name in waiter.names]
+            for name, watch in self._watches[waiter]:
+                database.watched.setdefault(name, set()).add(watch)
 
     def remove(self, waiter: Waiter) -> bool:
         """False when it was not waiting any more. The caller that removes a waiter answers it, so
@@ -66,6 +93,11 @@ class Waiters:
             del queue[waiter]
             if not queue:
                 del waiter.database.awaited[name]
+        for name, watch in self._watches.pop(waiter, ()):
+            watchers = waiter.database.watched[name]
+            watchers.discard(watch)
+            if not watchers:
+                del waiter.database.watched[name]
         return True
 
 
