@@ -58,6 +58,7 @@ class CompiledScript:
         "name",
         "role",
         "sandbox",
+        "text",
     )
 
     def __init__(
@@ -72,6 +73,7 @@ class CompiledScript:
         self.name = name  # its SHA1, or the name of the function
         self.sandbox = sandbox
         self.function = function
+        self.text = text  # for SCRIPT SHOW
         # The line of an error for which Lua has no frame. LuaJIT drops the frames of tail calls,
         # which stand in a `return`, so this is the line of the last one.
         self.last_return = text.count(b"\n", 0, max(text.rfind(b"return"), 0)) + 1

@@ -3,13 +3,12 @@
 Tracking keys is in tracking_commands.py.
 """
 
-from holdfast.commands.args import INT64_MAX, parse_int, parse_int_between
+from holdfast.commands.args import parse_int
 from holdfast.commands.table import command, container, help_reply
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import OK, Reply, Verbatim
-from holdfast.resp.c_strings import c_string
+from holdfast.server.commands.client_filter import FILTERS, ClientFilter
 from holdfast.server.core.engine import engine_of
-from holdfast.server.core.users import Users
 from holdfast.server.features.client_line import describe
 from holdfast.server.sessions.session import (
     REPLIES_OFF,
@@ -25,31 +24,18 @@ ADMIN = "admin noscript loading stale"
 
 NO_SUCH_CLIENT = CommandError("ERR No such client")
 BAD_CLIENT_ID = CommandError("ERR Invalid client ID")
-NOT_POSITIVE_ID = CommandError("ERR client-id should be greater than 0")
-MAXAGE_NOT_A_NUMBER = CommandError("ERR maxage is not an integer or out of range")
-MAXAGE_NOT_POSITIVE = CommandError("ERR maxage should be greater than 0")
 BAD_PAUSE_MODE = CommandError("ERR CLIENT PAUSE mode must be WRITE or ALL")
 PAUSE_NOT_A_NUMBER = CommandError("ERR timeout is not an integer or out of range")
 PAUSE_NEGATIVE = CommandError("ERR timeout is negative")
 BAD_UNBLOCK_REASON = CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 UNBLOCKED = CommandError("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 
-CLIENT_TYPES = {
-    b"normal": "normal",
-    b"slave": "replica",
-    b"replica": "replica",
-    b"pubsub": "pubsub",
-    b"master": "master",
-}
-
 container("client", -2, "", "Look after connections.", group="connection", since="2.4.0")
 
 
-def _type_named(name: bytes) -> str:
-    kind = CLIENT_TYPES.get(name.lower())
-    if kind is None:
-        raise CommandError(b"ERR Unknown client type '%s'" % c_string(name))
-    return kind
+def _has_filters(options: list[bytes]) -> bool:
+    """Whether a filter follows the numbers of `ID client-id [client-id ...]`."""
+    return any(word.upper().removeprefix(b"NOT-") in FILTERS for word in options[2:])
 
 
 def _switch(word: bytes) -> bool:
@@ -132,6 +118,35 @@ def info(session: Session, argv: list[bytes]) -> Reply:
     return Verbatim(_line(session) + b"\n")
 
 
+@command(
+    "client|capa",
+    -3,
+    "noscript loading stale allow_busy",
+    group="connection",
+    since="8.0.0",
+    categories="connection",
+)
+def capa(session: Session, argv: list[bytes]) -> Reply:
+    """Say what this client can do. REDIRECT: go to another server, to which none is sent here.
+
+    CLIENT CAPA capability [capability ...]
+    """
+    if b"REDIRECT" in [word.upper() for word in argv[2:]]:
+        session.capabilities = "r"
+    return OK
+
+
+@command(
+    "client|import-source", 3, ANYONE, group="connection", since="8.1.0", categories="connection"
+)
+def import_source(session: Session, argv: list[bytes]) -> Reply:
+    """Refused: there is no import mode, in which expired keys could be seen.
+
+    CLIENT IMPORT-SOURCE ON | OFF
+    """
+    raise CommandError("ERR Server is not in import mode")
+
+
 @command("client|reply", 3, ANYONE, group="connection", since="3.2.0", categories="connection")
 def reply(session: Session, argv: list[bytes]) -> Reply:
     """Stop, skip or resume the answers to this connection's commands.
@@ -186,17 +201,20 @@ def list_(session: Session, argv: list[bytes]) -> Reply:
     """A line about each connection.
 
     CLIENT LIST [TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id [client-id ...]]
+        [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME YES | NO] [MAXAGE maxage]
+        [IDLE seconds] [NAME name] [LIB-NAME name] [LIB-VER version] [DB index] [IP ip]
+        [FLAGS letters] [CAPA letters]
+
+    All filters but SKIPME, MAXAGE and IDLE also exist with NOT- before them.
     """
     known = engine_of(session).sessions
-    found = list(known.values())
-    if len(argv) == 4 and argv[2].upper() == b"TYPE":
-        kind = _type_named(argv[3])
-        found = [other for other in found if other.kind == kind]
-    elif len(argv) > 3 and argv[2].upper() == b"ID":
-        ids = [parse_int(arg, BAD_CLIENT_ID) for arg in argv[3:]]
+    options = argv[2:]
+    if len(options) > 1 and options[0].upper() == b"ID" and not _has_filters(options):
+        ids = [parse_int(arg, BAD_CLIENT_ID) for arg in options[1:]]
         found = [known[client_id] for client_id in ids if client_id in known]
-    elif len(argv) != 2:
-        raise SYNTAX
+    else:
+        wanted = ClientFilter(options, engine_of(session), skips_me=False)
+        found = [other for other in known.values() if wanted.lets_pass(other, session)]
     return Verbatim(b"".join([_line(other) + b"\n" for other in found]))
 
 
@@ -204,16 +222,17 @@ def list_(session: Session, argv: list[bytes]) -> Reply:
 def kill(session: Session, argv: list[bytes]) -> Reply:
     """Close connections: the one of that address, or all that pass every filter.
 
-    CLIENT KILL ip:port | [ID client-id] [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB]
+    CLIENT KILL ip:port | [ID client-id [client-id ...]]
+    [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB]
     [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME YES | NO] [MAXAGE maxage]
+
+    The other filters of CLIENT LIST are possible, too.
     """
     is_old_form = len(argv) == 3
     options = [b"ADDR", argv[2], b"SKIPME", b"no"] if is_old_form else argv[2:]
-    wanted = _Filter(options, engine_of(session).users)
+    wanted = ClientFilter(options, engine_of(session), skips_me=True)
     doomed = [
-        other
-        for other in engine_of(session).sessions.values()
-        if wanted.matches(other) and not (wanted.skips_me and other is session)
+        other for other in engine_of(session).sessions.values() if wanted.lets_pass(other, session)
     ]
     if is_old_form and not doomed:
         raise NO_SUCH_CLIENT
@@ -224,49 +243,6 @@ def kill(session: Session, argv: list[bytes]) -> Reply:
             engine_of(session).disconnected(other)
             other.sink.close()
     return OK if is_old_form else len(doomed)
-
-
-class _Filter:
-    """The filters of CLIENT KILL; of an option that is given twice, the last one counts."""
-
-    def __init__(self, options: list[bytes], users: Users) -> None:
-        self._users = users
-        self._attributes: dict[str, object] = {}
-        self._min_age_s = 0
-        self.skips_me = True
-        for at in range(0, len(options), 2):
-            if at + 1 == len(options):
-                raise SYNTAX
-            self._add(options[at].upper(), options[at + 1])
-
-    def _add(self, option: bytes, value: bytes) -> None:
-        attributes = self._attributes
-        if option == b"ID":
-            attributes["id"] = parse_int_between(value, 1, INT64_MAX, NOT_POSITIVE_ID)
-        elif option == b"TYPE":
-            attributes["kind"] = _type_named(value)
-        elif option == b"ADDR":
-            attributes["address"] = value.decode("latin-1")
-        elif option == b"LADDR":
-            attributes["local_address"] = value.decode("latin-1")
-        elif option == b"USER":
-            user = self._users.by_name.get(value)
-            if user is None:
-                raise CommandError(b"ERR No such user '%s'" % value)
-            attributes["user"] = user
-        elif option == b"SKIPME" and value.lower() in (b"yes", b"no"):
-            self.skips_me = value.lower() == b"yes"
-        elif option == b"MAXAGE":
-            self._min_age_s = parse_int(value, MAXAGE_NOT_A_NUMBER)
-            if self._min_age_s <= 0:
-                raise MAXAGE_NOT_POSITIVE
-        else:
-            raise SYNTAX
-
-    def matches(self, session: Session) -> bool:
-        return session.age_s >= self._min_age_s and all(
-            getattr(session, name) == value for name, value in self._attributes.items()
-        )
 
 
 @command("client|unblock", -3, ADMIN, group="connection", since="5.0.0", categories="connection")
@@ -330,6 +306,8 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         """
         CACHING (YES|NO)
             Track, or do not track, the keys of the next command.
+        CAPA <capability> [...]
+            Say what this client can do.
         GETNAME
             The name of this connection.
         GETREDIR
@@ -341,10 +319,11 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         KILL <ip:port>
             Close the connection from that address.
         KILL <option> <value> [<option> <value> [...]]
-            Close the connections that pass every filter: ID, TYPE, USER, ADDR, LADDR, MAXAGE.
+            Close the connections that pass every filter: ID, TYPE, USER, ADDR, LADDR, MAXAGE,
+            IDLE, NAME, LIB-NAME, LIB-VER, DB, IP, FLAGS, CAPA.
             SKIPME (YES|NO) says whether the present one is spared.
-        LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <clientid> [...]]
-            A line about each connection.
+        LIST [<option> <value> [...]]
+            A line about each connection that passes every filter.
         NO-EVICT (ON|OFF)
             Spare this connection when memory for clients runs out.
         NO-TOUCH (ON|OFF)

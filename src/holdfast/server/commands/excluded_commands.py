@@ -17,10 +17,14 @@ GROUPS = {NO_CLUSTER: "cluster", NO_MIGRATION: "generic"}  # others: server
 
 ADMIN = "admin stale no_async_loading"
 NOT_NOW = ("nondeterministic_output",)
+SLOT_STATS = (*NOT_NOW, "request_policy:all_shards")
+CLUSTERSCAN = (*NOT_NOW, "request_policy:special", "response_policy:special")
 MIGRATED = (
     one("RW access delete", 3),
     Keys("RW access delete incomplete", -2, -1, keyword="KEYS"),
 )
+
+KEYS = {"migrate": MIGRATED, "clusterscan": (one("not_key"),)}
 
 # name, arity, flags, categories that these do not imply, tips, since, sentence
 TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
@@ -54,6 +58,15 @@ TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
     ("cluster|shards", 2, "stale", "", NOT_NOW, "7.0.0", NO_CLUSTER),
     ("cluster|slaves", 3, "admin stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
     ("cluster|slots", 2, "stale", "", NOT_NOW, "3.0.0", NO_CLUSTER),
+    ("cluster|myshardid", 2, "loading stale", "", NOT_NOW, "7.2.0", NO_CLUSTER),
+    ("cluster|slot-stats", -4, "loading stale", "", SLOT_STATS, "8.2.0", NO_CLUSTER),
+    ("cluster|migration", -4, ADMIN, "", (), "8.4.0", NO_CLUSTER),
+    ("cluster|flushslot", -3, "write admin no_async_loading", "keyspace", (), "9.0.0", NO_CLUSTER),
+    ("cluster|migrateslots", -4, ADMIN, "", (), "9.0.0", NO_CLUSTER),
+    ("cluster|cancelslotmigrations", 2, ADMIN, "", (), "9.0.0", NO_CLUSTER),
+    ("cluster|getslotmigrations", 2, ADMIN, "", (), "9.0.0", NO_CLUSTER),
+    ("cluster|syncslots", -3, ADMIN, "", (), "9.0.0", NO_CLUSTER),
+    ("clusterscan", -2, "readonly", "keyspace", CLUSTERSCAN, "9.1.0", NO_CLUSTER),
     ("failover", -1, "admin noscript stale", "", (), "6.2.0", NO_REPLICATION),
     ("psync", -3, "admin noscript no_async_loading no_multi", "", (), "2.8.0", NO_REPLICATION),
     ("replconf", -1, "admin noscript loading stale allow_busy", "", (), "3.0.0", NO_REPLICATION),
@@ -86,7 +99,7 @@ for _name, _arity, _flags, _categories, _tips, _since, _sentence in TABLE:
         _name,
         _arity,
         _flags,
-        *(MIGRATED if _name == "migrate" else ()),
+        *KEYS.get(_name, ()),
         group=GROUPS.get(_sentence, "server"),
         since=_since,
         categories=_categories,

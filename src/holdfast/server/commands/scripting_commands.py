@@ -167,6 +167,18 @@ def exists(session: Session, argv: list[bytes]) -> Reply:
     return [int(sha in engine_of(session).scripts.cache) for sha in argv[2:]]
 
 
+@scripting("script|show", 3, "noscript stale", since="8.0.0")
+def show(session: Session, argv: list[bytes]) -> Reply:
+    """The text of a script.
+
+    SCRIPT SHOW sha1
+    """
+    text = engine_of(session).scripts.cache.text_of(argv[2])
+    if text is None:
+        raise CommandError("NOSCRIPT No matching script.")
+    return text
+
+
 @scripting("script|flush", -2, "noscript", since="2.6.0", tips=ALL_NODES)
 def flush(session: Session, argv: list[bytes]) -> Reply:
     """Forget all scripts.
@@ -228,5 +240,7 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
             End the script that runs, and take back what it has written.
         LOAD <script>
             Keep a script without running it.
+        SHOW <sha1>
+            The text of a script.
         """,
     )

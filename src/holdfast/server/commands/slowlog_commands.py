@@ -35,10 +35,7 @@ def get(session: Session, argv: list[bytes]) -> Reply:
     limit = 10
     if len(argv) == 3:
         limit = parse_int_between(argv[2], -1, (1 << 63) - 1, BAD_COUNT)
-    return [
-        [slow.id, slow.at_s, slow.took_us, slow.args, slow.address.encode(), slow.client_name]
-        for slow in engine_of(session).slowlog.newest(limit)
-    ]
+    return [slow.shown() for slow in engine_of(session).slowlog.newest(limit)]
 
 
 @command(

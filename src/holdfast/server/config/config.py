@@ -110,6 +110,10 @@ class Config:
     pidfile: str
     slowlog_log_slower_than: int
     slowlog_max_len: int
+    commandlog_request_larger_than: int
+    commandlog_large_request_max_len: int
+    commandlog_reply_larger_than: int
+    commandlog_large_reply_max_len: int
     latency_monitor_threshold: int
     latency_tracking: bool
     latency_tracking_info_percentiles: tuple[float, ...]

@@ -234,8 +234,18 @@ _PARAMS: tuple[Param, ...] = (
     Param("logfile", _TEXT, "", FIXED),
     Param("log-format", Enum("text json"), "text", FIXED | HIDDEN),  # ours
     Param("pidfile", _TEXT, "", FIXED),
-    Param("slowlog-log-slower-than", Int(-1, LONG_MAX), "10000"),
-    Param("slowlog-max-len", _LONG, "128"),
+    Param(
+        "slowlog-log-slower-than",
+        Int(-1, LONG_MAX),
+        "10000",
+        alias="commandlog-execution-slower-than",
+    ),
+    Param("slowlog-max-len", _LONG, "128", alias="commandlog-slow-execution-max-len"),
+    # Valkey's. There the limits are 1 MB; here they are off, because they cost each command time.
+    Param("commandlog-request-larger-than", Int(-1, LONG_MAX), "-1", HIDDEN),
+    Param("commandlog-large-request-max-len", _LONG, "128", HIDDEN),
+    Param("commandlog-reply-larger-than", Int(-1, LONG_MAX), "-1", HIDDEN),
+    Param("commandlog-large-reply-max-len", _LONG, "128", HIDDEN),
     Param("latency-monitor-threshold", _LONG, "0"),
     Param("latency-tracking", _BOOL, "yes"),
     Param("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9"),

@@ -26,10 +26,12 @@ from holdfast.server.core.loading import Loading
 from holdfast.server.core.saving import Saving
 from holdfast.server.core.turn import Turn
 from holdfast.server.core.users import Users
-from holdfast.server.dispatch.invoke import Invoker
+from holdfast.server.dispatch.invoke import Invoker, Observer
 from holdfast.server.dispatch.lookup import Commands, wrong_arity
 from holdfast.server.features.channels import PubSub
+from holdfast.server.features.command_sizes import CommandSizes
 from holdfast.server.features.condition import Condition
+from holdfast.server.features.hotkeys import HotKeys
 from holdfast.server.features.latency import FAST_NS, SHIFT, Spikes, Stats
 from holdfast.server.features.meter import Meter
 from holdfast.server.features.monitors import Monitors
@@ -83,6 +85,10 @@ class Engine(SessionHost):
         # What INFO and its kin tell.
         self.meter = Meter(clock)
         self.slowlog = SlowLog(config.slowlog_max_len)
+        self.large_requests = SlowLog(config.commandlog_large_request_max_len)
+        self.large_replies = SlowLog(config.commandlog_large_reply_max_len)
+        self.command_sizes = CommandSizes(self.large_requests, self.large_replies)
+        self.hotkeys: HotKeys | None = None
         self.spikes = Spikes()
         self.last_storage_error = ""
         # Output to clients that answers no command.
@@ -313,6 +319,24 @@ class Engine(SessionHost):
         assert self.condition.failure is not None
         return self.condition.failure
 
+    def observe(self, observer: Observer) -> None:
+        """Show each command that has run to the observer. While there are observers, commands take
+        about a microsecond longer."""
+        if observer not in self.invoker.observers:
+            self.invoker.observers.append(observer)
+        self.set_slowness()
+
+    def observe_no_more(self, observer: Observer) -> None:
+        if observer in self.invoker.observers:
+            self.invoker.observers.remove(observer)
+        self.set_slowness()
+
+    def set_slowness(self) -> None:
+        """From how long on a command is looked at after it has run."""
+        invoker = self.invoker
+        invoker.slowlog_ns = 0 if invoker.observers else invoker.slow_ns
+        self.fast_ns = min(invoker.slowlog_ns, FAST_NS)
+
     def _was_slow(
         self, session: Session, command: Command, argv: list[bytes], stats: Stats, elapsed_ns: int
     ) -> None:
@@ -324,7 +348,10 @@ class Engine(SessionHost):
         if elapsed_ns >= STALE_NS and self.scripts.running is None:
             self.refresh_clock()  # so much time has passed that the rest of the turn must know
         if elapsed_ns >= self.invoker.slowlog_ns:
-            self.invoker.log_slow(session, command, argv, elapsed_ns)
+            reply_bytes = 0
+            if session.out and session.waiter is None and type(session.out[-1]) is bytes:
+                reply_bytes = len(session.out[-1])
+            self.invoker.look_at(session, command, argv, elapsed_ns, reply_bytes)
         event = b"fast-command" if "fast" in command.flags else b"command"
         self.spikes.add(event, self.keyspace.now_s, elapsed_ns // 1_000_000)
 

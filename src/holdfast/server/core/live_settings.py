@@ -12,7 +12,6 @@ from holdfast.log_lines import LEVELS
 from holdfast.server.config.remarks import lowered_promise
 from holdfast.server.config.tls import renew
 from holdfast.server.core.descriptors import check_clients
-from holdfast.server.features.latency import FAST_NS
 from holdfast.store.memory.eviction import Deletion
 from holdfast.store.memory.lfu import Frequencies
 
@@ -40,10 +39,20 @@ def follow(engine: "Engine") -> None:
 
     def slowlog() -> None:
         threshold_us = config.slowlog_log_slower_than
-        engine.invoker.slowlog_ns = threshold_us * 1000 if threshold_us >= 0 else 1 << 63
-        engine.fast_ns = min(engine.invoker.slowlog_ns, FAST_NS)
+        engine.invoker.slow_ns = threshold_us * 1000 if threshold_us >= 0 else 1 << 63
+        engine.set_slowness()
         engine.slowlog.max_len = config.slowlog_max_len
         engine.slowlog.trim()
+
+    def command_sizes() -> None:
+        sizes = engine.command_sizes
+        sizes.most_request_bytes = config.commandlog_request_larger_than
+        sizes.most_reply_bytes = config.commandlog_reply_larger_than
+        engine.large_requests.max_len = config.commandlog_large_request_max_len
+        engine.large_replies.max_len = config.commandlog_large_reply_max_len
+        engine.large_requests.trim()
+        engine.large_replies.trim()
+        (engine.observe if sizes.has_limits else engine.observe_no_more)(sizes.saw)
 
     def maxmemory() -> None:
         """Values that a file has are forgotten. Other policies delete, and without a file there is
@@ -100,6 +109,10 @@ def follow(engine: "Engine") -> None:
         "appendfsync": appendfsync,
         "slowlog-log-slower-than": slowlog,
         "slowlog-max-len": slowlog,
+        "commandlog-request-larger-than": command_sizes,
+        "commandlog-large-request-max-len": command_sizes,
+        "commandlog-reply-larger-than": command_sizes,
+        "commandlog-large-reply-max-len": command_sizes,
         "maxmemory": maxmemory,
         "maxmemory-policy": policy,
         "maxmemory-samples": maxmemory,
@@ -125,6 +138,7 @@ def follow(engine: "Engine") -> None:
     for name, effect in effects.items():
         config.subscribe(name, effect)
     slowlog()
+    command_sizes()
     spikes()
     policy()
     stream_nodes()

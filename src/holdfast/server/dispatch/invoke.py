@@ -22,6 +22,9 @@ from holdfast.store.memory.loads import NotLoadedError
 
 log = logging.getLogger(__name__)
 
+# Session, command, argv, the nanoseconds it took, the bytes of the reply (0 in EXEC).
+Observer = Callable[[Session, Command, list[bytes], int, int], None]
+
 
 @final
 class Invoker:
@@ -32,7 +35,10 @@ class Invoker:
         self._is_durable = is_durable
         self._now_ns = now_ns  # compiled code is at an attribute sooner than at a global
         self.slowlog = slowlog
-        self.slowlog_ns = 0  # see live_settings.py
+        self.slow_ns = 0  # see live_settings.py
+        # From how long on `look_at` is called: `slow_ns`, or 0 while there are observers.
+        self.slowlog_ns = 0
+        self.observers: list[Observer] = []
         self.error_stats: Counter[bytes] = Counter()
         self.elapsed_ns = 0  # of the last `timed`
 
@@ -90,7 +96,7 @@ class Invoker:
             return self.reply_to_bug(command, error, changes_before)
         finally:
             if self.elapsed_ns >= self.slowlog_ns:
-                self.log_slow(session, command, argv, self.elapsed_ns)
+                self.look_at(session, command, argv, self.elapsed_ns)
 
     def count_failure(self, stats: Stats, error: BaseException) -> None:
         stats.failed += 1
@@ -107,9 +113,17 @@ class Invoker:
             raise HalfDoneError(f"{command.name} failed half way, see the log") from error
         return INTERNAL
 
-    def log_slow(
-        self, session: Session, command: Command, argv: list[bytes], elapsed_ns: int
+    def look_at(
+        self,
+        session: Session,
+        command: Command,
+        argv: list[bytes],
+        elapsed_ns: int,
+        reply_bytes: int = 0,
     ) -> None:
-        if "skip_slowlog" not in command.flags:
+        """Tell the observers of a command that ran, and the slow log if it took long."""
+        for observer in self.observers:
+            observer(session, command, argv, elapsed_ns, reply_bytes)
+        if elapsed_ns >= self.slow_ns and "skip_slowlog" not in command.flags:
             now_s, took_us = self._keyspace.now_s, elapsed_ns // 1000
             self.slowlog.add(command.name, argv, now_s, took_us, session.address, session.name)

@@ -16,8 +16,8 @@ def describe(session: Session, pubsub: PubSub, tracking: Tracking) -> bytes:
         "fd": session.fd,
         "name": session.name.decode(),
         "age": session.age_s,
-        "idle": int(session.host.clock.monotonic_s() - session.last_active_s),
-        "flags": _flag_letters(session, tracker) or "N",
+        "idle": session.idle_s,
+        "flags": flag_letters(session, tracker) or "N",
         "db": session.db.index,
         "sub": pubsub.channels.count_of(session),
         "psub": pubsub.patterns.count_of(session),
@@ -45,7 +45,7 @@ def describe(session: Session, pubsub: PubSub, tracking: Tracking) -> bytes:
     return " ".join([f"{name}={value}" for name, value in fields.items()]).encode()
 
 
-def _flag_letters(session: Session, tracker: Tracker | None) -> str:
+def flag_letters(session: Session, tracker: Tracker | None) -> str:
     states = {
         "O": session.monitoring,
         "P": session.modes & SUBSCRIBED,

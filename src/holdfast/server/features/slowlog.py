@@ -1,9 +1,11 @@
-"""The slow log: the last commands that took longer than `slowlog-log-slower-than`."""
+"""The slow log: the last commands that took longer than `slowlog-log-slower-than`. Logs of commands
+with large requests or replies are the same, with bytes in the place of microseconds."""
 
 from collections import deque
 from itertools import count
 from typing import NamedTuple
 
+from holdfast.resp import Reply
 from holdfast.server.config.secrets import without_secrets
 
 MAX_ARGS = 32
@@ -17,6 +19,11 @@ class SlowCommand(NamedTuple):
     args: tuple[bytes, ...]
     address: str
     client_name: bytes
+
+    def shown(self) -> Reply:
+        """The entry as clients see it."""
+        where = self.address.encode()
+        return [self.id, self.at_s, self.took_us, self.args, where, self.client_name]
 
 
 class SlowLog:

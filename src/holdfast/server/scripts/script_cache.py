@@ -66,6 +66,12 @@ class ScriptCache:
             script = self._evaluated[sha] = self._compile(sha, text)
         return script
 
+    def text_of(self, sha: bytes) -> bytes | None:
+        """The script with this SHA1, or None."""
+        sha = sha.lower()
+        script = self._evaluated.get(sha)
+        return self._keyspace.scripts.get(sha) if script is None else script.text
+
     def __contains__(self, sha: bytes) -> bool:
         sha = sha.lower()
         return sha in self._evaluated or sha in self._keyspace.scripts

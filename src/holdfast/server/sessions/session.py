@@ -117,10 +117,12 @@ class Session(Context):
         "address",
         "authenticated",
         "backlog",
+        "capabilities",
         "closing",
         "created_s",
         "encode",
         "fd",
+        "fieldsets",
         "flags",
         "host",
         "id",
@@ -160,10 +162,12 @@ class Session(Context):
         self.local_address = local_address
         self.name = b""
         self.lib_name = self.lib_ver = b""
+        self.capabilities = ""  # the letters of CLIENT CAPA
         self.user: User = host.default_user
         self.kind = NORMAL
         # The letters of CLIENT LIST that follow from no other attribute.
         self.flags: set[str] = set()
+        self.fieldsets: dict[bytes, list[bytes]] = {}  # of HIMPORT
         self.fd = -1  # the file descriptor for CLIENT LIST, if there is one
         self.modes = 0
         self.authenticated = True
@@ -210,6 +214,10 @@ class Session(Context):
     @property
     def age_s(self) -> int:
         return int(self.host.clock.monotonic_s() - self.created_s)
+
+    @property
+    def idle_s(self) -> int:
+        return int(self.host.clock.monotonic_s() - self.last_active_s)
 
     def has_flag(self, command: Command, *flags: str) -> bool:
         """Whether the command has one of these flags; EXEC has the flags of the queued commands."""
@@ -332,7 +340,12 @@ class Session(Context):
     def memory_bytes(self) -> int:
         """Memory of the session, about."""
         bytes_of_commands = self.input_bytes + self.argv_bytes + self.multi_bytes
-        return OWN_BYTES + bytes_of_commands + self.output_bytes
+        return OWN_BYTES + bytes_of_commands + self.fieldset_bytes + self.output_bytes
+
+    @property
+    def fieldset_bytes(self) -> int:
+        """Memory of the lists of fields that it has prepared."""
+        return sum(len(name) for fields in self.fieldsets.values() for name in fields)
 
     @property
     def may_be_evicted(self) -> bool:

@@ -1,0 +1,146 @@
+"""The filters of CLIENT LIST and CLIENT KILL: those of Redis, and those of Valkey 9."""
+
+from collections.abc import Callable
+
+from holdfast.commands.args import INT64_MAX, is_int, parse_int, parse_int_between
+from holdfast.errors import SYNTAX, CommandError
+from holdfast.resp.c_strings import c_string
+from holdfast.server.core.engine import Engine
+from holdfast.server.features.client_line import flag_letters
+from holdfast.server.sessions.session import Session
+
+NOT_POSITIVE_ID = CommandError("ERR client-id should be greater than 0")
+DB_NOT_A_NUMBER = CommandError("ERR DB is not an integer or out of range")
+
+CLIENT_TYPES = {
+    b"normal": "normal",
+    b"slave": "replica",
+    b"replica": "replica",
+    b"pubsub": "pubsub",
+    b"master": "master",
+}
+KNOWN_FLAGS = set(b"AbBcdeItNOPRSTuUxMrigE")  # letters that CLIENT LIST of Valkey may show
+KNOWN_CAPABILITIES = set(b"r")
+
+Test = Callable[[Session], bool]
+
+
+class ClientFilter:
+    """Of an option that is given twice, the last one counts."""
+
+    def __init__(self, options: list[bytes], engine: Engine, *, skips_me: bool) -> None:
+        self._engine = engine
+        self._tests: dict[bytes, Test] = {}
+        self._skips_me = skips_me
+        at = 0
+        while at < len(options):
+            if at + 1 == len(options):
+                raise SYNTAX
+            at = self._take(options, at)
+
+    def lets_pass(self, other: Session, me: Session) -> bool:
+        """Whether a session is wanted by the session that asks."""
+        if self._skips_me and other is me:
+            return False
+        return all(test(other) for test in self._tests.values())
+
+    def _take(self, options: list[bytes], at: int) -> int:
+        """Read one option. Returns the position behind it."""
+        option, value = options[at].upper(), options[at + 1]
+        if option == b"SKIPME" and value.lower() in (b"yes", b"no"):
+            self._skips_me = value.lower() == b"yes"
+            return at + 2
+        name = option.removeprefix(b"NOT-")
+        is_negated = name != option
+        if name not in FILTERS or (is_negated and name in (b"MAXAGE", b"IDLE")):
+            raise SYNTAX
+        end = at + 2
+        if name == b"ID":
+            while end < len(options) and is_int(options[end]):
+                end += 1
+        test = FILTERS[name](self._engine, options[at + 1 : end])
+        self._tests[option] = (lambda session: not test(session)) if is_negated else test
+        return end
+
+
+# -- each filter: from its values to a test of a session --------------------------------------
+
+
+def _id(engine: Engine, values: list[bytes]) -> Test:
+    ids = {parse_int_between(value, 1, INT64_MAX, NOT_POSITIVE_ID) for value in values}
+    return lambda session: session.id in ids
+
+
+def _type(engine: Engine, values: list[bytes]) -> Test:
+    kind = CLIENT_TYPES.get(values[0].lower())
+    if kind is None:
+        raise CommandError(b"ERR Unknown client type '%s'" % c_string(values[0]))
+    return lambda session: session.kind == kind
+
+
+def _user(engine: Engine, values: list[bytes]) -> Test:
+    user = engine.users.by_name.get(values[0])
+    if user is None:
+        raise CommandError(b"ERR No such user '%s'" % values[0])
+    return lambda session: session.user is user
+
+
+def _db(engine: Engine, values: list[bytes]) -> Test:
+    index, last = parse_int(values[0], DB_NOT_A_NUMBER), len(engine.keyspace.databases) - 1
+    if not 0 <= index <= last:
+        raise CommandError(f"ERR DB number should be between 0 and {last}")
+    return lambda session: session.db.index == index
+
+
+def _flags(engine: Engine, values: list[bytes]) -> Test:
+    letters = set(values[0])
+    if not letters <= KNOWN_FLAGS:
+        raise CommandError(b"ERR Unknown flags found in the provided filter: %s" % values[0])
+
+    def has_all(session: Session) -> bool:
+        shown = flag_letters(session, engine.tracking.get(session)) or "N"
+        return letters <= set(shown.encode())
+
+    return has_all
+
+
+def _capa(engine: Engine, values: list[bytes]) -> Test:
+    letters = set(values[0])
+    if not letters <= KNOWN_CAPABILITIES:
+        raise CommandError(b"ERR Unknown capa found in the provided filter: %s" % values[0])
+    return lambda session: letters <= set(session.capabilities.encode())
+
+
+def _seconds(name: str, measured: Callable[[Session], int]) -> Callable[..., Test]:
+    """A filter for sessions that have at least so many seconds."""
+
+    def make(engine: Engine, values: list[bytes]) -> Test:
+        least = parse_int(values[0], CommandError(f"ERR {name} is not an integer or out of range"))
+        if least <= 0:
+            raise CommandError(f"ERR {name} should be greater than 0")
+        return lambda session: measured(session) >= least
+
+    return make
+
+
+def _text(shown: Callable[[Session], bytes]) -> Callable[..., Test]:
+    """A filter for sessions of which this text is shown."""
+    return lambda engine, values: lambda session: shown(session) == values[0]
+
+
+FILTERS: dict[bytes, Callable[[Engine, list[bytes]], Test]] = {
+    b"ID": _id,
+    b"TYPE": _type,
+    b"USER": _user,
+    b"DB": _db,
+    b"FLAGS": _flags,
+    b"CAPA": _capa,
+    b"MAXAGE": _seconds("maxage", lambda session: session.age_s),
+    b"IDLE": _seconds("idle", lambda session: session.idle_s),
+    b"ADDR": _text(lambda session: session.address.encode("latin-1")),
+    b"LADDR": _text(lambda session: session.local_address.encode("latin-1")),
+    b"IP": _text(lambda session: session.address.rpartition(":")[0].encode("latin-1")),
+    b"NAME": _text(lambda session: session.name),
+    b"LIB-NAME": _text(lambda session: session.lib_name),
+    b"LIB-VER": _text(lambda session: session.lib_ver),
+}
