@@ -6,7 +6,8 @@ A number interleaves 26 bits of latitude (the even bits) with 26 bits of longitu
 than 26 steps names a larger cell, which is a range of numbers.
 """
 
-from math import asin, cos, fabs, inf, nan, pi, sin, sqrt
+from collections.abc import Sequence
+from math import asin, atan2, cos, fabs, inf, nan, pi, sin, sqrt
 
 LON_MAX = 180.0
 LAT_MAX = 85.05112878  # a Mercator map ends here
@@ -16,6 +17,9 @@ _EARTH_RADIUS_M = 6372797.560856
 _MERCATOR_MAX_M = 20037726.37
 _RADIANS = pi / 180.0
 _ALPHABET = b"0123456789bcdefghjkmnpqrstuvwxyz"
+
+Place = tuple[float, float]  # longitude and latitude
+Bounds = tuple[float, float, float, float]  # west, south, east, north
 
 # The eight neighbours of a cell, as steps in longitude and latitude, in the order of the search.
 _NEIGHBOURS = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
@@ -55,19 +59,21 @@ def latitude_distance_m(lat1: float, lat2: float) -> float:
     return _EARTH_RADIUS_M * fabs(lat2 * _RADIANS - lat1 * _RADIANS)
 
 
-def ranges(
-    lon: float, lat: float, half_width_m: float, half_height_m: float, radius_m: float
-) -> list[tuple[int, int]]:
-    """Half-open ranges of numbers which together cover the area around a place. They are the cell
-    of the place and those neighbour cells that the area reaches."""
+def bounds_around(lon: float, lat: float, half_width_m: float, half_height_m: float) -> Bounds:
+    """The box around a place."""
     lat_delta = half_height_m / _EARTH_RADIUS_M / _RADIANS
     # The parallel nearer to the pole is shorter, so the same metres are more degrees there.
     widest = lat - lat_delta if lat < 0 else lat + lat_delta
     shrinks = cos(widest * _RADIANS) if fabs(widest) < inf else nan  # nan: no edge is too near
     lon_delta = half_width_m / _EARTH_RADIUS_M / shrinks / _RADIANS
-    west, east = lon - lon_delta, lon + lon_delta
-    south, north = lat - lat_delta, lat + lat_delta
+    return lon - lon_delta, lat - lat_delta, lon + lon_delta, lat + lat_delta
 
+
+def ranges(lon: float, lat: float, bounds: Bounds, radius_m: float) -> list[tuple[int, int]]:
+    """Half-open ranges of numbers which together cover an area: its middle, the box around it, and
+    the distance from the middle to the farthest corner. They are the cell of the middle and those
+    neighbour cells that the area reaches."""
+    west, south, east, north = bounds
     steps = _steps_for(radius_m, lat)
     mask = (1 << steps) - 1
     x, y = _index(lon, LON_MAX, steps), _index(lat, LAT_MAX, steps)
@@ -97,6 +103,41 @@ def ranges(
                 cells.append(cell)
     shift = 2 * (STEPS - steps)
     return [(cell << shift, (cell + 1) << shift) for cell in cells]
+
+
+class Polygon:
+    """An area whose edges are straight lines on a map, as in Valkey."""
+
+    def __init__(self, vertices: Sequence[Place]) -> None:
+        self._vertices = vertices
+        lons, lats = [lon for lon, _ in vertices], [lat for _, lat in vertices]
+        self.bounds: Bounds = min(lons), min(lats), max(lons), max(lats)
+        x = y = z = 0.0  # the sum of the vertices, as points of a sphere, points to the middle
+        for lon, lat in vertices:
+            lon_r, lat_r = lon * _RADIANS, lat * _RADIANS
+            x += cos(lat_r) * cos(lon_r)
+            y += cos(lat_r) * sin(lon_r)
+            z += sin(lat_r)
+        self.middle: Place = atan2(y, x) / _RADIANS, atan2(z, sqrt(x * x + y * y)) / _RADIANS
+
+    @property
+    def radius_m(self) -> float:
+        """The distance from the middle to the farthest corner of the box around the polygon."""
+        west, south, east, north = self.bounds
+        corners = ((west, north), (east, north), (west, south), (east, south))
+        return max(distance_m(*self.middle, *corner) for corner in corners)
+
+    def contains(self, lon: float, lat: float) -> bool:
+        """Whether a ray from the place to the east crosses an odd number of edges."""
+        is_inside = False
+        last_lon, last_lat = self._vertices[-1]
+        for its_lon, its_lat in self._vertices:
+            if (its_lat > lat) != (last_lat > lat) and lon < (last_lon - its_lon) * (
+                lat - its_lat
+            ) / (last_lat - its_lat) + its_lon:
+                is_inside = not is_inside
+            last_lon, last_lat = its_lon, its_lat
+        return is_inside
 
 
 def _steps_for(radius_m: float, lat: float) -> int:
