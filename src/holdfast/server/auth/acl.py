@@ -11,7 +11,14 @@ from typing import NamedTuple
 from holdfast.commands.table import CATEGORIES, TABLE, Command
 from holdfast.errors import HoldfastError
 from holdfast.glob import compile_glob
-from holdfast.server.auth.acl_touches import CHANNELS, READ, WRITE, keys_in
+from holdfast.server.auth.acl_touches import (
+    CHANNELS,
+    READ,
+    WRITE,
+    keys_in,
+    named_databases,
+    touches_database,
+)
 from holdfast.server.config.directives import split_args
 
 
@@ -28,6 +35,7 @@ AFTER_ALL = (
 )
 KEY_AFTER_ALL = AFTER_ALL.format("allkeys", "resetkeys", "patterns")
 CHANNEL_AFTER_ALL = AFTER_ALL.format("allchannels", "resetchannels", "channels")
+DATABASE_OUT_OF_RANGE = "The provided database ID is out of range"
 NO_SUCH_PASSWORD = "The password you are trying to remove from the user does not exist"
 BAD_HASH = (
     "The password hash must be exactly 64 characters and contain only lowercase hexadecimal"
@@ -35,8 +43,11 @@ BAD_HASH = (
 )
 
 
+HIGHEST_DATABASE = (1 << 31) - 1
+
+
 class Denial(NamedTuple):
-    reason: str  # command, key or channel, as in ACL LOG
+    reason: str  # database, command, key or channel, as in ACL LOG
     object: bytes
     position: int
 
@@ -44,7 +55,7 @@ class Denial(NamedTuple):
     def weight(self) -> tuple[int, int]:
         """If several selectors deny a command, the denial of the greatest weight is reported: the
         one whose check got furthest."""
-        return ("command", "key", "channel").index(self.reason), self.position
+        return ("database", "command", "key", "channel").index(self.reason), self.position
 
 
 def all_commands() -> Iterator[Command]:
@@ -72,6 +83,7 @@ class Selector:
         "all_keys",
         "channels",
         "commands",
+        "databases",
         "first_args",
         "future",
         "keys",
@@ -85,6 +97,7 @@ class Selector:
         self.keys: dict[bytes, int] = {}  # pattern: what is permitted
         self.all_channels = all_channels
         self.channels: dict[bytes, None] = {}
+        self.databases: frozenset[int] | None = None  # None: all
 
     def copy(self) -> "Selector":
         new = Selector(all_channels=self.all_channels)
@@ -94,6 +107,7 @@ class Selector:
         new.all_keys = self.all_keys
         new.keys = dict(self.keys)
         new.channels = dict(self.channels)
+        new.databases = self.databases
         return new
 
     @property
@@ -101,14 +115,22 @@ class Selector:
         return (
             self.all_keys
             and self.all_channels
+            and self.databases is None
             and self.future
             and all(command.name in self.commands for command in all_commands())
         )
 
     # -- the check ----------------------------------------------------------------------------
 
-    def denies(self, command: Command, argv: Sequence[bytes]) -> Denial | None:
+    def denies(self, command: Command, argv: Sequence[bytes], database: int) -> Denial | None:
+        """`database` is the number of the client's."""
         name = command.name
+        if self.databases is not None:
+            for index in named_databases(command, argv):
+                if index not in self.databases:
+                    return Denial("database", b"%d" % index, 0)
+            if name == "flushall" or (database not in self.databases and touches_database(command)):
+                return Denial("database", name.encode(), 0)
         if name not in self.commands and "no_auth" not in command.flags:
             allowed = self.first_args.get(name, ())
             if len(argv) < 2 or argv[1].lower() not in map(bytes.lower, allowed):
@@ -163,6 +185,12 @@ class Selector:
             self.future = word in (b"allcommands", b"+@all")
             self.commands = {c.name for c in all_commands()} if self.future else set()
             self.first_args.clear()
+        elif word == b"alldbs":
+            self.databases = None
+        elif word == b"resetdbs":
+            self.databases = frozenset()
+        elif word.startswith(b"db="):
+            self.databases = _parse_databases(word[3:])
         elif first in (b"~", b"%"):
             self._add_keys(rule)
         elif first == b"&":
@@ -227,6 +255,16 @@ class Selector:
             self.first_args.pop(command.name, None)
 
 
+def _parse_databases(text: bytes) -> frozenset[int]:
+    """The numbers of `db=0,1`."""
+    words = text.split(b",")
+    if not all(re.fullmatch(rb"-?[0-9]+", word) for word in words):
+        raise RuleError(SYNTAX)
+    if not all(len(word) < 11 and 0 <= int(word) <= HIGHEST_DATABASE for word in words):
+        raise RuleError(DATABASE_OUT_OF_RANGE)
+    return frozenset(map(int, words))
+
+
 def _check_blanks(text: bytes) -> None:
     if has_blanks(text):
         raise RuleError(SYNTAX)
@@ -283,11 +321,11 @@ class User:
 
     # -- the check ----------------------------------------------------------------------------
 
-    def denies(self, command: Command, argv: Sequence[bytes]) -> Denial | None:
+    def denies(self, command: Command, argv: Sequence[bytes], database: int) -> Denial | None:
         """Why none of the selectors allows this; None when one does."""
         worst: Denial | None = None
         for selector in self.selectors:
-            denial = selector.denies(command, argv)
+            denial = selector.denies(command, argv, database)
             if denial is None:
                 return None
             if worst is None or denial.weight > worst.weight:
@@ -297,10 +335,12 @@ class User:
     def may_hear(self, channel: bytes, *, is_pattern: bool) -> bool:
         return any(s.may_hear(channel, is_pattern=is_pattern) for s in self.selectors)
 
-    def may_read_all_keys(self, command: Command, argv: Sequence[bytes]) -> bool:
+    def may_read_all_keys(self, command: Command, argv: Sequence[bytes], database: int) -> bool:
         """Whether all keys may be read. SORT needs this for BY and GET, whose patterns name keys
         that no check can know."""
-        return any(s.may_read_all_keys and not s.denies(command, argv) for s in self.selectors)
+        return any(
+            s.may_read_all_keys and not s.denies(command, argv, database) for s in self.selectors
+        )
 
     def accepts(self, password: bytes) -> bool:
         if not self.enabled:

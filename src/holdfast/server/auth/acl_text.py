@@ -31,7 +31,8 @@ def _selector(selector: Selector) -> bytes:
     channels = channels_of(selector)
     if not selector.all_channels:
         channels = b"resetchannels " + channels
-    parts = (keys_of(selector), channels.rstrip(b" "), commands_of(selector))
+    databases = b"" if selector.databases is None else databases_of(selector) or b"resetdbs"
+    parts = (keys_of(selector), channels.rstrip(b" "), databases, commands_of(selector))
     return b" ".join(part for part in parts if part)
 
 
@@ -46,6 +47,13 @@ def channels_of(selector: Selector) -> bytes:
     if selector.all_channels:
         return b"&*"
     return b" ".join(b"&" + name for name in selector.channels)
+
+
+def databases_of(selector: Selector) -> bytes:
+    if selector.databases is None:
+        return b"alldbs"
+    numbers = b",".join(b"%d" % index for index in sorted(selector.databases))
+    return b"db=" + numbers if numbers else b""
 
 
 def commands_of(selector: Selector) -> bytes:

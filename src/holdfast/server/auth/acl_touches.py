@@ -1,4 +1,4 @@
-"""The keys and channels that a command touches, and how. Rules about keys and channels are checked
+"""The keys, channels and databases that a command touches, and how. Rules about them are checked
 against these."""
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,22 @@ CHANNELS: dict[str, tuple[int, int | None, bool]] = {
     "ssubscribe": (1, None, False),
     "psubscribe": (1, None, True),
 }
+
+
+def named_databases(command: Command, argv: Sequence[bytes]) -> list[int]:
+    """The databases that the arguments name, as far as they are numbers."""
+    places = {"select": (1,), "move": (2,), "swapdb": (1, 2)}.get(command.name, ())
+    words = [argv[at] for at in places if at < len(argv)]
+    if command.name == "copy":
+        words = [argv[at + 1] for at in range(3, len(argv) - 1) if argv[at].upper() == b"DB"]
+    return [int(word) for word in words if word.isdigit()]
+
+
+@cache
+def touches_database(command: Command) -> bool:
+    """Whether a command reads or writes the database of its client."""
+    has_keys = any(spec.access != "not_key" for spec in command.keys)
+    return has_keys or not command.categories.isdisjoint(("read", "write", "keyspace"))
 
 
 @cache

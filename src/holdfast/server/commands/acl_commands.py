@@ -14,7 +14,13 @@ from holdfast.server.auth.acl import (
     has_blanks,
     with_selectors_joined,
 )
-from holdfast.server.auth.acl_text import channels_of, commands_of, flags_of, keys_of
+from holdfast.server.auth.acl_text import (
+    channels_of,
+    commands_of,
+    databases_of,
+    flags_of,
+    keys_of,
+)
 from holdfast.server.core.engine import engine_of
 from holdfast.server.core.users import LogEntry
 from holdfast.server.dispatch.lookup import wrong_arity
@@ -42,6 +48,7 @@ DRYRUN = {
     "command": b"This user has no permissions to run the '%s' command",
     "key": b"This user has no permissions to access the '%s' key",
     "channel": b"This user has no permissions to access the '%s' channel",
+    "database": b"This user has no permissions to access database %s",
 }
 
 container("acl", -2, "", "Manage users and their permissions.", group="server", since="6.0.0")
@@ -112,11 +119,14 @@ def getuser(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _permissions(selector: Selector) -> dict[bytes, Reply]:
-    return {
+    shown: dict[bytes, Reply] = {
         b"commands": commands_of(selector),
         b"keys": keys_of(selector),
         b"channels": channels_of(selector),
     }
+    if selector.databases is not None:  # Redis has no such rules, so it shows no such line
+        shown[b"databases"] = databases_of(selector)
+    return shown
 
 
 @command("acl|list", 2, ADMIN, group="server", since="6.0.0")
@@ -163,7 +173,7 @@ def dryrun(session: Session, argv: list[bytes]) -> Reply:
         raise CommandError(b"ERR Command '%s' not found" % asked[0]) from None
     if not entry.min_args <= len(asked) <= entry.max_args:
         raise wrong_arity(entry)
-    denial = user.denies(entry, asked)
+    denial = user.denies(entry, asked, session.db.index)
     return OK if denial is None else DRYRUN[denial.reason] % denial.object
 
 

@@ -137,7 +137,8 @@ class Admission:
         """A script may do what its caller may, within its own flags. Raises CommandError."""
         condition, caller = self._condition, running.caller
         if not caller.user.is_unrestricted:
-            self._users.check_in_script(caller, command, argv)
+            session = self._scripts.session or caller  # a script may have selected a database
+            self._users.check_in_script(caller, command, argv, session.db.index)
         if not running.may_write and (command.is_write or "may_replicate" in command.flags):
             raise READ_ONLY_SCRIPT  # PUBLISH, too
         if command.is_write:

@@ -31,6 +31,7 @@ NOPERM = {
     "key": b"NOPERM this user has no permissions to access one of the keys used as arguments",
     "channel": b"NOPERM this user has no permissions to access one of the channels used as"
     b" arguments",
+    "database": b"NOPERM No permissions to access database",
 }
 NO_LONGER = (
     b"NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC"
@@ -40,6 +41,7 @@ IN_EXEC = {
     "command": b"no permission to execute the command or subcommand",
     "key": b"no permission to touch the specified keys",
     "channel": b"no permission to access one of the channels used as arguments",
+    "database": b"no permission to access the database",
 }
 IN_SCRIPT = {
     "command": b"ERR The user executing the script can't run this command or subcommand",
@@ -47,6 +49,7 @@ IN_SCRIPT = {
     b" the command arguments",
     "channel": b"ERR The user executing the script can't publish to the channel mentioned in the"
     b" command",
+    "database": b"ERR The user executing the script can't access the database",
 }
 
 
@@ -210,7 +213,7 @@ class Users:
 
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Raises NOPERM."""
-        denial = session.user.denies(command, argv)
+        denial = session.user.denies(command, argv, session.db.index)
         if denial is not None:
             self._denied(session, denial, "toplevel" if session.multi is None else "multi")
             message = NOPERM[denial.reason]
@@ -220,14 +223,16 @@ class Users:
 
     def check_in_exec(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Rules may have changed since the command was queued. Raises NOPERM."""
-        denial = session.user.denies(command, argv)
+        denial = session.user.denies(command, argv, session.db.index)
         if denial is not None:
             self._denied(session, denial, "multi")
             raise CommandError(NO_LONGER + IN_EXEC[denial.reason])
 
-    def check_in_script(self, caller: Session, command: Command, argv: list[bytes]) -> None:
+    def check_in_script(
+        self, caller: Session, command: Command, argv: list[bytes], database: int
+    ) -> None:
         """A script may do what its caller may. Raises what Redis says there."""
-        denial = caller.user.denies(command, argv)
+        denial = caller.user.denies(command, argv, database)
         if denial is not None:
             self._denied(caller, denial, "lua")
             raise CommandError(IN_SCRIPT[denial.reason])

@@ -338,7 +338,10 @@ class Scripts:
             command, _ = self._commands.find(argv)
         except CommandError:
             raise NO_SUCH_COMMAND from None
-        return self.running is None or self.running.caller.user.denies(command, argv) is None
+        if self.running is None or self.session is None:
+            return True
+        database = self.session.db.index
+        return self.running.caller.user.denies(command, argv, database) is None
 
     def set_protocol(self, version: int) -> None:
         if self.session is not None:

@@ -205,7 +205,9 @@ class Session(Context):
 
     def may_read_all_keys(self, argv: list[bytes]) -> bool:
         user = self.user
-        return user.is_unrestricted or user.may_read_all_keys(self.host.find_command(argv), argv)
+        return user.is_unrestricted or user.may_read_all_keys(
+            self.host.find_command(argv), argv, self.db.index
+        )
 
     @property
     def monitoring(self) -> bool:
