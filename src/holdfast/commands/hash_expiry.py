@@ -5,7 +5,7 @@ that read or set fields together with their expiry.
 store/memory/expiry.py removes them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from holdfast.commands.args import EXPIRY_OPTIONS, INT64_MAX, parse_int, parse_int_between
@@ -75,6 +75,21 @@ def _command_name(argv: list[bytes]) -> str:
     return argv[0].decode("latin-1").lower()
 
 
+def _told(
+    c: Context, fields: list[bytes], results: list[Reply], result: int
+) -> list[bytes] | tuple[()]:
+    """The fields with this result, if a client may want to know them."""
+    if not c.db.tells_fields:
+        return ()
+    return [field for field, its in zip(fields, results, strict=True) if its == result]
+
+
+def _signal(c: Context, name: bytes, event: bytes, fields: Sequence[bytes]) -> None:
+    c.db.signal(name, event, HASH)
+    if fields and c.db.tells_fields:
+        c.db.tell_fields(name, event, fields)
+
+
 # -- setting ----------------------------------------------------------------------------------
 
 
@@ -99,9 +114,9 @@ def _expire(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
             value.set_expiry(field, expires_at_ms, c.keyspace)
             results.append(IS_SET)
     if IS_DELETED in results:
-        c.db.shrunk(key, b"hdel", HASH)
+        c.db.shrunk(key, b"hdel", HASH, _told(c, fields, results, IS_DELETED))
     elif IS_SET in results:
-        c.db.signal(argv[1], b"hexpire", HASH)
+        _signal(c, argv[1], b"hexpire", _told(c, fields, results, IS_SET))
     c.keyspace.watch_fields(key)
     return results
 
@@ -165,7 +180,7 @@ def hpersist(c: Context, argv: list[bytes]) -> Reply:
             value.set_expiry(field, None, c.keyspace)
             results.append(IS_SET)
     if IS_SET in results:
-        c.db.signal(argv[1], b"hpersist", HASH)
+        _signal(c, argv[1], b"hpersist", _told(c, fields, results, IS_SET))
     return results
 
 
@@ -305,8 +320,9 @@ def hgetdel(c: Context, argv: list[bytes]) -> Reply:
     for field in fields:  # one by one: a field that is named twice is gone the second time
         values.append(value.get(field))
         value.remove(field, c.keyspace)
-    if any(each is not None for each in values):
-        c.db.shrunk(key, b"hdel", HASH)
+    removed = [field for field, text in zip(fields, values, strict=True) if text is not None]
+    if removed:
+        c.db.shrunk(key, b"hdel", HASH, removed if c.db.tells_fields else ())
     return values
 
 
@@ -337,7 +353,7 @@ def hgetex(c: Context, argv: list[bytes]) -> Reply:
         if field in value and _set_expiry(c, value, field, options):
             changed.append(field)
     if changed:
-        _announce_expiry(c, key, options.expires_at_ms)
+        _announce_expiry(c, key, options.expires_at_ms, changed)
     return values
 
 
@@ -355,14 +371,14 @@ def _set_expiry(c: Context, value: Hash, field: bytes, options: FieldOptions) ->
     return True
 
 
-def _announce_expiry(c: Context, key: Key, expires_at_ms: int | None) -> None:
+def _announce_expiry(c: Context, key: Key, expires_at_ms: int | None, fields: list[bytes]) -> None:
     """The end of a command that gave fields this expiry, which removes them if it has passed."""
     if expires_at_ms is None:
-        c.db.signal(key.name, b"hpersist", HASH)
+        _signal(c, key.name, b"hpersist", fields)
     elif expires_at_ms <= c.keyspace.now_ms:
-        c.db.shrunk(key, b"hdel", HASH)
+        c.db.shrunk(key, b"hdel", HASH, fields if c.db.tells_fields else ())
     else:
-        c.db.signal(key.name, b"hexpire", HASH)
+        _signal(c, key.name, b"hexpire", fields)
         c.keyspace.watch_fields(key)
 
 
@@ -387,10 +403,10 @@ def hsetex(c: Context, argv: list[bytes]) -> Reply:
     key, value = found or c.db.create_as(argv[1], Hash)
     for name, text in zip(names, words[1::2], strict=True):
         value.set(name, text, c.keyspace, keep_expiry=options.keep_word)
-    c.db.signal(argv[1], b"hset", HASH)
+    _signal(c, argv[1], b"hset", names)
     if options.expires_at_ms is not None:
         for name in names:
             if name in value:  # it may be named twice, and is gone if its time has passed
                 _set_expiry(c, value, name, options)
-        _announce_expiry(c, key, options.expires_at_ms)
+        _announce_expiry(c, key, options.expires_at_ms, names)
     return 1

@@ -4,6 +4,7 @@ store/values/hash.py.
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import compress
 
 from holdfast import longdouble
 from holdfast.commands.args import (
@@ -19,7 +20,7 @@ from holdfast.commands.encodings import is_listpack
 from holdfast.commands.table import command, one
 from holdfast.errors import NOT_A_FLOAT, SYNTAX, CommandError
 from holdfast.resp import OK, Reply
-from holdfast.store.memory.events import HASH
+from holdfast.store.memory.events import HASH, SUBKEYS
 from holdfast.store.values.hash import Hash
 
 NOT_AN_INTEGER_FIELD = CommandError("ERR hash value is not an integer")
@@ -52,6 +53,8 @@ def _set_all(c: Context, argv: list[bytes]) -> int:
     for at in range(2, len(argv), 2):
         added += value.set(argv[at], argv[at + 1], log)
     c.db.signal(argv[1], b"hset", HASH)
+    if log.notify_kinds & SUBKEYS:
+        c.db.tell_fields(argv[1], b"hset", argv[2::2])
     return added
 
 
@@ -85,7 +88,7 @@ def hsetnx(c: Context, argv: list[bytes]) -> Reply:
         return 0
     _, value = found or c.db.create_as(argv[1], Hash)
     value.set(argv[2], argv[3], c.keyspace)
-    c.db.signal(argv[1], b"hset", HASH)
+    _signal(c, argv, b"hset")
     return 1
 
 
@@ -99,9 +102,11 @@ def hdel(c: Context, argv: list[bytes]) -> Reply:
     if found is None:
         return 0
     key, value = found
-    count = sum([value.remove(field, c.keyspace) for field in argv[2:]])
+    removed = [value.remove(field, c.keyspace) for field in argv[2:]]
+    count = sum(removed)
     if count:
-        c.db.shrunk(key, b"hdel", HASH)
+        fields = list(compress(argv[2:], removed)) if c.db.tells_fields else ()
+        c.db.shrunk(key, b"hdel", HASH, fields)
     return count
 
 
@@ -119,7 +124,7 @@ def hincrby(c: Context, argv: list[bytes]) -> Reply:
         raise WOULD_OVERFLOW
     _, value = found or c.db.create_as(argv[1], Hash)
     value.add_to(argv[2], amount, b"%d" % total, c.keyspace)
-    c.db.signal(argv[1], b"hincrby", HASH)
+    _signal(c, argv, b"hincrby")
     return total
 
 
@@ -140,8 +145,15 @@ def hincrbyfloat(c: Context, argv: list[bytes]) -> Reply:
     new = longdouble.human(total)
     _, value = found or c.db.create_as(argv[1], Hash)
     value.add_to(argv[2], argv[3], new, c.keyspace)
-    c.db.signal(argv[1], b"hincrbyfloat", HASH)
+    _signal(c, argv, b"hincrbyfloat")
     return new
+
+
+def _signal(c: Context, argv: list[bytes], event: bytes) -> None:
+    """The end of a change of the one field that a command names."""
+    c.db.signal(argv[1], event, HASH)
+    if c.keyspace.notify_kinds & SUBKEYS:
+        c.db.tell_fields(argv[1], event, argv[2:3])
 
 
 def _long_double(text: bytes, error: CommandError) -> longdouble.LongDouble:

@@ -62,6 +62,8 @@ def set_(session: Session, argv: list[bytes]) -> Reply:
     for field, text in zip(fields, values, strict=True):
         value.set(field, text, session.keyspace)
     session.db.signal(name, b"hset", HASH)
+    if session.db.tells_fields:
+        session.db.tell_fields(name, b"hset", fields)
     return OK
 
 

@@ -342,14 +342,14 @@ class KeyspaceEvents(ValueKind):
 
     def parse_one(self, text: bytes) -> frozenset[str]:
         events = text.decode("latin-1")
-        if set(events) - set("A" + self._ALL + "KEmn"):
+        if set(events) - set("A" + self._ALL + "KEmnSTIV"):
             raise ValueError("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")
         return frozenset(events.replace("A", self._ALL))
 
     def show(self, value: frozenset[str]) -> bytes:
         everything = value >= set(self._ALL)
         classes = "A" if everything else "".join(c for c in self._ALL + "n" if c in value)
-        return (classes + "".join(c for c in "KEm" if c in value)).encode()
+        return (classes + "".join(c for c in "KEmSTIV" if c in value)).encode()
 
     def lines(self, value: frozenset[str]) -> list[bytes]:
         return [quoted(self.show(value))]

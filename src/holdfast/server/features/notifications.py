@@ -1,5 +1,7 @@
 """Events that the keyspace announces become invalidations and published messages."""
 
+from collections.abc import Sequence
+
 from holdfast.server.features.channels import PubSub
 from holdfast.server.features.tracking import Tracking
 from holdfast.server.sessions.session_host import SessionHost
@@ -15,12 +17,14 @@ from holdfast.store.memory.events import (
     SET,
     STREAM,
     STRING,
+    SUBKEYS,
     ZSET,
 )
 
 # The letters of notify-keyspace-events. `d`, the events of modules, never happens here.
 KINDS = {"g": GENERIC, "$": STRING, "l": LIST, "s": SET, "h": HASH, "z": ZSET, "t": STREAM}
 KINDS |= {"x": EXPIRED, "e": EVICTED, "n": NEW, "m": MISS}
+SUBKEY_LETTERS = frozenset("STIV")  # of channels, as K and E are
 CHANGES = GENERIC | STRING | LIST | SET | HASH | ZSET | STREAM | EXPIRED | EVICTED
 
 
@@ -32,20 +36,24 @@ class Notifications:
         self._tracking = tracking
         self._published = 0  # kinds
         self._by_key = self._by_event = False
+        self._subkeys: frozenset[str] = frozenset()  # letters of channels for fields
         host.keyspace.notify = self._announced
+        host.keyspace.notify_fields = self._announced_fields
         host.keyspace.on_flush = self._flushed
         tracking.on_trackers_changed = self.update
 
     def publish(self, letters: frozenset[str]) -> None:
         """Use this value of notify-keyspace-events from now on."""
         self._by_key, self._by_event = "K" in letters, "E" in letters
+        self._subkeys = letters & SUBKEY_LETTERS if "h" in letters else frozenset()
         wanted = self._by_key or self._by_event
         self._published = sum(KINDS.get(letter, 0) for letter in letters) if wanted else 0
         self.update()
 
     def update(self) -> None:
         """The keyspace announces only events that are published or tracked; mostly none is."""
-        self._keyspace.notify_kinds = self._published | (CHANGES if self._tracking else 0)
+        kinds = self._published | (CHANGES if self._tracking else 0)
+        self._keyspace.notify_kinds = kinds | (SUBKEYS if self._subkeys else 0)
 
     def _announced(self, database: Database, name: bytes, event: bytes, kind: int) -> None:
         """An event that is no change is not announced for tracking alone; see CHANGES. For an
@@ -62,6 +70,24 @@ class Notifications:
                 publish(b"__keyevent@%d__:%b" % (database.index, event), name)
         if is_tracked and kind == EXPIRED:
             self._tracking.changed(name, None)
+
+    def _announced_fields(
+        self, database: Database, name: bytes, event: bytes, fields: Sequence[bytes]
+    ) -> None:
+        """The fields of a hash that changed, in four kinds of channels. Names may contain any
+        byte, so their lengths stand before them; a channel that would be ambiguous is left out."""
+        publish, index = self._pubsub.publish, database.index
+        listed = b",".join(b"%d:%b" % (len(field), field) for field in fields)
+        if "S" in self._subkeys:
+            publish(b"__subkeyspace@%d__:%b" % (index, name), b"%b|%b" % (event, listed))
+        if "T" in self._subkeys:
+            message = b"%d:%b|%b" % (len(name), name, listed)
+            publish(b"__subkeyevent@%d__:%b" % (index, event), message)
+        if "I" in self._subkeys and b"\n" not in name:
+            for field in fields:
+                publish(b"__subkeyspaceitem@%d__:%b\n%b" % (index, name, field), event)
+        if "V" in self._subkeys:
+            publish(b"__subkeyspaceevent@%d__:%b|%b" % (index, event, name), listed)
 
     def _flushed(self) -> None:
         if self._tracking:

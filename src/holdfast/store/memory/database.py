@@ -8,12 +8,14 @@ attributes of one object faster than those of several.
 """
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from holdfast.errors import WRONG_TYPE
 from holdfast.store.change.ops import SPACES, row_op, string_row
 from holdfast.store.change.undo import KeyUndo, SpaceUndo, WatchUndo
-from holdfast.store.memory.events import EXPIRED, GENERIC, HASH, MISS, NEW, STRING
+from holdfast.store.memory.events import EXPIRED, GENERIC, HASH, MISS, NEW, STRING, SUBKEYS
 from holdfast.store.memory.key import Key, Space, is_live
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.registry import TYPE_NAMES, Collection, Value
@@ -476,12 +478,28 @@ class Database:
         if keyspace.notify_kinds & kind:
             keyspace.notify(self, name, event, kind)
 
-    def shrunk(self, key: Key, event: bytes, kind: int) -> None:
-        """`signal` for commands that take elements away: an empty collection is no key."""
+    def shrunk(self, key: Key, event: bytes, kind: int, fields: Sequence[bytes] = ()) -> None:
+        """`signal` for commands that take elements away: an empty collection is no key. `fields`
+        are those of a hash that went, if `tells_fields`."""
         self.signal(key.name, event, kind)
+        if fields:
+            self.tell_fields(key.name, event, fields)
         if not key.value:
             self.remove(key)
             self.notify(key.name, b"del", GENERIC)
+
+    @property
+    def tells_fields(self) -> bool:
+        """Whether a client may want to know which fields of a hash have changed. If so, a change
+        ends with `tell_fields` after `signal`."""
+        return bool(self.keyspace.notify_kinds & SUBKEYS)
+
+    def tell_fields(self, name: bytes, event: bytes, fields: Sequence[bytes]) -> None:
+        keyspace = self.keyspace
+        if keyspace.later is None:
+            keyspace.notify_fields(self, name, event, fields)
+        else:
+            keyspace.later.append(partial(keyspace.notify_fields, self, name, event, fields))
 
     def touch(self, name: bytes) -> None:
         undo = self.keyspace.undo
@@ -504,8 +522,9 @@ class Database:
         horizon_ms = keyspace.fields_horizon_ms
         if due > horizon_ms:
             return 0
-        count = value.expire_due(horizon_ms, limit, keyspace)
-        self.shrunk(key, b"hexpired", HASH)
+        names: list[bytes] | None = [] if self.tells_fields else None
+        count = value.expire_due(horizon_ms, limit, keyspace, names)
+        self.shrunk(key, b"hexpired", HASH, names or ())
         return count
 
     def notify(self, name: bytes, event: bytes, kind: int) -> None:

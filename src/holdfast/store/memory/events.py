@@ -13,3 +13,4 @@ EXPIRED: Final = 128
 EVICTED: Final = 256
 NEW: Final = 512
 MISS: Final = 1024
+SUBKEYS: Final = 2048  # no event: the names of fields are told, too

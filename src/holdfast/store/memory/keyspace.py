@@ -3,7 +3,7 @@
 Keys that only the file has are read through `Tables`. Changes leave as row operations.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import StorageError
@@ -42,10 +42,18 @@ if TYPE_CHECKING:
 
 
 NEVER: Final = -1  # see Keyspace.may_wait_at
+# Database, name of the key, event, fields of the hash.
+FieldNotification = Callable[[Database, bytes, bytes, Sequence[bytes]], None]
 
 
 def no_notification(database: Database, name: bytes, event: bytes, kind: int) -> None:
     """No client wants notifications."""
+
+
+def no_field_notification(
+    database: Database, name: bytes, event: bytes, fields: Sequence[bytes]
+) -> None:
+    """No client wants to know which fields changed."""
 
 
 def no_flush_hook() -> None:
@@ -77,6 +85,7 @@ class Keyspace(ChangeLog):
         # When a node of a stream is full, for new entries; see Node.
         self.stream_node_entries, self.stream_node_bytes = NODE_ENTRIES, NODE_BYTES
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
+        self.notify_fields: FieldNotification = no_field_notification
         self.on_flush: Callable[[], None] = no_flush_hook
         # Calls that wait until the running script has succeeded; see Savepoint.
         self.later: list[Callable[[], object]] | None = None

@@ -163,14 +163,19 @@ class Hash(Ordered[Field]):
             heappop(deadlines)
         return deadlines[0][0] if deadlines else None
 
-    def expire_due(self, now_ms: int, limit: int, log: ChangeLog) -> int:
-        """Remove fields whose time has come, at most `limit`; how many there were."""
+    def expire_due(
+        self, now_ms: int, limit: int, log: ChangeLog, names: list[bytes] | None = None
+    ) -> int:
+        """Remove fields whose time has come, at most `limit`; how many there were. Their names are
+        added to `names`."""
         count = 0
         deadlines = self._deadlines
         while deadlines and count < limit:
             if self._is_current(deadlines[0]):
                 if deadlines[0][0] > now_ms:
                     break
+                if names is not None:
+                    names.append(deadlines[0][1])
                 count += self.remove(deadlines[0][1], log)
             else:
                 heappop(deadlines)
