@@ -127,6 +127,9 @@ def arguments(text: str, flags: set[str]) -> tuple[list[str], list[str]]:
             put(f"*into.flat_reversed({token[3:]})")
         elif token.startswith("**"):
             put(f"*into.flat({token[2:]})")
+        elif token.startswith("#**"):
+            put(f"len({token[3:]})")
+            put(f"*into.flat({token[3:]})")
         elif token.startswith("#"):
             put(f"len({token[1:]})")
             put(f"*{token[1:]}")

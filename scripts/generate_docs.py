@@ -31,13 +31,58 @@ GROUPS = {
     "cluster": "Redis Cluster",
 }
 
-# Commands of Redis 7.2 that are not in the table, by group, with the reason.
+# Commands of Redis 8 that are not in the table, by group: since when, the reason, their names.
 MISSING = {
     "Looking into a HyperLogLog": (
-        "is for developers of redis-server",
+        "2.8.9",
+        "They are for developers of redis-server.",
         "pfdebug pfselftest",
     ),
-    "Shards of a cluster": ("as all of Redis Cluster", "cluster|myshardid"),
+    "Arrays": (
+        "8.8.0",
+        "An array is a data type of its own; a list or a hash takes its place here.",
+        """aragg arcount ardel ardelrange arget argetrange argrep arinfo arinsert arlastitems arlen
+        armget armset arnext arop arring arscan arseek arset""",
+    ),
+    "Vector sets": (
+        "8.0.0",
+        "Searching by similarity needs an index of its own, which one SQLite file does not have.",
+        """vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember vrange vrem vsetattr
+        vsim""",
+    ),
+    "JSON documents": (
+        "8.0.0",
+        "A document is stored as a string, or its parts as fields of a hash.",
+        """json.arrappend json.arrindex json.arrinsert json.arrlen json.arrpop json.arrtrim
+        json.clear json.debug json.del json.forget json.get json.merge json.mget json.mset
+        json.numincrby json.nummultby json.objkeys json.objlen json.resp json.set json.strappend
+        json.strlen json.toggle json.type""",
+    ),
+    "Search": (
+        "8.0.0",
+        "Holdfast has no secondary indexes; its file can be queried with SQL instead.",
+        """ft._list ft.aggregate ft.aliasadd ft.aliasdel ft.aliasupdate ft.alter ft.config
+        ft.create ft.cursor ft.dictadd ft.dictdel ft.dictdump ft.dropindex ft.explain
+        ft.explaincli ft.hybrid ft.info ft.profile ft.search ft.spellcheck ft.sugadd ft.sugdel
+        ft.sugget ft.suglen ft.syndump ft.synupdate ft.tagvals""",
+    ),
+    "Time series": (
+        "8.0.0",
+        "Samples are entries of a stream or members of a sorted set here.",
+        """ts.add ts.alter ts.create ts.createrule ts.decrby ts.del ts.deleterule ts.get ts.incrby
+        ts.info ts.madd ts.mget ts.mrange ts.mrevrange ts.queryindex ts.range ts.revrange""",
+    ),
+    "Probabilistic types": (
+        "8.0.0",
+        "Of the sketches Holdfast has the HyperLogLog; sets and sorted sets are exact.",
+        """bf.add bf.card bf.exists bf.info bf.insert bf.loadchunk bf.madd bf.mexists bf.reserve
+        bf.scandump cf.add cf.addnx cf.count cf.del cf.exists cf.info cf.insert cf.insertnx
+        cf.loadchunk cf.mexists cf.reserve cf.scandump cms.incrby cms.info cms.initbydim
+        cms.initbyprob cms.merge cms.query topk.add topk.count topk.incrby topk.info topk.list
+        topk.query topk.reserve tdigest.add tdigest.byrank tdigest.byrevrank tdigest.cdf
+        tdigest.create tdigest.info tdigest.max tdigest.merge tdigest.min tdigest.quantile
+        tdigest.rank tdigest.reset tdigest.revrank tdigest.trimmed_mean""",
+    ),
 }
 
 # Commands that differ from Redis, with the section of docs/compatibility.md that says how.
@@ -57,6 +102,7 @@ PARTLY = {
     "sort-ties": "sort sort_ro",
     "lazy-freeing": "unlink",
 }
+OURS_ALONE = "active"  # neither Redis nor Valkey has it
 _PARTLY_BY_NAME = {name: id for id, names in PARTLY.items() for name in names.split()}
 _REFUSED = {row[0] for row in EXCLUDED}
 
@@ -83,10 +129,29 @@ def _lines() -> Iterator[str]:
     for sentence in dict.fromkeys(row[-1] for row in EXCLUDED):
         names = " ".join(row[0] for row in EXCLUDED if row[-1] == sentence)
         yield f"| {sentence.removeprefix('ERR ')} | {_shown(names)} |"
-    yield "\nUnknown here:\n"
-    yield "| | | |\n|---|---|---|"
-    for title, (reason, names) in MISSING.items():
-        yield f"| {title} | {reason} | {_shown(names)} |"
+    yield "\nUnknown here, as for a redis-server without these modules:\n"
+    yield "| | since | | |\n|---|---|---|---|"
+    for title, (since, reason, names) in MISSING.items():
+        yield f"| {title} | {since} | {reason} | {_shown(names)} |"
+    yield from _table()
+
+
+def _table() -> Iterator[str]:
+    """Every command with its version, for a reader that asks what a release has."""
+    yield "\n## All commands by name\n"
+    yield "The version is that of Redis, if not that of Valkey is named."
+    yield "A test compares names and arities with valkey-server 9.\n"
+    yield "| command | arity | since | |\n|---|---|---|---|"
+    for entry in sorted(_all_entries(), key=lambda entry: entry.name):
+        if entry.name.partition("|")[0] != OURS_ALONE:
+            word = re.sub(r"[^a-z].*", "", status(entry).strip("*")) or "supported"
+            yield f"| {full_name(entry)} | {entry.arity} | {since_of(entry)} | {word} |"
+
+
+def _all_entries() -> Iterator[Command]:
+    for entry in TABLE.values():
+        yield entry
+        yield from entry.subcommands.values()
 
 
 def _shown(names: str) -> str:
@@ -94,7 +159,7 @@ def _shown(names: str) -> str:
 
 
 def missing_names() -> set[str]:
-    return {name for _, names in MISSING.values() for name in names.split()}
+    return {name for _, _, names in MISSING.values() for name in names.split()}
 
 
 def _command(entry: Command) -> Iterator[str]:
@@ -107,7 +172,7 @@ def _command(entry: Command) -> Iterator[str]:
 def _entry(entry: Command) -> Iterator[str]:
     summary, _, *notes = paragraphs(entry)
     flags = " ".join(flag for flag in FLAGS if flag in entry.flags)
-    facts = [f"since {entry.since}", f"arity {entry.arity}", flags, status(entry)]
+    facts = [f"since {since_of(entry)}", f"arity {entry.arity}", flags, status(entry)]
     yield f"\n### {full_name(entry)}\n"
     yield f"{summary}\n"
     yield f"```\n{syntax(entry)}\n```"
@@ -121,6 +186,10 @@ def status(entry: Command) -> str:
         return "**excluded**"
     id = _PARTLY_BY_NAME.get(entry.name)
     return f"partly: [{id}](compatibility.md#{id})" if id else ""
+
+
+def since_of(entry: Command) -> str:
+    return f"Valkey {entry.since}" if "valkey" in entry.flags else entry.since
 
 
 def full_name(entry: Command) -> str:

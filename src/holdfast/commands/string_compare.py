@@ -52,7 +52,7 @@ def delex(c: Context, argv: list[bytes]) -> Reply:
     return _removed(c, key) if is_met((condition, argv[3]), value) else 0
 
 
-@string("delifeq", 3, "write fast", one("RM delete"), since="9.0.0")
+@string("delifeq", 3, "write fast valkey", one("RM delete"), since="9.0.0")
 def delifeq(c: Context, argv: list[bytes]) -> Reply:
     """Remove a string if it has this value: 1 removed, 0 not. Valkey's name for DELEX with IFEQ.
 

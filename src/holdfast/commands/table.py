@@ -16,7 +16,8 @@ ANY_NUMBER: Final = 1 << 61  # of arguments; for larger numbers compiled code ne
 
 _LEADING_INTEGER = re.compile(rb"\s*[+-]?[0-9]+").match  # COMMAND GETKEYS is as lax as Redis's
 
-# In the order in which COMMAND shows them. Other flags are our own, or Redis hides them.
+# In the order in which COMMAND shows them. Other flags are our own, or Redis hides them; `valkey`:
+# the command comes from Valkey, and so does its version.
 FLAGS = (
     *("write", "readonly", "denyoom", "module", "admin", "pubsub", "noscript", "blocking"),
     *("loading", "stale", "skip_monitor", "skip_slowlog", "asking", "fast", "no_auth"),

@@ -56,6 +56,37 @@ class TypedSyncCommands(Converters[V]):
             args += ("XX",)
         return self._run(args, into.truth)
 
+    def set_if(
+        self,
+        key: Key,
+        value: Value,
+        *,
+        ifeq: Value | None = None,
+        ifne: Value | None = None,
+        ex_s: int | None = None,
+        px_ms: int | None = None,
+        exat_s: int | None = None,
+        pxat_ms: int | None = None,
+        keepttl: bool = False,
+    ) -> bool:
+        """Set a key if it has this value, or another one; False if not. Redis 8.4."""
+        args: tuple[Argument, ...] = ("SET", key, value)
+        if ifeq is not None:
+            args += ("IFEQ", ifeq)
+        if ifne is not None:
+            args += ("IFNE", ifne)
+        if ex_s is not None:
+            args += ("EX", ex_s)
+        if px_ms is not None:
+            args += ("PX", px_ms)
+        if exat_s is not None:
+            args += ("EXAT", exat_s)
+        if pxat_ms is not None:
+            args += ("PXAT", pxat_ms)
+        if keepttl:
+            args += ("KEEPTTL",)
+        return self._run(args, into.truth)
+
     def setnx(self, key: Key, value: Value) -> bool:
         """Set a key if it is missing."""
         return self._run(("SETNX", key, value), into.truth)
@@ -112,6 +143,36 @@ class TypedSyncCommands(Converters[V]):
         """Set many keys if none of them exists."""
         return self._run(("MSETNX", *into.flat(values)), into.truth)
 
+    def msetex(
+        self,
+        values: Pairs,
+        *,
+        nx: bool = False,
+        xx: bool = False,
+        ex_s: int | None = None,
+        px_ms: int | None = None,
+        exat_s: int | None = None,
+        pxat_ms: int | None = None,
+        keepttl: bool = False,
+    ) -> bool:
+        """Set many keys with one expiry, or none of them. Redis 8.4."""
+        args: tuple[Argument, ...] = ("MSETEX", len(values), *into.flat(values))
+        if nx:
+            args += ("NX",)
+        if xx:
+            args += ("XX",)
+        if ex_s is not None:
+            args += ("EX", ex_s)
+        if px_ms is not None:
+            args += ("PX", px_ms)
+        if exat_s is not None:
+            args += ("EXAT", exat_s)
+        if pxat_ms is not None:
+            args += ("PXAT", pxat_ms)
+        if keepttl:
+            args += ("KEEPTTL",)
+        return self._run(args, into.truth)
+
     def append(self, key: Key, value: Value) -> int:
         """Append to a value; return the new length."""
         return self._run(("APPEND", key, value), into.INT)
@@ -131,6 +192,43 @@ class TypedSyncCommands(Converters[V]):
     def incrbyfloat(self, key: Key, amount: float) -> float:
         """Add a float."""
         return self._run(("INCRBYFLOAT", key, amount), into.FLOAT)
+
+    def increx(
+        self,
+        key: Key,
+        amount: int = 1,
+        *,
+        lbound: int | None = None,
+        ubound: int | None = None,
+        saturate: bool = False,
+        ex_s: int | None = None,
+        px_ms: int | None = None,
+        exat_s: int | None = None,
+        pxat_ms: int | None = None,
+        persist: bool = False,
+        enx: bool = False,
+    ) -> tuple[int, int]:
+        """Add within bounds; return the value and what was added. Redis 8.8."""
+        args: tuple[Argument, ...] = ("INCREX", key, "BYINT", amount)
+        if lbound is not None:
+            args += ("LBOUND", lbound)
+        if ubound is not None:
+            args += ("UBOUND", ubound)
+        if saturate:
+            args += ("SATURATE",)
+        if ex_s is not None:
+            args += ("EX", ex_s)
+        if px_ms is not None:
+            args += ("PX", px_ms)
+        if exat_s is not None:
+            args += ("EXAT", exat_s)
+        if pxat_ms is not None:
+            args += ("PXAT", pxat_ms)
+        if persist:
+            args += ("PERSIST",)
+        if enx:
+            args += ("ENX",)
+        return self._run(args, into.INT_PAIR)
 
     def decr(self, key: Key) -> int:
         """Subtract 1."""
@@ -159,6 +257,31 @@ class TypedSyncCommands(Converters[V]):
     def bitcount(self, key: Key) -> int:
         """How many bits are set."""
         return self._run(("BITCOUNT", key), into.INT)
+
+    def digest(self, key: Key) -> str | None:
+        """A hash of a value, None if the key is missing. Redis 8.4."""
+        return self._run(("DIGEST", key), into.STR_OR_NONE)
+
+    def delex(
+        self,
+        key: Key,
+        *,
+        ifeq: Value | None = None,
+        ifne: Value | None = None,
+        ifdeq: str | None = None,
+        ifdne: str | None = None,
+    ) -> bool:
+        """Remove a key if its value, or the digest of it, is as asked. Redis 8.4."""
+        args: tuple[Argument, ...] = ("DELEX", key)
+        if ifeq is not None:
+            args += ("IFEQ", ifeq)
+        if ifne is not None:
+            args += ("IFNE", ifne)
+        if ifdeq is not None:
+            args += ("IFDEQ", ifdeq)
+        if ifdne is not None:
+            args += ("IFDNE", ifdne)
+        return self._run(args, into.truth)
 
     def delete(self, *keys: Key) -> int:
         """Remove keys; return how many existed."""
@@ -365,6 +488,14 @@ class TypedSyncCommands(Converters[V]):
         """Move an element from list to list."""
         return self._run(("LMOVE", source, destination, from_, to), self._value_or_none)
 
+    def lmovem(
+        self, source: Key, destination: Key, from_: Side, to: Side, count: int
+    ) -> list[V] | None:
+        """Move up to so many elements, which keep their order. Redis 8.10."""
+        return self._run(
+            ("LMOVEM", source, destination, from_, to, "COUNT", count, "BULK"), self._values_or_none
+        )
+
     def rpoplpush(self, source: Key, destination: Key) -> V | None:
         """Move the last element to the head of another list."""
         return self._run(("RPOPLPUSH", source, destination), self._value_or_none)
@@ -435,6 +566,71 @@ class TypedSyncCommands(Converters[V]):
         """Add a float to a field."""
         return self._run(("HINCRBYFLOAT", key, field, amount), into.FLOAT)
 
+    def hgetdel(self, key: Key, *fields: Value) -> list[V | None]:
+        """Return the values of fields and remove the fields. Redis 8.0."""
+        return self._run(("HGETDEL", key, "FIELDS", len(fields), *fields), self._values_with_none)
+
+    def hgetex(
+        self,
+        key: Key,
+        *fields: Value,
+        ex_s: int | None = None,
+        px_ms: int | None = None,
+        exat_s: int | None = None,
+        pxat_ms: int | None = None,
+        persist: bool = False,
+    ) -> list[V | None]:
+        """Return the values of fields and change their expiry. Redis 8.0."""
+        args: tuple[Argument, ...] = ("HGETEX", key)
+        if ex_s is not None:
+            args += ("EX", ex_s)
+        if px_ms is not None:
+            args += ("PX", px_ms)
+        if exat_s is not None:
+            args += ("EXAT", exat_s)
+        if pxat_ms is not None:
+            args += ("PXAT", pxat_ms)
+        if persist:
+            args += ("PERSIST",)
+        args += ("FIELDS",)
+        args += (len(fields),)
+        args += (*fields,)
+        return self._run(args, self._values_with_none)
+
+    def hsetex(
+        self,
+        key: Key,
+        values: Pairs,
+        *,
+        fnx: bool = False,
+        fxx: bool = False,
+        ex_s: int | None = None,
+        px_ms: int | None = None,
+        exat_s: int | None = None,
+        pxat_ms: int | None = None,
+        keepttl: bool = False,
+    ) -> bool:
+        """Set fields and their expiry; False if fnx or fxx forbade it. Redis 8.0."""
+        args: tuple[Argument, ...] = ("HSETEX", key)
+        if fnx:
+            args += ("FNX",)
+        if fxx:
+            args += ("FXX",)
+        if ex_s is not None:
+            args += ("EX", ex_s)
+        if px_ms is not None:
+            args += ("PX", px_ms)
+        if exat_s is not None:
+            args += ("EXAT", exat_s)
+        if pxat_ms is not None:
+            args += ("PXAT", pxat_ms)
+        if keepttl:
+            args += ("KEEPTTL",)
+        args += ("FIELDS",)
+        args += (len(values),)
+        args += (*into.flat(values),)
+        return self._run(args, into.truth)
+
     def sadd(self, key: Key, *members: Value) -> int:
         """Add members; return how many are new."""
         return self._run(("SADD", key, *members), into.INT)
@@ -498,6 +694,14 @@ class TypedSyncCommands(Converters[V]):
     def sintercard(self, *keys: Key) -> int:
         """How many members all sets have in common."""
         return self._run(("SINTERCARD", len(keys), *keys), into.INT)
+
+    def sunioncard(self, *keys: Key) -> int:
+        """How many members any set has. Redis 8.10."""
+        return self._run(("SUNIONCARD", len(keys), *keys), into.INT)
+
+    def sdiffcard(self, *keys: Key) -> int:
+        """How many members only the first set has. Redis 8.10."""
+        return self._run(("SDIFFCARD", len(keys), *keys), into.INT)
 
     def zadd(
         self,

@@ -26,7 +26,10 @@ REFUSED = {
 _IN_REQUESTS = frozenset({"MULTI", "EXEC", "DISCARD", "UNWATCH"})
 
 _BLOCKING = frozenset(
-    {"BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"}
+    {
+        *("BLPOP", "BRPOP", "BLMOVE", "BLMOVEM", "BRPOPLPUSH", "BLMPOP"),
+        *("BZPOPMIN", "BZPOPMAX", "BZMPOP"),
+    }
 )
 _LONGEST_TIMER_S = 1e9
 SPECIAL = frozenset(REFUSED) | _BLOCKING | {"XREAD", "XREADGROUP", "CLIENT"}
@@ -48,7 +51,7 @@ def blocks(args: Command) -> bool:
 def longest_wait_s(args: Command) -> float | None:
     """The longest time until the server answers. None: for ever, or the argument is no time."""
     name, unit = name_of(args[0]), 1.0
-    place = 1 if name in ("BLMPOP", "BZMPOP") else len(args) - 1
+    place = {"BLMPOP": 1, "BZMPOP": 1, "BLMOVEM": 5}.get(name, len(args) - 1)
     if name in ("XREAD", "XREADGROUP"):
         words = [name_of(arg) for arg in args]
         place, unit = words.index("BLOCK") + 1, 0.001

@@ -53,11 +53,14 @@ _FIRST_KEY: dict[str, Callable[[Command], Argument | None]] = {
     **dict.fromkeys(["XREAD", "XREADGROUP"], _after("STREAMS")),
     **dict.fromkeys(["BLMPOP", "BZMPOP"], _at(3)),
     **dict.fromkeys(["LMPOP", "ZMPOP", "SINTERCARD", "ZINTER", "ZUNION", "ZDIFF"], _at(2)),
+    **dict.fromkeys(["SUNIONCARD", "SDIFFCARD", "MSETEX"], _at(2)),
     **dict.fromkeys(["ZINTERCARD", "XGROUP", "XINFO", "OBJECT", "MEMORY", "BITOP"], _at(2)),
     **dict.fromkeys(["PING", "ECHO", "TIME", "INFO", "COMMAND", "CONFIG", "CLIENT"], _NONE),
     **dict.fromkeys(["DBSIZE", "FLUSHALL", "FLUSHDB", "SCAN", "KEYS", "RANDOMKEY"], _NONE),
     **dict.fromkeys(["SCRIPT", "FUNCTION", "CLUSTER", "PUBLISH", "ROLE", "WAIT", "ACL"], _NONE),
     **dict.fromkeys(["LASTSAVE", "SAVE", "BGSAVE", "SLOWLOG", "LATENCY", "DEBUG"], _NONE),
+    **dict.fromkeys(["COMMANDLOG", "HOTKEYS"], _NONE),
+    "HIMPORT": lambda args: args[2] if len(args) > 2 and name_of(args[1]) == "SET" else None,
 }
 
 

@@ -121,7 +121,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
 @command(
     "client|capa",
     -3,
-    "noscript loading stale allow_busy",
+    "noscript loading stale allow_busy valkey",
     group="connection",
     since="8.0.0",
     categories="connection",
@@ -134,17 +134,6 @@ def capa(session: Session, argv: list[bytes]) -> Reply:
     if b"REDIRECT" in [word.upper() for word in argv[2:]]:
         session.capabilities = "r"
     return OK
-
-
-@command(
-    "client|import-source", 3, ANYONE, group="connection", since="8.1.0", categories="connection"
-)
-def import_source(session: Session, argv: list[bytes]) -> Reply:
-    """Refused: there is no import mode, in which expired keys could be seen.
-
-    CLIENT IMPORT-SOURCE ON | OFF
-    """
-    raise CommandError("ERR Server is not in import mode")
 
 
 @command("client|reply", 3, ANYONE, group="connection", since="3.2.0", categories="connection")

@@ -14,13 +14,13 @@ from holdfast.server.core.engine import engine_of
 from holdfast.server.features.slowlog import SlowLog
 from holdfast.server.sessions.session import Session
 
-ADMIN = "admin loading stale"
+ADMIN = "admin loading stale valkey"
 EVERYWHERE = "request_policy:all_nodes"
 BAD_COUNT = CommandError("ERR count should be greater than or equal to -1")
 BAD_TYPE = CommandError("ERR type should be one of the following: slow, large-request, large-reply")
 
 logging = partial(command, group="server", since="8.1.0")
-container("commandlog", -2, "", "Commands that were costly.", group="server", since="8.1.0")
+container("commandlog", -2, "valkey", "Commands that were costly.", group="server", since="8.1.0")
 
 
 def _log_of(session: Session, kind: bytes) -> SlowLog:
@@ -70,7 +70,7 @@ def reset(session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-@logging("commandlog|help", 2, "loading stale")
+@logging("commandlog|help", 2, "loading stale valkey")
 def help_(session: Session, argv: list[bytes]) -> Reply:
     """Show the subcommands of COMMANDLOG.
 

@@ -13,9 +13,11 @@ NO_CLUSTER = "ERR This instance has cluster support disabled"
 NO_REPLICATION = "ERR Holdfast does not speak Redis's replication: see active-active in its guides"
 NO_MODULES = "ERR Holdfast does not load modules: they are C libraries for redis-server"
 NO_MIGRATION = "ERR Holdfast does not send keys to other servers: use DUMP and RESTORE instead"
-GROUPS = {NO_CLUSTER: "cluster", NO_MIGRATION: "generic"}  # others: server
+NO_IMPORT = "ERR Server is not in import mode"  # that of Valkey
+GROUPS = {NO_CLUSTER: "cluster", NO_MIGRATION: "generic", NO_IMPORT: "connection"}  # others: server
 
 ADMIN = "admin stale no_async_loading"
+VALKEY = f"{ADMIN} valkey"
 NOT_NOW = ("nondeterministic_output",)
 SLOT_STATS = (*NOT_NOW, "request_policy:all_shards")
 CLUSTERSCAN = (*NOT_NOW, "request_policy:special", "response_policy:special")
@@ -61,12 +63,20 @@ TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
     ("cluster|myshardid", 2, "loading stale", "", NOT_NOW, "7.2.0", NO_CLUSTER),
     ("cluster|slot-stats", -4, "loading stale", "", SLOT_STATS, "8.2.0", NO_CLUSTER),
     ("cluster|migration", -4, ADMIN, "", (), "8.4.0", NO_CLUSTER),
-    ("cluster|flushslot", -3, "write admin no_async_loading", "keyspace", (), "9.0.0", NO_CLUSTER),
-    ("cluster|migrateslots", -4, ADMIN, "", (), "9.0.0", NO_CLUSTER),
-    ("cluster|cancelslotmigrations", 2, ADMIN, "", (), "9.0.0", NO_CLUSTER),
-    ("cluster|getslotmigrations", 2, ADMIN, "", (), "9.0.0", NO_CLUSTER),
-    ("cluster|syncslots", -3, ADMIN, "", (), "9.0.0", NO_CLUSTER),
-    ("clusterscan", -2, "readonly", "keyspace", CLUSTERSCAN, "9.1.0", NO_CLUSTER),
+    (
+        "cluster|flushslot",
+        -3,
+        "write admin no_async_loading valkey",
+        "keyspace",
+        (),
+        "9.0.0",
+        NO_CLUSTER,
+    ),
+    ("cluster|migrateslots", -4, VALKEY, "", (), "9.0.0", NO_CLUSTER),
+    ("cluster|cancelslotmigrations", 2, VALKEY, "", (), "9.0.0", NO_CLUSTER),
+    ("cluster|getslotmigrations", 2, VALKEY, "", (), "9.0.0", NO_CLUSTER),
+    ("cluster|syncslots", -3, VALKEY, "", (), "9.0.0", NO_CLUSTER),
+    ("clusterscan", -2, "readonly valkey", "keyspace", CLUSTERSCAN, "9.1.0", NO_CLUSTER),
     ("failover", -1, "admin noscript stale", "", (), "6.2.0", NO_REPLICATION),
     ("psync", -3, "admin noscript no_async_loading no_multi", "", (), "2.8.0", NO_REPLICATION),
     ("replconf", -1, "admin noscript loading stale allow_busy", "", (), "3.0.0", NO_REPLICATION),
@@ -77,6 +87,15 @@ TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
     ("module|loadex", -3, "admin noscript no_async_loading", "", (), "7.0.0", NO_MODULES),
     ("module|unload", 3, "admin noscript no_async_loading", "", (), "4.0.0", NO_MODULES),
     ("module|help", 2, "loading stale", "", (), "5.0.0", NO_MODULES),
+    (
+        "client|import-source",
+        3,
+        "noscript loading stale valkey",
+        "connection",
+        (),
+        "8.1.0",
+        NO_IMPORT,
+    ),
     ("migrate", -6, "write", "keyspace dangerous", NOT_NOW, "2.6.0", NO_MIGRATION),
 )
 

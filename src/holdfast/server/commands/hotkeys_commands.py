@@ -139,9 +139,9 @@ def get(session: Session, argv: list[bytes]) -> Reply:
     if options.by_net:
         facts[b"total-net-bytes"] = hotkeys.net_bytes.total
     if options.by_cpu:
-        facts[b"by-cpu-time-us"] = _flat(hotkeys.cpu_ns.top(options.count, 1000))
+        facts[b"by-cpu-time-us"] = _flat(hotkeys.cpu_ns.top(options.most, 1000))
     if options.by_net:
-        facts[b"by-net-bytes"] = _flat(hotkeys.net_bytes.top(options.count))
+        facts[b"by-net-bytes"] = _flat(hotkeys.net_bytes.top(options.most))
     return [facts]
 
 

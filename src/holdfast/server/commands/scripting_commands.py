@@ -167,7 +167,7 @@ def exists(session: Session, argv: list[bytes]) -> Reply:
     return [int(sha in engine_of(session).scripts.cache) for sha in argv[2:]]
 
 
-@scripting("script|show", 3, "noscript stale", since="8.0.0")
+@scripting("script|show", 3, "noscript stale valkey", since="8.0.0")
 def show(session: Session, argv: list[bytes]) -> Reply:
     """The text of a script.
 

@@ -19,7 +19,7 @@ MOST_KEYS = 20_000  # of a session and a metric
 class HotKeysOptions(NamedTuple):
     by_cpu: bool
     by_net: bool
-    count: int = 10
+    most: int = 10  # keys to show
     duration_s: int = 0  # 0: until HOTKEYS STOP
     sample_ratio: int = 1  # one of so many commands is counted
 
