@@ -21,6 +21,7 @@ from tests.harness import HoldfastServer, RawClient, RedisServer
 from tests.harness.processes import NO_ORACLE
 from tests.harness.seeds import NEW, seed_of
 from tests.harness.spawned import NO_LIBRARY
+from tests.harness.valkey import NO_VALKEY, ValkeyServer
 
 # No deadline: how long an example takes says more about the machine than about the code.
 settings.register_profile(
@@ -33,6 +34,13 @@ settings.load_profile("holdfast")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A redis-server shared by all tests of this process."""
     with RedisServer(tmp_path_factory.mktemp("oracle")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
+    """A valkey-server shared by all tests of this process."""
+    with ValkeyServer(tmp_path_factory.mktemp("valkey")) as server:
         yield server
 
 
@@ -121,7 +129,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
-    for what, reason in (("ORACLE", NO_ORACLE), ("LIBRARY", NO_LIBRARY)):
+    for what, reason in (
+        ("ORACLE", NO_ORACLE),
+        ("VALKEY", NO_VALKEY),
+        ("LIBRARY", NO_LIBRARY),
+    ):
         count = sum(reason in str(report.longrepr) for report in skipped)
         if count:
             terminalreporter.section(f"{what} TESTS DID NOT RUN", red=True, bold=True)

@@ -1,11 +1,9 @@
 """The same tests by URL: redis-server in both protocols, Valkey, our server, our engine in-process.
 
-Valkey takes part if a `valkey-server` is in the PATH, or was fetched by scripts/install-valkey.
+Valkey takes part where tests/harness/valkey.py finds one.
 """
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,42 +12,10 @@ import pytest
 
 import holdfast
 from holdfast.client.api.client import Client
-from tests.harness import HoldfastServer, RawClient, RedisServer, free_port
+from tests.harness import HoldfastServer, RawClient, RedisServer
+from tests.harness.valkey import VALKEY
 
 Scenario = Callable[[Client], Coroutine[Any, Any, None]]
-
-
-def find_valkey() -> str | None:
-    """One that also runs here."""
-    fetched = (Path(__file__).parents[2] / "build/valkey").glob("*/_binaries/*/valkey-server")
-    for path in (shutil.which("valkey-server"), *map(str, fetched)):
-        try:
-            if path and not subprocess.run([path, "--version"], capture_output=True).returncode:
-                return path
-        except OSError:
-            continue
-    return None
-
-
-VALKEY = find_valkey()
-
-
-class ValkeyServer(RedisServer):
-    def start(self) -> None:
-        assert VALKEY is not None
-        for _ in range(5):  # another process may have taken the port
-            self.port = free_port()
-            argv = [VALKEY, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
-            if self._spawn(argv):
-                return
-        raise AssertionError(self._said())
-
-
-@pytest.fixture(scope="session")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ValkeyServer]:
-    with ValkeyServer(tmp_path_factory.mktemp("valkey")) as server:
-        yield server
-
 
 KINDS = ["redis-resp3", "redis-resp2", "holdfast", "memory", "file"]
 if VALKEY is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness import HoldfastServer, Pair, RawClient, RedisServer, open_pair
+from tests.harness.valkey import ValkeyServer
 from tests.wire.libraries.crew import Crew
 
 
@@ -21,6 +22,13 @@ def protocol(request: pytest.FixtureRequest) -> int:
 def pair(server: HoldfastServer, oracle: RedisServer, protocol: int) -> Iterator[Pair]:
     """New connections to both servers, which are empty."""
     with open_pair(server, oracle, protocol) as pair:
+        yield pair
+
+
+@pytest.fixture
+def valkey_pair(server: HoldfastServer, valkey: ValkeyServer, protocol: int) -> Iterator[Pair]:
+    """`pair` with valkey-server, for what redis-server 7 does not have."""
+    with open_pair(server, valkey, protocol) as pair:
         yield pair
 
 
