@@ -3,12 +3,12 @@ of Redis 7.4, written down here. The clock stands still."""
 
 from pathlib import Path
 
-import hiredis
 import pytest
 
 from holdfast.server.core.cron import EXPIRE_SLICE
 from holdfast.store.memory.expiry import expire_due
 from holdfast.store.store import FileStore
+from tests.commands.asking import ask
 from tests.commands.listening import Listening
 from tests.harness.in_process import InProcess, Peer
 
@@ -19,13 +19,6 @@ MISMATCH = b"ERR The `numfields` parameter must match the number of arguments"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 TOO_LATE = b"ERR invalid expire time in '%b' command"
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
-
-
-def ask(peer: Peer, command: str) -> object:
-    reader = hiredis.Reader()
-    reader.feed(peer.command(*command.split()))
-    reply = reader.gets()
-    return reply.args[0].encode() if isinstance(reply, hiredis.ReplyError) else reply
 
 
 def start(setting: InProcess | None = None) -> tuple[InProcess, Peer]:
