@@ -85,7 +85,7 @@ class HotKeys:
         if ratio > 1 and self._rng.random() * ratio >= 1:
             return
         try:
-            names = set(command.key_names(argv))
+            names = dict.fromkeys(command.key_names(argv))
         except IndexError:
             return  # the number of keys is malformed, and so the command has failed
         if self.options.by_cpu:
