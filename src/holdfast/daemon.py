@@ -94,7 +94,7 @@ def _collect_rarely() -> None:
     Imported modules are frozen first: else Python would check all of their objects at the next one.
     """
     gc.freeze()
-    gc.set_threshold(10_000, 1, 3000)
+    gc.set_threshold(2_000, 1, 15_000)
     gc.enable()
 
 
