@@ -12,6 +12,8 @@ ARITY = b"ERR wrong number of arguments for '%b' command"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 NEGATIVE = b"ERR invalid expire time, must be >= 0"
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
+TOO_LATE = b"ERR invalid expire time in '%b' command"
+MISMATCH = b"ERR The `numfields` parameter must match the number of arguments"
 TWICE = b"ERR FIELDS keyword specified multiple times"
 
 
@@ -60,13 +62,13 @@ TWICE = b"ERR FIELDS keyword specified multiple times"
         ("HSETEX h EX FIELDS 1 a x", NOT_AN_INTEGER),
         ("HGETEX h EX -1 FIELDS 1 a", NEGATIVE),
         ("HSETEX h PXAT 9223372036854775808 FIELDS 1 a x", NOT_AN_INTEGER),
-        ("HSETEX h PXAT 70368744177664 FIELDS 1 a x", b"ERR invalid expire time in 'hsetex' command"),
-        ("HGETEX h PXAT 70368744177664 FIELDS 1 a", b"ERR invalid expire time in 'hgetex' command"),
+        ("HSETEX h PXAT 70368744177664 FIELDS 1 a x", TOO_LATE % b"hsetex"),
+        ("HGETEX h PXAT 70368744177664 FIELDS 1 a", TOO_LATE % b"hgetex"),
         ("HSETEX s FIELDS 0 a x", NUMFIELDS),
         ("HGETEX s FIELDS 0 a", NUMFIELDS),
         ("HGETDEL s FIELDS 0 a", WRONG_TYPE),
         ("HGETDEL h FIELDS 0 a", b"ERR Number of fields must be a positive integer"),
-        ("HGETDEL h FIELDS 2 a", b"ERR The `numfields` parameter must match the number of arguments"),
+        ("HGETDEL h FIELDS 2 a", MISMATCH),
         (
             "HGETDEL h NOPE 1 a",
             b"ERR Mandatory argument FIELDS is missing or not at the right position",

@@ -10,6 +10,7 @@ HIGHEST, LOWEST = 9223372036854775807, -9223372036854775808
 SYNTAX = b"ERR syntax error"
 NOT_INT = b"ERR %b is not an integer or out of range"
 NOT_FLOAT = b"ERR %b is not a valid float"
+APPLIED = b"ERR applied increment would %b"
 CROSSED = b"ERR LBOUND can't be greater than UBOUND"
 
 
@@ -40,8 +41,8 @@ CROSSED = b"ERR LBOUND can't be greater than UBOUND"
         ("10", "BYFLOAT 1 UBOUND inf LBOUND -inf", [b"11", b"1"], b"11"),
         ("10", "BYFLOAT 1 UBOUND -inf LBOUND -inf", [b"10", b"0"], b"10"),
         # errors
-        ("9223372036854775800", f"SATURATE UBOUND {LOWEST}", b"ERR applied increment would overflow", None),
-        ("10", "BYFLOAT 1 LBOUND inf UBOUND inf SATURATE", b"ERR applied increment would be Infinity", None),
+        ("9223372036854775800", f"SATURATE UBOUND {LOWEST}", APPLIED % b"overflow", None),
+        ("10", "BYFLOAT 1 LBOUND inf UBOUND inf SATURATE", APPLIED % b"be Infinity", None),
         ("0", "BYFLOAT +inf", b"ERR BYFLOAT increment cannot be Infinity", None),
         ("inf", "BYFLOAT 1", b"ERR value cannot be Infinity", None),
         ("hello", "BYFLOAT 1", b"ERR value is not a valid float", None),

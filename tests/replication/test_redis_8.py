@@ -34,7 +34,7 @@ def test_bounded_increments_add_up() -> None:
     ("mine", "yours", "question", "answer"),
     [
         # fields: both are kept, and one that is removed by a server that has not seen it stays
-        ("HSETEX h EX 100 FIELDS 1 b 2", "HSETEX h FIELDS 1 c 3", "HMGET h a b c", [b"1", b"2", b"3"]),
+        ("HSETEX h EX 9 FIELDS 1 b 2", "HSETEX h FIELDS 1 c 3", "HMGET h b c", [b"2", b"3"]),
         ("HGETDEL h FIELDS 1 a", "HSETEX h FIELDS 1 a 2", "HGET h a", [b"2"]),
         ("HGETDEL h FIELDS 1 a", "HSET h b 1", "HMGET h a b", [None, b"1"]),
         ("HGETEX h EX 100 FIELDS 1 a", "HSET h b 1", "HTTL h FIELDS 2 a b", [100, -1]),

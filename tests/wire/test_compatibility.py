@@ -443,6 +443,47 @@ def test_debug_is_small(start_server: Callable[..., HoldfastServer], oracle: Red
         assert theirs.command("DEBUG", "DIGEST")[:1] == b"+"
 
 
+@shows("himport-encoding")
+def test_an_imported_hash_is_an_ordinary_one(pair: Pair) -> None:
+    ours = pair.ours
+    ours.command("HIMPORT", "PREPARE", "u", "name", "age")
+    ours.command("HIMPORT", "SET", "k", "u", "alice", 7)
+    assert ours.command("OBJECT", "ENCODING", "k") == b"$8\r\nlistpack\r\n"
+    assert ours.command("HKEYS", "k").endswith(b"name\r\n$3\r\nage\r\n")
+
+
+@shows("exact-counts")
+def test_an_estimate_is_exact(pair: Pair) -> None:
+    members = list(range(5000))
+    pair.ours.command("SADD", "s", *members)
+    assert pair.ours.command("SUNIONCARD", 1, "s", "APPROX") == b":5000\r\n"
+
+
+@shows("commandlog-limits")
+def test_sizes_are_looked_at_only_if_asked_for(valkey_pair: Pair) -> None:
+    limits = [setting(client, "commandlog-request-larger-than") for client in both_of(valkey_pair)]
+    assert limits == [b"-1", b"1048576"]
+
+
+@shows("database-rules")
+def test_a_user_without_rules_about_databases(valkey_pair: Pair) -> None:
+    shown = [client.command("ACL", "GETUSER", "default") for client in both_of(valkey_pair)]
+    assert [b"databases" in reply for reply in shown] == [False, True]
+
+
+@shows("subkey-classes")
+def test_classes_of_later_versions(pair: Pair) -> None:
+    ours, theirs = both(pair, "CONFIG", "SET", "notify-keyspace-events", "hS")
+    assert ours == b"+OK\r\n"
+    assert theirs.startswith(b"-ERR CONFIG SET failed")
+    pair.same("CONFIG", "SET", "notify-keyspace-events", "?")
+    pair.same("CONFIG", "SET", "notify-keyspace-events", "")
+
+
+def both_of(pair: Pair) -> tuple[RawClient, RawClient]:
+    return pair.ours, pair.oracle
+
+
 @shows("own-settings")
 @pytest.mark.parametrize("name", ["db", "blocking-max-keys-per-wait", "http-port"])
 def test_our_own_settings(pair: Pair, name: str) -> None:

@@ -29,6 +29,14 @@ OURS = {
     "set-max-listpack-value": "Redis 7.2",
     "locale-collate": "Redis 7.2",
     "cluster-announce-human-nodename": "Redis 7.2",
+    **dict.fromkeys(
+        [
+            *("commandlog-execution-slower-than", "commandlog-slow-execution-max-len"),
+            *("commandlog-request-larger-than", "commandlog-large-request-max-len"),
+            *("commandlog-reply-larger-than", "commandlog-large-reply-max-len"),
+        ],
+        "Valkey 8.1",
+    ),
 }
 DIFFERENT = {
     "appendonly": "every write is in the journal",
