@@ -93,10 +93,10 @@ def test_rules_that_change_while_a_transaction_is_queued() -> None:
 def test_all_databases_again() -> None:
     setting, peer = restricted("db=3")
     admin = setting.peer()
-    assert not setting.engine.users.by_name[b"u"].is_unrestricted
+    assert ask(peer, "GET k") == NOPERM
     ask(admin, "ACL SETUSER u alldbs")
-    assert setting.engine.users.by_name[b"u"].is_unrestricted
     assert ask(peer, "GET k") is None
+    assert setting.engine.users.by_name[b"u"].is_unrestricted
 
 
 def test_a_file_keeps_the_rules() -> None:
