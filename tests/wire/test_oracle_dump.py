@@ -12,6 +12,7 @@ from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.rdb import value_codec
 from holdfast.store.rdb.crc64 import crc64
 from holdfast.store.rdb.packed import packed_listpack
+from holdfast.store.rdb.plain import Plain, plain_of
 from holdfast.store.values.stream import Stream
 from tests.harness import Pair
 from tests.wire.same import Line, assert_same
@@ -308,7 +309,7 @@ def test_numbers_of_64_bits_in_a_stream(pair: Pair, number: int) -> None:
     stream.set_group(b"g", 5, number, log)
     stream.see_consumer(stream.groups[b"g"], b"c", number, log)
     stream.assign(stream.groups[b"g"], 5, (b"c", number, number), log)
-    dumped = value_codec.dump_stream(stream)
+    dumped = value_codec.dump(plain_of(stream))
     assert_same(pair, [("RESTORE", "k", 0, dumped), "XINFO STREAM k FULL", "XINFO GROUPS k"])
     assert pair.ours.command("SAVE") == b"+OK\r\n"
     assert bulk(pair.ours.command("DUMP", "k")) == dumped
@@ -317,7 +318,7 @@ def test_numbers_of_64_bits_in_a_stream(pair: Pair, number: int) -> None:
 def test_no_field_expires_at_the_end_of_time(pair: Pair) -> None:
     """Redis 7.4 has 48 bits for it."""
     for expires_at_ms, reply in (2**48 - 1, b"+OK\r\n"), (2**48, b"-ERR Bad data format\r\n"):
-        dumped = value_codec.dump_hash([(b"f", b"v", expires_at_ms)])
+        dumped = value_codec.dump(Plain("hash", [(b"f", b"v", expires_at_ms)]))
         assert pair.ours.command("RESTORE", "k", 0, dumped, "REPLACE") == reply
     flat = packed_listpack([b"f", b"v", 2**48])
     body = b"\x19" + bytes(8) + bytes([len(flat)]) + flat

@@ -1,8 +1,6 @@
-"""DUMP and RESTORE: values in redis-server's serialisation, which store/rdb/value_codec.py has."""
+"""DUMP and RESTORE: values in redis-server's serialisation, which store/rdb has."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from holdfast.commands.args import INT64_MAX, INT64_MIN, Options, parse_int
 from holdfast.commands.context import Context
@@ -10,18 +8,8 @@ from holdfast.commands.table import command, one
 from holdfast.errors import SYNTAX, CommandError
 from holdfast.resp import OK, Reply
 from holdfast.store.memory.events import GENERIC
-from holdfast.store.memory.keyspace import Keyspace
-from holdfast.store.values.hash import Hash
-from holdfast.store.values.list import List
-from holdfast.store.values.set import Set
-from holdfast.store.values.stream import Stream
-from holdfast.store.values.zset import ZSet
 
-if TYPE_CHECKING:
-    from holdfast.store.rdb.stream_codec import StreamData
-    from holdfast.store.rdb.value_codec import Field
-
-# value_codec is imported by the first command that needs it: that takes two milliseconds, and most
+# store/rdb is imported by the first command that needs it: that takes two milliseconds, and most
 # servers never do.
 
 BUSY = CommandError("BUSYKEY Target key name already exists.")
@@ -47,8 +35,10 @@ def dump(c: Context, argv: list[bytes]) -> Reply:
 
     DUMP key
     """
+    from holdfast.store.rdb import plain, value_codec
+
     key = c.db.read(argv[1])
-    return None if key is None else _serialised(key.value)
+    return None if key is None else value_codec.dump(plain.plain_of(key.value))
 
 
 @generic("restore", -4, "write denyoom", one("OW update"), categories="keyspace dangerous")
@@ -79,6 +69,7 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
     if ttl_ms < 0:
         raise BAD_TTL
     from holdfast.store.rdb import value_codec
+    from holdfast.store.rdb.plain import FILLERS
 
     try:
         plain = value_codec.load(argv[3])
@@ -133,67 +124,3 @@ def _options(argv: list[bytes]) -> tuple[set[bytes], int | None, int | None]:
             raise SYNTAX
         words.add(word)
     return words, idle_s, frequency
-
-
-# -- each type --------------------------------------------------------------------------------
-
-
-def _serialised(value: Any) -> bytes:
-    from holdfast.store.rdb import value_codec
-
-    if isinstance(value, List):
-        return value_codec.dump_list(value.range(0, -1))
-    if isinstance(value, Hash):
-        fields = [(name, text, value.expires_at_ms(name)) for name, text in value.items.items()]
-        return value_codec.dump_hash(fields)
-    if isinstance(value, Set):
-        return value_codec.dump_set(list(value))
-    if isinstance(value, ZSet):
-        highest_first = reversed(value.slice(0, len(value)))  # as redis-server writes a large one
-        return value_codec.dump_zset([(member, score) for score, member in highest_first])
-    if isinstance(value, Stream):
-        return value_codec.dump_stream(value)
-    return value_codec.dump_string(value)
-
-
-def _fill_list(value: List, elements: list[bytes], log: Keyspace) -> None:
-    value.push_right(elements, log)
-
-
-def _fill_hash(value: Hash, fields: "list[Field]", log: Keyspace) -> None:
-    for name, text, expires_at_ms in fields:
-        value.set(name, text, log)
-        if expires_at_ms is not None:
-            value.set_expiry(name, expires_at_ms, log)
-
-
-def _fill_set(value: Set, members: list[bytes], log: Keyspace) -> None:
-    for member in members:
-        value.add(member, log)
-
-
-def _fill_zset(value: ZSet, entries: list[tuple[bytes, float]], log: Keyspace) -> None:
-    for member, score in entries:
-        value.put(member, score, log)
-
-
-def _fill_stream(value: Stream, data: "StreamData", log: Keyspace) -> None:
-    for entry_id, fields in data.entries:
-        value.add(entry_id, fields, log)
-    value.set_meta(data.last_id, data.max_deleted_id, data.entries_added, log)
-    for name, last_id, entries_read, consumers, pending in data.groups:
-        value.set_group(name, last_id, entries_read, log)
-        group = value.groups[name]
-        for consumer, seen_at_ms in consumers:
-            value.see_consumer(group, consumer, seen_at_ms, log)
-        for entry_id, consumer, delivered_at_ms, deliveries in pending:
-            value.assign(group, entry_id, (consumer, delivered_at_ms, deliveries), log)
-
-
-FILLERS: dict[str, tuple[type[Any], Callable[[Any, Any, Keyspace], None]]] = {
-    "list": (List, _fill_list),
-    "hash": (Hash, _fill_hash),
-    "set": (Set, _fill_set),
-    "zset": (ZSet, _fill_zset),
-    "stream": (Stream, _fill_stream),
-}

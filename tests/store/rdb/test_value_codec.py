@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.store.rdb import packed, value_codec
 from holdfast.store.rdb.crc64 import crc64
+from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import Reader, length
 
 
@@ -45,7 +46,7 @@ def test_lengths(number: int) -> None:
 
 
 def test_any_damage_is_noticed(rng: random.Random) -> None:
-    payload = value_codec.dump_list([b"a", b"b", rng.randbytes(5000)])
+    payload = value_codec.dump(Plain("list", [b"a", b"b", rng.randbytes(5000)]))
     for _ in range(200):
         at, bit = rng.randrange(len(payload)), 1 << rng.randrange(8)
         damaged = payload[:at] + bytes([payload[at] ^ bit]) + payload[at + 1 :]

@@ -1,4 +1,4 @@
-"""The checksum at the end of a DUMP: CRC-64 with Jones' polynomial, as in redis-server."""
+"""The checksum at the end of a DUMP or an RDB file: CRC-64 with Jones' polynomial, as in Redis."""
 
 from functools import cache
 from struct import iter_unpack
@@ -13,17 +13,21 @@ FOLD_POWERS = tuple(power for power in range(64) if 0xA484014419141218 >> 63 - p
 SLICE = 1 << 17  # fits a cache
 
 
-def crc64(data: bytes) -> int:
-    """The checksum of the data. Long data is first folded, as one large number, to a kilobyte or
-    two with the same remainder: that makes 100 MB a second instead of 15. None of our C modules
-    computes this polynomial."""
+def crc64(data: bytes, before: int = 0) -> int:
+    """The checksum of the data; `before` is the checksum of the data before it. Long data is first
+    folded, as one large number, to a kilobyte or two with the same remainder: that makes 100 MB a
+    second instead of 15. None of our C modules computes this polynomial."""
     if len(data) > 2 * FOLD_BITS // 8:
         rest = b""
         for at in range(0, len(data), SLICE):
-            rest = _folded(rest + data[at : at + SLICE])
+            part = data[at : at + SLICE]
+            if before:  # it acts as if it were added to the first eight bytes
+                first = int.from_bytes(part[:8], "little") ^ before
+                part, before = first.to_bytes(8, "little") + part[8:], 0
+            rest = _folded(rest + part)
         data = rest
     a, b, c, d, e, f, g, h = _tables()
-    crc = 0
+    crc = before
     whole = len(data) & ~7
     for (word,) in iter_unpack("<Q", memoryview(data)[:whole]):
         crc ^= word

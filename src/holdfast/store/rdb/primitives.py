@@ -1,8 +1,31 @@
-"""Lengths and strings as redis-server serialises them. value_codec.py makes values of them."""
+"""Lengths and strings as redis-server serialises them, and how to read them while bytes arrive.
 
-from collections.abc import Sequence
+`Reader` reads one item at a time, whole or not at all. `one` and `rows` wait for items that have
+not arrived yet: they are generators, which yield when bytes are missing. value_codec.py and
+stream_codec.py read values with them, file_reader.py reads whole files.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from io import BytesIO
+from math import inf, nan
+from typing import Any, Never, TypeVar
 
 from holdfast.store.rdb import packed
+from holdfast.store.rdb.crc64 import crc64
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]  # yields when bytes are missing; the result is the item
+
+ENDS_EARLY = "the data ends early"
+
+# A string of this size or more is collected by itself while it arrives, so that memory holds it
+# once: pieces that are joined at the end would take twice its size.
+LARGE = 1 << 20
+
+# One byte of LZF's output takes at least this part of a byte of input: 3 bytes stand for 264.
+LZF_MOST = 264 // 3
+
+SPECIAL_NUMBERS = {255: -inf, 254: inf, 253: nan}  # by the length of their text
 
 
 def length(number: int) -> bytes:
@@ -23,57 +46,220 @@ def strings(texts: Sequence[bytes]) -> bytes:
     return b"".join([length(len(texts)), *map(string, texts)])
 
 
-class Reader:
-    """Reads one item after the other from the front. Raises ValueError if the bytes end."""
+class IncompleteError(Exception):
+    """A part of the item has not arrived yet. The reader stands where it was: try again later."""
 
-    def __init__(self, data: bytes) -> None:
+
+class Reader:
+    """Reads one item after the other from bytes that arrive in pieces.
+
+    An item is read whole, or the position stays and IncompleteError is raised. When no bytes can
+    come that complete it, ValueError is raised. `to_come` is how many bytes will still be fed; None
+    if that is not known.
+    """
+
+    def __init__(self, data: bytes = b"", to_come: int | None = 0) -> None:
         self._data = data
         self._at = 0
+        self._to_come = to_come
+        self._passed = 0  # bytes before `_data`
+        self._sum, self._summed = 0, 0  # the checksum of all before this place in `_data`
+        # A large string that follows `_data`: while it arrives, when it is there, and what is
+        # behind it.
+        self._arriving: BytesIO | None = None
+        self._missing = 0
+        self._large: bytes | None = None
+        self._behind = b""
+
+    # -- bytes in -----------------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        if self._to_come is not None:
+            self._to_come = max(self._to_come - len(data), 0)
+        if self._arriving is not None:
+            self._collect(data)
+        elif self._large is not None:
+            self._behind += data
+        else:
+            self._add_to_sum()
+            self._passed += self._at
+            self._data = self._data[self._at :] + data
+            self._at = self._summed = 0
+
+    def end(self) -> None:
+        """No more bytes come."""
+        self._to_come = 0
+
+    def _collect(self, data: bytes) -> None:
+        assert self._arriving is not None
+        part = data[: self._missing]
+        self._arriving.write(part)
+        self._missing -= len(part)
+        if not self._missing:
+            self._large = self._arriving.getvalue()  # not a copy: nothing else uses the buffer
+            self._arriving = None
+            self._behind = data[len(part) :]
+
+    # -- items out ----------------------------------------------------------------------------
 
     @property
     def is_at_end(self) -> bool:
         return self._at >= len(self._data)
 
+    @property
+    def position(self) -> int:
+        """How many bytes were read."""
+        return self._passed + self._at
+
+    @property
+    def checksum(self) -> int:
+        """Of all bytes that were read."""
+        self._add_to_sum()
+        return self._sum
+
+    def rest(self) -> bytes:
+        """The bytes that were fed and not read."""
+        return self._data[self._at :]
+
     def take(self, count: int) -> bytes:
-        part = self._data[self._at : self._at + count]
-        if len(part) < count:
-            raise ValueError("the data ends early")
-        self._at += count
-        return part
+        return self._part(self._at, count)
+
+    def byte(self) -> int:
+        at = self._at
+        if at >= len(self._data):
+            self._lack(at, 1)
+        self._at = at + 1
+        return self._data[at]
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "little")
 
     def length(self) -> int:
-        number, is_special = self._length()
-        if is_special:
-            raise ValueError("not a length")
+        number, self._at = self._plain_length(self._at)
         return number
 
-    def _length(self) -> tuple[int, bool]:
-        """A length and False; or the number of a special string encoding and True."""
-        first = self.take(1)[0]
-        kind = first >> 6
-        if kind == 0:
-            return first, False
-        if kind == 1:
-            return (first & 0x3F) << 8 | self.take(1)[0], False
-        if kind == 3:
-            return first & 0x3F, True
-        if first in (0x80, 0x81):
-            return int.from_bytes(self.take(4 if first == 0x80 else 8), "big"), False
-        raise ValueError("not a length")
-
     def string(self) -> bytes:
-        number, is_special = self._length()
-        if not is_special:
-            return self.take(number)
-        if number < 3:
-            return b"%d" % int.from_bytes(self.take(1 << number), "little", signed=True)
-        if number > 3:
+        number, at = self._length(self._at)
+        if number >= 0:
+            return self._part(at, number)
+        kind = ~number
+        if kind < 3:
+            return b"%d" % int.from_bytes(self._part(at, 1 << kind), "little", signed=True)
+        if kind > 3:
             raise ValueError("no string is written like this")
-        size, whole = self.length(), self.length()
-        return packed.lzf(self.take(size), whole)
+        size, at = self._plain_length(at)
+        whole, at = self._plain_length(at)
+        if whole > size * LZF_MOST:
+            raise ValueError("not of the length that it says")
+        return packed.lzf(self._part(at, size), whole)
 
-    def strings(self, each: int = 1) -> list[bytes]:
-        return [self.string() for _ in range(self.length() * each)]
+    def text_number(self) -> float:
+        """A score as the first versions wrote it: as text, with its length before it."""
+        at = self._at
+        if at >= len(self._data):
+            self._lack(at, 1)
+        size = self._data[at]
+        if size in SPECIAL_NUMBERS:
+            self._at = at + 1
+            return SPECIAL_NUMBERS[size]
+        return float(self._part(at + 1, size))
+
+    def _plain_length(self, at: int) -> tuple[int, int]:
+        number, at = self._length(at)
+        if number < 0:
+            raise ValueError("not a length")
+        return number, at
+
+    def _length(self, at: int) -> tuple[int, int]:
+        """A length and the place behind it; of a special encoding of strings its number, inverted,
+        which is negative."""
+        data = self._data
+        here = len(data) - at
+        if here < 1:
+            self._lack(at, 1)
+        first = data[at]
+        if first < 0x40:
+            return first, at + 1
+        if first < 0x80:
+            if here < 2:
+                self._lack(at, 2)
+            return (first & 0x3F) << 8 | data[at + 1], at + 2
+        if first >= 0xC0:
+            return ~(first & 0x3F), at + 1
+        if first not in (0x80, 0x81):
+            raise ValueError("not a length")
+        end = at + (5 if first == 0x80 else 9)
+        if end > len(data):
+            self._lack(at, end - at)
+        return int.from_bytes(data[at + 1 : end], "big"), end
+
+    def _part(self, at: int, count: int) -> bytes:
+        """The bytes from a place on. Then the position is behind them."""
+        end = at + count
+        if end <= len(self._data):
+            self._at = end
+            return self._data[at:end]
+        large = self._large
+        if large is None or at != len(self._data) or count != len(large):
+            self._lack(at, count)
+        self._at = at
+        self._add_to_sum()
+        self._sum = crc64(large, self._sum)
+        self._passed += at + count
+        self._data, self._behind, self._large = self._behind, b"", None
+        self._at = self._summed = 0
+        return large
+
+    def _lack(self, at: int, count: int) -> Never:
+        missing = at + count - len(self._data) if self._arriving is None else self._missing
+        if self._to_come is not None and missing > self._to_come:
+            raise ValueError(ENDS_EARLY)
+        if count >= LARGE and self._arriving is None and self._large is None:
+            self._arriving = BytesIO()
+            self._arriving.write(memoryview(self._data)[at:])
+            self._data, self._missing = self._data[:at], missing
+        raise IncompleteError
+
+    def _add_to_sum(self) -> None:
+        if self._at > self._summed:
+            self._sum = crc64(self._data[self._summed : self._at], self._sum)
+            self._summed = self._at
+
+
+# -- waiting for items ------------------------------------------------------------------------
+
+
+def one(r: Reader, item: Callable[[Reader], T]) -> Steps[T]:
+    while True:
+        try:
+            return item(r)
+        except IncompleteError:
+            yield
+
+
+def rows(r: Reader, count: int, *items: Callable[[Reader], Any]) -> Steps[list[Any]]:
+    """So many times these items, all in one list. Memory grows with the bytes that arrive: a count
+    that is wrong reserves nothing."""
+    flat: list[Any] = []
+    width = len(items)
+    while len(flat) < count * width:
+        try:
+            # Not a comprehension: the items so far must stay when the next one is missing.
+            for item in items[len(flat) % width :]:
+                flat.append(item(r))  # noqa: PERF401
+            for _ in range(count - len(flat) // width):
+                for item in items:
+                    flat.append(item(r))  # noqa: PERF401
+        except IncompleteError:
+            yield
+    return flat
+
+
+def finished(steps: Steps[T]) -> T:
+    """The item, of which all bytes are there."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        item: T = done.value
+        return item
+    raise ValueError(ENDS_EARLY)

@@ -1,18 +1,23 @@
 """Streams in redis-server's serialisation: entries in listpacks, then counters, then groups."""
 
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from holdfast.store.rdb.packed import listpack, packed_listpack
-from holdfast.store.rdb.primitives import Reader, length, string
+from holdfast.store.rdb.primitives import Reader, Steps, length, one, rows, string
 from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_group import Group
 from holdfast.store.values.stream_id import MAX_SEQUENCE, from_row, id_of, parts_of, signed, to_row
 
 NODE_ENTRIES = 100  # in one listpack, the default of Redis
+ID_BYTES = 16
 DELETED, SAME_FIELDS = 1, 2
 UNKNOWN = MAX_SEQUENCE  # stands for `entries_read` None
+
+# The versions of the form, and what each added: counters (Redis 7.0), the last time that a consumer
+# was given an entry (7.2), ids of idempotent producers (8.6), released entries (8.8).
+WITH_COUNTERS, WITH_ACTIVE_TIME, WITH_PRODUCERS, WITH_RELEASED = 2, 3, 4, 5
 
 Entry = tuple[int, tuple[bytes, ...]]
 
@@ -33,20 +38,48 @@ class StreamData(NamedTuple):
     groups: list[GroupData]
 
 
+class ReleasedEntriesError(Exception):
+    """A group of the stream has entries that were given to a consumer and taken back (XNACK of
+    Redis 8.8). Groups have no such entries here. The stream was read to its end."""
+
+
+def data_of(stream: Stream) -> StreamData:
+    return StreamData(
+        list(stream.range(0)),
+        stream.last_id,
+        stream.max_deleted_id,
+        stream.entries_added,
+        [_group_data(group) for group in stream.groups_by_name()],
+    )
+
+
+def _group_data(group: Group) -> GroupData:
+    return GroupData(
+        group.name,
+        group.last_id,
+        group.entries_read,
+        [(consumer.name, consumer.seen_at_ms) for consumer in group.by_name()],
+        [(from_row(id_row), *pending.row) for id_row, pending in group.pending.items()],
+    )
+
+
 # -- writing ----------------------------------------------------------------------------------
 
 
-def body(stream: Stream) -> bytes:
+def pieces(data: StreamData) -> Iterator[bytes]:
     """The serialised stream, in the second version of the form, which Redis 7.0 writes."""
-    entries = iter(stream.range(0))
-    nodes = []
-    while node := list(islice(entries, NODE_ENTRIES)):
-        nodes.append(string(to_row(node[0][0])) + string(_packed_node(node)))
-    parts = [length(len(nodes)), *nodes, length(len(stream))]
-    parts += [_id(i) for i in (stream.last_id, stream.first_id, stream.max_deleted_id)]
-    parts += [length(stream.entries_added & MAX_SEQUENCE), length(len(stream.groups))]
-    parts += [_group(group) for group in stream.groups_by_name()]
-    return b"".join(parts)
+    entries = data.entries
+    starts = range(0, len(entries), NODE_ENTRIES)
+    yield length(len(starts))
+    for start in starts:
+        node = entries[start : start + NODE_ENTRIES]
+        yield string(to_row(node[0][0])) + string(_packed_node(node))
+    first_id = entries[0][0] if entries else 0
+    ids = [_id(i) for i in (data.last_id, first_id, data.max_deleted_id)]
+    yield b"".join([length(len(entries)), *ids])
+    yield length(data.entries_added & MAX_SEQUENCE) + length(len(data.groups))
+    for group in data.groups:
+        yield _group(group)
 
 
 def _id(entry_id: int) -> bytes:
@@ -71,18 +104,18 @@ def _packed_node(node: list[Entry]) -> bytes:
     return packed_listpack(elements)
 
 
-def _group(group: Group) -> bytes:
+def _group(group: GroupData) -> bytes:
     entries_read = UNKNOWN if group.entries_read is None else group.entries_read & MAX_SEQUENCE
     parts = [string(group.name), _id(group.last_id), length(entries_read)]
     parts.append(length(len(group.pending)))
-    for id_row, pending in group.pending.items():
-        parts += [id_row, _time(pending.delivered_at_ms)]
-        parts.append(length(pending.deliveries & MAX_SEQUENCE))
+    ids_of: dict[bytes, list[bytes]] = {name: [] for name, _ in group.consumers}
+    for entry_id, consumer, delivered_at_ms, deliveries in sorted(group.pending):
+        id_row = to_row(entry_id)
+        ids_of[consumer].append(id_row)
+        parts += [id_row, _time(delivered_at_ms), length(deliveries & MAX_SEQUENCE)]
     parts.append(length(len(group.consumers)))
-    for consumer in group.by_name():
-        parts += [string(consumer.name), _time(consumer.seen_at_ms)]
-        ids = consumer.pending.rows()
-        parts += [length(len(ids)), *ids]
+    for name, seen_at_ms in group.consumers:
+        parts += [string(name), _time(seen_at_ms), length(len(ids_of[name])), *ids_of[name]]
     return b"".join(parts)
 
 
@@ -93,31 +126,48 @@ def _time(ms: int) -> bytes:
 # -- reading ----------------------------------------------------------------------------------
 
 
-def load(r: Reader, version: int) -> StreamData:
-    """Read a stream. The first version has no counters of added and deleted entries."""
+def load(r: Reader, version: int) -> Steps[StreamData]:
+    """Read a stream. Raises ReleasedEntriesError."""
     entries: list[Entry] = []
-    for _ in range(r.length()):
-        first_id = from_row(r.string())
-        entries += _node(first_id, listpack(r.string()))
+    for _ in range((yield from one(r, Reader.length))):
+        id_row, node = yield from rows(r, 1, Reader.string, Reader.string)
+        if len(id_row) != ID_BYTES:
+            raise ValueError("an id has another size")
+        entries += _node(from_row(id_row), listpack(node))
     if any(a >= b for (a, _), (b, _) in pairwise(entries)):
         raise ValueError("entries out of order")
-    if r.length() != len(entries):
+    if (yield from one(r, Reader.length)) != len(entries):
         raise ValueError("another number of entries")
-    last_id, max_deleted_id, entries_added = _read_id(r), 0, len(entries)
-    if version > 1:
-        _read_id(r)  # of the first entry, which `entries` has
-        max_deleted_id, entries_added = _read_id(r), signed(r.length())
-    groups = [_read_group(r, version) for _ in range(r.length())]
+    last_id, max_deleted_id, entries_added = (yield from _read_id(r)), 0, len(entries)
+    if version >= WITH_COUNTERS:
+        yield from _read_id(r)  # of the first entry, which `entries` has
+        max_deleted_id = yield from _read_id(r)
+        entries_added = signed((yield from one(r, Reader.length)))
+    groups, released = [], 0
+    for _ in range((yield from one(r, Reader.length))):
+        group, released_here = yield from _read_group(r, version)
+        groups.append(group)
+        released += released_here
+    if len({group.name for group in groups}) < len(groups):
+        raise ValueError("a group is there twice")
+    if version >= WITH_PRODUCERS:
+        yield from _pass_producers(r)
+    if released:
+        raise ReleasedEntriesError
     return StreamData(entries, last_id, max_deleted_id, entries_added, groups)
 
 
-def _read_id(r: Reader) -> int:
-    ms = r.length()
-    return id_of(ms, r.length())
+def _read_id(r: Reader) -> Steps[int]:
+    ms, sequence = yield from rows(r, 1, Reader.length, Reader.length)
+    return id_of(ms, sequence)
 
 
 def _read_time(r: Reader) -> int:
     return signed(r.number(8))
+
+
+def _read_id_row(r: Reader) -> bytes:
+    return r.take(ID_BYTES)
 
 
 def _node(first_id: int, elements: list[bytes]) -> Iterator[Entry]:
@@ -154,20 +204,44 @@ def _next(rest: Iterator[bytes]) -> bytes:
     raise ValueError("the entry ends early")
 
 
-def _read_group(r: Reader, version: int) -> GroupData:
-    name, last_id = r.string(), _read_id(r)
-    entries_read = r.length() if version > 1 else UNKNOWN
-    given = {r.take(16): (_read_time(r), signed(r.length())) for _ in range(r.length())}
-    consumers, pending = [], []
-    for _ in range(r.length()):
-        consumer, seen_at_ms = r.string(), _read_time(r)
-        if version > 2:
-            r.number(8)  # the last time it was given an entry
-        consumers.append((consumer, seen_at_ms))
-        for _ in range(r.length()):
-            id_row = r.take(16)
-            pending.append((from_row(id_row), consumer, *given.pop(id_row)))
+def _read_group(r: Reader, version: int) -> Steps[tuple[GroupData, int]]:
+    """A group, and how many of its entries are released: no consumer has them."""
+    name = yield from one(r, Reader.string)
+    last_id = yield from _read_id(r)
+    entries_read = UNKNOWN
+    if version >= WITH_COUNTERS:
+        entries_read = yield from one(r, Reader.length)
+    count = yield from one(r, Reader.length)
+    flat = yield from rows(r, count, _read_id_row, _read_time, Reader.length)
+    times = zip(flat[1::3], map(signed, flat[2::3]), strict=True)
+    given = dict(zip(flat[::3], times, strict=True))
+    consumers: dict[bytes, int] = {}
+    pending: list[tuple[int, bytes, int, int]] = []
+    times_of_consumer = (_read_time, _read_time) if version >= WITH_ACTIVE_TIME else (_read_time,)
+    for _ in range((yield from one(r, Reader.length))):
+        consumer, seen_at_ms, *_ = yield from rows(r, 1, Reader.string, *times_of_consumer)
+        if consumer in consumers:
+            raise ValueError("a consumer is there twice")
+        consumers[consumer] = seen_at_ms
+        count = yield from one(r, Reader.length)
+        ids = yield from rows(r, count, _read_id_row)
+        pending += [(from_row(id_row), consumer, *given.pop(id_row)) for id_row in ids]
+    released = 0
+    if version >= WITH_RELEASED:
+        released = yield from one(r, Reader.length)
+        for id_row in (yield from rows(r, released, _read_id_row)):
+            del given[id_row]
     if given:
         raise ValueError("a pending entry without a consumer")
     known = None if entries_read == UNKNOWN else signed(entries_read)
-    return GroupData(name, last_id, known, consumers, pending)
+    return GroupData(name, last_id, known, list(consumers.items()), pending), released
+
+
+def _pass_producers(r: Reader) -> Steps[None]:
+    """Ids by which Redis 8.6 knows entries that a producer sends twice. They are forgotten after
+    seconds, and have no place here."""
+    _, _, producers = yield from rows(r, 1, *[Reader.length] * 3)
+    for _ in range(producers):
+        _, count = yield from rows(r, 1, Reader.string, Reader.length)
+        yield from rows(r, count, Reader.string, Reader.length, Reader.length)
+    yield from rows(r, 2, Reader.length)

@@ -1,18 +1,20 @@
-"""A value as bytes, in redis-server's own serialisation, for DUMP and RESTORE.
+"""A value as bytes, in redis-server's own serialisation: for DUMP and RESTORE, and in RDB files.
 
-`dump` writes the plainest form of each type, which every redis-server since 4.0 reads (streams:
-7.0; hashes whose fields expire: 7.4). `load` reads all forms that Redis 7.4 and older write.
-Values here are plain: bytes, lists of bytes, pairs. Streams are in stream_codec.py.
+Values are written in the plainest form of each type, which every redis-server since 4.0 reads
+(streams: 7.0; hashes whose fields expire: 7.4). All forms are read that Redis 8 and Valkey 9, and
+their predecessors since Redis 2, write. Values here are plain: see plain.py. Streams are in
+stream_codec.py.
 """
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Final
 
 from holdfast.store.rdb import packed, stream_codec
 from holdfast.store.rdb.crc64 import crc64
-from holdfast.store.rdb.primitives import Reader, length, string, strings
-from holdfast.store.values.stream import Stream
+from holdfast.store.rdb.plain import Field, Plain
+from holdfast.store.rdb.primitives import Reader, Steps, finished, length, one, rows, string
 
 # The versions that DUMP writes: that of Redis 7.0; for hashes with fields that expire that of 7.4.
 VERSION, VERSION_OF_FIELD_EXPIRY = 10, 12
@@ -22,14 +24,16 @@ STRING, LIST, SET, ZSET_AS_TEXT, HASH, ZSET = range(6)
 HASH_ZIPMAP, LIST_ZIPLIST, SET_INTSET, ZSET_ZIPLIST, HASH_ZIPLIST = range(9, 14)
 LIST_QUICKLIST, STREAM_1, HASH_LISTPACK, ZSET_LISTPACK, LIST_QUICKLIST_2 = range(14, 19)
 STREAM_2, SET_LISTPACK, STREAM_3 = range(19, 22)
-HASH_EXPIRING, HASH_LISTPACK_EXPIRING = 24, 25
+# From here on Redis and Valkey give the same numbers to different forms.
+HASH_EXPIRING_RC, HASH_LISTPACK_EXPIRING_RC = 22, 23  # of release candidates of Redis 7.4
+HASH_EXPIRING, HASH_LISTPACK_EXPIRING, STREAM_4, STREAM_5 = range(24, 28)
+VALKEY_HASH_EXPIRING = 22
 LIBRARY = 245
 
-PLAIN_NODE = 1  # of a quicklist: one long element
+PLAIN_NODE, PACKED_NODE = 1, 2  # of a quicklist; a plain one is one long element
+NO_EXPIRY: Final = -1  # of a field, in Valkey
 _FOOTER = struct.Struct("<HQ")
 _DOUBLE = struct.Struct("<d")
-
-Field = tuple[bytes, bytes, int | None]  # name, value, expires_at_ms
 
 
 class RdbError(Exception):
@@ -40,64 +44,85 @@ class ChecksumError(RdbError):
     """The checksum is wrong, the bytes are incomplete, or their version is unknown."""
 
 
-class Plain(NamedTuple):
-    """A type and its content: bytes for a string; a list of bytes for a list or a set; `Field`s for
-    a hash; pairs of member and score for a sorted set; a `StreamData` for a stream."""
-
-    type: str
-    content: Any
+class EmptyError(ValueError):
+    """A collection without elements. Redis once wrote such; it passes over them when it loads a
+    file, and refuses to RESTORE them."""
 
 
 # -- writing ----------------------------------------------------------------------------------
 
 
-def dump_string(text: bytes) -> bytes:
-    return _finished(STRING, string(text))
+def form_of(plain: Plain, expiring: int = HASH_EXPIRING) -> int:
+    """The number of the form in which a value is written; `expiring` is that of hashes with fields
+    that expire."""
+    return expiring if has_expiring_fields(plain) else _FORMS[plain.type]
 
 
-def dump_list(elements: Sequence[bytes]) -> bytes:
-    return _finished(LIST, strings(elements))
+def has_expiring_fields(plain: Plain) -> bool:
+    return plain.type == "hash" and any(at_ms is not None for _, _, at_ms in plain.content)
 
 
-def dump_set(members: Sequence[bytes]) -> bytes:
-    return _finished(SET, strings(members))
+def pieces(plain: Plain, form: int) -> Iterator[bytes]:
+    """The value, without its form."""
+    content = plain.content
+    if form == STRING:
+        yield length(len(content))
+        yield content
+    elif form in (LIST, SET):
+        yield length(len(content))
+        yield from map(string, content)
+    elif form == ZSET:
+        yield length(len(content))
+        for member, score in content:
+            yield string(member) + _DOUBLE.pack(score)
+    elif form == STREAM_2:
+        yield from stream_codec.pieces(content)
+    elif form == HASH:
+        yield length(len(content))
+        for name, value, _ in content:
+            yield string(name) + string(value)
+    elif form == HASH_EXPIRING:
+        yield from _expiring_pieces(content)
+    else:
+        assert form == VALKEY_HASH_EXPIRING
+        yield length(len(content))
+        for name, value, at_ms in content:
+            expiry = NO_EXPIRY if at_ms is None else at_ms
+            yield string(name) + string(value) + expiry.to_bytes(8, "little", signed=True)
 
 
-def dump_zset(entries: Sequence[tuple[bytes, float]]) -> bytes:
-    parts = [string(member) + _DOUBLE.pack(score) for member, score in entries]
-    return _finished(ZSET, length(len(parts)) + b"".join(parts))
+_FORMS = {
+    "string": STRING,
+    "list": LIST,
+    "set": SET,
+    "zset": ZSET,
+    "hash": HASH,
+    "stream": STREAM_2,
+}
 
 
-def dump_stream(stream: Stream) -> bytes:
-    return _finished(STREAM_2, stream_codec.body(stream))
+def _expiring_pieces(fields: Sequence[Field]) -> Iterator[bytes]:
+    """Times to live are relative to the first of them, and 1 more: 0 is for fields without."""
+    first_ms = min(at_ms for _, _, at_ms in fields if at_ms is not None)
+    yield first_ms.to_bytes(8, "little") + length(len(fields))
+    for name, value, at_ms in fields:
+        after = length(0 if at_ms is None else at_ms - first_ms + 1)
+        yield after + string(name) + string(value)
 
 
-def dump_hash(fields: Sequence[Field]) -> bytes:
-    expiries = [expires_at_ms for _, _, expires_at_ms in fields if expires_at_ms is not None]
-    if not expiries:
-        parts = [string(name) + string(value) for name, value, _ in fields]
-        return _finished(HASH, length(len(parts)) + b"".join(parts))
-    first_ms = min(expiries)
-    parts = [
-        length(0 if expires_at_ms is None else expires_at_ms - first_ms + 1)
-        + string(name)
-        + string(value)
-        for name, value, expires_at_ms in fields
-    ]
-    body = first_ms.to_bytes(8, "little") + length(len(parts)) + b"".join(parts)
-    return _finished(HASH_EXPIRING, body, VERSION_OF_FIELD_EXPIRY)
+def dump(plain: Plain) -> bytes:
+    """Serialise a value, for DUMP."""
+    form = form_of(plain)
+    version = VERSION_OF_FIELD_EXPIRY if form == HASH_EXPIRING else VERSION
+    return _sealed(b"".join([bytes([form]), *pieces(plain, form)]), version)
 
 
 def dump_libraries(codes: Iterable[bytes]) -> bytes:
     """Serialise libraries of functions, for FUNCTION DUMP."""
-    return _sealed(b"".join([bytes([LIBRARY]) + string(code) for code in codes]))
+    return _sealed(b"".join([bytes([LIBRARY]) + string(code) for code in codes]), VERSION)
 
 
-def _finished(form: int, body: bytes, version: int = VERSION) -> bytes:
-    return _sealed(bytes([form]) + body, version)
-
-
-def _sealed(data: bytes, version: int = VERSION) -> bytes:
+def _sealed(data: bytes, version: int) -> bytes:
     data += version.to_bytes(2, "little")
     return data + crc64(data).to_bytes(8, "little")
 
@@ -109,7 +134,7 @@ def load(payload: bytes) -> Plain:
     """Read a value. Raises ChecksumError or RdbError."""
     reader = _unsealed(payload)
     try:
-        return _LOADERS[reader.take(1)[0]](reader)
+        return finished(LOADERS[reader.byte()](reader))
     except (ValueError, IndexError, KeyError, OverflowError) as error:
         raise RdbError(str(error)) from None
 
@@ -156,25 +181,31 @@ def _hash(flat: Sequence[bytes]) -> Plain:
 
 def _expiring_hash(fields: list[Field]) -> Plain:
     _check_distinct([name for name, _, _ in fields])
-    if any((expires_at_ms or 0) > LATEST_FIELD_MS for _, _, expires_at_ms in fields):
+    if any(not 0 <= (expires_at_ms or 0) <= LATEST_FIELD_MS for _, _, expires_at_ms in fields):
         raise ValueError("a field expires too late")
     return Plain("hash", _not_empty(fields))
 
 
-def _zset(entries: Sequence[tuple[bytes, float]]) -> Plain:
-    _check_distinct([member for member, _ in entries])
-    if any(score != score for _, score in entries):
+def _zset(members: Sequence[bytes], scores: Sequence[float]) -> Plain:
+    _check_distinct(members)
+    if any(score != score for score in scores):
         raise ValueError("a score is not a number")
-    return Plain("zset", _not_empty(entries))
+    return Plain("zset", _not_empty(list(zip(members, scores, strict=True))))
 
 
 def _flat_zset(flat: Sequence[bytes]) -> Plain:
-    return _zset([(m, float(score)) for m, score in zip(flat[::2], flat[1::2], strict=True)])
+    return _zset(flat[::2], [float(score) for score in flat[1::2]])
+
+
+def _expiring_listpack(data: bytes) -> Plain:
+    flat = packed.listpack(data)
+    fields = zip(flat[::3], flat[1::3], map(int, flat[2::3]), strict=True)
+    return _expiring_hash([(name, value, at_ms or None) for name, value, at_ms in fields])
 
 
 def _not_empty(elements: Sequence[Any]) -> Sequence[Any]:
     if not elements:
-        raise ValueError("empty")
+        raise EmptyError("empty")
     return elements
 
 
@@ -183,65 +214,118 @@ def _check_distinct(names: Sequence[bytes]) -> None:
         raise ValueError("something is there twice")
 
 
-def _quicklist(r: Reader) -> Plain:
-    return _list(e for _ in range(r.length()) for e in packed.ziplist(r.string()))
+def _score(r: Reader) -> float:
+    return float(_DOUBLE.unpack(r.take(8))[0])
 
 
-def _quicklist_2(r: Reader) -> Plain:
+Loader = Callable[[Reader], Steps[Plain]]
+
+
+def _packed(value: Callable[[bytes], Plain]) -> Loader:
+    """Of a value that is one string, which this function takes apart."""
+
+    def load(r: Reader) -> Steps[Plain]:
+        return value((yield from one(r, Reader.string)))
+
+    return load
+
+
+def _counted(value: Callable[[list[Any]], Plain], *items: Callable[[Reader], Any]) -> Loader:
+    """Of a value that is a number of rows of these items, all of which this function gets."""
+
+    def load(r: Reader) -> Steps[Plain]:
+        count = yield from one(r, Reader.length)
+        return value((yield from rows(r, count, *items)))
+
+    return load
+
+
+def _quicklist_2(r: Reader) -> Steps[Plain]:
     elements: list[bytes] = []
-    for _ in range(r.length()):
-        is_plain = r.length() == PLAIN_NODE
-        node = r.string()
-        elements += [node] if is_plain else packed.listpack(node)
+    for _ in range((yield from one(r, Reader.length))):
+        kind, node = yield from rows(r, 1, Reader.length, Reader.string)
+        if kind not in (PLAIN_NODE, PACKED_NODE):
+            raise ValueError("no node of a list is like this")
+        elements += [node] if kind == PLAIN_NODE else packed.listpack(node)
     return _list(elements)
 
 
-def _score_as_text(r: Reader) -> float:
-    size = r.take(1)[0]
-    special = {255: "-inf", 254: "inf", 253: "nan"}
-    return float(special[size]) if size in special else float(r.take(size))
+def _hash_with_expiries(r: Reader) -> Steps[Plain]:
+    first_ms = yield from one(r, _time)
+    count = yield from one(r, Reader.length)
+    flat = yield from rows(r, count, Reader.length, Reader.string, Reader.string)
+    expiries = [first_ms + after - 1 if after else None for after in flat[::3]]
+    return _expiring_hash(list(zip(flat[1::3], flat[2::3], expiries, strict=True)))
 
 
-def _zset_of(score: Callable[[Reader], float]) -> Callable[[Reader], Plain]:
-    return lambda r: _zset([(r.string(), score(r)) for _ in range(r.length())])
+def _hash_with_absolute_expiries(flat: list[Any]) -> Plain:
+    expiries = [at_ms or None for at_ms in flat[::3]]
+    return _expiring_hash(list(zip(flat[1::3], flat[2::3], expiries, strict=True)))
 
 
-def _hash_with_expiries(r: Reader) -> Plain:
-    first_ms, fields = r.number(8), []
-    for _ in range(r.length()):
-        after = r.length()
-        name, value = r.string(), r.string()
-        fields.append((name, value, first_ms + after - 1 if after else None))
-    return _expiring_hash(fields)
+def _valkey_hash(flat: list[Any]) -> Plain:
+    expiries = [None if at_ms == NO_EXPIRY else at_ms for at_ms in flat[2::3]]
+    return _expiring_hash(list(zip(flat[::3], flat[1::3], expiries, strict=True)))
 
 
-def _listpack_with_expiries(r: Reader) -> Plain:
-    r.number(8)
-    flat = packed.listpack(r.string())
-    fields = zip(flat[::3], flat[1::3], map(int, flat[2::3]), strict=True)
-    return _expiring_hash([(name, value, at_ms or None) for name, value, at_ms in fields])
+def _listpack_with_expiries(r: Reader) -> Steps[Plain]:
+    yield from one(r, _time)  # the first expiry, which the fields have too
+    return _expiring_listpack((yield from one(r, Reader.string)))
 
 
-_LOADERS: dict[int, Callable[[Reader], Plain]] = {
-    STRING: lambda r: Plain("string", r.string()),
-    LIST: lambda r: _list(r.strings()),
-    SET: lambda r: _set(r.strings()),
-    HASH: lambda r: _hash(r.strings(2)),
-    ZSET: _zset_of(lambda r: float(_DOUBLE.unpack(r.take(8))[0])),
-    ZSET_AS_TEXT: _zset_of(_score_as_text),
-    LIST_ZIPLIST: lambda r: _list(packed.ziplist(r.string())),
-    LIST_QUICKLIST: _quicklist,
+def _time(r: Reader) -> int:
+    return r.number(8)
+
+
+def _signed_time(r: Reader) -> int:
+    return int.from_bytes(r.take(8), "little", signed=True)
+
+
+def _stream(version: int) -> Loader:
+    def load(r: Reader) -> Steps[Plain]:
+        return Plain("stream", (yield from stream_codec.load(r, version)))
+
+    return load
+
+
+# The forms that RESTORE reads: all of Redis 7.4.
+LOADERS: dict[int, Loader] = {
+    STRING: _packed(lambda text: Plain("string", text)),
+    LIST: _counted(_list, Reader.string),
+    SET: _counted(_set, Reader.string),
+    HASH: _counted(_hash, Reader.string, Reader.string),
+    ZSET: _counted(lambda flat: _zset(flat[::2], flat[1::2]), Reader.string, _score),
+    ZSET_AS_TEXT: _counted(
+        lambda flat: _zset(flat[::2], flat[1::2]), Reader.string, Reader.text_number
+    ),
+    LIST_ZIPLIST: _packed(lambda data: _list(packed.ziplist(data))),
+    LIST_QUICKLIST: _counted(
+        lambda nodes: _list(chain.from_iterable(nodes)), lambda r: packed.ziplist(r.string())
+    ),
     LIST_QUICKLIST_2: _quicklist_2,
-    SET_INTSET: lambda r: _set(packed.intset(r.string())),
-    SET_LISTPACK: lambda r: _set(packed.listpack(r.string())),
-    ZSET_ZIPLIST: lambda r: _flat_zset(packed.ziplist(r.string())),
-    ZSET_LISTPACK: lambda r: _flat_zset(packed.listpack(r.string())),
-    HASH_ZIPMAP: lambda r: _hash(packed.zipmap(r.string())),
-    HASH_ZIPLIST: lambda r: _hash(packed.ziplist(r.string())),
-    HASH_LISTPACK: lambda r: _hash(packed.listpack(r.string())),
-    STREAM_1: lambda r: Plain("stream", stream_codec.load(r, version=1)),
-    STREAM_2: lambda r: Plain("stream", stream_codec.load(r, version=2)),
-    STREAM_3: lambda r: Plain("stream", stream_codec.load(r, version=3)),
+    SET_INTSET: _packed(lambda data: _set(packed.intset(data))),
+    SET_LISTPACK: _packed(lambda data: _set(packed.listpack(data))),
+    ZSET_ZIPLIST: _packed(lambda data: _flat_zset(packed.ziplist(data))),
+    ZSET_LISTPACK: _packed(lambda data: _flat_zset(packed.listpack(data))),
+    HASH_ZIPMAP: _packed(lambda data: _hash(packed.zipmap(data))),
+    HASH_ZIPLIST: _packed(lambda data: _hash(packed.ziplist(data))),
+    HASH_LISTPACK: _packed(lambda data: _hash(packed.listpack(data))),
+    STREAM_1: _stream(1),
+    STREAM_2: _stream(2),
+    STREAM_3: _stream(3),
     HASH_EXPIRING: _hash_with_expiries,
     HASH_LISTPACK_EXPIRING: _listpack_with_expiries,
 }
+
+# The forms in files of Redis, and of Valkey from 9 on.
+REDIS_LOADERS: dict[int, Loader] = LOADERS | {
+    HASH_EXPIRING_RC: _counted(
+        _hash_with_absolute_expiries, Reader.length, Reader.string, Reader.string
+    ),
+    HASH_LISTPACK_EXPIRING_RC: _packed(_expiring_listpack),
+    STREAM_4: _stream(4),
+    STREAM_5: _stream(5),
+}
+VALKEY_LOADERS: dict[int, Loader] = {
+    form: loader for form, loader in LOADERS.items() if form <= STREAM_3
+} | {VALKEY_HASH_EXPIRING: _counted(_valkey_hash, Reader.string, Reader.string, _signed_time)}

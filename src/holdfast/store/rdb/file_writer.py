@@ -1,0 +1,108 @@
+"""Writes an RDB file or stream: records in, bytes out, in blocks of a steady size.
+
+The caller has the content of one moment. The writer keeps one block in memory, and the value that
+it is writing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from holdfast.store.rdb.crc64 import crc64
+from holdfast.store.rdb.file_reader import AUX, DATABASE, END, EXPIRY_MS, SIZES
+from holdfast.store.rdb.plain import Plain
+from holdfast.store.rdb.primitives import length, string
+from holdfast.store.rdb.value_codec import (
+    HASH_EXPIRING,
+    LIBRARY,
+    VALKEY_HASH_EXPIRING,
+    form_of,
+    has_expiring_fields,
+    pieces,
+)
+
+BLOCK_BYTES: Final = 1 << 17  # as long as the checksum is quick with
+
+
+class RdbFormat(NamedTuple):
+    """A version of the format. `expiring_hash` is the form of hashes with fields that expire; None:
+    its readers do not know such hashes."""
+
+    name: str
+    header: bytes
+    expiring_hash: int | None
+    readers: str
+
+
+# Redis 7.0's is read by all: by Redis and Valkey since 7.0 or 7.2, and by us.
+FORMATS: Final = {
+    each.name: each
+    for each in (
+        RdbFormat("redis7", b"REDIS0010", None, "Redis 7.0, and all newer Redis and Valkey"),
+        RdbFormat("redis8", b"REDIS0012", HASH_EXPIRING, "Redis 7.4 and newer"),
+        RdbFormat("valkey9", b"VALKEY080", VALKEY_HASH_EXPIRING, "Valkey 9 and newer"),
+    )
+}
+
+
+class FieldExpiryError(Exception):
+    """A hash has fields that expire, and the format has no place for that."""
+
+
+class RdbWriter:
+    """Hands blocks of bytes to `sink`, in order. After `end` the file is complete."""
+
+    def __init__(self, sink: Callable[[bytes], object], rdb_format: RdbFormat) -> None:
+        self._sink = sink
+        self._format = rdb_format
+        self._pieces: list[bytes] = []
+        self._nbytes = 0  # of the pieces
+        self._sum = 0
+
+    def begin(self, remarks: Mapping[bytes, bytes]) -> None:
+        """Write the header, and remarks about the file: see `Aux`."""
+        self._put([self._format.header])
+        for name, value in remarks.items():
+            self._put([bytes([AUX]), string(name), string(value)])
+
+    def library(self, code: bytes) -> None:
+        """Write a library of functions. They come before all keys, as in Redis."""
+        self._put([bytes([LIBRARY]), string(code)])
+
+    def database(self, index: int, keys: int, expiring: int) -> None:
+        """The entries that follow are of this database. It has about so many keys."""
+        self._put([bytes([DATABASE]), length(index)])
+        self._put([bytes([SIZES]), length(keys), length(expiring)])
+
+    def entry(self, name: bytes, value: Plain, expires_at_ms: int | None) -> None:
+        """Write a key. Raises FieldExpiryError, and has written nothing then."""
+        expiring = self._format.expiring_hash
+        if expiring is None:
+            if has_expiring_fields(value):
+                raise FieldExpiryError
+            expiring = HASH_EXPIRING
+        form = form_of(value, expiring)
+        if expires_at_ms is not None:
+            self._put([bytes([EXPIRY_MS]), expires_at_ms.to_bytes(8, "little", signed=True)])
+        self._put([bytes([form]), string(name)])
+        self._put(pieces(value, form))
+
+    def end(self) -> None:
+        self._put([bytes([END])])
+        self._flush()
+        self._sink(self._sum.to_bytes(8, "little"))
+
+    def _put(self, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            self._pieces.append(piece)
+            self._nbytes += len(piece)
+            if self._nbytes >= BLOCK_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        """Small pieces become a block. A large one leaves as it is, without a copy."""
+        *small, last = self._pieces or [b""]
+        blocks = [b"".join(small), last] if len(last) >= BLOCK_BYTES else [b"".join(self._pieces)]
+        for block in filter(None, blocks):
+            self._sum = crc64(block, self._sum)
+            self._sink(block)
+        self._pieces, self._nbytes = [], 0
