@@ -152,7 +152,7 @@ bench-builds: install
 # The long versions of the crash tests and of the tests of clients whose servers come and go.
 faults: export HOLDFAST_SEED := $(or $(HOLDFAST_SEED),new)
 faults: install
-	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/testing -m slow $(ARGS)
+	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/migration tests/testing -m slow $(ARGS)
 
 # Minutes of mixed load, then a check of all data: make soak ARGS="--minutes 30 --kills"
 soak: install

@@ -14,6 +14,8 @@ TARGET = Path(__file__).parent.parent / "docs" / "holdfast.1"
 EXAMPLES = {
     "serve, and talk to it": ("holdfast serve &", "redis-cli set greeting hello"),
     "back up a file that is being served": ("holdfast backup holdfast.db /var/backups/",),
+    "move in from Redis": ("holdfast import dump.rdb --db holdfast.db",),
+    "move out again": ("holdfast export --db holdfast.db dump.rdb",),
     "complete commands and options in this shell": ('eval "$(holdfast --print-completion bash)"',),
 }
 

@@ -16,6 +16,8 @@ COMMANDS: tuple[Subcommand, ...] = (
     Subcommand("top", "show what a server does now"),
     Subcommand("check", "look for damage in a database file"),
     Subcommand("backup", "copy a database file, also while it is being served"),
+    Subcommand("import", "take all data of a Redis or Valkey into a database file"),
+    Subcommand("export", "write all data as an RDB file, for Redis or Valkey"),
     Subcommand("builds", "look at a build queue; see it work with 'builds demo'"),
 )
 BY_NAME = {command.name: command for command in COMMANDS}

@@ -1,0 +1,126 @@
+"""Reads a database file as records, at one moment: also while a server writes to it, also in a
+read-only folder. Nothing in it is changed.
+
+The journal is laid over the tables in memory, as a start does. A value that only the tables have is
+read when its turn comes, and not kept.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.errors import StorageError
+from holdfast.progress import KEYS, Progress, unseen
+from holdfast.store.file.journal import batches
+from holdfast.store.file.migrations import SCHEMA_VERSION
+from holdfast.store.file.reading import reading
+from holdfast.store.file.tables import Tables
+from holdfast.store.memory.database import Database
+from holdfast.store.memory.key import Key, is_live
+from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.rdb.plain import Plain, plain_of
+from holdfast.store.rdb.records import Entry, Library, Record, Sizes
+from holdfast.store.recovery import node_of_file, replay
+from holdfast.store.values.registry import Value
+
+ROWS_AT_ONCE = 1000
+
+
+@contextmanager
+def database_content(
+    path: Path, now_ms: int, note: Callable[[str], None] = lambda sentence: None
+) -> Iterator["DatabaseContent"]:
+    """Raises StorageError. `note` gets a sentence for each part that could not be checked."""
+    with reading(path, note) as connection:
+        version = int(connection.execute("PRAGMA user_version").get)
+        if version < SCHEMA_VERSION:
+            raise StorageError(
+                f"{path} has schema version {version}: start a server on it once, which brings it"
+                f" to version {SCHEMA_VERSION}"
+            )
+        tables = Tables(connection)
+        keyspace = _keyspace(tables, node_of_file(connection))
+        for _ in replay(keyspace, list(batches(connection))):
+            pass
+        keyspace.recovered(lambda key_id: False)
+        keyspace.now_ms = now_ms
+        yield DatabaseContent(keyspace, tables)
+
+
+def _keyspace(tables: Tables, node: int) -> Keyspace:
+    databases = 1 + max(tables.spaces_shown(), default=0)
+    if not node:
+        return Keyspace(tables, databases)
+    from holdfast.store.replicated.replicated_keyspace import ReplicatedKeyspace
+
+    return ReplicatedKeyspace(tables, databases, node)
+
+
+class DatabaseContent:
+    """A source, while the file is open."""
+
+    def __init__(self, keyspace: Keyspace, tables: Tables) -> None:
+        self._keyspace = keyspace
+        self._tables = tables
+        self._shown = [database for database in keyspace.databases if len(database)]
+
+    @property
+    def key_count(self) -> int:
+        """About: keys that have expired are counted, too."""
+        return sum(map(len, self._shown))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._shown and not self._keyspace.libraries
+
+    def records(self, progress: Progress = unseen, work: str = "exporting") -> Iterator[Record]:
+        for code in self._keyspace.libraries.values():
+            yield Library(code)
+        done, total = 0, self.key_count
+        for database in self._shown:
+            # How many of them expire is not counted: the number is a hint, and counting takes long.
+            yield Sizes(database.index, len(database), 0)
+            for name, value, expires_at_ms in self._keys(database):
+                done += 1
+                progress(work, done, total, KEYS)
+                plain = self._living(plain_of(value))
+                if plain is not None:
+                    yield Entry(database.index, name, plain, expires_at_ms)
+
+    def _keys(self, database: Database) -> Iterator[tuple[bytes, Value, int | None]]:
+        """The living keys of a database: from the tables, unless memory knows better."""
+        keyspace, space = self._keyspace, database.space
+        state, tables = keyspace.fold_state, self._tables
+        after_id = 0
+        while rows := tables.rows_after(after_id, state.folded_below_id, ROWS_AT_ONCE):
+            for after_id, space_id, name, type_name, expires_at_ms in rows:
+                changed = state.changed_key(after_id)
+                if changed is not None:
+                    yield from self._if_living(changed, database)
+                elif space_id == space.id:
+                    key = space.keys.get(name)
+                    if key is not None and key.id == after_id:
+                        yield from self._if_living(key, database)
+                    elif is_live(expires_at_ms, keyspace.now_ms):
+                        yield name, self._stored_value(after_id, type_name), expires_at_ms
+        for key in state.created:
+            yield from self._if_living(key, database)
+
+    def _if_living(self, key: Key, database: Database) -> Iterator[tuple[bytes, Value, int | None]]:
+        is_here = key.space is database.space and key.is_attached
+        if is_here and is_live(key.expires_at_ms, self._keyspace.now_ms):
+            yield key.name, key.value, key.expires_at_ms
+
+    def _stored_value(self, key_id: int, type_name: str) -> Value:
+        value, rest = self._tables.value(key_id, type_name, lambda nbytes: None)
+        for _ in rest or ():
+            pass
+        return value
+
+    def _living(self, plain: Plain) -> Plain | None:
+        """Without fields whose time has come; None if none is left."""
+        if plain.type != "hash":
+            return plain
+        now_ms = self._keyspace.now_ms
+        fields = [field for field in plain.content if is_live(field[2], now_ms)]
+        return Plain("hash", fields) if fields else None

@@ -1,0 +1,119 @@
+"""Writes records into a database file that is not served yet.
+
+Memory keeps a slice of the records: each slice is committed, folded into the tables, and forgotten.
+Nothing is synced before the end, because the file has no name until then.
+"""
+
+from pathlib import Path
+
+from holdfast.clock import Clock
+from holdfast.errors import CommandError, StorageError
+from holdfast.migration.errors import MigrationError, UnfitError
+from holdfast.store.rdb.file_reader import printable
+from holdfast.store.rdb.plain import FILLERS, Plain
+from holdfast.store.rdb.records import Entry
+from holdfast.store.store import FileStore, Store
+
+# Bytes of values in memory before they are folded; and pages of the WAL before it is emptied.
+SLICE_BYTES = 32 << 20
+CHECKPOINT_PAGES = 16384
+
+LARGEST_STRING = 512 << 20  # the largest that a client could send
+
+
+class DatabaseTarget:
+    def __init__(self, path: Path, databases: int, clock: Clock) -> None:
+        """Raises StorageError. Keys have expired or live by this clock."""
+        self.store = FileStore(path, databases, keeps_copy=False)
+        self.clock = clock
+        self._keyspace = self.store.keyspace
+        self._keyspace.now_ms = clock.now_ms()
+        self._first_id = self._keyspace.next_id  # of a key that this import creates
+
+    def put(self, entry: Entry, database: int) -> None:
+        """Create a key; an older key of that name goes. Raises MigrationError."""
+        keyspace = self._keyspace
+        refuse_unfit(entry, database, len(keyspace.databases))
+        db = keyspace.databases[database]
+        old = db.find_row(entry.name)
+        if old is not None:
+            if old.id >= self._first_id:
+                raise MigrationError(
+                    f"key {printable(entry.name)} comes twice for database {database}"
+                )
+            db.remove(old)
+        value = entry.value
+        if value.type == "string":
+            key = db.create(entry.name, value.content, entry.expires_at_ms)
+        else:
+            kind, fill = FILLERS[value.type]
+            key, collection = db.create_as(entry.name, kind)
+            fill(collection, value.content, keyspace)
+            keyspace.watch_fields(key)
+            if entry.expires_at_ms is not None:
+                db.set_expiry(key, entry.expires_at_ms)
+        if keyspace.used_bytes >= SLICE_BYTES:
+            self.fold()
+
+    def fold(self) -> None:
+        """Move all that memory has into the tables, and forget it."""
+        store = self.store
+        try:
+            store.commit()
+            store.fold()
+            if store.wal_pages >= CHECKPOINT_PAGES:
+                store.sync_and_checkpoint()
+            store.reload()
+        except OSError as error:
+            raise StorageError(f"cannot write {store.path}: {error.strerror}") from None
+        while self._keyspace.freeing.step():
+            pass
+
+    def close(self) -> None:
+        """Leave a file that is complete. Raises StorageError."""
+        self.fold()
+        self.store.close()
+
+    def abandon(self) -> None:
+        self.store.abandon()
+
+
+def load_library(code: bytes, store: Store, clock: Clock) -> None:
+    """Load a library of functions, in the place of an older one of that name. Raises UnfitError."""
+    # Its Lua has to run once, so this takes an engine. Few files have libraries.
+    from holdfast import all_commands as all_commands
+    from holdfast.server.core.engine import Engine
+
+    try:
+        Engine(store, clock=clock).scripts.functions.load(code, replace=True)
+    except CommandError as error:
+        name = printable(code.partition(b"\n")[0])
+        raise UnfitError(f"the library {name} cannot be loaded: {error}") from None
+
+
+def refuse_unfit(entry: Entry, database: int, databases: int) -> None:
+    """Raise UnfitError if a file of so many databases has no place for a key."""
+    if database >= databases:
+        raise UnfitError(
+            f"key {printable(entry.name)} belongs to database {database}, and the file has"
+            f" {databases}: see --databases and --db-map"
+        )
+    if _longest(entry) > LARGEST_STRING:
+        raise UnfitError(
+            f"key {printable(entry.name)} of database {entry.database} has a string of more than"
+            " 512 MB"
+        )
+
+
+def _longest(entry: Entry) -> int:
+    """The size of the longest string of a key."""
+    value: Plain = entry.value
+    if value.type == "string":
+        return len(value.content)
+    if value.type in ("list", "set"):
+        return max(map(len, value.content))
+    if value.type == "zset":
+        return max(len(member) for member, _ in value.content)
+    if value.type == "hash":
+        return max(max(len(name), len(text)) for name, text, _ in value.content)
+    return max((len(part) for _, fields in value.content.entries for part in fields), default=0)

@@ -1,0 +1,110 @@
+"""`holdfast export`: all data of a database file into an RDB file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.migration.database_content import database_content
+from holdfast.migration.errors import MigrationError
+from holdfast.migration.rdb_files import new_file
+from holdfast.migration.report import Report
+from holdfast.migration.selection import Selection
+from holdfast.progress import Progress, unseen
+from holdfast.server.version import REDIS_VERSION
+from holdfast.store.rdb.file_reader import printable
+from holdfast.store.rdb.file_writer import FORMATS, FieldExpiryError, RdbFormat, RdbWriter
+from holdfast.store.rdb.records import Entry, Library, Record, Sizes
+
+
+@dataclass
+class ExportOptions:
+    selection: Selection = field(default_factory=Selection)
+    rdb_format: RdbFormat = FORMATS["redis7"]
+    skips_unknown: bool = False
+    replaces: bool = False
+
+
+def export_file(
+    source: Path,
+    target: Path,
+    options: ExportOptions,
+    progress: Progress = unseen,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises MigrationError and StorageError; then there is no new file."""
+    now_ms = (clock or SystemClock()).now_ms()
+    report = Report()
+    with (
+        database_content(source, now_ms, report.notes.append) as content,
+        new_file(target, replaces=options.replaces) as write,
+    ):
+        export = _Export(RdbWriter(write, options.rdb_format), options, report)
+        export.run(content.records(progress), now_ms)
+    return report
+
+
+class _Export:
+    def __init__(self, writer: RdbWriter, options: ExportOptions, report: Report) -> None:
+        self._writer = writer
+        self._options = options
+        self._report = report
+        self._database = -1  # of the last entry
+        self._sizes = Sizes(-1, 0, 0)
+        self._origins: dict[int, int] = {}  # of databases, by number in the file
+
+    def run(self, records: Iterator[Record], now_ms: int) -> None:
+        self._writer.begin(_remarks(now_ms))
+        for record in records:
+            if isinstance(record, Library):
+                self._writer.library(record.code)
+                self._report.libraries += 1
+            elif isinstance(record, Sizes):
+                self._sizes = record
+            elif isinstance(record, Entry):
+                self._take(record)
+        self._writer.end()
+
+    def _take(self, entry: Entry) -> None:
+        selection, report = self._options.selection, self._report
+        if not selection.has(entry.name):
+            report.unmatched += 1
+            return
+        database = selection.database(entry.database)
+        origin = self._origins.setdefault(database, entry.database)
+        if origin != entry.database:  # a name could come twice, and no server would load the file
+            raise MigrationError(
+                f"databases {origin} and {entry.database} would both become database {database}"
+            )
+        if database != self._database:
+            self._writer.database(database, self._sizes.keys, self._sizes.expiring)
+            self._database = database
+        try:
+            self._writer.entry(entry.name, entry.value, entry.expires_at_ms)
+        except FieldExpiryError:
+            self._refused(entry)
+        else:
+            report.moved(entry, database)
+
+    def _refused(self, entry: Entry) -> None:
+        sentence = (
+            f"hash {printable(entry.name)} of database {entry.database} has fields that expire,"
+            " which Redis 7.0 cannot read"
+        )
+        if not self._options.skips_unknown:
+            raise MigrationError(
+                f"{sentence}: choose --format redis8 or valkey9, or leave such hashes out with"
+                " --skip-unknown"
+            )
+        self._report.left_out(sentence)
+
+
+def _remarks(now_ms: int) -> dict[bytes, bytes]:
+    """As Redis writes them; it logs them when it loads the file."""
+    return {
+        b"redis-ver": REDIS_VERSION.encode(),
+        b"redis-bits": b"64",
+        b"ctime": b"%d" % (now_ms // 1000),
+        b"used-mem": b"0",
+        b"aof-base": b"0",
+    }

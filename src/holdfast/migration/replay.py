@@ -1,0 +1,225 @@
+"""Runs append-only files: the base is loaded and the commands run, on a database file that is used
+for nothing else. Its content is then read as that of any database file.
+
+The clock stands still at the time of the base, or where the files say that time went on. So no key
+expires that a later command still uses, as in a Redis that loads its files.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from holdfast import all_commands as all_commands
+from holdfast.clock import ManualClock
+from holdfast.errors import CommandError
+from holdfast.migration.append_only import (
+    AppendOnlyFiles,
+    TimeMark,
+    TruncatedError,
+    begins_with_rdb,
+    commands,
+)
+from holdfast.migration.database_target import DatabaseTarget, load_library
+from holdfast.migration.errors import MigrationError, UnfitError
+from holdfast.migration.rdb_files import RdbFile
+from holdfast.migration.report import about_unknown
+from holdfast.progress import BYTES, Progress
+from holdfast.server.config.config import Config
+from holdfast.server.core.engine import Engine
+from holdfast.server.sessions.out_of_band import Output
+from holdfast.server.sessions.session import Session
+from holdfast.store.rdb.file_reader import printable
+from holdfast.store.rdb.records import Aux, Entry, Library, Unknown
+
+BATCH_COMMANDS = 500
+BATCH_BYTES = 4 << 20
+MEMORY = "256mb"
+WORK = "replaying"
+LOOK_S = 0.1  # how often to look whether a batch can go on
+
+
+class Replay:
+    """`left_out` is called with a sentence about each part that has no place here; it raises, if
+    nothing may be left out. `note` is told of a command that was cut off."""
+
+    def __init__(
+        self,
+        files: AppendOnlyFiles,
+        scratch: Path,
+        databases: int,
+        *,
+        left_out: Callable[[str], None],
+        note: Callable[[str], None],
+        progress: Progress,
+    ) -> None:
+        self._files = files
+        self._scratch = scratch
+        self._databases = databases
+        self._left_out = left_out
+        self._note = note
+        self._progress = progress
+        self._done, self._total = 0, files.nbytes
+        self._clock = ManualClock(1)
+
+    def run(self) -> None:
+        """Raises MigrationError and StorageError. Then the database file is complete."""
+        target = DatabaseTarget(self._scratch, self._databases, self._clock)
+        try:
+            start = self._load_base(target)
+            asyncio.run(self._run_commands(target, start))
+        except BaseException:
+            target.abandon()
+            raise
+        target.close()
+
+    # -- the base -----------------------------------------------------------------------------
+
+    def _load_base(self, target: DatabaseTarget) -> int:
+        """Returns where the commands of the first file begin."""
+        if not self._files.paths or not begins_with_rdb(self._files.paths[0]):
+            return 0
+        base = RdbFile(self._files.paths[0], self._progress, WORK)
+        for record in base.records(may_have_more=True):
+            try:
+                if isinstance(record, Entry):
+                    target.put(record, record.database)
+                elif isinstance(record, Library):
+                    load_library(record.code, target.store, self._clock)
+                elif isinstance(record, Unknown):
+                    raise UnfitError(about_unknown(record))
+                elif isinstance(record, Aux) and record.name == b"ctime":
+                    self._pass_time_to(int(record.value) * 1000)
+            except UnfitError as error:
+                self._left_out(str(error))
+        target.fold()
+        return base.end
+
+    def _pass_time_to(self, unix_ms: int) -> None:
+        now_ms = self._clock.now_ms()
+        if unix_ms > now_ms:
+            self._clock.advance((unix_ms - now_ms) / 1000)
+
+    # -- the commands -------------------------------------------------------------------------
+
+    async def _run_commands(self, target: DatabaseTarget, start: int) -> None:
+        config = Config({"maxmemory": MEMORY, "databases": str(self._databases)})
+        engine = Engine(target.store, config, self._clock)
+        engine.turn.start(asyncio.get_running_loop())
+        try:
+            for path in self._files.paths:
+                is_last = path == self._files.paths[-1]
+                await self._run_file(path, start, Replies(engine), is_last)
+                start = 0
+            await engine.turn.drain()
+        finally:
+            engine.turn.stop()
+
+    async def _run_file(self, path: Path, start: int, replies: "Replies", is_last: bool) -> None:
+        """Each file begins with database 0, and no transaction goes on in the next."""
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(start)
+            try:
+                for batch in _batches(commands(file, path)):
+                    if isinstance(batch, TimeMark):
+                        self._pass_time_to(batch.unix_ms)
+                        continue
+                    for argv, error in await replies.run(batch):
+                        self._refused(path, argv, error)
+                    self._progress(WORK, self._done + file.tell(), self._total, BYTES)
+            except TruncatedError as error:
+                self._ends_inside(path, "a command", is_last)
+                self._note(f"the last {size - error.at:,} bytes of {path} are left out")
+        if replies.session.multi is not None:
+            self._ends_inside(path, "a transaction", is_last)
+        replies.leave()
+        self._done += size
+
+    def _ends_inside(self, path: Path, what: str, is_last: bool) -> None:
+        """As Redis: the end of the last file may be missing, because Redis was killed."""
+        sentence = f"{path} ends inside of {what}"
+        if not is_last:
+            raise MigrationError(f"{sentence}, and is not the last file")
+        self._note(f"{sentence}, which is left out")
+
+    def _refused(self, path: Path, argv: list[bytes], error: CommandError) -> None:
+        self._left_out(f"the command {printable(argv[0])} of {path} is refused: {error}")
+
+
+class Replies:
+    """A client that waits for the replies of a batch of commands."""
+
+    output_bytes = 0
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._replies: list[Output] = []
+        self._awaited = 0
+        self._arrived: asyncio.Future[None] | None = None
+        self.session = Session(engine, self, "local:0", "local:0")
+        self.session.encode = _as_it_is
+        engine.connected(self.session)
+
+    async def run(self, argvs: list[list[bytes]]) -> list[tuple[list[bytes], CommandError]]:
+        """Run commands; returns those that were refused, each with its error."""
+        self._awaited = len(argvs)
+        self._arrived = asyncio.get_running_loop().create_future()
+        self._engine.receive(self.session, argvs)
+        arrived = self._arrived
+        while not (await asyncio.wait({arrived}, timeout=LOOK_S))[0]:
+            if self.session.waiter is not None:
+                raise MigrationError("a command waits for a key, which none in such a file does")
+        arrived.result()
+        replies, self._replies = self._replies, []
+        while self._engine.keyspace.freeing.step():
+            pass
+        return [
+            (argv, error)
+            for argv, reply in zip(argvs, replies, strict=True)
+            for error in (reply if isinstance(reply, list) else [reply])
+            if isinstance(error, CommandError)
+        ]
+
+    def leave(self) -> None:
+        self._engine.disconnected(self.session)
+
+    def deliver(self, replies: list[Output]) -> None:
+        self._replies += replies
+        if len(self._replies) >= self._awaited and self._arrived is not None:
+            self._arrived.set_result(None)
+            self._arrived = None
+
+    def close(self) -> None:
+        if self._arrived is not None:
+            self._arrived.set_exception(MigrationError("a command ended the replay"))
+
+
+def _as_it_is(value: Output) -> Output:
+    return value
+
+
+def _batches(items: Iterator[list[bytes] | TimeMark]) -> Iterator[list[list[bytes]] | TimeMark]:
+    """Commands in groups. When the file is cut off, the commands before the cut come first."""
+    batch: list[list[bytes]] = []
+    nbytes = now_ms = 0
+    try:
+        for item in items:
+            if isinstance(item, TimeMark):
+                if item.unix_ms > now_ms:
+                    if batch:
+                        yield batch
+                    batch, nbytes, now_ms = [], 0, item.unix_ms
+                    yield item
+                continue
+            batch.append(item)
+            nbytes += sum(map(len, item))
+            if len(batch) >= BATCH_COMMANDS or nbytes >= BATCH_BYTES:
+                yield batch
+                batch, nbytes = [], 0
+    except TruncatedError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
