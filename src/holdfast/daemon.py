@@ -48,6 +48,7 @@ except ImportError:
 if TYPE_CHECKING:
     from holdfast.replication.replicator import Replicator
     from holdfast.server.http.http_server import HttpServer
+    from holdfast.server.primary.primary import Snapshots
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +170,8 @@ class Server:
         engine.turn.start(loop)
         replicator = _replicator(engine, peers)
         engine.peers = replicator
+        if store.is_durable:
+            engine.primary.open_snapshots = partial(_snapshots, engine)
         cron = Cron(engine)
         cron.start()
         pages = huge_pages.start() if config.huge_pages else None
@@ -225,6 +228,7 @@ class Server:
         """Accept no more clients, and let the others go."""
         if replicator is not None:
             await replicator.stop()
+        await engine.primary.stop()
         for server in listeners:
             server.close()
         await _drain(engine, self._config.shutdown_timeout)
@@ -280,6 +284,14 @@ class Server:
                 store.abandon()
         except (StorageError, OSError) as error:
             raise StorageError(f"{error}; what was acknowledged is in {store.path}") from None
+
+
+def _snapshots(engine: Engine) -> "Snapshots":
+    """Imported when the first replica asks: a start should not wait for it."""
+    from holdfast.server.primary.snapshot_process import SnapshotProcess
+
+    config = engine.config
+    return SnapshotProcess(engine.primary, Path(config.db_path), config.repl_timeout)
 
 
 async def _drain(engine: Engine, timeout_s: int) -> None:

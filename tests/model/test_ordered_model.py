@@ -201,7 +201,7 @@ class HashModel(Model):
     def pass_time(self) -> None:
         now_ms, limit = self.rng.randrange(30), self.rng.choice([1, 3, 1000])
         due = [name for name, (_, at) in self.expected.items() if at is not None and at <= now_ms]
-        assert self.subject.expire_due(now_ms, limit, self.log) == min(limit, len(due))
+        assert len(self.subject.expire_due(now_ms, limit, self.log)) == min(limit, len(due))
         gone = [name for name in due if name not in self.subject]
         assert len(gone) == min(limit, len(due))
         for name in gone:

@@ -255,7 +255,7 @@ class Servers:
         """All keys of all databases: name, type, encoding, value, time to live."""
         ours, theirs = (list(_data(inspector)) for inspector in self.inspectors)
         for (argv, one), (other_argv, other) in zip(ours, theirs, strict=False):
-            assert argv == other_argv, "the same keys in the same databases"
+            assert argv == other_argv, f"the same keys in the same databases: {argv} {other_argv}"
             wrong = explain(name_of(argv), one, other)
             assert wrong is None, f"afterwards, {argv}:\n{wrong}"
         assert len(ours) == len(theirs), "as many keys"

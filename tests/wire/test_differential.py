@@ -243,8 +243,8 @@ LEFT_OUT = (
         "pubsub|help": "help-text",
         "quit": "ends the connection",
         "randomkey": "random, and expires what it meets",
-        "psync": "excluded",
-        "replconf": "excluded",
+        "psync": "makes a replica of the client; see tests/server/primary",
+        "replconf": "makes a replica of the client; see tests/server/primary",
         "replicaof": "excluded",
         "restore-asking": "the same as RESTORE",
         "shutdown": "ends the server",
@@ -254,7 +254,7 @@ LEFT_OUT = (
         "xinfo|help": "help-text",
         "ssubscribe": "messages would come between the replies",
         "subscribe": "messages would come between the replies",
-        "sync": "excluded",
+        "sync": "makes a replica of the client; see tests/server/primary",
         "waitaof": "version",
     }
 )

@@ -15,6 +15,7 @@ from holdfast.store.file.journal import batches
 from holdfast.store.file.migrations import SCHEMA_VERSION
 from holdfast.store.file.reading import reading
 from holdfast.store.file.tables import Tables
+from holdfast.store.file.verify import LAST_LSN
 from holdfast.store.memory.database import Database
 from holdfast.store.memory.key import Key, is_live
 from holdfast.store.memory.keyspace import Keyspace
@@ -44,7 +45,7 @@ def database_content(
             pass
         keyspace.recovered(lambda key_id: False)
         keyspace.now_ms = now_ms
-        yield DatabaseContent(keyspace, tables)
+        yield DatabaseContent(keyspace, tables, int(connection.execute(LAST_LSN).get))
 
 
 def _keyspace(tables: Tables, node: int) -> Keyspace:
@@ -59,7 +60,9 @@ def _keyspace(tables: Tables, node: int) -> Keyspace:
 class DatabaseContent:
     """A source, while the file is open."""
 
-    def __init__(self, keyspace: Keyspace, tables: Tables) -> None:
+    def __init__(self, keyspace: Keyspace, tables: Tables, lsn: int) -> None:
+        """`lsn` is the number of the last batch of the journal at this moment."""
+        self.lsn = lsn
         self._keyspace = keyspace
         self._tables = tables
         self._shown = [database for database in keyspace.databases if len(database)]

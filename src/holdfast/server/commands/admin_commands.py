@@ -59,11 +59,16 @@ def time(session: Session, argv: list[bytes]) -> Reply:
     categories="admin dangerous",
 )
 def role(session: Session, argv: list[bytes]) -> Reply:
-    """The part this server plays in replication: a master without replicas.
+    """The part this server plays in replication: a master, its offset, and its replicas.
 
     ROLE
     """
-    return [b"master", 0, []]
+    primary = engine_of(session).primary
+    replicas: list[Reply] = [
+        [each.address.encode(), b"%d" % each.port, b"%d" % each.acknowledged]
+        for each in primary.online()
+    ]
+    return [b"master", primary.offset, replicas]
 
 
 @command("lolwut", -1, "readonly fast", group="server", since="5.0.0")

@@ -10,7 +10,7 @@ from holdfast.server.sessions.session import Session
 
 # The text of a redis-server that is no part of a cluster: clients know it.
 NO_CLUSTER = "ERR This instance has cluster support disabled"
-NO_REPLICATION = "ERR Holdfast does not speak Redis's replication: see active-active in its guides"
+NO_REPLICATION = "ERR Holdfast does not follow other servers: see active-active in its guides"
 NO_MODULES = "ERR Holdfast does not load modules: they are C libraries for redis-server"
 NO_MIGRATION = "ERR Holdfast does not send keys to other servers: use DUMP and RESTORE instead"
 NO_IMPORT = "ERR Server is not in import mode"  # that of Valkey
@@ -78,11 +78,8 @@ TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
     ("cluster|syncslots", -3, VALKEY, "", (), "9.0.0", NO_CLUSTER),
     ("clusterscan", -2, "readonly valkey", "keyspace", CLUSTERSCAN, "9.1.0", NO_CLUSTER),
     ("failover", -1, "admin noscript stale", "", (), "6.2.0", NO_REPLICATION),
-    ("psync", -3, "admin noscript no_async_loading no_multi", "", (), "2.8.0", NO_REPLICATION),
-    ("replconf", -1, "admin noscript loading stale allow_busy", "", (), "3.0.0", NO_REPLICATION),
     ("replicaof", 3, "admin noscript stale no_async_loading", "", (), "5.0.0", NO_REPLICATION),
     ("slaveof", 3, "admin noscript stale no_async_loading", "", (), "1.0.0", NO_REPLICATION),
-    ("sync", 1, "admin noscript no_async_loading no_multi", "", (), "1.0.0", NO_REPLICATION),
     ("module|load", -3, "admin noscript no_async_loading", "", (), "4.0.0", NO_MODULES),
     ("module|loadex", -3, "admin noscript no_async_loading", "", (), "7.0.0", NO_MODULES),
     ("module|unload", 3, "admin noscript no_async_loading", "", (), "4.0.0", NO_MODULES),

@@ -35,7 +35,6 @@ NO_FORKS = (
 NO_REPLICAS = (
     *("total_net_repl_input_bytes", "total_net_repl_output_bytes"),
     *("instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"),
-    *("sync_full", "sync_partial_ok", "sync_partial_err"),
     *("migrate_cached_sockets", "slave_expires_tracked_keys"),
 )
 NO_DEFRAGMENTATION = (
@@ -192,6 +191,9 @@ def _stats(engine: Engine) -> Facts:
     yield "instantaneous_output_kbps", f"{meter.output.per_s / 1024:.2f}"
     yield "rejected_connections", meter.rejected_connections
     yield from dict.fromkeys(NO_REPLICAS, 0).items()
+    yield "sync_full", engine.primary.full_syncs
+    yield "sync_partial_ok", engine.primary.partial_syncs
+    yield "sync_partial_err", engine.primary.refused_syncs
     yield "expired_keys", keyspace.expired
     yield "expired_stale_perc", "0.00"
     yield "expired_time_cap_reached_count", meter.expiry_slices_put_off
@@ -218,17 +220,23 @@ def _stats(engine: Engine) -> Facts:
 
 
 def _stage(engine: Engine) -> Facts:
+    primary, now_s = engine.primary, engine.clock.monotonic_s()
+    backlog = primary.backlog
     yield "role", "master"
-    yield "connected_slaves", 0
+    yield "connected_slaves", len(primary.replicas)
+    for number, each in enumerate(primary.replicas.values()):
+        lag_s = int(now_s - each.acknowledged_s)
+        where = f"ip={each.address},port={each.port},state={each.state.value}"
+        yield f"slave{number}", f"{where},offset={each.acknowledged},lag={lag_s}"
     yield "master_failover_state", "no-failover"
-    yield "master_replid", engine.meter.replication_id
+    yield "master_replid", primary.id.decode()
     yield "master_replid2", "0" * 40
-    yield "master_repl_offset", 0
+    yield "master_repl_offset", primary.offset
     yield "second_repl_offset", -1
-    yield "repl_backlog_active", 0
-    yield "repl_backlog_size", 1048576
-    yield "repl_backlog_first_byte_offset", 0
-    yield "repl_backlog_histlen", 0
+    yield "repl_backlog_active", int(backlog is not None)
+    yield "repl_backlog_size", engine.config.repl_backlog_size
+    yield "repl_backlog_first_byte_offset", 0 if backlog is None else backlog.first_offset
+    yield "repl_backlog_histlen", 0 if backlog is None else backlog.kept_bytes
     if engine.peers is not None:
         yield from engine.peers.facts()
 

@@ -1,6 +1,7 @@
 """WAIT and WAITAOF: whether writes are safe, and where."""
 
 from holdfast.commands.args import INT64_MAX, parse_int, parse_int_between
+from holdfast.commands.context import Result
 from holdfast.commands.table import command
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
@@ -18,17 +19,17 @@ TIPS = ("request_policy:all_shards", "response_policy:agg_min")
 
 
 @command("wait", 3, "noscript", group="generic", since="3.0.0", categories="connection", tips=TIPS)
-def wait(session: Session, argv: list[bytes]) -> Reply:
-    """How many replicas of Redis's kind have this connection's writes: 0, because there are none.
+def wait(session: Session, argv: list[bytes]) -> Result:
+    """How many replicas have all writes so far; wait until they are enough.
 
     WAIT numreplicas timeout
 
-    The answer comes at once, whatever the timeout. Peers of an active-active server are not
-    counted: ACTIVE PEERS tells how far each of them is.
+    The timeout is in milliseconds; 0 is for ever. Peers of an active-active server are not counted:
+    ACTIVE PEERS tells how far each of them is.
     """
-    parse_int(argv[1])
+    wanted = parse_int(argv[1])
     _check_timeout(argv[2])
-    return 0
+    return engine_of(session).primary.wait(session, wanted, parse_int(argv[2]) / 1000)
 
 
 @command(

@@ -117,6 +117,11 @@ class Config:
     latency_monitor_threshold: int
     latency_tracking: bool
     latency_tracking_info_percentiles: tuple[float, ...]
+    min_replicas_max_lag: int
+    min_replicas_to_write: int
+    repl_backlog_size: int
+    repl_ping_replica_period: int
+    repl_timeout: int
     tls_port: int
     http_port: int
     http_bind: tuple[str, ...]

@@ -40,6 +40,8 @@ from holdfast.server.features.pause import Pause
 from holdfast.server.features.peers import Peers
 from holdfast.server.features.slowlog import SlowLog
 from holdfast.server.features.tracking import Tracking
+from holdfast.server.primary.effect_log import EffectLog
+from holdfast.server.primary.primary import Primary
 from holdfast.server.scripts.scripts import Scripts
 from holdfast.server.sessions.session import (
     IN_MULTI,
@@ -47,6 +49,7 @@ from holdfast.server.sessions.session import (
     REPLIES_ON,
     TRACKING,
     Session,
+    Waiter,
 )
 from holdfast.server.sessions.session_host import SessionHost
 from holdfast.store.file.opening import FileError
@@ -122,6 +125,7 @@ class Engine(SessionHost):
             self, self.commands, self.admission, self.invoker, self.pubsub, self.take_back
         )
         self.loading = Loading(self, self.blocking, self.take_back, stopwatch_ns)
+        self.primary = Primary(self, store, self._have_effects, self._have_replicas)
         # Set by the process around the engine.
         self._peers: Peers | None = None
         self.tls: ssl.SSLContext | None = None  # of the listener, if there is one
@@ -387,6 +391,15 @@ class Engine(SessionHost):
             log.error("what was done cannot be told to peers", exc_info=error)
             self.turn.fail(StorageError(f"cannot tell peers: {error}"))
 
+    def _have_effects(self, effects: EffectLog) -> None:
+        """There is a replica: the effects of commands are noted from now on."""
+        self.invoker.effects = effects
+        self.turn.on_batch = self.primary.committed
+
+    def _have_replicas(self, refusal: CommandError | None) -> None:
+        self.condition.too_few_replicas = refusal
+        self.condition.update()
+
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""
         self.commands.reset_stats()
@@ -401,6 +414,9 @@ class Engine(SessionHost):
     def find_command(self, argv: list[bytes]) -> Command:
         return self.commands.find(argv)[0]
 
+    def unblock(self, waiter: Waiter, result: Reply) -> bool:
+        return self.blocking.unblock(waiter, result)
+
     def connected(self, session: Session) -> None:
         self.sessions[session.id] = session
         self.users.welcome(session)
@@ -412,6 +428,8 @@ class Engine(SessionHost):
         log.log(VERBOSE, "client %d disconnected: %s, %s", session.id, session.address, why)
         if self.peers is not None:
             self.peers.session_lost(session, why)
+        if self.primary.known:
+            self.primary.lost(session, why)
         self.monitors.remove(session)
         self.pubsub.forget(session)
         self.tracking.forget(session)
@@ -433,6 +451,7 @@ class Engine(SessionHost):
         """
         log.critical("%s", error)
         self.pubsub.drop()
+        self.primary.drop_batch()
         self.last_storage_error = str(error)
         failure = self.condition.failure = CommandError(
             f"MISCONF Errors writing to the database file: {error}"

@@ -105,6 +105,10 @@ def follow(engine: "Engine") -> None:
     def notify_keyspace_events() -> None:
         engine.notifications.publish(config.notify_keyspace_events)
 
+    def backlog() -> None:
+        if engine.primary.backlog is not None:
+            engine.primary.backlog.resize(config.repl_backlog_size)
+
     effects: dict[str, Callable[[], None]] = {
         "appendfsync": appendfsync,
         "slowlog-log-slower-than": slowlog,
@@ -129,6 +133,9 @@ def follow(engine: "Engine") -> None:
         "stream-node-max-bytes": stream_nodes,
         "notify-keyspace-events": notify_keyspace_events,
         "tracking-table-max-keys": engine.tracking.limit,
+        "min-replicas-to-write": engine.primary.count_good,
+        "min-replicas-max-lag": engine.primary.count_good,
+        "repl-backlog-size": backlog,
         "port": _needs_a_restart,
         "bind": _needs_a_restart,
         "tls-port": _needs_a_restart,
@@ -143,6 +150,7 @@ def follow(engine: "Engine") -> None:
     policy()
     stream_nodes()
     notify_keyspace_events()
+    engine.primary.count_good()
 
 
 def _needs_a_restart() -> None:

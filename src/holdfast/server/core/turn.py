@@ -109,6 +109,7 @@ class Turn(TurnSchedule):
         # The engine, which is built after the turn, hooks itself in here.
         self.run_commands: Callable[[], bool] = lambda: False  # whether some are left
         self.on_commit: Callable[[], None] | None = None  # before the replies of the batch leave
+        self.on_batch: Callable[[], None] | None = None  # the same, also in the middle of a turn
         self.on_failure: Callable[[StorageError, bool], tuple[CommandError, bool]] = _no_engine
 
     # -- life ---------------------------------------------------------------------------------
@@ -246,6 +247,8 @@ class Turn(TurnSchedule):
             if not self.refuses_writes and (count := self._store.commit()):
                 self._unsynced = True
                 self._new_ops += count
+            if self.on_batch is not None and not self.refuses_writes:
+                self.on_batch()
         except StoreBusyError:
             now_s = time.monotonic()
             if not self._busy_since_s:

@@ -15,6 +15,7 @@ from holdfast.commands.table import Command
 from holdfast.errors import INTERNAL, CommandError, HalfDoneError
 from holdfast.server.features.latency import Stats
 from holdfast.server.features.slowlog import SlowLog
+from holdfast.server.primary.effect_log import EffectLog
 from holdfast.server.sessions.session import Session
 from holdfast.store.file.opening import FileError
 from holdfast.store.memory.keyspace import Keyspace
@@ -41,11 +42,14 @@ class Invoker:
         self.observers: list[Observer] = []
         self.error_stats: Counter[bytes] = Counter()
         self.elapsed_ns = 0  # of the last `timed`
+        self.effects: EffectLog | None = None  # while there are replicas
 
     def invoke(self, session: Session, command: Command, argv: list[bytes], stats: Stats) -> Result:
         """Call the handler. A CommandError is its reply. Raises whatever else the handler raises:
         see `reply_to_bug`."""
         try:
+            if self.effects is not None:
+                return self.effects.run(session, command, argv)
             return command.handler(session, argv)
         except CommandError as error:
             self.count_failure(stats, error)

@@ -13,7 +13,8 @@ class Condition:
     def __init__(self) -> None:
         self.failure: CommandError | None = None  # of the disk
         self.read_only: CommandError | None = None  # of an active-active server that has to wait
-        self.refusal: CommandError | None = None  # why writes are refused: one of these two
+        self.too_few_replicas: CommandError | None = None  # see min-replicas-to-write
+        self.refusal: CommandError | None = None  # why writes are refused: one of these three
         self.deletion: Deletion | None = None  # what keeps memory below maxmemory, if it is needed
         self.is_out_of_memory = False  # as it was before the running command
         self.is_paused = False  # see pause.py
@@ -22,7 +23,7 @@ class Condition:
 
     def update(self) -> None:
         """To be called after a change of the others."""
-        self.refusal = self.failure or self.read_only
+        self.refusal = self.failure or self.read_only or self.too_few_replicas
         self.is_unusual = (
             self.refusal is not None or self.deletion is not None or self.is_paused or self.is_busy
         )

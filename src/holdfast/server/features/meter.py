@@ -35,7 +35,6 @@ class Meter:
         self._clock = clock
         self.started_s = clock.monotonic_s()
         self.run_id = os.urandom(20).hex()
-        self.replication_id = os.urandom(20).hex()
         self.tcp_port = 0
         self.peak_bytes = 0
         self.reset()

@@ -209,7 +209,8 @@ class Scripts:
         self.running = running = Running(
             script, argv, key_count, caller, may_write, savepoint, self._now_ns()
         )
-        if caller.modes & (TRACKING | RESTRICTED) or self._monitors.sessions:
+        is_seen = self._monitors.sessions or self.invoker.effects is not None
+        if caller.modes & (TRACKING | RESTRICTED) or is_seen:
             self.open_to = NOTHING
         elif may_write and condition.refusal is None and not condition.is_out_of_memory:
             self.open_to = ALL

@@ -8,9 +8,10 @@ from collections import deque
 
 from holdfast.clock import Clock
 from holdfast.commands.table import Command
+from holdfast.resp import Reply
 from holdfast.server.auth.acl import User
 from holdfast.server.config.config import Config
-from holdfast.server.sessions.session import Outgoing, Session
+from holdfast.server.sessions.session import Outgoing, Session, Waiter
 from holdfast.store.memory.keyspace import Keyspace
 
 
@@ -57,6 +58,10 @@ class SessionHost:
 
     def work_off(self, session: Session) -> None:
         """Run commands that were kept, for the share of one session at most."""
+        raise NotImplementedError
+
+    def unblock(self, waiter: Waiter, result: Reply) -> bool:
+        """Answer a client that waits. False when it does not wait any more."""
         raise NotImplementedError
 
     def disconnected(self, session: Session, why: str = "cut off here") -> None:

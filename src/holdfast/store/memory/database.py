@@ -510,7 +510,10 @@ class Database:
 
     def expire(self, key: Key) -> None:
         self.remove(key)
-        self.keyspace.expired += 1
+        keyspace = self.keyspace
+        keyspace.expired += 1
+        if keyspace.on_removed is not None:
+            keyspace.on_removed(self.index, key.name, [])
         self.notify(key.name, b"expired", EXPIRED)
 
     def expire_fields(self, key: Key, limit: int) -> int:
@@ -522,10 +525,11 @@ class Database:
         horizon_ms = keyspace.fields_horizon_ms
         if due > horizon_ms:
             return 0
-        names: list[bytes] | None = [] if self.tells_fields else None
-        count = value.expire_due(horizon_ms, limit, keyspace, names)
-        self.shrunk(key, b"hexpired", HASH, names or ())
-        return count
+        names = value.expire_due(horizon_ms, limit, keyspace)
+        if keyspace.on_removed is not None and names:
+            keyspace.on_removed(self.index, key.name, names)
+        self.shrunk(key, b"hexpired", HASH, names if self.tells_fields else ())
+        return len(names)
 
     def notify(self, name: bytes, event: bytes, kind: int) -> None:
         keyspace = self.keyspace

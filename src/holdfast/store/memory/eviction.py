@@ -185,6 +185,8 @@ class Deletion:
             database.remove(key)
             database.touch(key.name)
             keyspace.evicted += 1
+            if keyspace.on_removed is not None:
+                keyspace.on_removed(database.index, key.name, [])
             database.notify(key.name, b"evicted", EVICTED)
         return True
 

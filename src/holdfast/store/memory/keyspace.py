@@ -87,6 +87,9 @@ class Keyspace(ChangeLog):
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
         self.notify_fields: FieldNotification = no_field_notification
         self.on_flush: Callable[[], None] = no_flush_hook
+        # A key has expired or was evicted, or fields of a hash have expired: the index of the
+        # database, the name of the key, the fields. None while there are no replicas to tell.
+        self.on_removed: Callable[[int, bytes, list[bytes]], None] | None = None
         # Calls that wait until the running script has succeeded; see Savepoint.
         self.later: list[Callable[[], object]] | None = None
         self.freeing = Freeing()

@@ -163,23 +163,20 @@ class Hash(Ordered[Field]):
             heappop(deadlines)
         return deadlines[0][0] if deadlines else None
 
-    def expire_due(
-        self, now_ms: int, limit: int, log: ChangeLog, names: list[bytes] | None = None
-    ) -> int:
-        """Remove fields whose time has come, at most `limit`; how many there were. Their names are
-        added to `names`."""
-        count = 0
+    def expire_due(self, now_ms: int, limit: int, log: ChangeLog) -> list[bytes]:
+        """Remove fields whose time has come, at most `limit`; their names."""
+        names: list[bytes] = []
         deadlines = self._deadlines
-        while deadlines and count < limit:
+        while deadlines and len(names) < limit:
+            due_ms, name = deadlines[0]
             if self._is_current(deadlines[0]):
-                if deadlines[0][0] > now_ms:
+                if due_ms > now_ms:
                     break
-                if names is not None:
-                    names.append(deadlines[0][1])
-                count += self.remove(deadlines[0][1], log)
+                if self.remove(name, log):
+                    names.append(name)
             else:
                 heappop(deadlines)
-        return count
+        return names
 
     def _is_current(self, deadline: tuple[int, bytes]) -> bool:
         field = self._elements.get(deadline[1])

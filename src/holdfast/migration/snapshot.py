@@ -1,0 +1,48 @@
+"""Writes a snapshot for replicas: `python -m holdfast.migration.snapshot DATABASE FILE`.
+
+The server that has the database starts it (server/primary/snapshot_process.py). The first line of
+the output is the number of the last batch of the journal that the snapshot has.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from holdfast.errors import StorageError
+from holdfast.migration.database_content import database_content
+from holdfast.server.version import REDIS_VERSION
+from holdfast.store.rdb.file_writer import FORMATS, RdbWriter
+from holdfast.store.rdb.plain import Plain
+from holdfast.store.rdb.records import Entry, Library, Sizes
+from holdfast.store.rdb.value_codec import has_expiring_fields
+
+
+def main(database: str, target: str) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    with database_content(Path(database), now_ms) as content, Path(target).open("wb") as file:
+        print(content.lsn, flush=True)  # noqa: T201 - the server waits for it
+        writer = RdbWriter(file.write, FORMATS["redis7"])
+        writer.begin({b"redis-ver": REDIS_VERSION.encode(), b"redis-bits": b"64"})
+        for record in content.records():
+            match record:
+                case Library(code):
+                    writer.library(code)
+                case Sizes(index, keys, expiring):
+                    writer.database(index, keys, expiring)
+                case Entry(_, name, value, expires_at_ms):
+                    writer.entry(name, _without_field_times(value), expires_at_ms)
+        writer.end()
+
+
+def _without_field_times(value: Plain) -> Plain:
+    """The server that has the database lets fields expire, and its replica need not know when."""
+    if not has_expiring_fields(value):
+        return value
+    return Plain("hash", [(name, text, None) for name, text, _ in value.content])
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except StorageError as error:
+        sys.exit(str(error))

@@ -1,0 +1,3 @@
+"""Redis's replication, as the primary: the effects of commands, the backlog, and the replicas that
+are sent both. A server that no replica has followed does none of this.
+"""

@@ -1,0 +1,68 @@
+"""The stream of commands that replicas are sent, and the part of it that is kept.
+
+A replica that was away continues at its offset, if the backlog still has the bytes from there on.
+Otherwise it needs a snapshot. Offsets count from the first byte that was ever fed, which is 1, as
+in Redis.
+"""
+
+import secrets
+from collections import deque
+from typing import final
+
+ID_BYTES = 20
+PIECE_BYTES = 64 * 1024  # small feeds are joined up to this size
+
+
+def new_id() -> bytes:
+    return secrets.token_hex(ID_BYTES).encode()
+
+
+@final
+class Backlog:
+    """`offset` is the number of bytes that were fed so far, in all."""
+
+    def __init__(self, max_bytes: int, replication_id: bytes, offset: int = 0) -> None:
+        self.id = replication_id
+        self.offset = offset
+        self.max_bytes = max_bytes
+        self._pieces: deque[bytearray] = deque()
+        self._start = offset  # the bytes before were dropped
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the first byte that is kept."""
+        return self._start + 1
+
+    @property
+    def kept_bytes(self) -> int:
+        return self.offset - self._start
+
+    def feed(self, data: bytes) -> None:
+        pieces = self._pieces
+        if pieces and len(pieces[-1]) + len(data) <= PIECE_BYTES:
+            pieces[-1] += data
+        else:
+            pieces.append(bytearray(data))
+        self.offset += len(data)
+        while self.kept_bytes - len(pieces[0]) >= self.max_bytes:
+            self._start += len(pieces.popleft())
+
+    def resize(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+
+    def can_continue(self, replication_id: bytes, offset: int) -> bool:
+        """Whether a replica can go on with the byte at `offset`."""
+        return replication_id == self.id and self.first_offset <= offset <= self.offset + 1
+
+    def since(self, offset: int) -> bytes:
+        """All bytes from `offset` on, which must be kept."""
+        assert self.first_offset <= offset <= self.offset + 1
+        skip = offset - self.first_offset
+        parts: list[bytes] = []
+        for piece in self._pieces:
+            if skip >= len(piece):
+                skip -= len(piece)
+                continue
+            parts.append(bytes(piece[skip:]))
+            skip = 0
+        return b"".join(parts)

@@ -1,0 +1,105 @@
+"""The effects of the commands of a batch, in order, until the batch is committed.
+
+`Invoker` calls handlers through `run` while there are replicas. propagation.py says what a replica
+is sent for a command. The commands of a transaction or a script are sent as one transaction;
+those of a script that failed and was taken back are not sent at all.
+"""
+
+from typing import final
+
+from holdfast.commands.context import Block, Result
+from holdfast.commands.table import Command
+from holdfast.errors import CommandError
+from holdfast.resp import encode2
+from holdfast.server.primary.propagation import ALWAYS, TRANSACTIONS, Argv, effects_of
+from holdfast.server.sessions.session import Session
+from holdfast.store.memory.keyspace import Keyspace
+
+NO_DATABASE = -1
+MULTI: Argv = [b"MULTI"]
+EXEC: Argv = [b"EXEC"]
+
+
+@final
+class EffectLog:
+    """Effects are numbered through. `_first` is the number of the first that is kept here."""
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace = keyspace
+        self._effects: list[tuple[int, Argv]] = []  # database, command
+        self._first = 0
+        self._open: int | None = None  # the number of the first effect of the open transaction
+        self._database = NO_DATABASE  # the one that replicas have selected
+
+    def run(self, session: Session, command: Command, argv: list[bytes]) -> Result:
+        """Call the handler, and note its effects."""
+        if command.name in TRANSACTIONS:
+            return self._run_all(session, command, argv)
+        if not command.is_write and "may_replicate" not in command.flags:
+            return command.handler(session, argv)
+        keyspace, database = self._keyspace, session.db.index
+        dirty = keyspace.dirty
+        result = command.handler(session, argv)
+        is_changed = keyspace.dirty != dirty or command.name in ALWAYS
+        if is_changed and not isinstance(result, (Block, CommandError)):
+            for effect in effects_of(command.name, session, argv, result):
+                self._effects.append((database, effect))
+        return result
+
+    def _run_all(self, session: Session, command: Command, argv: list[bytes]) -> Result:
+        """A script or EXEC. A script may run inside of EXEC."""
+        start, dirty = self._end, self._keyspace.dirty
+        is_outer = self._open is None
+        if is_outer:
+            self._open = start
+        try:
+            result = command.handler(session, argv)
+        except CommandError:
+            if self._keyspace.dirty == dirty:  # a script that was taken back
+                del self._effects[start - self._first :]
+            raise
+        finally:
+            if is_outer:
+                self._open = None
+                self._join(start - self._first)
+        return result
+
+    def _join(self, at: int) -> None:
+        """Make one transaction of the effects from here on, unless there is one only."""
+        if len(self._effects) > at + 1:
+            self._effects.insert(at, (self._effects[at][0], MULTI))
+            self._effects.append((self._effects[-1][0], EXEC))
+
+    def removed(self, database: int, name: bytes, fields: list[bytes]) -> None:
+        """A key has expired, or was evicted; or these fields of a hash have expired."""
+        argv = [b"HDEL", name, *fields] if fields else [b"DEL", name]
+        self._effects.append((database, argv))
+
+    def forget_selection(self) -> None:
+        """A new replica has selected no database yet."""
+        self._database = NO_DATABASE
+
+    def drop(self) -> None:
+        """The batch has failed."""
+        self._first = self._end
+        self._effects.clear()
+
+    def take(self) -> bytes:
+        """The effects of the batch as replicas read them. Those of a script that still runs are
+        part of a later batch."""
+        if not self._effects:
+            return b""
+        count = len(self._effects) if self._open is None else self._open - self._first
+        taken, self._effects = self._effects[:count], self._effects[count:]
+        self._first += count
+        parts: list[bytes] = []
+        for database, argv in taken:
+            if database != self._database:
+                self._database = database
+                parts.append(encode2([b"SELECT", b"%d" % database]))
+            parts.append(encode2(list(argv)))
+        return b"".join(parts)
+
+    @property
+    def _end(self) -> int:
+        return self._first + len(self._effects)

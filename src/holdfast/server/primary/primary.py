@@ -1,0 +1,371 @@
+"""The replicas of this server, and what each of them is sent.
+
+A replica asks with PSYNC. If the backlog has all that it lacks, it continues. Otherwise it gets a
+snapshot: another process reads the database file and writes it as RDB, while this server goes on.
+The snapshot is of the moment of one batch, and says which: its number in the journal. The offset
+after that batch is known here, so the replica goes on exactly there.
+
+Commands leave for the replicas with the replies of their batch, so not before they are on disk.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, final
+
+from holdfast.clock import Timer
+from holdfast.commands.context import Block
+from holdfast.errors import CommandError
+from holdfast.resp import Reply, encode2
+from holdfast.server.primary.backlog import Backlog, new_id
+from holdfast.server.primary.effect_log import EffectLog
+from holdfast.server.primary.replica import Replica, State
+from holdfast.server.sessions.out_of_band import Published
+from holdfast.server.sessions.session import LINK, Session
+from holdfast.server.sessions.session_host import SessionHost
+from holdfast.store.values.stream import Stream
+
+log = logging.getLogger(__name__)
+
+PING = encode2([b"PING"])
+GET_ACK = encode2([b"REPLCONF", b"GETACK", b"*"])
+NO_FILE = CommandError("ERR a database that is only in memory has no snapshot for replicas")
+TOO_FEW = CommandError("NOREPLICAS Not enough good replicas to write.")
+TICK_S = 1.0
+
+
+class Cut(NamedTuple):
+    """The stream after a batch of the journal."""
+
+    lsn: int
+    offset: int
+
+
+class Snapshots(Protocol):
+    """Makes snapshots, in other processes."""
+
+    def take(self) -> None:
+        """Begin to write a snapshot. `Primary.cut`, then `Primary.written` or `Primary.failed` are
+        called from the event loop."""
+        ...
+
+    def send(self, replica: Replica) -> None:
+        """Begin to send the snapshot. `Primary.sent` is called when all of it has left."""
+        ...
+
+    async def stop(self) -> None: ...
+
+
+class Batches(Protocol):
+    """What the primary has to know of the store."""
+
+    @property
+    def lsn(self) -> int: ...
+
+
+class Wait:
+    """A client in WAIT: the replicas that it waits for, and the offset that they must have. This is
+    the end of the batch of its last write, so it is not known before that is committed."""
+
+    def __init__(self, session: Session, block: Block, wanted: int) -> None:
+        self.session = session
+        self.block = block
+        self.wanted = wanted
+        self.offset: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        waiter = self.session.waiter
+        return self.offset is not None and (waiter is None or waiter.block is not self.block)
+
+
+@final
+class Primary:
+    def __init__(
+        self,
+        host: SessionHost,
+        batches: Batches,
+        on_effects: Callable[[EffectLog], None],
+        on_good_replicas: Callable[[CommandError | None], None],
+    ) -> None:
+        """`on_effects` is called for the first replica: from then on, effects are noted.
+        `on_good_replicas` gets the reason why writes are refused, or None, when that changes."""
+        self._on_good_replicas = on_good_replicas
+        self._refusal: CommandError | None = None
+        self._host = host
+        self._batches = batches
+        self._on_effects = on_effects
+        self.id = new_id()
+        self.effects: EffectLog | None = None  # from the first replica on
+        self.backlog: Backlog | None = None
+        self.known: dict[Session, Replica] = {}  # by REPLCONF; they may not have asked yet
+        self.replicas: dict[Session, Replica] = {}
+        self.open_snapshots: Callable[[], Snapshots] | None = None  # of the process around us
+        self._snapshots: Snapshots | None = None
+        self._is_writing = False  # a snapshot
+        self._cuts: deque[Cut] = deque()  # of the batches that may be the snapshot's last
+        self._waits: list[Wait] = []
+        self._written = 0  # the offset after the last write of a client
+        self._timer: Timer | None = None
+        self._pinged_s = 0.0
+        self.full_syncs = self.partial_syncs = self.refused_syncs = 0
+
+    # -- replicas come and go -----------------------------------------------------------------
+
+    def facts(self, session: Session) -> Replica:
+        """What is known of a session that may become a replica."""
+        replica = self.known.get(session)
+        if replica is None:
+            replica = self.known[session] = Replica(session, self._host.clock.monotonic_s())
+        return replica
+
+    def lost(self, session: Session, why: str) -> None:
+        self.known.pop(session, None)
+        if self.replicas.pop(session, None) is not None:
+            log.warning("replica %s does not follow any more: %s", session.address, why)
+            self.count_good()
+
+    def ask(
+        self, session: Session, replication_id: bytes, offset: int, *, is_old: bool = False
+    ) -> None:
+        """PSYNC, or the older SYNC, which has no offsets. Raises CommandError."""
+        if self.open_snapshots is None:
+            raise NO_FILE
+        if self._snapshots is None:
+            self._snapshots = self.open_snapshots()
+            self.begin()
+        replica = self.facts(session)
+        replica.knows_offsets = not is_old
+        backlog = self.backlog
+        assert backlog is not None
+        session.kind = LINK  # the limits of clients do not apply
+        session.flags.add("S")
+        session.limits_changed()
+        self.replicas[session] = replica
+        session.skip_this_reply()
+        if backlog.can_continue(replication_id, offset):
+            self.partial_syncs += 1
+            replica.state = State.ONLINE
+            self._push(replica, b"+CONTINUE %b\r\n" % backlog.id)
+            self._push(replica, backlog.since(offset))
+            self._log("continues", replica)
+            return
+        self.refused_syncs += replication_id != b"?"
+        self.full_syncs += 1
+        self._log("needs a snapshot", replica)
+        if not self._is_writing:
+            self._take_snapshot()
+
+    def _log(self, what: str, replica: Replica) -> None:
+        log.info("replica %s %s", replica.session.address, what)
+
+    def begin(self) -> None:
+        """Note the effects of commands from now on."""
+        host = self._host
+        self.effects = EffectLog(host.keyspace)
+        host.keyspace.on_removed = self.effects.removed
+        self.backlog = Backlog(host.config.repl_backlog_size, self.id)
+        self._on_effects(self.effects)
+        self._timer = host.clock.call_later(TICK_S, self._tick)
+
+    # -- the snapshot -------------------------------------------------------------------------
+
+    def _take_snapshot(self) -> None:
+        assert self._snapshots is not None
+        assert self.backlog is not None
+        self._is_writing = True
+        self._cuts.clear()
+        self._cuts.append(Cut(self._batches.lsn, self.backlog.offset))
+        self._snapshots.take()
+
+    def cut(self, lsn: int) -> None:
+        """The snapshot has all batches up to this one."""
+        backlog, effects = self.backlog, self.effects
+        assert backlog is not None
+        assert effects is not None
+        offset = next(cut.offset for cut in reversed(self._cuts) if cut.lsn <= lsn)
+        rest = backlog.since(offset + 1)
+        for replica in self.replicas.values():
+            if replica.state is State.WAITS and replica.held is None:
+                replica.held = []
+                replica.hold(rest)
+                if replica.knows_offsets:
+                    replica.session.deliver([b"+FULLRESYNC %b %d\r\n" % (backlog.id, offset)])
+        self._cuts.clear()
+        effects.forget_selection()
+
+    def written(self) -> None:
+        """The snapshot is complete."""
+        assert self._snapshots is not None
+        self._is_writing = False
+        for replica in list(self.replicas.values()):
+            if replica.state is State.WAITS and replica.held is not None:
+                replica.state = State.LOADS
+                self._snapshots.send(replica)
+        self._snapshot_for_others()
+
+    def failed(self, error: Exception) -> None:
+        """There is no snapshot: the replicas will ask again."""
+        log.error("no snapshot for replicas: %s", error)
+        self._is_writing = False
+        for replica in list(self.replicas.values()):
+            if replica.state is State.WAITS:
+                replica.session.abort()
+
+    def _snapshot_for_others(self) -> None:
+        """Replicas that came while one was written."""
+        if any(replica.state is State.WAITS for replica in self.replicas.values()):
+            self._take_snapshot()
+
+    def sent(self, replica: Replica) -> None:
+        """The replica has the snapshot: it goes on with the commands since."""
+        if replica.wants_snapshot_only or replica.session not in self.replicas:
+            return
+        replica.state = State.ONLINE
+        replica.acknowledged_s = self._host.clock.monotonic_s()
+        for data in replica.take_held():
+            replica.session.deliver([data])
+        self._log("is online", replica)
+
+    # -- the stream ---------------------------------------------------------------------------
+
+    def committed(self) -> None:
+        """A batch is committed."""
+        effects, backlog = self.effects, self.backlog
+        assert effects is not None
+        assert backlog is not None
+        if self._cuts:
+            effects.forget_selection()  # a replica may begin here
+        data = effects.take()
+        if data:
+            self._feed(data)
+            self._written = backlog.offset
+        if self._waits:
+            self._begin_waits()
+        if self._cuts and backlog.offset > self._cuts[-1].offset:
+            self._cuts.append(Cut(self._batches.lsn, backlog.offset))
+
+    def drop_batch(self) -> None:
+        """The batch has failed: nothing of it happened."""
+        if self.effects is not None:
+            self.effects.drop()
+
+    def _feed(self, data: bytes) -> None:
+        assert self.backlog is not None
+        self.backlog.feed(data)
+        for replica in list(self.replicas.values()):
+            if replica.state is State.ONLINE:
+                self._push(replica, data)
+            elif replica.held is not None:
+                replica.hold(data)
+            self._check_output(replica)
+
+    def _push(self, replica: Replica, data: bytes) -> None:
+        if data:
+            replica.session.push([Published(data)], len(data))
+
+    def _check_output(self, replica: Replica) -> None:
+        """A replica that takes in less than is written here is cut off, as Redis does."""
+        hard = self._host.config.client_output_buffer_limit.replica.hard_bytes
+        if hard and replica.held_bytes + replica.session.output_bytes > hard:
+            log.warning("replica %s is too slow: cut off", replica.session.address)
+            replica.session.abort()
+
+    def _tick(self) -> None:
+        host = self._host
+        now_s = host.clock.monotonic_s()
+        self._timer = host.clock.call_later(TICK_S, self._tick)
+        self.count_good()
+        if not self.replicas:
+            return
+        if now_s - self._pinged_s >= host.config.repl_ping_replica_period:
+            self._pinged_s = now_s
+            self._feed(PING)
+            host.outgoing.schedule()
+        for replica in list(self.replicas.values()):
+            is_silent = now_s - replica.acknowledged_s > host.config.repl_timeout
+            if replica.state is State.ONLINE and is_silent:
+                log.warning("replica %s is silent: cut off", replica.session.address)
+                replica.session.abort()
+            elif replica.state is State.WAITS and replica.held is None:
+                replica.session.deliver([b"\n"])  # it must not take the silence for a failure
+
+    async def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._snapshots is not None:
+            await self._snapshots.stop()
+
+    # -- acknowledgements ---------------------------------------------------------------------
+
+    def acknowledged(self, session: Session, offset: int) -> None:
+        replica = self.replicas.get(session)
+        if replica is None:
+            return
+        replica.acknowledged = max(replica.acknowledged, offset)
+        replica.acknowledged_s = self._host.clock.monotonic_s()
+        self._serve_waits()
+        if self._refusal is not None:
+            self.count_good()
+
+    def count_good(self) -> None:
+        """Find out whether enough replicas answer in time for `min-replicas-to-write`."""
+        config, now_s = self._host.config, self._host.clock.monotonic_s()
+        most_s = config.min_replicas_max_lag
+        good = sum(now_s - each.acknowledged_s <= most_s for each in self.online())
+        is_asked = config.min_replicas_to_write and most_s
+        refusal = TOO_FEW if is_asked and good < config.min_replicas_to_write else None
+        if refusal is not self._refusal:
+            self._refusal = refusal
+            self._on_good_replicas(refusal)
+
+    def count_with(self, offset: int) -> int:
+        """How many replicas have all up to this offset."""
+        return sum(
+            replica.state is State.ONLINE and replica.acknowledged >= offset
+            for replica in self.replicas.values()
+        )
+
+    def wait(self, session: Session, wanted: int, timeout_s: float) -> Reply | Block:
+        """WAIT: how many replicas have all writes so far. The client waits until they are enough,
+        or the time is over."""
+        count = self.count_with(self._written)
+        if not self.replicas and count >= wanted:
+            return count
+        block = Block((), Stream, timeout_s, on_timeout=count, when_denied=count)
+        wait = Wait(session, block, wanted)
+        if self.effects is None:
+            wait.offset = 0  # there is no stream, so only the time can end it
+        self._waits = [each for each in self._waits if not each.is_over]
+        self._waits.append(wait)
+        self._host.outgoing.schedule()
+        return block
+
+    def _begin_waits(self) -> None:
+        """The batch is committed: the offset is known that the clients wait for."""
+        new = [wait for wait in self._waits if wait.offset is None]
+        for wait in new:
+            wait.offset = self._written
+        if new:
+            self._serve_waits()
+        if any(wait in self._waits for wait in new):
+            self._feed(GET_ACK)
+
+    def _serve_waits(self) -> None:
+        for wait in self._waits:
+            if wait.offset is not None and not wait.is_over:
+                count = self.count_with(wait.offset)
+                wait.block.on_timeout = count
+                if count >= wait.wanted:
+                    assert wait.session.waiter is not None
+                    self._host.unblock(wait.session.waiter, count)
+        self._waits = [wait for wait in self._waits if not wait.is_over]
+
+    # -- for people ---------------------------------------------------------------------------
+
+    @property
+    def offset(self) -> int:
+        return 0 if self.backlog is None else self.backlog.offset
+
+    def online(self) -> Iterator[Replica]:
+        return (replica for replica in self.replicas.values() if replica.state is State.ONLINE)

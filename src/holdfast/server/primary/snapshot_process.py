@@ -1,0 +1,134 @@
+"""Snapshots for replicas: another process writes them, and this one sends them.
+
+The process reads the database file by itself, at one moment, while this server goes on. Its first
+line says which batch of the journal was the last at that moment.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import StorageError
+from holdfast.server.primary.replica import Replica
+
+if TYPE_CHECKING:
+    from holdfast.server.primary.primary import Primary
+
+PIECE_BYTES = 1 << 18
+AHEAD_BYTES = 1 << 22  # given to the socket and not sent
+LOOK_EVERY_S = 0.005
+MODULE = "holdfast.migration.snapshot"
+
+
+class SnapshotFile:
+    """A snapshot on disk. Its name is gone already; it is freed when the last replica has it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._readers = 0
+        self.nbytes = os.fstat(fd).st_size
+
+    def acquire(self) -> "SnapshotFile":
+        self._readers += 1
+        return self
+
+    def release(self) -> None:
+        self._readers -= 1
+        if not self._readers:
+            os.close(self._fd)
+
+    def read(self, at: int) -> bytes:
+        return os.pread(self._fd, PIECE_BYTES, at)
+
+
+class SnapshotProcess:
+    """`timeout_s` is how long a replica may take in nothing before it is given up."""
+
+    def __init__(self, primary: "Primary", path: Path, timeout_s: float) -> None:
+        self._primary = primary
+        self._path = path
+        self._timeout_s = timeout_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._file: SnapshotFile | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self) -> None:
+        self._start(self._take())
+
+    def send(self, replica: Replica) -> None:
+        assert self._file is not None
+        self._start(self._send(replica, self._file.acquire()))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _take(self) -> None:
+        primary = self._primary
+        fd, name = tempfile.mkstemp(prefix=".snapshot-", suffix=".rdb", dir=self._path.parent)
+        try:
+            try:
+                await self._write(name)
+            finally:
+                os.unlink(name)
+        except (StorageError, OSError) as error:
+            os.close(fd)
+            primary.failed(error)
+            return
+        self._file = SnapshotFile(fd).acquire()
+        primary.written()
+        self._file.release()
+
+    async def _write(self, name: str) -> None:
+        """Raises StorageError or OSError."""
+        argv = (sys.executable, "-P", "-m", MODULE, str(self._path), name)
+        pipe = asyncio.subprocess.PIPE
+        self._process = process = await asyncio.create_subprocess_exec(
+            *argv, stdout=pipe, stderr=pipe
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lsn = await process.stdout.readline()
+        if lsn:
+            self._primary.cut(int(lsn))
+        said = await process.stderr.read()
+        if await process.wait():
+            lines = said.decode(errors="replace").strip().splitlines()
+            raise StorageError(lines[-1] if lines else "the process that writes it has died")
+
+    async def _send(self, replica: Replica, file: SnapshotFile) -> None:
+        try:
+            await self._send_pieces(replica, file)
+        finally:
+            file.release()
+        if not replica.session.closing:
+            self._primary.sent(replica)
+
+    async def _send_pieces(self, replica: Replica, file: SnapshotFile) -> None:
+        session = replica.session
+        session.deliver([b"$%d\r\n" % file.nbytes])
+        at, silent_s = 0, 0.0
+        while at < file.nbytes and not session.closing:
+            waiting_bytes = session.output_bytes
+            if waiting_bytes <= AHEAD_BYTES:
+                piece = file.read(at)
+                session.deliver([piece])
+                at += len(piece)
+                await asyncio.sleep(0)
+                continue
+            await asyncio.sleep(LOOK_EVERY_S)
+            silent_s = silent_s + LOOK_EVERY_S if session.output_bytes >= waiting_bytes else 0.0
+            if silent_s > self._timeout_s:
+                session.abort()

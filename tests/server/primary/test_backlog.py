@@ -1,0 +1,50 @@
+"""The backlog: which bytes it keeps, and for which replicas they suffice."""
+
+import random
+
+import pytest
+
+from holdfast.server.primary.backlog import Backlog
+
+ID = b"a" * 40
+
+
+def test_a_replica_continues_behind_its_last_byte() -> None:
+    backlog = Backlog(100, ID)
+    backlog.feed(b"0123456789")
+    assert backlog.offset == 10
+    assert backlog.since(1) == b"0123456789"
+    assert backlog.since(4) == b"3456789"
+    assert backlog.since(11) == b""
+
+
+@pytest.mark.parametrize(
+    ("replication_id", "offset", "can"),
+    [
+        (ID, 1, True),
+        (ID, 11, True),
+        (ID, 12, False),
+        (ID, 0, False),
+        (ID, -1, False),
+        (b"b" * 40, 5, False),
+        (b"?", -1, False),
+    ],
+)
+def test_which_replica_can_continue(replication_id: bytes, offset: int, can: bool) -> None:
+    backlog = Backlog(100, ID)
+    backlog.feed(b"0123456789")
+    assert backlog.can_continue(replication_id, offset) is can
+
+
+def test_it_keeps_at_least_its_size_and_little_more(rng: random.Random) -> None:
+    backlog = Backlog(200_000, ID)
+    fed = b""
+    for _ in range(300):
+        data = rng.randbytes(rng.choice((1, 10, 5_000, 90_000)))
+        backlog.feed(data)
+        fed += data
+        assert backlog.offset == len(fed)
+        kept = backlog.kept_bytes
+        assert kept == len(fed) if len(fed) <= 200_000 else kept >= 200_000
+        assert kept <= 200_000 + 90_000 + 65_536
+        assert backlog.since(backlog.first_offset) == fed[len(fed) - kept :]

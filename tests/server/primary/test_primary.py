@@ -1,0 +1,174 @@
+"""A server that is followed: snapshots, continuing, acknowledgements, and replicas that fail."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.server.primary.following import follow, info, is_up, wait_for_replica
+
+pytestmark = pytest.mark.oracle
+
+LARGE = 3_000_000
+
+
+def test_a_snapshot_and_the_commands_after_it(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("SET", "before", "1")
+    client.command("SET", "large", "x" * LARGE)
+    copy = follow(primary, replica)
+    client.command("SET", "after", "2", "EX", 100)
+    wait_for_replica(client)
+    assert copy.command("MGET", "before", "after") == b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n"
+    assert copy.command("STRLEN", "large") == b":%d\r\n" % LARGE
+    assert info(client)["connected_slaves"] == "1"
+    assert info(client)["slave0"].startswith(f"ip=127.0.0.1,port={replica.port},state=online,")
+    assert b"127.0.0.1" in client.command("ROLE")
+    assert b" flags=S " in client.command("CLIENT", "LIST", "TYPE", "replica")
+
+
+def test_a_replica_that_was_cut_off_continues(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    copy = follow(primary, replica)
+    client.command("CLIENT", "KILL", "TYPE", "replica")
+    client.command("INCR", "n")
+    wait_until(lambda: is_up(copy) and copy.command("GET", "n") == b"$1\r\n1\r\n", "it is back")
+    assert (stat(client, "sync_full"), stat(client, "sync_partial_ok")) == (1, 1)
+
+
+def test_a_replica_that_lacks_more_than_the_backlog_takes_a_snapshot(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "repl-backlog-size", 16_384)
+    copy = follow(primary, replica)
+    replica.suspend()
+    try:
+        client.command("CLIENT", "KILL", "TYPE", "replica")
+        for number in range(10):
+            client.command("SET", f"k{number}", "x" * 65_536)
+    finally:
+        replica.resume()
+    wait_until(lambda: copy.command("DBSIZE") == b":10\r\n", "it has all")
+    assert stat(client, "sync_full") == 2
+
+
+def stat(client: RawClient, name: str) -> int:
+    text = client.command("INFO", "stats").decode()
+    return int(text.partition(f"\r\n{name}:")[2].partition("\r\n")[0])
+
+
+def test_wait_ends_with_the_time_when_a_replica_is_silent(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    assert client.command("WAIT", 0, 0) == b":0\r\n"
+    assert client.command("WAIT", 1, 10) == b":0\r\n"
+    follow(primary, replica)
+    wait_for_replica(client)
+    replica.suspend()
+    try:
+        client.command("SET", "a", 1)
+        assert client.command("WAIT", 1, 50) == b":0\r\n"
+    finally:
+        replica.resume()
+    wait_for_replica(client)
+    assert client.command("WAIT", 2, 50) == b":1\r\n"
+    client.command("MULTI")
+    client.command("WAIT", 2, 0)
+    assert client.command("EXEC") == b"*1\r\n:1\r\n"
+
+
+def test_writes_are_refused_while_replicas_are_too_few(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    refusal = b"-NOREPLICAS Not enough good replicas to write.\r\n"
+    assert client.command("SET", "a", 1) == refusal
+    assert client.command("GET", "a") == b"$-1\r\n"
+    copy = follow(primary, replica)
+    wait_until(lambda: client.command("SET", "a", 1) == b"+OK\r\n", "writes are taken")
+    copy.command("REPLICAOF", "NO", "ONE")
+    wait_until(lambda: client.command("SET", "a", 1) == refusal, "writes are refused")
+
+
+def test_a_replica_that_takes_in_nothing_is_cut_off(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "client-output-buffer-limit", "replica 4mb 0 0")
+    follow(primary, replica)
+    replica.suspend()
+    try:
+        for _ in range(20):
+            client.command("SET", "large", "x" * 1_000_000)
+        wait_until(lambda: info(client)["connected_slaves"] == "0", "it is cut off")
+    finally:
+        replica.resume()
+    assert client.command("PING") == b"+PONG\r\n"
+
+
+def test_redis_cli_writes_a_file(primary: HoldfastServer, tmp_path: Path) -> None:
+    client = primary.client()
+    client.command("SET", "a", "1")
+    client.command("RPUSH", "l", *range(1000))
+    dump = tmp_path / "dump.rdb"
+    argv = ["redis-cli", "-p", str(primary.port), "--rdb", str(dump)]
+    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    checked = subprocess.run(["redis-check-rdb", dump], check=False, capture_output=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_snapshot_process_that_is_killed_leaves_nothing(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("SET", "large", "x" * LARGE)
+    copy = replica.client()
+    copy.command("REPLICAOF", "127.0.0.1", primary.port)
+    children = Path(f"/proc/{primary.pid}/task/{primary.pid}/children")
+    wait_until(lambda: children.read_text() != "", "the process is there")
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    wait_until(lambda: is_up(copy), "the replica asked again")
+    assert copy.command("STRLEN", "large") == b":%d\r\n" % LARGE
+    left = [path.name for path in Path(primary.db).parent.iterdir()]
+    assert [name for name in left if name.endswith(".rdb")] == []
+
+
+def test_a_database_in_memory_has_no_snapshot(
+    start_server: Callable[..., HoldfastServer],
+) -> None:
+    client = start_server(db=":memory:").client()
+    assert client.command("PSYNC", "?", -1).startswith(b"-ERR a database that is only in memory")
+
+
+def test_a_stop_does_not_wait_for_a_snapshot(primary: HoldfastServer, replica: RedisServer) -> None:
+    copy = replica.client()
+    copy.command("REPLICAOF", "127.0.0.1", primary.port)
+    children = Path(f"/proc/{primary.pid}/task/{primary.pid}/children")
+    wait_until(lambda: children.read_text() != "", "the process is there")
+    child = int(children.read_text().split()[0])
+    assert primary.terminate() == 0
+    wait_until(lambda: not Path(f"/proc/{child}").exists(), "the process is gone")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("PSYNC", "?", "x"),
+        ("REPLCONF", "listening-port"),
+        ("REPLCONF", "nonsense", "1"),
+        ("REPLCONF", "listening-port", "x"),
+    ],
+)
+def test_nonsense_is_refused(primary: HoldfastServer, argv: tuple[str, ...]) -> None:
+    assert primary.client().command(*argv).startswith(b"-ERR ")

@@ -1,0 +1,179 @@
+"""What replicas are sent for a command, without a replica: an engine in this process."""
+
+import pytest
+
+from holdfast import all_commands as all_commands
+from holdfast.commands.table import TABLE, Command
+from holdfast.resp import RequestParser
+from holdfast.server.primary.effect_log import EffectLog
+from holdfast.server.primary.propagation import (
+    ALWAYS,
+    AS_THEY_CAME,
+    EFFECTS,
+    TRANSACTIONS,
+)
+from tests.harness.in_process import InProcess, Peer
+
+
+class Primary:
+    """An engine that notes effects. `sent` are the commands since the last look."""
+
+    def __init__(self, **config: str) -> None:
+        self.process = InProcess(config)
+        engine = self.process.engine
+        self.effects = EffectLog(engine.keyspace)
+        engine.invoker.effects = self.effects
+        engine.keyspace.on_removed = self.effects.removed
+        self.peer: Peer = self.process.peer()
+
+    def do(self, line: str) -> bytes:
+        return self.peer.command(*line.split())
+
+    @property
+    def sent(self) -> list[str]:
+        argvs = RequestParser().feed(self.effects.take())
+        return [b" ".join(argv).decode() for argv in argvs]
+
+
+@pytest.fixture
+def primary() -> Primary:
+    primary = Primary()
+    primary.do("SET warm up")
+    assert primary.sent == ["SELECT 0", "SET warm up"]
+    return primary
+
+
+def every_command() -> list[Command]:
+    return [each for entry in TABLE.values() for each in (entry, *entry.subcommands.values())]
+
+
+def test_each_command_that_writes_stands_in_one_list() -> None:
+    lists = [set(EFFECTS), AS_THEY_CAME, ALWAYS, TRANSACTIONS]
+    writes = {
+        each.name
+        for each in every_command()
+        if (each.is_write or "may_replicate" in each.flags) and not each.subcommands
+    }
+    named = set().union(*lists)
+    assert writes - named == set(), "says what replicas are sent"
+    assert named - writes - {"exec"} == set(), "is a command that writes"
+    assert sum(map(len, lists)) == len(named), "stands in one list only"
+
+
+@pytest.mark.parametrize(
+    ("commands", "sent"),
+    [
+        (["GET a"], []),
+        (["SET a 1"], ["SET a 1"]),
+        (["SET a 1 NX"], ["SET a 1"]),
+        (["SET a 1 XX"], []),
+        (["SET a 1 PXAT 4000000000000", "SET a 2 KEEPTTL"],
+         ["SET a 1 PXAT 4000000000000", "SET a 2 PXAT 4000000000000"]),
+        (["SET a 1", "SET a 2 IFEQ 1"], ["SET a 1", "SET a 2"]),
+        (["MSETEX 2 a 1 b 2 PXAT 4000000000000"],
+         ["SET a 1 PXAT 4000000000000", "SET b 2 PXAT 4000000000000"]),
+        (["INCREX a BYINT 5"], ["SET a 5"]),
+        (["SET a 1", "DELEX a IFEQ 1"], ["SET a 1", "DEL a"]),
+        (["HSETEX h PXAT 4000000000000 FIELDS 1 f 1", "HGETEX h PERSIST FIELDS 1 f",
+          "HGETDEL h FIELDS 1 f"],
+         ["HSET h f 1", "HPEXPIREAT h 4000000000000 FIELDS 1 f", "HPERSIST h FIELDS 1 f",
+          "HDEL h f"]),
+        (["RPUSH l a b c", "LMOVEM l m LEFT LEFT COUNT 2 BULK"],
+         ["RPUSH l a b c", "LPOP l 2", "LPUSH m b a"]),
+        (["SET a 1 PXAT 4000000000000"], ["SET a 1 PXAT 4000000000000"]),
+        (["SET a 1 PXAT 1", "GET a"], ["SET a 1 PXAT 1", "DEL a"]),
+        (["SET a 1", "GETSET a 2"], ["SET a 1", "SET a 2"]),
+        (["SET a 1", "GETDEL a"], ["SET a 1", "DEL a"]),
+        (["SET a 1", "PEXPIREAT a 4000000000000", "GETEX a PERSIST"],
+         ["SET a 1", "PEXPIREAT a 4000000000000", "PERSIST a"]),
+        (["SET a 1", "EXPIRE a -1"], ["SET a 1", "DEL a"]),
+        (["INCRBYFLOAT a 0.5"], ["SET a 0.5 KEEPTTL"]),
+        (["HINCRBYFLOAT h f 0.5"], ["HSET h f 0.5"]),
+        (["DEL nothing"], []),
+        (["SADD s a", "SPOP s"], ["SADD s a", "DEL s"]),
+        (["RPUSH l a b", "BLPOP l 0"], ["RPUSH l a b", "LPOP l"]),
+        (["RPUSH l a b", "BLMOVE l m LEFT RIGHT 0"], ["RPUSH l a b", "LMOVE l m LEFT RIGHT"]),
+        (["RPUSH l a b", "BRPOPLPUSH l m 0"], ["RPUSH l a b", "RPOPLPUSH l m"]),
+        (["RPUSH l a b c", "LMPOP 2 no l RIGHT COUNT 2"], ["RPUSH l a b c", "RPOP l 2"]),
+        (["ZADD z 1 a", "BZMPOP 0 1 z MIN"], ["ZADD z 1 a", "ZPOPMIN z 1"]),
+        (["ZADD z 1 a", "BZPOPMAX z 0"], ["ZADD z 1 a", "ZPOPMAX z"]),
+        (["XADD x MAXLEN ~ 1 1-1 a b"], ["XADD x 1-1 a b", "XTRIM x MAXLEN = 1"]),
+        (["PUBLISH c hello"], ["PUBLISH c hello"]),
+        (["SWAPDB 0 1"], ["SWAPDB 0 1"]),
+    ],
+)  # fmt: skip
+def test_what_is_sent(primary: Primary, commands: list[str], sent: list[str]) -> None:
+    for line in commands:
+        primary.do(line)
+    assert primary.sent == sent
+
+
+def test_a_time_to_live_becomes_a_time(primary: Primary) -> None:
+    primary.do("SET a 1 EX 10")
+    primary.do("PEXPIRE a 5000")
+    now_ms = primary.process.engine.keyspace.now_ms
+    assert primary.sent == [f"SET a 1 PXAT {now_ms + 10_000}", f"PEXPIREAT a {now_ms + 5_000}"]
+
+
+def test_a_key_that_expires_is_deleted(primary: Primary) -> None:
+    primary.do("SET a 1 PX 10")
+    assert len(primary.sent) == 1
+    primary.process.clock.advance(0.011)
+    primary.do("GET a")
+    assert primary.sent == ["DEL a"]
+
+
+def test_a_field_that_expires_is_deleted(primary: Primary) -> None:
+    primary.do("HSET h f 1 g 2")
+    primary.do("HPEXPIRE h 10 FIELDS 1 f")
+    due_ms = primary.process.engine.keyspace.now_ms + 10
+    assert primary.sent == ["HSET h f 1 g 2", f"HPEXPIREAT h {due_ms} FIELDS 1 f"]
+    primary.process.clock.advance(0.011)
+    primary.do("HGET h f")
+    assert primary.sent == ["HDEL h f"]
+
+
+def test_a_transaction_is_sent_as_one(primary: Primary) -> None:
+    primary.peer.transaction(("SET", "a", 1), ("GET", "a"), ("INCR", "a"))
+    assert primary.sent == ["MULTI", "SET a 1", "INCR a", "EXEC"]
+    primary.peer.transaction(("SET", "a", 1), ("GET", "a"))
+    assert primary.sent == ["SET a 1"]
+    primary.peer.transaction(("GET", "a"))
+    assert primary.sent == []
+
+
+def test_a_script_is_sent_as_its_effects(primary: Primary) -> None:
+    primary.peer.command("EVAL", "redis.call('SET', 'a', 1); redis.call('INCR', 'a')", 0)
+    assert primary.sent == ["MULTI", "SET a 1", "INCR a", "EXEC"]
+
+
+def test_a_script_that_fails_is_not_sent(primary: Primary) -> None:
+    reply = primary.peer.command("EVAL", "redis.call('SET', 'b', 1); redis.call('nonsense')", 0)
+    assert reply.startswith(b"-")
+    assert primary.sent == []
+    primary.peer.transaction(
+        ("SET", "a", 1), ("EVAL", "redis.call('SET', 'b', 1); error('no')", 0), ("INCR", "a")
+    )
+    assert primary.sent == ["MULTI", "SET a 1", "INCR a", "EXEC"]
+
+
+def test_a_key_that_expired_in_a_script_is_deleted_before_it_is_made_again(
+    primary: Primary,
+) -> None:
+    primary.do("SET a 1 PX 10")
+    assert len(primary.sent) == 1
+    primary.process.clock.advance(0.011)
+    primary.peer.command("EVAL", "redis.call('SET', 'a', 2)", 0)
+    assert primary.sent == ["MULTI", "DEL a", "SET a 2", "EXEC"]
+
+
+def test_the_database_is_selected_when_it_changes(primary: Primary) -> None:
+    for line in ("SELECT 3", "SET a 1", "SET b 1", "SELECT 0", "SET c 1"):
+        primary.do(line)
+    assert primary.sent == ["SELECT 3", "SET a 1", "SET b 1", "SELECT 0", "SET c 1"]
+
+
+def test_a_waiter_is_sent_after_the_command_that_woke_it(primary: Primary) -> None:
+    primary.process.blocked("BLPOP", "l", 0)
+    primary.do("RPUSH l a b")
+    assert primary.sent == ["RPUSH l a b", "LPOP l"]

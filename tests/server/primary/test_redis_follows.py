@@ -1,0 +1,166 @@
+"""redis-server follows Holdfast through random commands, and has the same data."""
+
+import os
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from holdfast import all_commands as all_commands
+from holdfast.commands.table import TABLE
+from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.harness.valkey import ValkeyServer
+from tests.server.primary.following import is_up, wait_for_replica
+from tests.wire import generators
+from tests.wire.differential import WHOLE, split_array
+from tests.wire.generators import Form, finish
+from tests.wire.grammar import EXPIRE_NOW, Argv
+
+pytestmark = pytest.mark.oracle
+
+COMMANDS = 120
+
+
+# Two calls of one script: the second takes the first back if it fails.
+SCRIPT = """
+local n = tonumber(table.remove(ARGV, 1))
+local first, second = {}, {}
+for at, arg in ipairs(ARGV) do table.insert(at <= n and first or second, arg) end
+redis.call(unpack(first))
+redis.call(unpack(second))
+"""
+
+
+class Writer:
+    """Sends random commands that write: alone, in transactions, in scripts."""
+
+    def __init__(self, client: RawClient, rng: random.Random) -> None:
+        self._client = client
+        self._rng = rng
+        self._sent = 0
+
+    def run(self, count: int) -> None:
+        for _ in range(count):
+            match self._rng.randrange(10):
+                case 0:
+                    self._client.command("MULTI")
+                    for _ in range(self._rng.randrange(2)):
+                        self._client.command(*self._command())
+                    self._client.command("EXEC")
+                case 1:
+                    first, second = self._command(), self._command()
+                    self._client.command("EVAL", SCRIPT, 0, len(first), *first, *second)
+                case 2:
+                    self._client.command("SELECT", self._rng.randrange(3))
+                case _:
+                    self._client.command(*self._command())
+
+    def _command(self) -> Argv:
+        while True:
+            argv = generators.command(self._rng, is_write)
+            if argv[0] != EXPIRE_NOW:
+                self._sent += 1
+                return finish(argv, self._sent, b"0.01")
+            self._client.command("PEXPIRE", argv[1], 1)
+
+
+def is_write(form: Form) -> bool:
+    container, _, sub = form.name.partition("|")
+    entry = TABLE.get(container)
+    entry = entry.subcommands.get(sub) if entry is not None and sub else entry
+    return entry is not None and (entry.is_write or form.name == EXPIRE_NOW.decode())
+
+
+def contents(client: RawClient) -> dict[tuple[int, bytes], tuple[bytes, ...]]:
+    """By database and name: the type and the value of each key, and when it expires."""
+    found: dict[tuple[int, bytes], tuple[bytes, ...]] = {}
+    for database in range(16):
+        client.command("SELECT", database)
+        for name in sorted(split_names(client.command("KEYS", "*"))):
+            kind = client.command("TYPE", name)
+            whole = [arg.replace(b"<name>", name) for arg in WHOLE[kind]]
+            value = client.command(*whole)
+            if kind in (b"+hash\r\n", b"+set\r\n"):
+                value = b"\r\n".join(sorted(value.split(b"\r\n")))
+            elif kind == b"+stream\r\n":  # the times at which consumers were seen differ
+                value = client.command("XRANGE", name, "-", "+")
+                value += client.command("XINFO", "GROUPS", name)
+            found[database, name] = (kind, value, client.command("PEXPIRETIME", name))
+    client.command("SELECT", 0)
+    return found
+
+
+def split_names(reply: bytes) -> list[bytes]:
+    return [part[part.index(b"\r\n") + 2 : -2] for part in split_array(reply)]
+
+
+def test_any_writes(primary: HoldfastServer, any_replica: RedisServer, rng: random.Random) -> None:
+    """Before the snapshot, while it is taken, and after it."""
+    client = primary.client()
+    writer = Writer(client, rng)
+    writer.run(COMMANDS)
+    copy = any_replica.client()
+    copy.command("REPLICAOF", "127.0.0.1", primary.port)
+    writer.run(COMMANDS)
+    wait_until(lambda: is_up(copy), "it follows")
+    writer.run(COMMANDS)
+    compare(client, copy)
+
+
+def compare(client: RawClient, copy: RawClient) -> None:
+    """Keys that have expired go before both are read."""
+    ours = contents(client)
+    wait_for_replica(client)
+    assert contents(copy) == ours
+
+
+ROUNDS = int(os.environ.get("HOLDFAST_FOLLOWING_ROUNDS", "200"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 + 20 * ROUNDS)
+@pytest.mark.parametrize("kind", [RedisServer, ValkeyServer], ids=["redis", "valkey"])
+def test_links_that_break_and_servers_that_die(
+    tmp_path: Path, rng: random.Random, kind: type[RedisServer]
+) -> None:
+    """No write that a replica has acknowledged is missing there, and in the end all is the same."""
+    run_rounds(tmp_path, rng, kind, ROUNDS)
+
+
+def test_a_few_links_that_break(tmp_path: Path, rng: random.Random) -> None:
+    run_rounds(tmp_path, rng, RedisServer, 4)
+
+
+def run_rounds(folder: Path, rng: random.Random, kind: type[RedisServer], rounds: int) -> None:
+    with (
+        HoldfastServer(folder / "primary", "--repl-ping-replica-period", "1") as primary,
+        kind(folder / "replica") as replica,
+    ):
+        copy = replica.client()
+        copy.command("REPLICAOF", "127.0.0.1", primary.port)
+        for number in range(rounds):
+            client = primary.client()
+            Writer(client, rng).run(30)
+            match rng.randrange(5):
+                case 0:
+                    client.command("CLIENT", "KILL", "TYPE", "replica")
+                case 1:
+                    replica.kill()
+                    replica.start()
+                    copy = replica.client()
+                    copy.command("REPLICAOF", "127.0.0.1", primary.port)
+                case 2:
+                    primary.kill()
+                    primary.restart()
+                    client = primary.client()
+                    copy.command("REPLICAOF", "127.0.0.1", primary.port)
+                case 3:
+                    copy.command("CLIENT", "KILL", "TYPE", "master")
+            Writer(client, rng).run(30)
+            client.command("SELECT", 0)
+            client.command("SET", "round", number)
+            wait_until(partial(is_up, copy), "it follows again", 60)
+            wait_for_replica(client)
+            assert copy.command("GET", "round") == b"$%d\r\n%d\r\n" % (len(str(number)), number)
+        compare(client, copy)
