@@ -158,10 +158,12 @@ class Session(Context):
         self.outgoing = host.outgoing
         self.sink = sink
         self.id = host.next_session_id()
-        self.address = address
-        self.local_address = local_address
-        self.name = b""
-        self.lib_name = self.lib_ver = b""
+        # (The types are named for modules that mypy sees before this one.)
+        self.address: str = address
+        self.local_address: str = local_address
+        self.name: bytes = b""
+        self.lib_name: bytes = b""
+        self.lib_ver: bytes = b""
         self.capabilities = ""  # the letters of CLIENT CAPA
         self.user: User = host.default_user
         self.kind = NORMAL
