@@ -33,11 +33,6 @@ GROUPS = {
 
 # Commands of Redis 8 that are not in the table, by group: since when, the reason, their names.
 MISSING = {
-    "Looking into a HyperLogLog": (
-        "2.8.9",
-        "They are for developers of redis-server.",
-        "pfdebug pfselftest",
-    ),
     "Arrays": (
         "8.8.0",
         "An array is a data type of its own; a list or a hash takes its place here.",

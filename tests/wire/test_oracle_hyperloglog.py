@@ -19,6 +19,15 @@ SEQUENCES: dict[str, list[Line]] = {
         *("PFMERGE a missing", "GET a", "PFMERGE new", "GET new", "PFMERGE m missing", "GET m"),
         *("PFCOUNT new", "GET new", "PFMERGE c a a b", "GET c", "PFMERGE a b", "GET a"),
     ],
+    "debugging": [
+        *("PFDEBUG ENCODING k", "PFADD k a b c", "PFDEBUG ENCODING k", "PFDEBUG DECODE k"),
+        *("PFDEBUG todense k", "PFDEBUG TODENSE k", "PFDEBUG ENCODING k", "GET k"),
+        *("PFDEBUG DECODE k", "PFADD r x y", "PFDEBUG GETREG r", "PFDEBUG ENCODING r", "GET r"),
+        *("PFDEBUG NOPE r", "PFDEBUG GETREG r x", "PFDEBUG", "SET s text", "PFDEBUG ENCODING s"),
+        *("RPUSH l a", "PFDEBUG ENCODING l", "PFADD c 1 2", "APPEND c hello", "PFDEBUG TODENSE c"),
+        *("PFDEBUG GETREG c", "EXPIREAT r 33000000000", "PFDEBUG TODENSE r"),
+        *("EXPIRETIME r", "PFSELFTEST", "PFSELFTEST x"),
+    ],
     "no HyperLogLog": [
         *("SET s text", "RPUSH l a", "SET n 5", "SET almost HYLL", "PFADD a 1"),
         *(
@@ -48,7 +57,7 @@ def test_sequence(pair: Pair, name: str) -> None:
     assert_same(pair, SEQUENCES[name])
 
 
-@pytest.mark.parametrize("name", ["pfadd", "pfcount", "pfmerge"])
+@pytest.mark.parametrize("name", ["pfadd", "pfcount", "pfmerge", "pfdebug", "pfselftest"])
 def test_command_info_equals_that_of_redis(pair: Pair, name: str) -> None:
     assert_same(pair, [f"COMMAND INFO {name}"], in_any_order=True)
 

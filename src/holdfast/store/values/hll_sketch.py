@@ -8,8 +8,8 @@ A `Sketch` is a value that is being worked on. Nothing here knows keys or replie
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 
 PRECISION = 14
 REGISTERS = 1 << PRECISION
@@ -25,6 +25,13 @@ EMPTY = MAGIC + bytes([SPARSE]) + bytes(11) + b"\x7f\xff"
 INVALID = 0x80  # in the last byte of the cached count
 
 LONGEST_ZERO, LONGEST_VALUE, LARGEST_VALUE = 64, 4, 32
+
+FEW_ELEMENTS = 4  # are added without landmarks: it takes longer to set them
+LANDMARK_EVERY = 128  # registers, about
+LANDMARKS_LAST = 64  # elements; then they are set anew, because some were dropped
+TOUCHED_BYTES = 16  # more than adding an element changes: the run in front of it and five others
+
+_HIGH_BITS = int.from_bytes(b"\x80" * REGISTERS, "little")
 
 _MASK64 = (1 << 64) - 1
 _MULTIPLIER = 0xC6A4A7935BD1E995
@@ -79,21 +86,27 @@ def registers(value: bytes) -> bytes:
 
 
 def merged(parts: Iterable[bytes]) -> bytes:
-    """The larger value of each register."""
-    result = bytes(REGISTERS)
+    """The larger value of each register.
+
+    All registers are compared at once, as the bytes of one long number: a register is below 128, so
+    the highest bit of each byte is free. After `a + 128 - b` it says whether a >= b.
+    """
+    result = 0
     for part in parts:
-        result = bytes(map(max, result, part))
-    return result
+        other = int.from_bytes(part, "little")
+        is_larger = ((result | _HIGH_BITS) - other) & _HIGH_BITS
+        keeps = is_larger | is_larger - (is_larger >> 7)  # 255 in each byte that stays
+        result = result & keeps | other & ~keeps
+    return result.to_bytes(REGISTERS, "little")
 
 
 def estimate(held: bytes) -> int:
     """How many different elements there were: Ertl's estimator, as Redis computes it."""
-    histogram = Counter(held)
     m = float(REGISTERS)
-    z = m * _tau((m - histogram[MOST_ZEROS + 1]) / m)
-    for number in range(MOST_ZEROS, 0, -1):
-        z = (z + histogram[number]) * 0.5
-    z += m * _sigma(histogram[0] / m)
+    z = m * _tau((m - held.count(MOST_ZEROS + 1)) / m)
+    for number in range(min(max(held), MOST_ZEROS), 0, -1):  # above, z is 0 and stays 0
+        z = (z + held.count(number)) * 0.5
+    z += m * _sigma(held.count(0) / m)
     result = ALPHA * m * m / z
     whole = math.floor(result)
     return whole + (result - whole >= 0.5)
@@ -123,18 +136,66 @@ def _sigma(x: float) -> float:
     return z
 
 
+class Landmarks:
+    """The starts of some runs, so that a search for a register need not begin at the first run.
+
+    `firsts` and `places` have, for each landmark, the first register of its run and the position
+    of the run. Both grow; the first landmark is the first run.
+    """
+
+    __slots__ = ("firsts", "places")
+
+    def __init__(self, data: bytearray) -> None:
+        self.firsts: list[int] = []
+        self.places: list[int] = []
+        at, first, next_first = HEADER, 0, 0
+        while at < len(data):
+            if first >= next_first:
+                self.firsts.append(first)
+                self.places.append(at)
+                next_first = first + LANDMARK_EVERY
+            first += _span(data, at)
+            at += 1 if _SHORT_SPANS[data[at]] else 2
+
+    def before(self, index: int) -> int:
+        """The number of a landmark whose run, and the run behind it, begin at or before the
+        register. The search needs the run in front of the one that it finds."""
+        return max(bisect_right(self.firsts, index) - 2, 0)
+
+    def changed(self, before: int, grown: int) -> None:
+        """Runs near the position have changed, and those behind them have moved by `grown` bytes.
+        Landmarks among the changed runs are dropped: their runs may be joined to others."""
+        places = self.places
+        first_dropped = bisect_right(places, before)
+        first_kept = bisect_right(places, before + TOUCHED_BYTES)
+        del self.firsts[first_dropped:first_kept]
+        places[first_dropped:] = [place + grown for place in places[first_kept:]]
+
+
 class Sketch:
     """A HyperLogLog to which elements are added. `data` is the new string of the key."""
 
-    __slots__ = ("_sparse_max_bytes", "data")
+    __slots__ = ("_landmarks", "_sparse_max_bytes", "data")
 
     def __init__(self, value: bytes, sparse_max_bytes: int) -> None:
         self.data = bytearray(value)
         self._sparse_max_bytes = sparse_max_bytes
+        self._landmarks: Landmarks | None = None
 
     def add(self, element: bytes) -> bool:
         """Add an element. Returns whether anything changed."""
         return self.raise_to(*place(element))
+
+    def add_all(self, elements: list[bytes]) -> int:
+        """Add elements in this order, quicker than one by one. Returns how many of them changed
+        anything."""
+        count = 0
+        for number, element in enumerate(elements):
+            if number % LANDMARKS_LAST == FEW_ELEMENTS and self.data[4] == SPARSE:
+                self._landmarks = Landmarks(self.data)
+            count += self.add(element)
+        self._landmarks = None
+        return count
 
     def raise_to(self, index: int, count: int) -> bool:
         """Raise a register to this value, if its value is lower. Returns whether it was."""
@@ -145,11 +206,17 @@ class Sketch:
     def forget_count(self) -> None:
         self.data[HEADER - 1] |= INVALID
 
-    def make_dense(self) -> None:
-        if self.data[4] == SPARSE:
-            held = _expanded(bytes(self.data))
-            self.data[4] = DENSE
-            self.data[HEADER:] = _packed(held)
+    def make_dense(self) -> bool:
+        """Returns whether it was sparse."""
+        if self.data[4] == DENSE:
+            return False
+        self.fill(_expanded(bytes(self.data)))
+        return True
+
+    def fill(self, held: bytes) -> None:
+        """Give all registers these values, in the dense form."""
+        self.data[4] = DENSE
+        self.data[HEADER:] = _packed(held)
 
     def _raise_dense(self, index: int, count: int) -> bool:
         at, shift = divmod(index * 6, 8)
@@ -167,6 +234,10 @@ class Sketch:
             return self._promote(index, count)
         data, end = self.data, len(self.data)
         at, first, before = HEADER, 0, HEADER
+        if (landmarks := self._landmarks) is not None:
+            number = landmarks.before(index)
+            at = before = landmarks.places[number]
+            first = landmarks.firsts[number]
         while at < end:
             code = data[at]
             span = _SHORT_SPANS[code] or _span(data, at)
@@ -187,6 +258,8 @@ class Sketch:
             return self._promote(index, count)
         data[at : at + old_length] = new
         self._join_runs(before)
+        if landmarks is not None:
+            landmarks.changed(before, len(data) - end)
         self.forget_count()
         return True
 
@@ -237,13 +310,7 @@ def _run(holds: int, length: int) -> bytes:
 
 
 def _expanded(value: bytes) -> bytes:
-    parts = []
-    at = HEADER
-    while at < len(value):
-        code = value[at]
-        parts.append(bytes([(code >> 2 & 31) + 1 if code & 0x80 else 0]) * _span(value, at))
-        at += 2 if 0x40 <= code < 0x80 else 1
-    held = b"".join(parts)
+    held = b"".join([bytes([holds]) * length for holds, length, _ in runs(value)])
     if len(held) != REGISTERS:
         raise CorruptError
     return held
@@ -255,7 +322,10 @@ _HIGH_2 = bytes(b >> 6 for b in range(256))
 _LOW_4 = bytes((b & 15) << 2 for b in range(256))
 _HIGH_4 = bytes(b >> 4 for b in range(256))
 _LOW_2 = bytes((b & 3) << 4 for b in range(256))
-_HIGH_6 = bytes(b >> 2 for b in range(256))
+_HIGH_6 = _DOWN_2 = bytes(b >> 2 for b in range(256))
+_UP_6 = bytes(b << 6 & 255 for b in range(256))
+_UP_4 = bytes(b << 4 & 255 for b in range(256))
+_UP_2 = bytes(b << 2 & 255 for b in range(256))
 
 
 def _either(a: bytes, b: bytes) -> bytes:
@@ -274,10 +344,20 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def _packed(held: bytes) -> bytes:
+    a, b, c, d = held[0::4], held[1::4], held[2::4], held[3::4]
     packed = bytearray(REGISTERS * 6 // 8)
-    for at in range(0, REGISTERS, 4):
-        a, b, c, d = held[at : at + 4]
-        packed[at // 4 * 3 : at // 4 * 3 + 3] = (a | b << 6 | c << 12 | d << 18).to_bytes(
-            3, "little"
-        )
+    packed[0::3] = _either(a, b.translate(_UP_6))
+    packed[1::3] = _either(b.translate(_DOWN_2), c.translate(_UP_4))
+    packed[2::3] = _either(c.translate(_HIGH_4), d.translate(_UP_2))
     return bytes(packed)
+
+
+def runs(value: bytes) -> Iterator[tuple[int, int, bool]]:
+    """The runs of a sparse value: what its registers hold, how many they are, and whether the run
+    is two bytes long."""
+    at = HEADER
+    while at < len(value):
+        code = value[at]
+        is_long = 0x40 <= code < 0x80
+        yield (code >> 2 & 31) + 1 if code & 0x80 else 0, _span(value, at), is_long
+        at += 2 if is_long else 1
