@@ -233,3 +233,37 @@ def test_generated_values(pair: Pair, rng: random.Random) -> None:
         rng.shuffle(numbers)
         pair.same("EVAL", STRUCT_PACKED, 0, values.format(), *numbers)
         pair.same("EVAL", STRUCT_UNPACKED, 0, values.format(), rng.randbytes(rng.randrange(40)))
+
+
+def _place(name: str, size: int) -> int:
+    """Where Lua 5.1 puts a name in a hash table of so many places."""
+    number = len(name)
+    for letter in reversed(name.encode()):
+        number ^= ((number << 5) + (number >> 2) + letter) & 0xFFFFFFFF
+    return number % size
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+def test_small_tables_are_written_in_the_order_of_redis(
+    pair: Pair, rng: random.Random, count: int
+) -> None:
+    """Names that do not collide; of others the order depends on which came first."""
+    size = 1 << (count - 1).bit_length()
+    names: dict[int, str] = {}
+    while len(names) < count:
+        name = "".join(rng.choices("abcxyz01", k=rng.randint(1, 20)))
+        if not name[0].isdigit():
+            names.setdefault(_place(name, size), name)
+    shuffled = rng.sample(sorted(names.values()), count)
+    text = ", ".join(f"{name}={number}" for number, name in enumerate(shuffled))
+    for library in ("cjson.encode", "cmsgpack.pack"):
+        pair.same("EVAL", f"return {library}({{{text}}})", 0)
+
+
+def test_the_order_is_the_same_each_time(pair: Pair) -> None:
+    """Also of names that collide, and however the table was made."""
+    script = "local t = {} for _, name in ipairs(ARGV) do t[name] = 1 end return cjson.encode(t)"
+    names = [f"name{number}" for number in range(32)]
+    first = pair.ours.command("EVAL", script, 0, *names)
+    assert pair.ours.command("EVAL", script, 0, *reversed(names)) == first
+    assert first.count(b"name") == 32

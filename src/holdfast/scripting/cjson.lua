@@ -2,6 +2,7 @@
 
 local python = ...
 local fail, bad_argument, null = python.fail, python.bad_argument, python.null
+local pairs_in_order = python.pairs_in_order
 local byte, char, find, sub, format = string.byte, string.char, string.find, string.sub, string.format
 local gsub, concat, type, tonumber, next, rawget = string.gsub, table.concat, type, tonumber, next, rawget
 local floor, huge, select, tostring = math.floor, math.huge, select, tostring
@@ -97,7 +98,7 @@ local function new()
     size = size + 1
     out[size] = "{"
     local is_first = true
-    for key, value in next, table do
+    for key, value in pairs_in_order(table) do
       if not is_first then
         size = size + 1
         out[size] = ","

@@ -1,7 +1,7 @@
 -- cmsgpack: results and errors are those of the cmsgpack library in Redis.
 
 local python = ...
-local fail, bad_argument = python.fail, python.bad_argument
+local fail, bad_argument, pairs_in_order = python.fail, python.bad_argument, python.pairs_in_order
 local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
 local floor, type, next, select, unpack = math.floor, type, next, select, unpack
 local tonumber, tostring, rawget = tonumber, tostring, rawget
@@ -89,7 +89,7 @@ local function pack_value(value, level, out, size)
       for index = 1, length do size = pack_value(rawget(value, index), level + 1, out, size) end
     else
       out[size] = header(pairs_count, 0x80, 0xDE)
-      for key, item in next, value do
+      for key, item in pairs_in_order(value) do
         size = pack_value(key, level + 1, out, size)
         size = pack_value(item, level + 1, out, size)
       end

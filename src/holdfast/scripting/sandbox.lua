@@ -164,6 +164,7 @@ text_meta.__metatable = nothing
 G._G = ENV
 G.redis, G.string, G.table, G.math = protect(redis), protect(strings), protect(tables), protect(maths)
 G.bit = protect(only(bit, "arshift band bnot bor bswap bxor lshift rol ror rshift tobit tohex"))
+python.pairs_in_order = libraries.order()
 for name in ("cjson cmsgpack struct"):gmatch("%S+") do
   G[name] = protect(libraries[name](python))
 end

@@ -40,6 +40,7 @@ LIBRARIES = (
     "redis",
     "base",
     "strings",
+    "order",
     "cjson",
     "cmsgpack",
     "struct",
