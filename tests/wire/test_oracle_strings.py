@@ -368,3 +368,18 @@ def test_incrbyfloat_computes_in_long_double(pair: Pair, rng: random.Random) -> 
         for old, change in numbers:
             lines += [("SET", "k", old), ("INCRBYFLOAT", "k", change), ("INCRBYFLOAT", "k", "0.1")]
         assert_same(pair, lines)
+
+
+ENCODINGS: list[Line] = [
+    *("SET k 1234", "SETRANGE k 0 2", "OBJECT ENCODING k", "OBJECT REFCOUNT k", "SET k 1234"),
+    *("SETRANGE k 0 ''", "OBJECT ENCODING k", "APPEND k 5", "OBJECT ENCODING k", "SET k 12345"),
+    *("OBJECT ENCODING k", "APPEND new 12", "OBJECT ENCODING new", "APPEND new ''"),
+    *("OBJECT ENCODING new", "SETRANGE s 1 x", "OBJECT ENCODING s", "RENAME s t"),
+    *("OBJECT ENCODING t", "SETBIT b 3 1", "OBJECT ENCODING b", "SETBIT b 3 1", "SET b 1"),
+    *("BITFIELD f SET u8 0 49", "OBJECT ENCODING f", "BITOP OR o k new", "OBJECT ENCODING o"),
+    *("DEL k", "SET k 12345", "OBJECT ENCODING k", "INCR k", "OBJECT ENCODING k"),
+]
+
+
+def test_a_string_that_was_edited_is_raw(pair: Pair) -> None:
+    assert_same(pair, ENCODINGS)

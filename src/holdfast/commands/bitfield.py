@@ -121,9 +121,10 @@ def bitfield(c: Context, argv: list[bytes]) -> Reply:
         replies.append(before if operation.name == b"SET" else after)
         changes += has_grown or before != after
     if found is None:
-        c.db.create(name, bytes(data))
+        c.keyspace.note_edited(c.db.create(name, bytes(data)))
     elif has_grown or changes:
         c.db.replace(found[0], bytes(data), old)
+        c.keyspace.note_edited(found[0])
     if changes:
         c.db.signal(name, b"setbit", STRING)
     return replies

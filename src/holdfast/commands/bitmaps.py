@@ -94,9 +94,11 @@ def setbit(c: Context, argv: list[bytes]) -> Reply:
     else:
         new = old.ljust(at, b"\0") + changed
     if found is None:
-        c.db.create(argv[1], new)
+        key = c.db.create(argv[1], new)
     else:
-        c.db.replace(found[0], new, old)
+        key = found[0]
+        c.db.replace(key, new, old)
+    c.keyspace.note_edited(key)
     c.db.signal(argv[1], b"setbit", STRING)
     return int(was)
 
@@ -192,7 +194,7 @@ def bitop(c: Context, argv: list[bytes]) -> Reply:
     else:
         result = b"".join(_combined(OPERATORS[operation], strings))
     if result:
-        c.db.set_string(target, result)
+        c.keyspace.note_edited(c.db.set_string(target, result))
         c.db.signal(target, b"set", STRING)
     elif (old := c.db.find_row(target)) is not None:
         c.db.remove(old)

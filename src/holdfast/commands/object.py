@@ -10,6 +10,7 @@ from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
 from holdfast.store.memory.key import Key
+from holdfast.store.memory.keyspace import LONGEST_EMBEDDED
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.set import Set
 from holdfast.store.values.stream import Stream
@@ -26,7 +27,6 @@ NO_FREQUENCY = CommandError(
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked." + ADJUST
 )
 
-LONGEST_EMBEDDED = 44
 SHARED_INTEGERS = 10_000
 SHARED_REFCOUNT = (1 << 31) - 1
 
@@ -43,7 +43,7 @@ def encoding(c: Context, argv: list[bytes]) -> Reply:
     OBJECT ENCODING key
     """
     key = c.db.peek(argv[2])
-    return None if key is None else _encoding(c, key)
+    return None if key is None else encoding_of(c, key)
 
 
 @question("object|refcount", 3, "readonly", one("RO", 2), since="2.2.3")
@@ -59,7 +59,7 @@ def refcount(c: Context, argv: list[bytes]) -> Reply:
     is_shared = (
         type(value) is bytes
         and len(value) < len(b"%d" % SHARED_INTEGERS)
-        and _encoding(c, key) == b"int"
+        and encoding_of(c, key) == b"int"
         and not value.startswith(b"-")
     )
     return SHARED_REFCOUNT if is_shared else 1
@@ -115,7 +115,8 @@ def help_(c: Context, argv: list[bytes]) -> Reply:
     )
 
 
-def _encoding(c: Context, key: Key) -> bytes:
+def encoding_of(c: Context, key: Key) -> bytes:
+    """The encoding in which Redis would keep the value of a key."""
     value = key.value
     if isinstance(value, Hash):
         return hash_encoding(value, c.limits)
@@ -127,6 +128,8 @@ def _encoding(c: Context, key: Key) -> bytes:
         return b"stream"
     if type(value) is not bytes:
         return b"quicklist"
+    if c.keyspace.is_edited(key):
+        return b"raw"
     if is_int(value):
         return b"int"
     return b"embstr" if len(value) <= LONGEST_EMBEDDED else b"raw"

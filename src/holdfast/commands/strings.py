@@ -309,6 +309,7 @@ def append(c: Context, argv: list[bytes]) -> Reply:
         length = _allowed_length(c, len(old), more)
         if more:
             c.db.replace(key, old + more, old)
+        c.keyspace.note_edited(key)
     c.db.signal(name, b"append", STRING)
     return length
 
@@ -330,9 +331,11 @@ def setrange(c: Context, argv: list[bytes]) -> Reply:
     end = _allowed_length(c, offset, part)
     new = old[:offset].ljust(offset, b"\0") + part + old[end:]
     if found is None:
-        c.db.create(name, new)
+        key = c.db.create(name, new)
     else:
-        c.db.replace(found[0], new, old)
+        key = found[0]
+        c.db.replace(key, new, old)
+    c.keyspace.note_edited(key)
     c.db.signal(name, b"setrange", STRING)
     return len(new)
 

@@ -509,6 +509,9 @@ class Database:
             watcher.watch_broken = True
 
     def expire(self, key: Key) -> None:
+        """Remove a key whose time has come. No client sees it any more, also if it stays."""
+        if self.keyspace.keeps_expired:
+            return
         self.remove(key)
         keyspace = self.keyspace
         keyspace.expired += 1

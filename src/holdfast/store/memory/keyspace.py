@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from holdfast.store.file.tables import Tables
 
 
+LONGEST_EMBEDDED: Final = 44  # bytes: Redis keeps longer strings as it keeps those that were edited
+MOST_EDITED: Final = 1024
 NEVER: Final = -1  # see Keyspace.may_wait_at
 # Database, name of the key, event, fields of the hash.
 FieldNotification = Callable[[Database, bytes, bytes, Sequence[bytes]], None]
@@ -97,8 +99,26 @@ class Keyspace(ChangeLog):
         # What `changes` is while the command that runs has changed nothing, if it may wait until a
         # large collection is loaded.
         self.may_wait_at = NEVER
+        # Keys stay when their time has come: nothing may change, see server/features/pause.py. No
+        # command that writes may run meanwhile: it would take the name for free.
+        self.keeps_expired = False
+        # Short strings that a command has changed in part, by id of the key; the last ones.
+        self.edited: dict[int, bytes] = {}
         self.databases = [self._database(index) for index in range(databases)]
         self.forget()
+
+    def note_edited(self, key: Key) -> None:
+        """A command has changed a part of the string. Redis remembers that in its encoding, as long
+        as the string is not replaced."""
+        value = key.value
+        if type(value) is bytes and len(value) <= LONGEST_EMBEDDED:
+            edited = self.edited
+            edited[key.id] = value
+            if len(edited) > MOST_EDITED:
+                del edited[next(iter(edited))]
+
+    def is_edited(self, key: Key) -> bool:
+        return self.edited.get(key.id) is key.value
 
     def _database(self, index: int) -> Database:
         return Database(self, index, Space(index))
