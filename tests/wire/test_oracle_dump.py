@@ -281,6 +281,21 @@ def test_older_forms(pair: Pair, form: str) -> None:
         pair.same(*show.split())
 
 
+@pytest.mark.parametrize("ids", ["", "5", "567"])
+def test_a_stream_of_redis_6_has_no_counts(pair: Pair, ids: str) -> None:
+    """How many entries a group has read follows from its last id, or is unknown."""
+    elements: list[int | bytes] = [len(ids), 0, 1, b"f", 0]
+    for ms in ids:
+        elements += [2, int(ms) - 5, 0, b"v", 4]
+    node = b"\x01" + string(struct.pack(">QQ", 5, 0)) + string(packed_listpack(elements))
+    groups = b"".join(b"\x01%c%c\0\0\0" % (ord("a") + ms, ms) for ms in range(9))
+    data = b"\x0f%b%c\x07\0\x09%b" % (node if ids else b"\0", len(ids), groups)
+    assert pair.same("RESTORE", "k", 0, payload(data, version=9)) == b"+OK\r\n"
+    if ids:  # an empty one has another number of radix tree nodes
+        pair.same("XINFO", "STREAM", "k", "FULL")
+    pair.same("XINFO", "GROUPS", "k")
+
+
 @pytest.mark.parametrize("form", BROKEN)
 def test_broken_ones_are_refused(pair: Pair, form: str) -> None:
     pair.same("RESTORE", "k", 0, payload(BROKEN[form]))

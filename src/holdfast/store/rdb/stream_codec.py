@@ -154,7 +154,22 @@ def load(r: Reader, version: int) -> Steps[StreamData]:
         yield from _pass_producers(r)
     if released:
         raise ReleasedEntriesError
+    if version < WITH_COUNTERS:
+        groups = [
+            group._replace(entries_read=_estimate(group.last_id, entries, last_id))
+            for group in groups
+        ]
     return StreamData(entries, last_id, max_deleted_id, entries_added, groups)
+
+
+def _estimate(group_id: int, entries: list[Entry], last_id: int) -> int | None:
+    """How many entries a group has read, if that follows from the last id that it was given. Redis
+    counts so where the first version of the form has no count."""
+    if not entries or group_id < entries[0][0]:
+        return 0
+    if group_id == last_id:
+        return len(entries)
+    return 1 if group_id == entries[0][0] else None
 
 
 def _read_id(r: Reader) -> Steps[int]:
