@@ -71,3 +71,13 @@ def test_a_reply_of_one_large_element_many_times_is_not_even_made(
     assert client.state == "aborted"
     assert client.transport.peak_bytes == 0
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_client_that_may_not_be_sent_so_much_is_closed(command: str) -> None:
+    server = WireServer()
+    fill(server.peer(), MEMBERS[:1])
+    server.set("client-output-buffer-limit", "normal 1000000 0 0")
+    client = server.connect()
+    client.send(encode_command(*command.format(-999_999_999).split()))
+    assert client.state == "aborted"

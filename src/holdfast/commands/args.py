@@ -5,7 +5,7 @@ import re
 from collections.abc import Container
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.commands.context import Limits
+from holdfast.commands.context import Context, Limits
 from holdfast.errors import NOT_A_FLOAT, NOT_AN_INTEGER, SYNTAX, CommandError
 from holdfast.glob import Matcher, compile_glob
 from holdfast.resp.c_strings import c_string
@@ -58,10 +58,13 @@ def parse_int(value: bytes, error: CommandError = NOT_AN_INTEGER) -> int:
     raise error
 
 
-def repeats(count: int, per_element: int = 1) -> int:
+def repeats(c: Context, count: int, per_element: int = 1) -> int:
     """The number of elements that a negative count asks for. The same element may come several
-    times, so the reply must be a list: `WireSession` relies on tuples without repetition."""
+    times, so the reply must be a list: `WireSession` relies on tuples without repetition.
+
+    A client whose output limit is lower than such a reply is closed, as for any reply."""
     if -count * per_element > MOST_REPEATED:
+        c.overflows(MOST_REPEATED)
         raise CommandError(f"ERR a negative count is limited to {MOST_REPEATED // per_element}")
     return -count
 

@@ -41,6 +41,11 @@ class Context:
         """Whether the command may read keys that its arguments do not name."""
         return True
 
+    def overflows(self, nbytes: int) -> bool:
+        """Whether so much more output is too much. If so, the client is closed, and the caller must
+        not produce the output."""
+        return False
+
     def first_as(self, names: Sequence[bytes], kind: type[Kind]) -> tuple[Key, Kind] | None:
         """The first of these keys that exists. A key of another type raises WRONG_TYPE. A command
         that has waited skips such a key instead: it may have got its type during the wait."""

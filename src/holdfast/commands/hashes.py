@@ -289,7 +289,7 @@ def hrandfield(c: Context, argv: list[bytes]) -> Reply:
     if value is None or not count:
         return ()
     if count < 0:
-        picked = value.choices(repeats(count, 2 if with_values else 1), c.rng)
+        picked = value.choices(repeats(c, count, 2 if with_values else 1), c.rng)
         if not with_values:
             return [*picked]
         return list(_flat(value, picked)) if c.protocol == 2 else _pairs(value, picked)

@@ -198,7 +198,7 @@ def srandmember(c: Context, argv: list[bytes]) -> Reply:
     if value is None or not count:
         return ()
     if count < 0:
-        return [*value.choices(repeats(count), c.rng)]
+        return [*value.choices(repeats(c, count), c.rng)]
     if count >= len(value):
         return tuple(_members(c, value))
     return tuple(value.sample(count, c.rng))

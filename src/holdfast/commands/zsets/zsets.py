@@ -232,7 +232,7 @@ def zrandmember(c: Context, argv: list[bytes]) -> Reply:
     if not value or not count:
         return ()
     if count < 0:
-        entries = _choices(c, value, repeats(count, 2 if with_scores else 1))
+        entries = _choices(c, value, repeats(c, count, 2 if with_scores else 1))
         if not with_scores:
             return [member for _, member in entries]
         reply = entries_reply(c, entries)

@@ -272,11 +272,6 @@ class Session(Context):
         if self.reply_mode == REPLIES_ON:
             self.reply_mode = REPLY_SKIPPED
 
-    def overflows(self, nbytes: int) -> bool:
-        """Whether so much more output is too much. If so, the client is closed, and the caller must
-        not produce the output."""
-        return False
-
     def abort(self) -> None:
         """Close at once; unsent output is lost."""
         self.host.disconnected(self)
