@@ -157,6 +157,29 @@ MISTAKES = (
 )
 
 
+def test_keys_that_stand_in_odd_places(stage: Stage) -> None:
+    actor = stage.enter()
+    actor.do("ACL SETUSER al on +@all %R~r* %W~w* %RW~b*")
+    for call in (
+        *("EVAL {} 3 b b", "EVAL {} 3 b r", "EVAL {} -1 r", "EVAL {} 0 r", "EVAL_RO {} 1 r"),
+        *("MIGRATE h 1 {} 0 9", "MIGRATE h 1 {} 0 9 COPY", "SORT r STORE {}"),
+    ):
+        for key in ("b", "r", "w"):
+            actor.do(f"ACL DRYRUN al {call.format(key)}")
+    for options in (
+        "",
+        "COPY",
+        "AUTH KEYS",
+        "AUTH2 KEYS p",
+        "AUTH2 u KEYS",
+        "replace auth2 keys p",
+    ):
+        for key in ("b", "r", "w"):
+            words = f"MIGRATE h 1 x 0 9 {options} KEYS {key}".split()
+            actor.same("ACL", "DRYRUN", "al", *["" if word == "x" else word for word in words])
+    actor.do("ACL DELUSER al")
+
+
 @pytest.mark.parametrize("line", MISTAKES)
 def test_answers(stage: Stage, line: str) -> None:
     stage.enter().do(line)

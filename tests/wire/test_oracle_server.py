@@ -101,6 +101,13 @@ SAME = [
     "COMMAND GETKEYS lmpop 1 a left",
     "COMMAND GETKEYS lmpop 9 a left",
     "COMMAND GETKEYS blmpop 0 2 a b left",
+    *(
+        f"COMMAND GETKEYS migrate host 1 {words}"
+        for words in (
+            *("k 0 9", "'' 0 9 KEYS a b", "'' 0 9 AUTH KEYS KEYS a", "'' 0 9 COPY keys a b"),
+            *("'' 0 9 AUTH2 KEYS p KEYS a", "'' 0 9 AUTH2 u KEYS KEYS a", "'' 0 9 AUTH KEYS"),
+        )
+    ),
     "COMMAND GETKEYSANDFLAGS set a b",
     "COMMAND GETKEYSANDFLAGS set a b get",
     "COMMAND GETKEYSANDFLAGS set a b ex 5 GET",

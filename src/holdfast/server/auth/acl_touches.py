@@ -51,7 +51,10 @@ def keys_in(command: Command, argv: Sequence[bytes]) -> Iterator[tuple[int, int]
         needs = _needs(spec.access)
         if "variable_flags" in spec.access:
             needs = _needs(access_now(command.name, args))
-        for at in _positions(spec, args):
+        positions = _positions(spec, args)
+        if spec.count_at is not None and positions and positions[-1] >= len(args):
+            continue  # a number of keys that is too large; the command will be an error
+        for at in positions:
             if at >= len(args):
                 break
             yield at, needs

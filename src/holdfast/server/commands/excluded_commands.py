@@ -21,9 +21,36 @@ VALKEY = f"{ADMIN} valkey"
 NOT_NOW = ("nondeterministic_output",)
 SLOT_STATS = (*NOT_NOW, "request_policy:all_shards")
 CLUSTERSCAN = (*NOT_NOW, "request_policy:special", "response_policy:special")
+
+
+class MigratedKey(Keys):
+    """The one key of MIGRATE. It is empty where the option KEYS names others."""
+
+    def positions(self, argc: int, argv: list[bytes]) -> range:
+        return range(0) if _option_keys(argv) else super().positions(argc, argv)
+
+
+class MigratedKeys(Keys):
+    """The keys behind the option KEYS of MIGRATE, which may also be a user or a password."""
+
+    def positions(self, argc: int, argv: list[bytes]) -> range:
+        return range(_option_keys(argv), argc) if _option_keys(argv) and not argv[3] else range(0)
+
+
+def _option_keys(argv: list[bytes]) -> int:
+    """The position behind the word KEYS, or 0."""
+    at = 6
+    while at < len(argv):
+        word = argv[at].upper()
+        if word == b"KEYS":
+            return at + 1
+        at += {b"AUTH": 2, b"AUTH2": 3}.get(word, 1)
+    return 0
+
+
 MIGRATED = (
-    one("RW access delete", 3),
-    Keys("RW access delete incomplete", -2, -1, keyword="KEYS"),
+    MigratedKey("RW access delete", 3),
+    MigratedKeys("RW access delete incomplete", -2, -1, keyword="KEYS"),
 )
 
 KEYS = {"migrate": MIGRATED, "clusterscan": (one("not_key"),)}
