@@ -175,20 +175,18 @@ class Server:
         cron = Cron(engine)
         cron.start()
         pages = huge_pages.start() if config.huge_pages else None
-        accepting = partial(accept, engine)
-        listeners = [
-            await loop.create_server(accepting, sock=sock, backlog=config.tcp_backlog)
-            if sock.family != socket.AF_UNIX
-            else await loop.create_unix_server(accepting, sock=sock, backlog=config.tcp_backlog)
-            for sock in sockets
-        ]
-        listeners += [
-            await loop.create_server(accepting, sock=sock, ssl=tls, backlog=config.tcp_backlog)
-            for sock in tls_sockets
-        ]
+        listeners = listener.Listeners(config, sockets, tls_sockets, partial(accept, engine), tls)
+        await listeners.start()
         if replicator is not None:
             replicator.start()
         _open_desk_when_needed(engine, sockets, tls_sockets)
+
+        def change_port() -> None:
+            listeners.change_port()
+            engine.meter.tcp_port = listener.port_of(sockets)
+            _open_desk_when_needed(engine, sockets, tls_sockets)
+
+        engine.change_port = change_port
         if http is not None:
             await http.start(engine)
 
@@ -223,14 +221,13 @@ class Server:
         self,
         engine: Engine,
         replicator: "Replicator | None",
-        listeners: list[asyncio.Server],
+        listeners: listener.Listeners,
     ) -> None:
         """Accept no more clients, and let the others go."""
         if replicator is not None:
             await replicator.stop()
         await engine.primary.stop()
-        for server in listeners:
-            server.close()
+        listeners.close()
         await _drain(engine, self._config.shutdown_timeout)
 
     def _announce(self, sockets: list[socket.socket], tls_sockets: list[socket.socket]) -> None:

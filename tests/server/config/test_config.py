@@ -346,3 +346,18 @@ def test_files_are_relative_to_the_folder(tmp_path: Path) -> None:
     assert config.db_path == str(tmp_path / "x.db")
     assert Config({"db": ":memory:"}).db_path == ":memory:"
     assert Config({"db": "/abs/x.db"}).db_path == "/abs/x.db"
+
+
+def test_all_that_is_shown_can_be_set_to_the_same() -> None:
+    """Except for parameters that Redis cannot change, either."""
+    config = Config()
+    refused = []
+    for name, value in config.get(b"*"):
+        try:
+            config.set_many([(name, value)], local=True)
+        except CommandError:
+            refused.append(name.decode())
+    assert {name for name in refused if Use.OWN in BY_NAME[name].use} == set()
+    assert "daemonize" in refused
+    with pytest.raises(CommandError, match="immutable"):
+        config.set_many([(b"db", b"other.db")])

@@ -74,7 +74,6 @@ def test_the_redis_conf_of_debian_needs_no_more(tmp_path: Path) -> None:
         (["--replicaof", "a", "1"], WARNING, "follows no other one"),
         (["--cluster-enabled", "yes"], WARNING, "no part of a cluster"),
         (["--syslog-enabled", "yes"], WARNING, "not to syslog"),
-        (["--min-replicas-to-write", "1"], WARNING, "do not wait for other servers"),
         (["--save", "900", "1"], INFO, "there are no snapshots"),
         (["--io-threads", "4", "--rdbcompression", "no"], INFO,
          "these settings have no effect here: io-threads, rdbcompression"),

@@ -1,5 +1,6 @@
 """CONFIG SET takes effect at once, or says why not."""
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from holdfast.errors import CommandError
 from holdfast.store.store import FileStore
-from tests.harness import HoldfastServer
+from tests.harness import HoldfastServer, RawClient
 from tests.harness.in_process import InProcess
 
 
@@ -70,3 +71,26 @@ def test_active_expiry_can_be_switched_off() -> None:
 
 def test_shutdown_is_for_servers() -> None:
     assert InProcess().peer().command("SHUTDOWN").startswith(b"-ERR There is no server")
+
+
+def test_another_port(start_server: Callable[..., HoldfastServer]) -> None:
+    server, other = start_server(), start_server()
+    client = server.client()
+    old, shown = server.port, client.command("CONFIG", "GET", "port")
+    refused = client.command("CONFIG", "SET", "port", other.port, "timeout", 77)
+    assert refused == (
+        b"-ERR CONFIG SET failed (possibly related to argument 'port')"
+        b" - Unable to listen on this port. Check server logs.\r\n"
+    )
+    assert client.command("CONFIG", "GET", "port") == shown
+    assert b"\r\n0\r\n" in client.command("CONFIG", "GET", "timeout")
+    with RawClient.connect(old) as again:
+        assert again.command("PING") == b"+PONG\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        free = probe.getsockname()[1]
+    assert client.command("CONFIG", "SET", "port", free) == b"+OK\r\n"
+    with RawClient.connect(free) as new:
+        assert b"tcp_port:%d\r\n" % free in new.command("INFO", "server")
+    with pytest.raises(ConnectionRefusedError):
+        RawClient.connect(old)
+    assert client.command("PING") == b"+PONG\r\n"  # clients that came before stay

@@ -199,14 +199,14 @@ class Config:
             local and self.enable_protected_configs == "local"
         )
         names: list[str] = []
-        for asked, _ in pairs:
+        for asked, text in pairs:
             name = asked.decode("latin-1").lower()
             if not _known(name):
                 raise CommandError(
                     b"ERR Unknown option or number of arguments for CONFIG SET - '%s'"
                     % _printable(asked)
                 )
-            if Use.FIXED in BY_NAME[name].use:
+            if Use.FIXED in BY_NAME[name].use and not self._is_own_value(BY_NAME[name], text):
                 raise _refused(asked, "can't set immutable config")
             if Use.PROTECTED in BY_NAME[name].use and not allowed:
                 raise _refused(asked, "can't set protected config")
@@ -225,6 +225,9 @@ class Config:
             except ValueError as error:
                 raise _refused(name.encode(), str(error)) from None
         self._apply(values, asked_as)
+
+    def _is_own_value(self, param: Param, text: bytes) -> bool:
+        return Use.OWN in param.use and text == self._shown(param)
 
     def _apply(self, values: Mapping[Param, Any], asked_as: Mapping[Param, str]) -> None:
         before = {param: self._value(param) for param in values}

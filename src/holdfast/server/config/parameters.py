@@ -43,6 +43,9 @@ class Use(enum.Flag):
     PROTECTED = enum.auto()  # CONFIG SET needs enable-protected-configs
     FILE = enum.auto()  # a directive of files and command lines, unknown to CONFIG
     SECRET = enum.auto()  # logs do not show it
+    # not of Redis, and FIXED: CONFIG SET accepts the value that it has, because clients may set all
+    # that CONFIG GET shows
+    OWN = enum.auto()
     # setting the same value again has an effect, because the file may have changed
     NAMES_FILE = enum.auto()
 
@@ -108,6 +111,7 @@ def _title(value: str) -> str | None:
 
 
 FIXED, INERT, HIDDEN, FILE = Use.FIXED, Use.INERT, Use.HIDDEN, Use.FILE
+OWN_FIXED = Use.OWN | FIXED
 SECRET = Use.SECRET
 
 _BOOL, _TEXT, _COUNT = Bool(), Text(), Int()
@@ -116,11 +120,12 @@ _LONG = Int(0, LONG_MAX)
 _PORT = Int(0, 65535)
 _SIZE = Memory(0, LONG_MAX)
 _ALLOWED = Enum("no yes local")
+_LOCAL = "127.0.0.1 -::1"
 _SHUTDOWN = Flags("default save nosave now force")
 
 _PARAMS: tuple[Param, ...] = (
     # The file. `db` is ours: a path (relative to `dir`) or :memory:.
-    Param("db", _TEXT, "holdfast.db", FIXED),
+    Param("db", _TEXT, "holdfast.db", OWN_FIXED),
     Param("dir", Directory(), ".", Use.PROTECTED),
     Param("databases", Int(1), "16", FIXED),
     Param("accept-data-loss", _BOOL, "no", FIXED | HIDDEN),  # once: see store/file/mark.py
@@ -144,7 +149,7 @@ _PARAMS: tuple[Param, ...] = (
     # Listening. The default of the program redis-server is every interface, and protected mode
     # refuses clients from other machines. The redis.conf that comes with it has this default, and
     # so have we.
-    Param("bind", Words(16, "Too many bind addresses specified."), "127.0.0.1 -::1"),
+    Param("bind", Words(16, "Too many bind addresses specified."), _LOCAL),
     Param("bind-source-addr", _TEXT, "", INERT),
     Param("port", _PORT, "6379"),
     Param("tcp-backlog", _COUNT, "511", FIXED),
@@ -153,8 +158,8 @@ _PARAMS: tuple[Param, ...] = (
     Param("unixsocketperm", Octal(0, 0o777), "0", FIXED),
     Param("socket-mark-id", Int(0, 2**32 - 1), "0", FIXED | INERT),
     # Ours: /metrics, /health and /ready; 0 for none.
-    Param("http-port", _PORT, "0", FIXED),
-    Param("http-bind", Words(16, "Too many bind addresses specified."), "127.0.0.1 -::1", FIXED),
+    Param("http-port", _PORT, "0", OWN_FIXED),
+    Param("http-bind", Words(16, "Too many bind addresses specified."), _LOCAL, OWN_FIXED),
     Param("protected-mode", _BOOL, "yes"),
     Param("maxclients", Int(1, 2**32 - 1), "10000"),
     Param("timeout", _COUNT, "0"),
@@ -176,7 +181,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("blocking-max-keys-per-wait", Int(1), "128"),
     Param("blocking-wakeup-batch-size", Int(1), "1"),
     # Memory and expiry.
-    Param("huge-pages", _BOOL, "yes", FIXED),  # ours; see huge_pages.py
+    Param("huge-pages", _BOOL, "yes", OWN_FIXED),  # ours; see huge_pages.py
     Param("maxmemory", Memory(0, ULONG_MAX), "0"),
     Param(
         "maxmemory-policy",
@@ -226,7 +231,7 @@ _PARAMS: tuple[Param, ...] = (
     # Scripts, notifications, tracking.
     Param("busy-reply-threshold", _LONG, "5000", alias="lua-time-limit"),
     Param("lua-hard-time-limit", _LONG, "0"),
-    Param("lua-max-memory", _SIZE, "512mb", FIXED),
+    Param("lua-max-memory", _SIZE, "512mb", OWN_FIXED),
     Param("notify-keyspace-events", KeyspaceEvents(), ""),
     Param("tracking-table-max-keys", _LONG, "1000000"),
     # Watching the server.

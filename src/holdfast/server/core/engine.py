@@ -131,6 +131,7 @@ class Engine(SessionHost):
         self.tls: ssl.SSLContext | None = None  # of the listener, if there is one
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
         self.on_shutdown: Callable[[bool, str], None] | None = None  # whether to fold before; why
+        self.change_port: Callable[[], None] = live_settings.needs_a_restart
         self.is_stopping = False
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
         self.fast_ns = 0  # see live_settings.py

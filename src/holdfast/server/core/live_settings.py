@@ -98,7 +98,7 @@ def follow(engine: "Engine") -> None:
 
     def tls() -> None:
         if engine.tls is None:
-            _needs_a_restart()
+            needs_a_restart()
         else:
             renew(engine.tls, config)
 
@@ -108,6 +108,9 @@ def follow(engine: "Engine") -> None:
     def backlog() -> None:
         if engine.primary.backlog is not None:
             engine.primary.backlog.resize(config.repl_backlog_size)
+
+    def port() -> None:
+        engine.change_port()
 
     effects: dict[str, Callable[[], None]] = {
         "appendfsync": appendfsync,
@@ -136,12 +139,12 @@ def follow(engine: "Engine") -> None:
         "min-replicas-to-write": engine.primary.count_good,
         "min-replicas-max-lag": engine.primary.count_good,
         "repl-backlog-size": backlog,
-        "port": _needs_a_restart,
-        "bind": _needs_a_restart,
-        "tls-port": _needs_a_restart,
+        "port": port,
+        "bind": needs_a_restart,
+        "tls-port": needs_a_restart,
     }
     if config.tls_port:
-        effects |= dict.fromkeys(TLS, tls) | dict.fromkeys(TLS_AUTHORITIES, _needs_a_restart)
+        effects |= dict.fromkeys(TLS, tls) | dict.fromkeys(TLS_AUTHORITIES, needs_a_restart)
     for name, effect in effects.items():
         config.subscribe(name, effect)
     slowlog()
@@ -153,5 +156,5 @@ def follow(engine: "Engine") -> None:
     engine.primary.count_good()
 
 
-def _needs_a_restart() -> None:
+def needs_a_restart() -> None:
     raise ConfigError("the server listens where it was started; restart it to change that")

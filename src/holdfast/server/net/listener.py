@@ -1,13 +1,18 @@
 """Where clients come in: the listening sockets, as the configuration asks for them."""
 
+import asyncio
+import logging
 import os
 import socket
+import ssl
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.errors import ConfigError, HoldfastError, UnavailableError
 from holdfast.server.config.config import Config
+
+log = logging.getLogger(__name__)
 
 ANY_ADDRESS = {"*": "0.0.0.0", "::*": "::"}
 
@@ -51,6 +56,71 @@ def listen_at(
             raise UnavailableError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         port = port or sock.getsockname()[1]
         sockets.append(sock)
+
+
+class Listeners:
+    """The sockets of `listen`, once clients are accepted from them."""
+
+    def __init__(
+        self,
+        config: Config,
+        sockets: list[socket.socket],
+        tls_sockets: list[socket.socket],
+        accept: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._config = config
+        self._sockets = sockets
+        self._tls_sockets = tls_sockets
+        self._accept = accept
+        self._tls = tls
+        self._port = config.port
+        self._servers: dict[socket.socket, asyncio.Server] = {}
+        self._starting: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        for sock in self._sockets + self._tls_sockets:
+            await self._start(sock)
+
+    async def _start(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        backlog = self._config.tcp_backlog
+        if sock.family == socket.AF_UNIX:
+            server = await loop.create_unix_server(self._accept, sock=sock, backlog=backlog)
+        else:
+            tls = self._tls if sock in self._tls_sockets else None
+            server = await loop.create_server(self._accept, sock=sock, ssl=tls, backlog=backlog)
+        self._servers[sock] = server
+
+    def change_port(self) -> None:
+        """Listen at the port that the configuration has now, and no more at the old one. Raises
+        ConfigError if that is not possible; then nothing has changed."""
+        config = self._config
+        if config.port == self._port:
+            return  # CONFIG SET has failed, and takes back what it has changed
+        opened: list[socket.socket] = []
+        try:
+            listen_at(config.port, config.bind, config.tcp_backlog, opened)
+        except UnavailableError as error:
+            for sock in opened:
+                sock.close()
+            log.warning("CONFIG SET port: %s", error)
+            raise ConfigError("Unable to listen on this port. Check server logs.") from None
+        self._port = config.port
+        closed = [sock for sock in self._sockets if sock.family != socket.AF_UNIX]
+        self._sockets[:] = opened + [sock for sock in self._sockets if sock not in closed]
+        loop = asyncio.get_running_loop()
+        for sock in opened:  # clients that come before the task runs wait in the backlog
+            task = loop.create_task(self._start(sock))
+            self._starting.add(task)
+            task.add_done_callback(self._starting.discard)
+        for sock in closed:
+            self._servers.pop(sock).close()
+        log.info("listening on %s now", ", ".join(map(shown, opened)))
+
+    def close(self) -> None:
+        for server in self._servers.values():
+            server.close()
 
 
 def close(sockets: list[socket.socket], config: Config) -> None:
