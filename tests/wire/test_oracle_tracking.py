@@ -140,6 +140,29 @@ def test_expired_keys_are_told(stage: Stage, how: str) -> None:
     assert tracker.same_reply() == b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 
 
+def test_a_woken_command_answers_before_it_tells(stage: Stage) -> None:
+    tracker, other = stage.enter(protocol=3), stage.enter()
+    other.do("RPUSH to x")
+    tracker.do("CLIENT TRACKING ON")
+    tracker.do("LRANGE to 0 -1")
+    tracker.send_command("BLMOVE", "from", "to", "LEFT", "LEFT", 0)
+    other.wait_for_blocked(1)
+    other.do("RPUSH from y")
+    assert tracker.same_reply() == b"$1\r\ny\r\n"
+    assert tracker.same_reply() == b">2\r\n$10\r\ninvalidate\r\n*1\r\n$2\r\nto\r\n"
+
+
+def test_the_limit_of_the_table_is_no_change_of_ones_own(stage: Stage) -> None:
+    """NOLOOP is about keys that the client itself has changed."""
+    tracker = stage.enter(protocol=3)
+    tracker.do("CLIENT TRACKING ON NOLOOP")
+    tracker.do("GET k")
+    tracker.do("GET l")
+    tracker.do("CONFIG SET tracking-table-max-keys 1")
+    for client in (tracker.ours, tracker.oracle):
+        assert client.read_reply().startswith(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\n")
+
+
 def test_the_table_is_bounded(stage: Stage) -> None:
     """Which key goes is the server's choice; that one goes for each that is too many is not."""
     tracker, other = stage.enter(protocol=3), stage.enter()

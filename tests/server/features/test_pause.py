@@ -97,6 +97,37 @@ def test_keys_do_not_expire_actively_meanwhile(server: WireServer) -> None:
     assert server.engine.keyspace.expired == 1
 
 
+def test_keys_that_expire_meanwhile_stay_and_are_not_seen(server: WireServer) -> None:
+    client = server.connect()
+    client.command("MULTI")
+    client.command("CLIENT", "PAUSE", 1000, "WRITE")
+    client.command("SET", "k", "v", "PX", 100)  # the transaction may still write
+    client.command("SET", "l", "v", "PX", 100)
+    client.command("EXEC")
+    server.wait(0.5)
+    assert client.command("GET", "k") == b"$-1\r\n"
+    assert client.command("EXISTS", "k", "l") == b":0\r\n"
+    assert client.command("DBSIZE") == b":2\r\n"
+    assert server.engine.keyspace.expired == 0
+    client.command("CLIENT", "UNPAUSE")
+    assert client.command("GET", "k") == b"$-1\r\n"
+    assert client.command("SET", "l", "new") == b"+OK\r\n"
+    assert server.engine.keyspace.expired == 2
+    assert client.command("DBSIZE") == b":1\r\n"
+
+
+def test_exec_of_scripts_that_declare_to_write_nothing_is_not_held(server: WireServer) -> None:
+    boss, reader, writer = server.connect(), server.connect(), server.connect()
+    for client, flags in ((reader, " flags=no-writes"), (writer, "")):
+        client.command("MULTI")
+        assert client.command("EVAL", f"#!lua{flags}\nreturn 1", 0) == b"+QUEUED\r\n"
+    boss.command("CLIENT", "PAUSE", 1000, "WRITE")
+    assert reader.command("EXEC") == b"*1\r\n:1\r\n"
+    assert writer.command("EXEC") == b""
+    server.wait(1.1)
+    assert writer.read() == b"*1\r\n:1\r\n"
+
+
 def test_a_held_client_that_leaves_runs_nothing(server: WireServer) -> None:
     boss, client = server.connect(), server.connect()
     boss.command("CLIENT", "PAUSE", 1000, "WRITE")

@@ -17,6 +17,7 @@ from holdfast.server.core.admission import Admission
 from holdfast.server.dispatch.invoke import Invoker
 from holdfast.server.dispatch.lookup import Commands
 from holdfast.server.features.channels import PubSub
+from holdfast.server.features.tracking import Tracking
 from holdfast.server.sessions.session import SUBSCRIBED, Session, Waiter
 from holdfast.server.sessions.session_host import SessionHost
 from holdfast.store.file.opening import FileError
@@ -114,6 +115,7 @@ class Blocking:
         admission: Admission,
         invoker: Invoker,
         pubsub: PubSub,
+        tracking: Tracking,
         take_back: Callable[[Exception], object],
     ) -> None:
         """`take_back`: memory goes back to what the file has, after this error."""
@@ -122,6 +124,7 @@ class Blocking:
         self._admission = admission
         self._invoker = invoker
         self._pubsub = pubsub
+        self._tracking = tracking
         self._take_back = take_back
         self.waiters = Waiters()
 
@@ -210,7 +213,9 @@ class Blocking:
                 waiter.woken_by = name
                 result = self._try_again(waiter)
                 if not isinstance(result, Block):
-                    return self.unblock(waiter, result)
+                    is_served = self.unblock(waiter, result)
+                    self._tracking.tell_late(waiter.session)
+                    return is_served
                 if block.rivals is not None:
                     in_vain.add(block.rivals)
         return False
@@ -222,8 +227,11 @@ class Blocking:
         except CommandError as error:
             return error.with_traceback(None)
         stats = self._commands.stats_of(command)
+        self._host.running = session
         try:
             return self._invoker.answer(session, command, argv, stats, again=True)
         except HalfDoneError:
             self.unblock(waiter, INTERNAL)  # it would fail again, and again
             raise
+        finally:
+            self._host.running = None

@@ -122,7 +122,13 @@ class Engine(SessionHost):
             self.invoker,
         )
         self.blocking = Blocking(
-            self, self.commands, self.admission, self.invoker, self.pubsub, self.take_back
+            self,
+            self.commands,
+            self.admission,
+            self.invoker,
+            self.pubsub,
+            self.tracking,
+            self.take_back,
         )
         self.loading = Loading(self, self.blocking, self.take_back, stopwatch_ns)
         self.primary = Primary(self, store, self._have_effects, self._have_replicas)

@@ -28,6 +28,11 @@ class Pause:
     def is_on(self) -> bool:
         return self._until_ms > 0
 
+    @property
+    def held_count(self) -> int:
+        """How many sessions wait for the end. For Redis they are blocked clients."""
+        return len(self._held)
+
     def begin(self, timeout_ms: int, *, writes_only: bool) -> None:
         """Begin a pause. If one is in force, the later end and the stricter mode of both count."""
         now_ms = self._host.keyspace.now_ms
@@ -49,6 +54,7 @@ class Pause:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._host.keyspace.keeps_expired = False
         self._update()
         self._host.refresh_clock()
         held, self._held = self._held, {}
@@ -61,13 +67,21 @@ class Pause:
         self._condition.update()
 
     def holds(self, session: Session, command: Command, argv: list[bytes]) -> bool:
-        """Monitors are not held: in Redis they count as replicas."""
-        return self.is_on and not (
+        """Monitors are not held: in Redis they count as replicas.
+
+        From the first command on that is asked about, no command writes, so expired keys may stay.
+        (The transaction that began the pause may write on.)"""
+        if not self.is_on:
+            return False
+        self._host.keyspace.keeps_expired = True
+        return not (
             session.modes & MONITORING
             or (self._writes_only and not self._may_write(session, command, argv))
         )
 
     def _may_write(self, session: Session, command: Command, argv: list[bytes]) -> bool:
+        if command.name == "exec":
+            return any(self._may_write(session, *queued) for queued in session.multi or ())
         declared = self._declared_to_write(command, argv)
         if declared is None:
             return session.has_flag(command, "write", "may_replicate")

@@ -155,7 +155,7 @@ class Tracking:
         invalidation."""
         most = self._host.config.tracking_table_max_keys
         while len(self._readers) > most > 0:
-            self._invalidate(next(iter(self._readers)))
+            self._invalidate(next(iter(self._readers)), is_change=False)
 
     def said(self, session: Session, command: Command | None) -> None:
         """A command is over. CLIENT CACHING was about one command, or one transaction."""
@@ -175,7 +175,7 @@ class Tracking:
         if name in self._readers:
             self._invalidate(name)
 
-    def _invalidate(self, name: bytes) -> None:
+    def _invalidate(self, name: bytes, *, is_change: bool = True) -> None:
         host = self._host
         readers = self._readers.pop(name)
         self.total_items -= len(readers)
@@ -187,7 +187,7 @@ class Tracking:
                 continue
             if session is not host.running:
                 self._tell(session, tracker, invalidation)
-            elif not tracker.noloop:
+            elif not (tracker.noloop and is_change):
                 self._late.append(name)
 
     def flushed(self) -> None:
@@ -236,7 +236,7 @@ class Tracking:
         target: Session | None = session
         if tracker.redirect:
             target = self._host.sessions.get(tracker.redirect)
-        if target is None:
+        if target is None or target.closing:
             tracker.is_broken = True
             if session.protocol > 2:
                 broken = Shared(Push([b"tracking-redir-broken", tracker.redirect]))
