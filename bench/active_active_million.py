@@ -131,7 +131,7 @@ def is_at_rest(server: HoldfastServer) -> bool:
 
 
 def is_empty(server: HoldfastServer) -> bool:
-    return facts(server)["used_memory"] == "0"
+    return facts(server)["used_memory_dataset"] == "0"
 
 
 def fill(server: HoldfastServer, keys: int, *more: str | int) -> None:

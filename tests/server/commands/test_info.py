@@ -209,3 +209,51 @@ def test_rates_are_over_the_last_samples() -> None:
     for tick in range(100, 120):
         rate.sample(tick / 10, 5000)
     assert rate.per_s == 0
+
+
+def test_clients_that_a_pause_holds_are_blocked(world: InProcess) -> None:
+    peer, held = world.peer(), world.peer()
+    peer.command("CLIENT", "PAUSE", 60_000, "WRITE")
+    held.send("SET", "k", "v")
+    assert facts(peer, "clients")["blocked_clients"] == "1"
+    peer.command("CLIENT", "UNPAUSE")
+    assert facts(peer, "clients")["blocked_clients"] == "0"
+
+
+def test_a_wait_that_ends_with_an_error_is_a_failed_call(world: InProcess) -> None:
+    peer, waiting = world.peer(), world.blocked("BLPOP", "k", 0)
+    assert peer.command("CLIENT", "UNBLOCK", waiting.session.id, "ERROR") == b":1\r\n"
+    assert waiting.replies() == [b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"]
+    found = facts(peer, "stats", "commandstats", "errorstats")
+    assert found["errorstat_UNBLOCKED"] == "count=1"
+    assert found["cmdstat_blpop"].startswith("calls=1,")
+    assert found["cmdstat_blpop"].endswith(",rejected_calls=0,failed_calls=1")
+
+
+def test_used_memory_is_that_of_data_and_clients(world: InProcess) -> None:
+    peer = world.peer()
+    peer.command("SET", "k", b"x" * 1000)
+    found = facts(peer, "memory")
+    data, overhead = int(found["used_memory_dataset"]), int(found["mem_clients_normal"])
+    assert data == world.engine.keyspace.used_bytes
+    assert overhead > 0
+    assert int(found["used_memory_overhead"]) == overhead
+    assert int(found["mem_not_counted_for_evict"]) == overhead
+    assert int(found["used_memory"]) == data + overhead
+
+
+def test_large_values_count_as_lazily_freed_until_resetstat(world: InProcess) -> None:
+    peer = world.peer()
+    peer.command("XADD", "small", "*", "f", "v")
+    peer.command("XGROUP", "CREATE", "small", "g", 0)
+    for _ in range(100):
+        peer.command("XADD", "large", "*", "f", "v")
+    freed = []
+    for name in ("small", "large"):
+        peer.command("UNLINK", name)
+        while world.engine.keyspace.freeing.step():
+            pass
+        freed.append(facts(peer, "memory")["lazyfreed_objects"])
+    assert freed == ["0", "1"]
+    peer.command("CONFIG", "RESETSTAT")
+    assert facts(peer, "memory")["lazyfreed_objects"] == "0"

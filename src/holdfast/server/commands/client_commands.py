@@ -96,9 +96,9 @@ def setinfo(session: Session, argv: list[bytes]) -> Reply:
     return OK
 
 
-def _line(session: Session) -> bytes:
+def _line(session: Session, running: list[bytes] | None) -> bytes:
     engine = engine_of(session)
-    return describe(session, engine.pubsub, engine.tracking)
+    return describe(session, engine.pubsub, engine.tracking, running)
 
 
 @command(
@@ -115,7 +115,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
 
     CLIENT INFO
     """
-    return Verbatim(_line(session) + b"\n")
+    return Verbatim(_line(session, argv) + b"\n")
 
 
 @command(
@@ -204,7 +204,8 @@ def list_(session: Session, argv: list[bytes]) -> Reply:
     else:
         wanted = ClientFilter(options, engine_of(session), skips_me=False)
         found = [other for other in known.values() if wanted.lets_pass(other, session)]
-    return Verbatim(b"".join([_line(other) + b"\n" for other in found]))
+    lines = [_line(other, argv if other is session else None) for other in found]
+    return Verbatim(b"".join([line + b"\n" for line in lines]))
 
 
 @command("client|kill", -3, ADMIN, group="connection", since="2.4.0", categories="connection")
@@ -250,7 +251,11 @@ def unblock(session: Session, argv: list[bytes]) -> Reply:
     waiter = target.waiter if target is not None else None
     if waiter is None:
         return 0
-    engine.blocking.unblock(waiter, UNBLOCKED if reason == b"ERROR" else waiter.block.on_timeout)
+    if reason == b"ERROR":
+        engine.invoker.count_failure(engine.commands.stats_of(waiter.command), UNBLOCKED)
+        engine.blocking.unblock(waiter, UNBLOCKED)
+    else:
+        engine.blocking.unblock(waiter, waiter.block.on_timeout)
     return 1
 
 

@@ -23,7 +23,7 @@ SYSTEM_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 # Counters of Redis for things that never happen here: a program that adds them up finds a 0.
 NO_BUFFERS = (
-    *("mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers"),
+    *("mem_replication_backlog", "mem_total_replication_buffers"),
     *("mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer"),
 )
 NO_FORKS = (
@@ -82,14 +82,17 @@ def _clients(engine: Engine) -> Facts:
     yield "maxclients", engine.config.maxclients
     yield "client_recent_max_input_buffer", 0
     yield "client_recent_max_output_buffer", 0
-    yield "blocked_clients", len(engine.blocking.waiters)
+    yield "blocked_clients", len(engine.blocking.waiters) + engine.pause.held_count
     yield "tracking_clients", len(engine.tracking)
     yield "clients_in_timeout_table", sum(w.timer is not None for w in engine.blocking.waiters)
 
 
 def _memory(engine: Engine) -> Facts:
     config = engine.config
-    used, resident = engine.keyspace.used_bytes, resident_bytes()
+    data, resident = engine.keyspace.used_bytes, resident_bytes()
+    clients = sum(each.memory_bytes for each in engine.sessions.values())
+    overhead = clients  # that of a key is counted with its value; as in Redis, without Lua
+    used = data + overhead
     peak = max(engine.meter.peak_bytes, used)
     for name, nbytes in (
         ("used_memory", used),
@@ -100,18 +103,19 @@ def _memory(engine: Engine) -> Facts:
         yield name, nbytes
         yield f"{name}_human", human(nbytes)
     yield "used_memory_peak_perc", f"{100 * used / peak if peak else 100:.2f}%"
-    yield "used_memory_overhead", 0  # the overhead of a key is counted with its value
+    yield "used_memory_overhead", overhead
     yield "used_memory_startup", 0
-    yield "used_memory_dataset", used
-    yield "used_memory_dataset_perc", "100.00%"
+    yield "used_memory_dataset", data
+    yield "used_memory_dataset_perc", f"{100 * data / used if used else 100:.2f}%"
     yield "total_system_memory", SYSTEM_BYTES
     yield "total_system_memory_human", human(SYSTEM_BYTES)
     yield from _lua(engine.scripts)
     yield "maxmemory_policy", config.maxmemory_policy
     yield "mem_fragmentation_ratio", f"{resident / used if used else 0:.2f}"
     yield "mem_fragmentation_bytes", max(0, resident - used)
+    yield "mem_not_counted_for_evict", overhead
     yield from dict.fromkeys(NO_BUFFERS, 0).items()
-    yield "mem_clients_normal", sum(each.memory_bytes for each in engine.sessions.values())
+    yield "mem_clients_normal", clients
     yield "mem_allocator", "python"
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", engine.keyspace.freeing.pending

@@ -415,6 +415,7 @@ class Engine(SessionHost):
         keyspace = self.keyspace
         keyspace.hits = keyspace.misses = keyspace.expired = 0
         keyspace.evicted = keyspace.forgotten = 0
+        keyspace.freeing.freed = 0
 
     # -- sessions -----------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class Freeing:
                 key = self._removed.pop()
                 if not key.is_attached:
                     self.take(key.value)
-                    self.freed += 1
+                    self.freed += len(key.value) > FEW  # else Redis would not have waited
             elif self._spaces:
                 left -= self._empty(self._spaces[-1], left)
             else:
