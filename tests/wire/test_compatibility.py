@@ -288,12 +288,6 @@ def test_the_version_is_that_of_what_is_here(pair: Pair) -> None:
 
 @shows("string-encoding")
 def test_an_encoding_is_that_of_the_value(pair: Pair) -> None:
-    pair.same("SET", "appended", "te")
-    pair.same("APPEND", "appended", "xt")
-    assert both(pair, "OBJECT", "ENCODING", "appended") == (
-        b"$6\r\nembstr\r\n",
-        b"$3\r\nraw\r\n",
-    )
     pair.same("INCRBYFLOAT", "number", "3000")
     assert both(pair, "OBJECT", "ENCODING", "number") == (
         b"$3\r\nint\r\n",
@@ -439,8 +433,8 @@ def test_debug_is_small(start_server: Callable[..., HoldfastServer], oracle: Red
     with RawClient.connect(oracle.port) as theirs:
         for client in (ours, theirs):
             assert client.command("DEBUG", "SLEEP", 0) == b"+OK\r\n"
-        assert ours.command("DEBUG", "DIGEST")[:1] == b"-"
-        assert theirs.command("DEBUG", "DIGEST")[:1] == b"+"
+        assert ours.command("DEBUG", "HTSTATS", 0)[:1] == b"-"
+        assert theirs.command("DEBUG", "HTSTATS", 0)[:1] != b"-"
 
 
 @shows("himport-encoding")

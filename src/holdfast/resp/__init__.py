@@ -2,6 +2,7 @@
 
 from holdfast.resp.constants import NULL_ARRAY, OK, PONG, QUEUED
 from holdfast.resp.kinds import (
+    Attributed,
     BigNumber,
     HumanFloat,
     Map,
@@ -32,6 +33,7 @@ __all__ = [
     "QUEUED",
     "WRITERS2",
     "WRITERS3",
+    "Attributed",
     "BigNumber",
     "HumanFloat",
     "Map",

@@ -69,6 +69,10 @@ class Push(list["Reply"]):
     """A message that is not the reply to a command."""
 
 
+class Attributed(list["Reply"]):
+    """Two items: facts about a reply, as a dict, and the reply. RESP2 has the reply only."""
+
+
 class Several(list["Reply"]):
     """Any number of replies in the place of one. They follow each other without a header. Only
     subscribing answers so. It answers even a client that switched replies off (CLIENT REPLY)."""

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from holdfast.errors import CommandError
 from holdfast.resp.constants import OK, QUEUED
 from holdfast.resp.kinds import (
+    Attributed,
     BigNumber,
     HumanFloat,
     Map,
@@ -131,6 +132,10 @@ def _writers(resp3: bool) -> Writers:
         items = [written(item, writers) for pair in pairs.items() for item in pair]
         return b"%%%d\r\n%b" % (len(pairs), b"".join(items))
 
+    def attributed(items: list[Reply]) -> bytes:
+        facts = b"|" + written(items[0], writers)[1:] if resp3 else b""
+        return facts + written(items[1], writers)
+
     def bare(items: list[Reply]) -> bytes:
         return b"".join([written(item, writers) for item in items])
 
@@ -148,6 +153,7 @@ def _writers(resp3: bool) -> Writers:
         CommandError: _error,
         list: lambda items: _array(items, writers),
         Several: bare,
+        Attributed: attributed,
     }
     if resp3:
         writers |= {

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from holdfast.errors import CommandError
 from holdfast.resp import (
+    Attributed,
     BigNumber,
     HumanFloat,
     Map,
@@ -85,6 +86,7 @@ def to_lua(make_table: MakeTable, resp3: bool) -> dict[type, Converter]:
         CommandError: failure,
         list: array,
         tuple: array,
+        Attributed: lambda items: inner[type(items[1])](items[1]),  # as in Redis, without the facts
     }
     if resp3:
         inner |= {

@@ -1,13 +1,25 @@
-"""DEBUG: the few helpers that tests of clients and of this server use."""
+"""DEBUG: the helpers that tests of clients and of this server use.
 
+Those that show or change the insides of redis-server (its hash tables, buffers and allocator) are
+not here: there is nothing in this server that they could mean.
+"""
+
+import logging
 import time
 
 from holdfast.commands.args import parse_int_between
-from holdfast.commands.table import TABLE, command, help_reply
+from holdfast.commands.object import encoding_of
+from holdfast.commands.table import command, help_reply
 from holdfast.errors import NO_SUCH_KEY, CommandError, StorageError
-from holdfast.resp import OK, BigNumber, Push, Reply, SetReply, Simple, Verbatim
+from holdfast.log_lines import one_line
+from holdfast.resp import OK, Attributed, BigNumber, Map, Push, Reply, SetReply, Simple, Verbatim
+from holdfast.server.config.value_kinds import memory
 from holdfast.server.core.engine import engine_of
+from holdfast.server.features import digest
 from holdfast.server.sessions.session import Session
+from holdfast.store.memory.keyspace import NEVER
+
+log = logging.getLogger(__name__)
 
 NOT_ALLOWED = CommandError(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to"
@@ -18,6 +30,8 @@ NOT_POSITIVE = CommandError("ERR value is out of range, must be positive")
 RELOAD_OPTIONS = CommandError(
     "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options."
 )
+NOT_A_SIZE = CommandError("ERR argument must be a memory value bigger than 1 and smaller than 4gb")
+CANNOT_LOAD = CommandError("ERR Error trying to load the RDB dump")
 PROTOCOL: dict[bytes, Reply] = {
     b"string": b"Hello World",
     b"integer": 12345,
@@ -26,6 +40,10 @@ PROTOCOL: dict[bytes, Reply] = {
     b"null": None,
     b"array": [0, 1, 2],
     b"set": SetReply([0, 1, 2]),
+    b"map": Map([0, False, 1, True, 2, False]),
+    b"attrib": Attributed(
+        [{b"key-popularity": [b"key:123", 90]}, b"Some real reply following the attribute"]
+    ),
     b"verbatim": Verbatim(b"This is a verbatim\nstring"),
     b"true": True,
     b"false": False,
@@ -65,14 +83,12 @@ def _sleep(session: Session, argv: list[bytes]) -> Reply:
 
 
 def _object(session: Session, argv: list[bytes]) -> Reply:
-    key = session.db.find(argv[2])
+    key = session.db.space.keys.get(argv[2]) or session.db.find(argv[2])  # also an expired one
     if key is None:
         raise NO_SUCH_KEY
     idle_s = session.keyspace.now_s - key.accessed_s
-    encoding = TABLE["object"].subcommands["encoding"].handler(session, [b"", b"", key.name])
-    assert isinstance(encoding, bytes)
     return Simple(
-        f"Value at:0x{id(key):x} refcount:1 encoding:{encoding.decode()}"
+        f"Value at:0x{id(key):x} refcount:1 encoding:{encoding_of(session, key).decode()}"
         f" serializedlength:{key.nbytes} lru:{key.accessed_s & 0xFFFFFF}"
         f" lru_seconds_idle:{idle_s} id:{key.id}".encode()
     )
@@ -89,8 +105,11 @@ def _set_active_expire(session: Session, argv: list[bytes]) -> Reply:
 
 def _reload(session: Session, argv: list[bytes]) -> Reply:
     """Save, forget memory and read the file again."""
-    if not {option.upper() for option in argv[2:]} <= {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
+    options = {option.upper() for option in argv[2:]}
+    if not options <= {b"MERGE", b"NOFLUSH", b"NOSAVE"}:
         raise RELOAD_OPTIONS
+    if b"NOFLUSH" in options and b"MERGE" not in options and _has_data(session):
+        raise CANNOT_LOAD  # the file has the same keys and functions
     if session.in_exec:
         raise CommandError("ERR DEBUG RELOAD would save half of this transaction")
     try:
@@ -98,6 +117,45 @@ def _reload(session: Session, argv: list[bytes]) -> Reply:
     except StorageError as error:
         raise CommandError(f"ERR {error}") from None
     engine_of(session).reload()
+    return OK
+
+
+def _has_data(session: Session) -> bool:
+    functions = engine_of(session).scripts.functions
+    return bool(functions.libraries) or any(map(len, session.keyspace.databases))
+
+
+def _digest(session: Session, argv: list[bytes]) -> Reply:
+    session.keyspace.may_wait_at = NEVER  # all data at once
+    return Simple(digest.of_data(session.keyspace).hex().encode())
+
+
+def _digest_value(session: Session, argv: list[bytes]) -> Reply:
+    session.keyspace.may_wait_at = NEVER
+    found = [digest.of_value(session.db, name) for name in argv[2:]]
+    return [Simple(value.hex().encode()) for value in found]
+
+
+def _set_disable_deny_scripts(session: Session, argv: list[bytes]) -> Reply:
+    engine_of(session).scripts.denies = argv[2] == b"0"
+    return OK
+
+
+def _pause_cron(session: Session, argv: list[bytes]) -> Reply:
+    engine_of(session).runs_cron = argv[2] == b"0"
+    return OK
+
+
+def _quicklist_packed_threshold(session: Session, argv: list[bytes]) -> Reply:
+    """Lists here have no nodes of two kinds, so a size is accepted and means nothing."""
+    size = memory(argv[2])
+    if size is None or not 0 <= size < 1 << 32:
+        raise NOT_A_SIZE
+    return OK
+
+
+def _log(session: Session, argv: list[bytes]) -> Reply:
+    log.warning("DEBUG LOG: %s", one_line(argv[2].decode("utf-8", "backslashreplace")))
     return OK
 
 
@@ -131,18 +189,30 @@ def _help(session: Session, argv: list[bytes]) -> Reply:
     return help_reply(
         "DEBUG",
         """
+        DIGEST
+            A number for all data, the same that redis-server has for it.
+        DIGEST-VALUE <key> [<key> ...]
+            The same for single values.
         ERROR <string>
             Answer with this error.
+        LOG <message>
+            Write a line into the log.
         OBJECT <key>
             Show how a key is kept.
+        PAUSE-CRON <0|1>
+            Whether the regular work of the server waits.
         POPULATE <count> [<prefix>] [<size>]
             Create string keys.
         PROTOCOL <type>
             Answer with a value of this type.
         RELOAD
             Save, forget memory, and read the file again.
+        QUICKLIST-PACKED-THRESHOLD <size>
+            Accepted, and means nothing here.
         SET-ACTIVE-EXPIRE <0|1>
             Whether keys expire that no command looks at.
+        SET-DISABLE-DENY-SCRIPTS <0|1>
+            Whether scripts may call commands that are forbidden to them.
         SLEEP <seconds>
             Stop the whole server for a while.
         """,
@@ -150,13 +220,19 @@ def _help(session: Session, argv: list[bytes]) -> Reply:
 
 
 SUBCOMMANDS = {
+    b"DIGEST": (_digest, range(2, 3)),
+    b"DIGEST-VALUE": (_digest_value, range(2, 1 << 20)),
     b"ERROR": (_error, range(3, 4)),
     b"HELP": (_help, range(2, 3)),
     b"LOADAOF": (_reload, range(2, 3)),
+    b"LOG": (_log, range(3, 4)),
     b"OBJECT": (_object, range(3, 4)),
+    b"PAUSE-CRON": (_pause_cron, range(3, 4)),
     b"POPULATE": (_populate, range(3, 6)),
     b"PROTOCOL": (_protocol, range(3, 4)),
+    b"QUICKLIST-PACKED-THRESHOLD": (_quicklist_packed_threshold, range(3, 4)),
     b"RELOAD": (_reload, range(2, 1 << 20)),
     b"SET-ACTIVE-EXPIRE": (_set_active_expire, range(3, 4)),
+    b"SET-DISABLE-DENY-SCRIPTS": (_set_disable_deny_scripts, range(3, 4)),
     b"SLEEP": (_sleep, range(3, 4)),
 }

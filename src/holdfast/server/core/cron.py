@@ -56,6 +56,8 @@ class Cron:
     def tick(self) -> None:
         """One of ten each second."""
         engine = self._engine
+        if not engine.runs_cron:
+            return
         self._ticks += 1
         engine.refresh_clock()
         engine.now_s = engine.clock.monotonic_s()

@@ -140,6 +140,7 @@ class Engine(SessionHost):
         self.change_port: Callable[[], None] = live_settings.needs_a_restart
         self.is_stopping = False
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
+        self.runs_cron = True  # DEBUG PAUSE-CRON
         self.fast_ns = 0  # see live_settings.py
         self._is_running = False
         self._spellings = self.commands.spellings
