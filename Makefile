@@ -22,7 +22,7 @@ COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; e
 # The tests that import compiled modules; most other tests use a server.
 INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py)
 
-.PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-pytest bench-scripts bench-semaphore bench-start profile faults soak docs site release clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-pytest bench-scripts bench-semaphore bench-start profile faults soak redis-suite docs site release clean
 
 install: $(BUILT)
 	@:
@@ -55,6 +55,11 @@ FORCE:
 
 serve: install
 	@exec $(BIN)/holdfast serve --bind $(BIND) --port $(PORT) --db $(DB)
+
+# Redis's own tests, where they are: make redis-suite ARGS="debug --units tracking,pause"
+redis-suite: install
+	@scripts/install-oracle tcl tclsh
+	@$(BIN)/python -m scripts.redis_suite $(ARGS)
 
 # Arguments for pytest: make test ARGS="tests/store -k journal"
 test: install $(if $(ARGS),,test-compiled)
