@@ -4,7 +4,7 @@ from functools import partial
 
 from holdfast.commands.args import Options
 from holdfast.commands.table import command, container, help_reply
-from holdfast.errors import CommandError
+from holdfast.errors import OUT_OF_MEMORY, CommandError
 from holdfast.glob import compile_glob
 from holdfast.resp import OK, Reply, SetReply, Simple
 from holdfast.resp.c_strings import c_string
@@ -29,6 +29,13 @@ function = partial(command, group="scripting", since="7.0.0", categories="script
 container("function", -2, "", "Manage libraries of functions.", group="scripting", since="7.0.0")
 
 
+def _check_room(session: Session) -> None:
+    """Libraries stay in memory, while values of a file can be forgotten. (Where no value can be
+    forgotten, `Admission` has refused the command.) Raises CommandError."""
+    if engine_of(session).condition.lacks_room:
+        raise OUT_OF_MEMORY
+
+
 def _wrong_arguments(argv: list[bytes]) -> CommandError:
     return CommandError(
         b"ERR unknown subcommand or wrong number of arguments for '%s'. Try FUNCTION HELP."
@@ -48,6 +55,7 @@ def load(session: Session, argv: list[bytes]) -> Reply:
     for option in argv[2:-1]:
         if option.upper() != b"REPLACE":
             raise CommandError(b"ERR Unknown option given: " + c_string(option))
+    _check_room(session)
     return engine_of(session).scripts.functions.load(argv[-1], replace=len(argv) > 3)
 
 
@@ -170,6 +178,7 @@ def restore(session: Session, argv: list[bytes]) -> Reply:
     policy = argv[3].upper() if len(argv) == 4 else b"APPEND"
     if policy not in (b"FLUSH", b"APPEND", b"REPLACE"):
         raise BAD_POLICY
+    _check_room(session)
     engine_of(session).scripts.functions.restore(argv[2], policy)
     return OK
 

@@ -124,7 +124,7 @@ def _memory(engine: Engine) -> Facts:
 
 def _lua(scripts: Scripts) -> Facts:
     functions = scripts.functions
-    codes = sum(len(library.code) for library in functions.libraries.values())
+    codes = functions.text_bytes
     total = scripts.used_bytes + functions.used_bytes
     yield "used_memory_lua", scripts.used_bytes
     yield "used_memory_vm_eval", scripts.used_bytes

@@ -67,6 +67,7 @@ class Cron:
             for session in list(engine.sessions.values()):
                 session.look_after()
             self._check_place()
+            engine.check_room()
         if engine.config.maxmemory_clients:
             self._evict_clients()
         if self._freeing is None:

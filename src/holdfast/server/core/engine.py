@@ -408,6 +408,15 @@ class Engine(SessionHost):
         self.condition.too_few_replicas = refusal
         self.condition.update()
 
+    def check_room(self) -> None:
+        """Where values can be forgotten, clients and libraries of functions cannot."""
+        limit = self.store.max_bytes
+        stays = 0
+        if limit:
+            stays = self.scripts.functions.text_bytes
+            stays += sum([each.memory_bytes for each in self.sessions.values()])
+        self.condition.lacks_room = stays > limit > 0
+
     def reset_stats(self) -> None:
         """CONFIG RESETSTAT."""
         self.commands.reset_stats()

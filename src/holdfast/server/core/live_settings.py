@@ -65,6 +65,7 @@ def follow(engine: "Engine") -> None:
         if limit and not forgets:
             samples = config.maxmemory_samples
             condition.deletion = Deletion(engine.keyspace, name, limit, samples, engine.rng)
+        engine.check_room()
         condition.update()
 
     def frequencies() -> None:

@@ -17,6 +17,7 @@ class Condition:
         self.refusal: CommandError | None = None  # why writes are refused: one of these three
         self.deletion: Deletion | None = None  # what keeps memory below maxmemory, if it is needed
         self.is_out_of_memory = False  # as it was before the running command
+        self.lacks_room = False  # memory that cannot be forgotten is above maxmemory
         self.is_paused = False  # see pause.py
         self.is_busy = False  # a script runs for too long
         self.is_unusual = False  # one of these holds

@@ -80,6 +80,11 @@ class Functions:
         return self._libraries
 
     @property
+    def text_bytes(self) -> int:
+        """The total size of the code of all libraries. It loads none."""
+        return sum(map(len, self._keyspace.libraries.values()))
+
+    @property
     def count(self) -> int:
         return sum(len(library.functions) for library in self.libraries.values())
 

@@ -250,9 +250,9 @@ class Scripts:
                 raise NOT_WITH_RO
             if self._condition.refusal is not None:
                 raise self._condition.refusal
-        if self._condition.is_out_of_memory and script.flags.isdisjoint(
-            (b"allow-oom", b"no-writes")
-        ):
+        condition = self._condition
+        lacks_memory = condition.is_out_of_memory or condition.lacks_room
+        if lacks_memory and script.flags.isdisjoint((b"allow-oom", b"no-writes")):
             raise OUT_OF_MEMORY
         return script.may_write
 
