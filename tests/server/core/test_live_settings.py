@@ -94,3 +94,18 @@ def test_another_port(start_server: Callable[..., HoldfastServer]) -> None:
     with pytest.raises(ConnectionRefusedError):
         RawClient.connect(old)
     assert client.command("PING") == b"+PONG\r\n"  # clients that came before stay
+
+
+def test_no_replicas_are_too_few() -> None:
+    world = InProcess()
+    peer = world.peer()
+    peer.command("SET", "k", "v")
+    world.set("min-replicas-to-write", 1)
+    refused = b"-NOREPLICAS Not enough good replicas to write."
+    assert peer.command("SET", "k", "w") == refused + b"\r\n"
+    assert peer.command("EVAL", "#!lua\nreturn 1", 0) == refused + b"\r\n"
+    assert peer.command("EVAL", "return redis.call('SET', 'k', 'w')", 0).startswith(refused)
+    assert peer.command("EVAL", "return redis.call('GET', 'k')", 0) == b"$1\r\nv\r\n"
+    assert peer.command("EVAL", "#!lua flags=no-writes\nreturn 1", 0) == b":1\r\n"
+    world.set("min-replicas-max-lag", 0)  # no replica could be late
+    assert peer.command("SET", "k", "w") == b"+OK\r\n"
