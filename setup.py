@@ -25,7 +25,8 @@ from setuptools.command.build_ext import build_ext
 GROUPS = {
     "holdfast_values": """
         store/values: list_chunks list_elements list_ends list insertion_order hash set
-            score_index zset stream_id stream_entries stream_group stream
+            score_index zset stream_id stream_entries stream_group stream_idempotence stream
+            stream_references stream_producers
     """,
     "holdfast_store": """
         resp: c_strings constants requests replies
@@ -49,7 +50,8 @@ GROUPS = {
         commands: context table args numbers key_expiry string_args strings list_args lists
             list_moves keys sort hashes sets
         commands/zsets: zset_args zsets zset_ranges
-        commands/streams: stream_args streams stream_reads stream_groups
+        commands/streams: stream_args stream_budget stream_read_args streams stream_reads
+            stream_groups
     """,
     "holdfast_server": """
         scripting: conversions calls sandbox script

@@ -25,7 +25,9 @@ ADDED = b"a"  # nothing: its total is how many entries were ever added
 GROUP = b"g"  # name: nothing
 POSITION = b"p"  # dot of the group: (hlc and minus replica of the last SETID, last id, read)
 CONSUMER = b"c"  # dot of the group, name: seen_at_ms
-PENDING = b"n"  # dot of the group, id: (consumer, delivered_at_ms, deliveries)
+# dot of the group, id: (consumer, delivered_at_ms, deliveries). A negative time and an empty name:
+# the entry was returned by XNACK, and no consumer has it.
+PENDING = b"n"
 
 OF_GROUPS = (POSITION, CONSUMER, PENDING)
 BY_VALUE = (LAST_ID, MAX_DELETED_ID, POSITION)
@@ -46,7 +48,8 @@ class ReplicatedGroup(NamedTuple):
     def shown_consumers(self) -> dict[bytes, int]:
         """The consumers, and those that were deleted on another replica but have a pending
         entry."""
-        return {row[0]: row[1] for row in self.pending.values()} | self.consumers
+        holders = {row[0]: row[1] for row in self.pending.values() if row[0] or row[1] >= 0}
+        return holders | self.consumers
 
 
 class ReplicatedStream(Cells):
@@ -120,7 +123,9 @@ class ReplicatedStream(Cells):
             row = self.written(PENDING + _tag(dot) + id_row)
             if row is not None:
                 cells = [CONSUMER + _tag(each) + row[0] for each in dots]
-                return None if any(cell in self for cell in cells) else (row[0], row[1])
+                is_returned = not row[0] and row[1] < 0
+                is_shown = is_returned or any(cell in self for cell in cells)
+                return None if is_shown else (row[0], row[1])
         return None
 
     def _named(self, prefix: bytes) -> list[bytes]:

@@ -28,6 +28,7 @@ from holdfast.store.file.journal import batches
 from holdfast.store.file.list_blocks import LONGEST, PLACES, SPAN
 from holdfast.store.file.mark import DamagedFileError
 from holdfast.store.file.migrations import SCHEMA_VERSION
+from holdfast.store.file.opening import ADDED_TABLES, ADDITIONS
 from holdfast.store.file.reading import dropped_by_next_start, reading
 from holdfast.store.file.tables import ROWS, Tables
 from holdfast.store.file.watching import ticking, watching
@@ -121,11 +122,14 @@ IS_CONSUMER = """
     SELECT EXISTS (SELECT 1 FROM redis_stream_consumers
       WHERE key_id = ? AND group_name = ? AND name = ?)"""
 ENTRIES_OF_CONSUMER = """
-    SELECT id FROM redis_stream_pending WHERE key_id = ? AND group_name = ? AND consumer = ?"""
+    SELECT id FROM redis_stream_pending
+    WHERE key_id = ? AND group_name = ? AND consumer = ?
+      AND (delivered_at_ms >= 0 OR consumer <> x'')"""
 ENTRIES_WITHOUT_CONSUMER = """
     SELECT key_id, group_name, id, consumer FROM redis_stream_pending p
-    WHERE NOT EXISTS (SELECT 1 FROM redis_stream_consumers c
-      WHERE c.key_id = p.key_id AND c.group_name = p.group_name AND c.name = p.consumer)"""
+    WHERE (delivered_at_ms >= 0 OR consumer <> x'')
+      AND NOT EXISTS (SELECT 1 FROM redis_stream_consumers c
+        WHERE c.key_id = p.key_id AND c.group_name = p.group_name AND c.name = p.consumer)"""
 
 _decode = msgspec.msgpack.Decoder(list[tuple[int, int, object, object]]).decode
 _words = msgspec.msgpack.Decoder(list[bytes | tuple[bytes, ...]]).decode
@@ -168,6 +172,9 @@ def _problems(connection: apsw.Connection, progress: Progress) -> list[str]:
             return problems
         if connection.execute("PRAGMA user_version").get < FIRST_WITH_BLOCKS:
             connection.execute(WITHOUT_BLOCKS)
+        found = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        if not found.issuperset(ADDED_TABLES):
+            connection.execute(ADDITIONS.read_text().replace("CREATE TABLE", "CREATE TEMP TABLE"))
         questions = _questions(connection)
         done = 0
 
@@ -274,7 +281,8 @@ class Overlay:
         self._items: dict[int, dict[int, bool]] = {}  # by list: position, is it there
         # By key of another type: table and place, is it there.
         self._elements: dict[int, dict[tuple[int, object], bool]] = {}
-        # By stream, group and id of an entry: the consumer that has it.
+        # By stream, group and id of an entry: the consumer that has it. (No consumer has a returned
+        # entry: its time is negative, its name empty.)
         self._holders: dict[tuple[int, bytes, bytes], bytes | None] = {}
 
     def read(self) -> Iterator[str]:
@@ -306,8 +314,11 @@ class Overlay:
             self._elements.setdefault(key_id, {})[table, _hashable(sub)] = is_there
             if table == STREAM_PENDING:
                 group, entry_id = _fields(sub, (bytes, bytes))
-                row = _fields(value, (bytes, int, int)) if is_there else (None,)
-                self._holders[key_id, group, entry_id] = row[0]
+                holder = None
+                if is_there:
+                    consumer, delivered_at_ms, _ = _fields(value, (bytes, int, int))
+                    holder = consumer if consumer or delivered_at_ms >= 0 else None
+                self._holders[key_id, group, entry_id] = holder
         else:
             raise ValueError(f"there is no table {table}")
 

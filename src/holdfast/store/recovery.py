@@ -56,11 +56,16 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold, progress: Progress
 def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list[RowOp], list[Op]]]:
     """For each batch: its number, its operations, and the operations that the tables may have."""
     replay = _Replay(keyspace)
-    replay.load({op[1] for _, ops in batches for op in ops if KEYS <= op[0] < SCRIPTS})
+    replay.load({op[1] for _, ops in batches for op in ops if _is_of_key(op[0])})
     for lsn, ops in batches:
         known: list[Op] = [op for op in ops if replay.apply(op)]
         yield lsn, ops, known
     replay.finish()
+
+
+def _is_of_key(table: int) -> bool:
+    """Whether its rows belong to keys. (Some tables came later than those of scripts.)"""
+    return KEYS <= table < SCRIPTS or table in APPLY
 
 
 class _Replay:
@@ -96,7 +101,7 @@ class _Replay:
             return True
         if table not in ROWS:
             raise StorageError("a newer Holdfast wrote its journal: this one cannot read it")
-        if table >= CRDT_KEYS:
+        if CRDT_KEYS <= table <= CRDT_FACTS:
             keyspace.next_id = max(keyspace.next_id, key_id + 1)
             keyspace.take_crdt(op)
             return True

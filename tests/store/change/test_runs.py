@@ -27,9 +27,11 @@ def rows(log: ChangeLog) -> list[tuple[object, ...]]:
     return [*rows_in(run)]
 
 
-def test_runs_have_the_numbers_behind_those_of_the_tables() -> None:
+def test_runs_and_tables_share_the_numbers() -> None:
+    """First the old tables, then runs, then the tables that came later."""
     assert sorted(RUNS) == list(range(FIRST_RUN, FIRST_RUN + len(RUNS)))
-    assert max(ROWS) == CRDT_FACTS == FIRST_RUN - 1
+    assert CRDT_FACTS == FIRST_RUN - 1
+    assert sorted([*RUNS, *ROWS]) == list(range(max(ROWS) + 1))
 
 
 def test_an_operation_that_is_no_run_stands_for_itself() -> None:

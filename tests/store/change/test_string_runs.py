@@ -9,9 +9,10 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.store.change.ops import FIRST_ID, KEYS, STRINGS, Op, Run, row_op
-from holdfast.store.change.runs import MEMBER_RUNS, STRING_RUNS, rows_in
+from holdfast.store.change.runs import STRING_RUNS, rows_in
 from holdfast.store.check import check_file
 from holdfast.store.file import journal
+from holdfast.store.file.tables import ROWS
 from holdfast.store.memory.database import LARGE_STRING
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.memory.savepoint import Savepoint
@@ -169,7 +170,7 @@ def test_a_journal_with_operations_of_a_later_version_is_refused(
     store: FileStore, node: int
 ) -> None:
     store.abandon()
-    write_journal(store.path, [Run((MEMBER_RUNS + 1, 0, None, [A, b"v"]))])
+    write_journal(store.path, [Run((max(ROWS) + 1, 0, None, [A, b"v"]))])
     with pytest.raises(StorageError, match="newer"):
         open_store(str(store.path), node=node)
 

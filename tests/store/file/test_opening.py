@@ -19,6 +19,7 @@ from holdfast.store.values.list import List
 from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_id import to_row
 from holdfast.store.values.zset import ZSet
+from tests.harness.in_process import InProcess
 from tests.store.consistency import check_settled
 
 
@@ -233,6 +234,46 @@ def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
     store = FileStore(path)  # which knows nothing of `extra`
     assert store.keyspace.databases[0].read_string(b"k") == b"v"
     store.close()
+
+
+def use_idempotent_ids(path: Path, *names: str) -> None:
+    store = FileStore(path)
+    peer = InProcess({"appendfsync": "no"}, store).peer()
+    for name in names:
+        assert peer.command("XADD", name, "IDMP", "p", "1", "*", "a", "b").startswith(b"$")
+    store.close()
+
+
+def test_a_file_gets_the_tables_that_came_later(tmp_path: Path) -> None:
+    path, new = tmp_path / "x.db", tmp_path / "new.db"
+    make_store(path)
+    make_store(new)
+    connection = apsw.Connection(str(path))
+    for table in opening.ADDED_TABLES:
+        connection.execute(f"DROP TABLE {table}")
+    connection.close()
+    assert check_file(path) == []
+    use_idempotent_ids(path, "s")
+    assert definitions(path) == definitions(new)
+    assert check_file(path) == []
+
+
+def test_ids_of_streams_that_an_older_holdfast_deleted_go(tmp_path: Path) -> None:
+    """It opens the file, because the version is the same, and knows nothing of these tables."""
+    path = tmp_path / "x.db"
+    use_idempotent_ids(path, "kept", "deleted")
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM redis_keys WHERE name = CAST('deleted' AS BLOB)")
+    for table in ("redis_stream_meta", "redis_stream_entries"):
+        connection.execute(f"DELETE FROM {table} WHERE key_id NOT IN (SELECT id FROM redis_keys)")
+    connection.execute("UPDATE redis_space_sizes SET keys = 1")
+    connection.close()
+    assert len(check_file(path)) == len(opening.ADDED_TABLES)
+    FileStore(path).close()
+    assert check_file(path) == []
+    connection = apsw.Connection(str(path))
+    assert connection.execute("SELECT count(*) FROM redis_stream_iids").get == 1
+    connection.close()
 
 
 def test_a_newer_file_is_refused_and_untouched(tmp_path: Path) -> None:

@@ -226,14 +226,18 @@ def test_streams_of_all_versions(version: int, form: int) -> None:
     assert group.entries_read == (None if version == 1 else 1)
 
 
-def test_a_stream_with_released_entries_is_named() -> None:
+def test_entries_of_a_stream_that_were_returned() -> None:
     body, entry_id = stream_body(5)
     body = body[: -len(length(1)) - 16] + length(0)  # the consumer has nothing …
-    body += length(1) + to_row(entry_id)  # … and the entry is released
-    body += length(0) * 5
+    body += length(1) + to_row(entry_id)  # … because the entry was returned
+    body += length(100) * 2 + length(0) * 3
     data = rdb(b"\x1b" + string(b"x") + body, STRING_RECORD, header=REDIS_88)
-    kind = "stream with entries that were released by XNACK"
-    assert entries(data) == [Unknown(0, b"x", kind), STRING_ENTRY]
+    stream, string_entry = entries(data)
+    assert string_entry == STRING_ENTRY
+    assert isinstance(stream, Entry)
+    [group] = stream.value.content.groups
+    assert (group.pending, group.returned) == ([], [(entry_id, 3)])
+    assert stream.value.content.idempotence is None
 
 
 def test_values_of_modules_are_named_and_passed_over() -> None:

@@ -10,9 +10,15 @@ import pytest
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.ops import RowOp
 from holdfast.store.change.runs import rows_in
-from holdfast.store.values import stream_entries, stream_id
+from holdfast.store.values import (
+    stream_entries,
+    stream_id,
+    stream_producers,
+    stream_references,
+)
 from holdfast.store.values.stream import ROWS, Stream
 from holdfast.store.values.stream_entries import Entries
+from holdfast.store.values.stream_group import FIRST_RETURNED
 from holdfast.store.values.stream_id import (
     MAX_ID,
     from_row,
@@ -59,7 +65,7 @@ class Model:
         self.log = ChangeLog()
         self.subject = Stream(KEY_ID)
         self.entries: dict[int, tuple[bytes, ...]] = {}
-        self.pending: dict[bytes, dict[int, bytes]] = {}
+        self.pending: dict[bytes, dict[int, bytes]] = {}  # an empty name: returned
         self.rows: Rows = {}  # as the file would have them, all folded
         self.subject.create(self.log)
         self.take_ops()
@@ -113,6 +119,61 @@ class Model:
             was_there = self.subject.release(self.subject.groups[name], to_row(entry_id), self.log)
             assert was_there == (self.pending[name].pop(entry_id, None) is not None)
 
+    def hand_back(self) -> None:
+        if self.pending:
+            name = self.rng.choice(sorted(self.pending))
+            entry_id = self.any_id()
+            self.subject.hand_back(self.subject.groups[name], to_row(entry_id), 3, self.log)
+            self.pending[name][entry_id] = b""
+
+    def delete_by_policy(self) -> None:
+        """Or a trim, which here may remove any number of entries."""
+        policy, entry_id = self.rng.randrange(3), self.any_id()
+        is_referenced = any(
+            group.last_id < entry_id or entry_id in self.pending[name]
+            for name, group in self.subject.groups.items()
+        )
+        done = stream_references.delete(self.subject, entry_id, policy, self.log)
+        if policy == stream_references.ONLY_ACKNOWLEDGED and is_referenced:
+            assert done is None
+            return
+        assert done == (self.entries.pop(entry_id, None) is not None)
+        if policy == stream_references.DELETE_REFERENCES:
+            for pending in self.pending.values():
+                pending.pop(entry_id, None)
+
+    def trim_by_policy(self) -> None:
+        policy, min_id = self.rng.randrange(1, 3), self.any_id()
+        kept = {
+            entry_id
+            for entry_id in self.entries
+            if policy == stream_references.ONLY_ACKNOWLEDGED
+            and stream_references.is_referenced(self.subject, entry_id)
+        }
+        stream_references.trim(self.subject, None, min_id, 0, policy, self.log)
+        for entry_id in [each for each in self.entries if each < min_id and each not in kept]:
+            del self.entries[entry_id]
+            if policy == stream_references.DELETE_REFERENCES:
+                for pending in self.pending.values():
+                    pending.pop(entry_id, None)
+
+    def record(self) -> None:
+        """The message of a producer, which may have sent it before."""
+        stream_producers.begin(self.subject, 1, 3, self.log)
+        producer, iid = self.rng.choice([b"p", b"q"]), self.rng.choice([b"1", b"2", b"3", b"4"])
+        now_ms = parts_of(self.subject.last_id)[0] + self.rng.choice([0, 0, 2000])
+        if stream_producers.find(self.subject, producer, iid, now_ms) is not None:
+            stream_producers.count_duplicate(self.subject, self.log)
+            return
+        entry_id = id_of(now_ms + 1, 0)
+        self.subject.add(entry_id, (b"a", b"b"), self.log)
+        self.entries[entry_id] = (b"a", b"b")
+        stream_producers.record(self.subject, producer, iid, entry_id, now_ms, self.log)
+
+    def configure(self) -> None:
+        if self.subject.idempotence is not None and self.rng.random() < 0.2:
+            stream_producers.configure(self.subject, None, self.rng.choice([2, 3]), self.log)
+
     def delete_consumer(self) -> None:
         for name, pending in self.pending.items():
             group = self.subject.groups[name]
@@ -123,7 +184,8 @@ class Model:
 
     MUTATORS: tuple[Callable[["Model"], None], ...] = (
         add, add, add, add, delete, trim, set_group, delete_group, assign, assign, release,
-        delete_consumer,
+        delete_consumer, hand_back, hand_back, delete_by_policy, trim_by_policy, record, record,
+        configure,
     )  # fmt: skip
 
     def any_id(self) -> int:
@@ -201,11 +263,34 @@ class Model:
         assert [i for i, _ in subject.entries.reversed_range(low, high)] == expected[::-1]
         for name, pending in self.pending.items():
             group = subject.groups[name]
-            held = {i: one.consumer.name for i, one in group.pending.range(0, MAX_ID)}
+            held = {i: one.consumer_name for i, one in group.pending.range(0, MAX_ID)}
             assert held == pending
+            times = [one.delivered_at_ms for _, one in group.pending.oldest()]
+            assert times == sorted(times)
+            assert (
+                group.returned
+                == sum(time < 0 for time in times)
+                == len([name for name in pending.values() if not name])
+            )
             for consumer in group.consumers.values():
                 own = [i for i, _ in consumer.pending.range(0, MAX_ID)]
                 assert own == sorted(i for i, who in pending.items() if who == consumer.name)
+
+
+def test_returned_entries_keep_the_order_of_their_return(rng: random.Random) -> None:
+    """Also when they are loaded, by id, and when one is returned again."""
+    model = Model(rng)
+    stream, log = model.subject, model.log
+    stream.set_group(b"g", 0, 0, log)
+    for entry_id in (5, 2, 9, 2, 1):
+        stream.hand_back(stream.groups[b"g"], to_row(entry_id), 1, log)
+    model.take_ops()
+    for each in (stream, loaded(model.rows)):
+        group = each.groups[b"g"]
+        assert [i for i, _ in group.pending.oldest()] == [5, 9, 2, 1]
+        each.hand_back(group, to_row(5), 1, ChangeLog())
+        assert [i for i, _ in group.pending.oldest()] == [9, 2, 1, 5]
+        assert group.last_returned == FIRST_RETURNED + 6
 
 
 @pytest.mark.parametrize("seed", range(20))

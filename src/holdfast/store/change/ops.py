@@ -29,8 +29,11 @@ CRDT_KEYS: Final = 13
 CRDT_ROWS: Final = 14
 CRDT_LOG: Final = 15
 CRDT_FACTS: Final = 16
-# The numbers from here on are those of runs, which have no table: see runs.py.
+# The numbers from here on are those of runs, which have no table (see runs.py), and of tables that
+# came after them.
 FIRST_RUN: Final = 17
+STREAM_IDEMPOTENCE: Final = 22
+STREAM_IIDS: Final = 23
 
 # The key ids of SCRIPTS rows are these kinds; the sub key is the name.
 SCRIPT, LIBRARY = range(2)

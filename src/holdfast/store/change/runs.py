@@ -26,7 +26,7 @@ from holdfast.store.change.ops import (
 )
 from holdfast.store.change.stream_blocks import entries_of, first_of
 
-# The numbers follow those of the tables (ops.py). Files have them, too.
+# The numbers follow those of the first tables (ops.py). Files have them, too.
 LIST_RUNS: Final = 17
 STRING_RUNS: Final = 18
 STREAM_RUNS: Final = 19

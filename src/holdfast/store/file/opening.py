@@ -36,10 +36,23 @@ CACHE_KIB = 16 * 1024  # of pages, which a pass of the fold or a recovery uses a
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 VIEWS = Path(__file__).with_name("views.sql")
+ADDITIONS = Path(__file__).with_name("additions.sql")
+ADDED_TABLES = ("redis_stream_idempotence", "redis_stream_iids")
 
 RENEW_INDEX = """
 CREATE INDEX IF NOT EXISTS redis_keys_by_text ON redis_keys (space, CAST(name AS TEXT));
 DROP INDEX IF EXISTS redis_keys_by_name;
+"""
+
+# By the rows of settings, which are few: a stream that has other rows has one of these, too.
+ORPHANS = """
+SELECT key_id FROM redis_stream_idempotence i WHERE
+  NOT EXISTS (SELECT 1 FROM redis_keys WHERE id = i.key_id AND type = 'stream') AND
+  NOT EXISTS (SELECT 1 FROM redis_graves WHERE id = i.key_id)
+"""
+DROP_ORPHANS = f"""
+DELETE FROM redis_stream_iids WHERE key_id IN ({ORPHANS});
+DELETE FROM redis_stream_idempotence WHERE key_id IN ({ORPHANS});
 """
 
 # "Hold" in ASCII: tells `file` and us whose database this is.
@@ -273,6 +286,7 @@ def open_database(
             _copy_before_migration(connection, path, found, version, progress)
         _migrate(connection, found, version, migrations, progress)
         _renew_index(connection, path, progress)
+        _add_tables(connection)
         _renew_views(connection, path)
     except (apsw.Error, StorageError) as error:
         connection.close()
@@ -354,6 +368,17 @@ def _renew_index(connection: apsw.Connection, path: Path, progress: Progress) ->
     log.info("%s gets its index of names anew", path)
     with watching(connection, "indexing names", progress, ["redis_keys"]), connection:
         _run(connection, RENEW_INDEX)
+
+
+def _add_tables(connection: apsw.Connection) -> None:
+    """The tables that came after the schema. An older Holdfast, which does not know them, may have
+    deleted streams since: their rows go."""
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    with connection:
+        if found.issuperset(ADDED_TABLES):
+            _run(connection, DROP_ORPHANS)
+        else:
+            _run(connection, ADDITIONS.read_text())
 
 
 def _renew_views(connection: apsw.Connection, path: Path) -> None:

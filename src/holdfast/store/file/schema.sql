@@ -1,6 +1,7 @@
 -- Holdfast's database file. The state is these tables and the journal. A batch of row operations is first
 -- written as one row of `journal`. Later the fold writes it into the tables and deletes it from the journal.
--- People and their programs read the views (views.sql). The tables belong to the server.
+-- People and their programs read the views (views.sql). The tables belong to the server. Tables that came later,
+-- without a new version of the schema, are in additions.sql.
 
 -- One row for each committed batch that is not folded yet: msgpack of [table, key_id, sub, value]. (There are
 -- no tables with the numbers 17 to 21: they stand for runs of rows of other tables, see store/change/ops.py.)
@@ -141,6 +142,8 @@ CREATE TABLE redis_stream_consumers (
   seen_at_ms INTEGER NOT NULL,
   PRIMARY KEY (key_id, group_name, name)
 ) WITHOUT ROWID;
+-- An entry that was returned (XNACK) has no consumer: an empty name, and in the place of the time a negative
+-- number, which orders the returned entries of the group.
 CREATE TABLE redis_stream_pending (
   key_id INTEGER NOT NULL,
   group_name BLOB NOT NULL,

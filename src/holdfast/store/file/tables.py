@@ -26,6 +26,8 @@ from holdfast.store.change.ops import (
     STREAM_CONSUMERS,
     STREAM_ENTRIES,
     STREAM_GROUPS,
+    STREAM_IDEMPOTENCE,
+    STREAM_IIDS,
     STREAM_META,
     STREAM_PENDING,
     STRINGS,
@@ -164,6 +166,10 @@ ROWS: dict[int, RowTable] = {
     CRDT_LOG: RowTable("crdt_log", key="part", sub=("lsn",), values=("record",)),
     CRDT_FACTS: RowTable("crdt_facts", key="part", sub=("name",)),
     SCRIPTS: RowTable("redis_scripts", key="kind", sub=("name",), values=("body",)),
+    STREAM_IDEMPOTENCE: RowTable(
+        "redis_stream_idempotence", values=("duration_s", "maxsize", "added", "duplicates")
+    ),
+    STREAM_IIDS: RowTable("redis_stream_iids", sub=("producer", "iid"), values=("entry_id",)),
 }
 
 
@@ -410,7 +416,8 @@ class Tables:
         nbytes = 0
         for row in self._select(table, key_id, last):
             rows.append(row)
-            nbytes += len(row[0])
+            if isinstance(row[0], bytes):
+                nbytes += len(row[0])
             if has_value:
                 nbytes += len(row[1])
             if len(rows) == most or nbytes >= SLICE_BYTES:

@@ -145,6 +145,7 @@ CREATE VIEW stream_pending AS
          (SELECT printf('%u-%u', sum((instr(bytes, substr(p.id, n.value, 1)) - 1) << (64 - 8 * n.value)),
                  sum((instr(bytes, substr(p.id, n.value + 8, 1)) - 1) << (64 - 8 * n.value)))
           FROM holdfast_bytes, json_each('[1,2,3,4,5,6,7,8]') n) AS id,
-         CAST(p.consumer AS TEXT) AS consumer,
-         datetime(p.delivered_at_ms / 1000, 'unixepoch') AS delivered_at, p.deliveries
+         iif(p.delivered_at_ms < 0 AND p.consumer = x'', NULL, CAST(p.consumer AS TEXT)) AS consumer,
+         iif(p.delivered_at_ms < 0 AND p.consumer = x'', NULL, datetime(p.delivered_at_ms / 1000, 'unixepoch'))
+           AS delivered_at, p.deliveries
   FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_stream_pending p ON p.key_id = k.id;

@@ -257,7 +257,7 @@ class ChangedRows:
     __slots__ = ("_taken", "count", "tables")
 
     def __init__(self) -> None:
-        self.tables: list[dict[int, Any]] = [{} for _ in ROWS]
+        self.tables: list[dict[int, Any]] = [{} for _ in range(max(ROWS) + 1)]  # some are none
         self._taken: dict[int, dict[int, list[Rows]]] = {}  # by table and key id
         self.count = 0  # rows
 
@@ -291,13 +291,14 @@ class ChangedRows:
 
     def _add_run(self, table: int, key_id: int, sub: Any, body: Any) -> int:
         """By its parts, not row by row; how many rows more there are. Rows that the fold reads from
-        memory are none: nothing is kept of them."""
+        memory are none: nothing is kept of them. (Or it is a row of a table that came later.)"""
         if table in (STRING_RUNS, FIELD_RUNS, MEMBER_RUNS):
             return 0
         if table == LIST_RUNS:
             rows = self._of_key(LIST_ITEMS, key_id)
             return rows.add_elements(sub, list_run_elements(body))
-        assert table == STREAM_RUNS
+        if table != STREAM_RUNS:
+            return self._add_row(table, key_id, sub, body)
         meta = stream_run_meta(body)
         entries = self._of_key(STREAM_ENTRIES, key_id)
         assert isinstance(entries, EntriesOfKey)
@@ -306,6 +307,14 @@ class ChangedRows:
         count -= len(metas)
         metas[key_id] = meta
         return count + len(metas)
+
+    def _add_row(self, table: int, key_id: int, sub: Any, value: Any) -> int:
+        if sub is not None:
+            return self._of_key(table, key_id).add(sub, value)
+        of_table = self.tables[table]
+        count = len(of_table)
+        of_table[key_id] = value
+        return len(of_table) - count
 
     def take(self, table: int, key_id: int, subs: list[Any], values: list[Any]) -> None:
         """Rows as memory has them. They come after the rows of this key that were taken before; or,
@@ -330,7 +339,8 @@ class ChangedRows:
         return found
 
     def overlay(self, newer: "ChangedRows") -> None:
-        for table, of_table in enumerate(newer.tables):
+        for table in ROWS:
+            of_table = newer.tables[table]
             if not ROWS[table].sub:
                 self.count -= len(self.tables[table])
                 self.tables[table].update(of_table)
@@ -393,7 +403,8 @@ class ChangedRows:
                     if count > SORTED_ROWS:
                         yield
                         count = 0
-        for table, of_table in enumerate(self.tables):
+        for table in ROWS:
+            of_table = self.tables[table]
             if not ROWS[table].sub:
                 yield from _free(of_table)
                 continue

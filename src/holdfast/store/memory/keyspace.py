@@ -36,6 +36,7 @@ from holdfast.store.values.registry import COLLECTIONS, Value
 from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_entries import NODE_BYTES, NODE_ENTRIES
 from holdfast.store.values.stream_group import Group
+from holdfast.store.values.stream_idempotence import DURATION_S, MAXSIZE
 
 if TYPE_CHECKING:
     from holdfast.store.file.tables import Tables
@@ -86,6 +87,8 @@ class Keyspace(ChangeLog):
         self.notify_kinds = 0
         # When a node of a stream is full, for new entries; see Node.
         self.stream_node_entries, self.stream_node_bytes = NODE_ENTRIES, NODE_BYTES
+        # How long a stream keeps idempotent ids, and how many, unless XCFGSET says it.
+        self.stream_idmp_duration_s, self.stream_idmp_maxsize = DURATION_S, MAXSIZE
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
         self.notify_fields: FieldNotification = no_field_notification
         self.on_flush: Callable[[], None] = no_flush_hook

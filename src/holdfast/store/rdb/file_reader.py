@@ -15,7 +15,6 @@ from holdfast.store.rdb.module_values import pass_module_value, pass_rows, type_
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import Reader, Steps, one, rows
 from holdfast.store.rdb.records import Aux, End, Entry, Library, Record, Sizes, Unknown
-from holdfast.store.rdb.stream_codec import ReleasedEntriesError
 from holdfast.store.rdb.value_codec import (
     LIBRARY,
     REDIS_LOADERS,
@@ -183,9 +182,6 @@ class RdbReader:
             value: Plain = yield from self._loaders[form](self._reader)
         except EmptyError:
             entry = None
-        except ReleasedEntriesError:
-            kind = "stream with entries that were released by XNACK"
-            entry = Unknown(self._database, name, kind)
         else:
             entry = Entry(
                 self._database, name, value, self._expires_at_ms, self._idle_s, self._frequency

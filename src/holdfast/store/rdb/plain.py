@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.rdb.stream_codec import StreamData, data_of
+from holdfast.store.values import stream_producers
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.list import List
 from holdfast.store.values.registry import Value
 from holdfast.store.values.set import Set
 from holdfast.store.values.stream import Stream
+from holdfast.store.values.stream_id import to_row
 from holdfast.store.values.zset import ZSet
 
 Field = tuple[bytes, bytes, int | None]  # name, value, expires_at_ms
@@ -70,13 +72,19 @@ def _fill_stream(value: Stream, data: StreamData, log: ChangeLog) -> None:
     for entry_id, fields in data.entries:
         value.add(entry_id, fields, log)
     value.set_meta(data.last_id, data.max_deleted_id, data.entries_added, log)
-    for name, last_id, entries_read, consumers, pending in data.groups:
+    for name, last_id, entries_read, consumers, pending, returned in data.groups:
         value.set_group(name, last_id, entries_read, log)
         group = value.groups[name]
         for consumer, seen_at_ms in consumers:
             value.see_consumer(group, consumer, seen_at_ms, log)
         for entry_id, consumer, delivered_at_ms, deliveries in pending:
+            if not consumer:
+                delivered_at_ms = max(delivered_at_ms, 0)  # it is no returned entry
             value.assign(group, entry_id, (consumer, delivered_at_ms, deliveries), log)
+        for entry_id, deliveries in returned:
+            value.hand_back(group, to_row(entry_id), deliveries, log)
+    if data.idempotence is not None and not log.states_intents:  # active-active servers have none
+        stream_producers.fill(value, data.idempotence, data.iids, log)
 
 
 FILLERS: dict[str, tuple[type[Any], Callable[[Any, Any, ChangeLog], None]]] = {

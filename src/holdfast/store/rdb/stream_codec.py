@@ -1,7 +1,9 @@
-"""Streams in redis-server's serialisation: entries in listpacks, then counters, then groups."""
+"""Streams in redis-server's serialisation: entries in listpacks, then counters, then groups. The
+fifth version, that of Redis 8.8, has the returned entries of each group (XNACK) and, at its end,
+the idempotent ids."""
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from holdfast.store.rdb.packed import listpack, packed_listpack
@@ -9,6 +11,12 @@ from holdfast.store.rdb.primitives import Reader, Steps, length, one, rows, stri
 from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_group import Group
 from holdfast.store.values.stream_id import MAX_SEQUENCE, from_row, id_of, parts_of, signed, to_row
+from holdfast.store.values.stream_idempotence import (
+    LARGEST,
+    LONGEST_S,
+    IdempotentIds,
+    SettingsRow,
+)
 
 NODE_ENTRIES = 100  # in one listpack, the default of Redis
 ID_BYTES = 16
@@ -16,8 +24,8 @@ DELETED, SAME_FIELDS = 1, 2
 UNKNOWN = MAX_SEQUENCE  # stands for `entries_read` None
 
 # The versions of the form, and what each added: counters (Redis 7.0), the last time that a consumer
-# was given an entry (7.2), ids of idempotent producers (8.6), released entries (8.8).
-WITH_COUNTERS, WITH_ACTIVE_TIME, WITH_PRODUCERS, WITH_RELEASED = 2, 3, 4, 5
+# was given an entry (7.2), ids of idempotent producers (8.6), returned entries (8.8).
+WITH_COUNTERS, WITH_ACTIVE_TIME, WITH_PRODUCERS, WITH_RETURNED = 2, 3, 4, 5
 
 Entry = tuple[int, tuple[bytes, ...]]
 
@@ -28,6 +36,7 @@ class GroupData(NamedTuple):
     entries_read: int | None
     consumers: list[tuple[bytes, int]]  # name, seen_at_ms
     pending: list[tuple[int, bytes, int, int]]  # id, consumer, delivered_at_ms, deliveries
+    returned: Sequence[tuple[int, int]] = ()  # id, deliveries; in the order of their return
 
 
 class StreamData(NamedTuple):
@@ -36,38 +45,53 @@ class StreamData(NamedTuple):
     max_deleted_id: int
     entries_added: int
     groups: list[GroupData]
+    idempotence: SettingsRow | None = None
+    iids: Sequence[tuple[bytes, bytes, int]] = ()  # producer, iid, id of the entry
 
-
-class ReleasedEntriesError(Exception):
-    """A group of the stream has entries that were given to a consumer and taken back (XNACK of
-    Redis 8.8). Groups have no such entries here. The stream was read to its end."""
+    @property
+    def needs_version_5(self) -> bool:
+        """Whether Redis 7.0 has no form for all of it."""
+        return self.idempotence is not None or any(group.returned for group in self.groups)
 
 
 def data_of(stream: Stream) -> StreamData:
-    return StreamData(
+    data = StreamData(
         list(stream.range(0)),
         stream.last_id,
         stream.max_deleted_id,
         stream.entries_added,
         [_group_data(group) for group in stream.groups_by_name()],
     )
+    ids = stream.idempotence
+    if ids is None:
+        return data
+    iids = [(producer, iid, from_row(id_row)) for (producer, iid), id_row in ids.rows()]
+    return data._replace(idempotence=ids.row, iids=iids)
 
 
 def _group_data(group: Group) -> GroupData:
+    returned = islice(group.pending.oldest(), group.returned) if group.returned else ()
     return GroupData(
         group.name,
         group.last_id,
         group.entries_read,
         [(consumer.name, consumer.seen_at_ms) for consumer in group.by_name()],
-        [(from_row(id_row), *pending.row) for id_row, pending in group.pending.items()],
+        [
+            (from_row(id_row), *pending.row)
+            for id_row, pending in group.pending.items()
+            if pending.consumer is not None
+        ],
+        [(entry_id, pending.deliveries) for entry_id, pending in returned],
     )
 
 
 # -- writing ----------------------------------------------------------------------------------
 
 
-def pieces(data: StreamData) -> Iterator[bytes]:
-    """The serialised stream, in the second version of the form, which Redis 7.0 writes."""
+def pieces(data: StreamData, version: int = 2) -> Iterator[bytes]:
+    """The serialised stream, in the second version of the form, which Redis 7.0 writes, or in the
+    fifth. In the second, a returned entry has a consumer without a name, and was delivered long
+    ago, so that it can be claimed; idempotent ids are left out."""
     entries = data.entries
     starts = range(0, len(entries), NODE_ENTRIES)
     yield length(len(starts))
@@ -79,7 +103,9 @@ def pieces(data: StreamData) -> Iterator[bytes]:
     yield b"".join([length(len(entries)), *ids])
     yield length(data.entries_added & MAX_SEQUENCE) + length(len(data.groups))
     for group in data.groups:
-        yield _group(group)
+        yield _group(group, version)
+    if version >= WITH_PRODUCERS:
+        yield from _producers(data)
 
 
 def _id(entry_id: int) -> bytes:
@@ -104,19 +130,42 @@ def _packed_node(node: list[Entry]) -> bytes:
     return packed_listpack(elements)
 
 
-def _group(group: GroupData) -> bytes:
+def _group(group: GroupData, version: int) -> bytes:
     entries_read = UNKNOWN if group.entries_read is None else group.entries_read & MAX_SEQUENCE
     parts = [string(group.name), _id(group.last_id), length(entries_read)]
-    parts.append(length(len(group.pending)))
-    ids_of: dict[bytes, list[bytes]] = {name: [] for name, _ in group.consumers}
-    for entry_id, consumer, delivered_at_ms, deliveries in sorted(group.pending):
-        id_row = to_row(entry_id)
-        ids_of[consumer].append(id_row)
-        parts += [id_row, _time(delivered_at_ms), length(deliveries & MAX_SEQUENCE)]
-    parts.append(length(len(group.consumers)))
-    for name, seen_at_ms in group.consumers:
-        parts += [string(name), _time(seen_at_ms), length(len(ids_of[name])), *ids_of[name]]
+    returned = [(entry_id, b"", 0, deliveries) for entry_id, deliveries in group.returned]
+    pending = sorted(group.pending + returned)
+    parts.append(length(len(pending)))
+    for entry_id, _, delivered_at_ms, deliveries in pending:
+        parts += [to_row(entry_id), _time(delivered_at_ms), length(deliveries & MAX_SEQUENCE)]
+    consumers = dict(group.consumers)
+    if version >= WITH_RETURNED:
+        pending = sorted(group.pending)
+    elif returned:
+        consumers.setdefault(b"", 0)
+    ids_of: dict[bytes, list[bytes]] = {name: [] for name in consumers}
+    for entry_id, consumer, _, _ in pending:
+        ids_of[consumer].append(to_row(entry_id))
+    parts.append(length(len(consumers)))
+    for name, seen_at_ms in consumers.items():
+        times = [_time(seen_at_ms)] * (2 if version >= WITH_ACTIVE_TIME else 1)
+        parts += [string(name), *times, length(len(ids_of[name])), *ids_of[name]]
+    if version >= WITH_RETURNED:
+        parts += [length(len(returned)), *[to_row(entry_id) for entry_id, *_ in returned]]
     return b"".join(parts)
+
+
+def _producers(data: StreamData) -> Iterator[bytes]:
+    duration_s, maxsize, added, duplicates = data.idempotence or IdempotentIds().row
+    by_producer: dict[bytes, list[tuple[bytes, int]]] = {}
+    for producer, iid, entry_id in data.iids:
+        by_producer.setdefault(producer, []).append((iid, entry_id))
+    yield length(duration_s) + length(maxsize) + length(len(by_producer))
+    for producer, iids in by_producer.items():
+        yield string(producer) + length(len(iids))
+        for iid, entry_id in iids:
+            yield string(iid) + _id(entry_id)
+    yield length(added & MAX_SEQUENCE) + length(duplicates & MAX_SEQUENCE)
 
 
 def _time(ms: int) -> bytes:
@@ -127,7 +176,7 @@ def _time(ms: int) -> bytes:
 
 
 def load(r: Reader, version: int) -> Steps[StreamData]:
-    """Read a stream. Raises ReleasedEntriesError."""
+    """Read a stream."""
     entries: list[Entry] = []
     for _ in range((yield from one(r, Reader.length))):
         id_row, node = yield from rows(r, 1, Reader.string, Reader.string)
@@ -143,23 +192,19 @@ def load(r: Reader, version: int) -> Steps[StreamData]:
         yield from _read_id(r)  # of the first entry, which `entries` has
         max_deleted_id = yield from _read_id(r)
         entries_added = signed((yield from one(r, Reader.length)))
-    groups, released = [], 0
+    groups: list[GroupData] = []
     for _ in range((yield from one(r, Reader.length))):
-        group, released_here = yield from _read_group(r, version)
+        group = yield from _read_group(r, version)
         groups.append(group)
-        released += released_here
     if len({group.name for group in groups}) < len(groups):
         raise ValueError("a group is there twice")
-    if version >= WITH_PRODUCERS:
-        yield from _pass_producers(r)
-    if released:
-        raise ReleasedEntriesError
     if version < WITH_COUNTERS:
         groups = [
             group._replace(entries_read=_estimate(group.last_id, entries, last_id))
             for group in groups
         ]
-    return StreamData(entries, last_id, max_deleted_id, entries_added, groups)
+    data = StreamData(entries, last_id, max_deleted_id, entries_added, groups)
+    return data if version < WITH_PRODUCERS else (yield from _with_producers(r, data))
 
 
 def _estimate(group_id: int, entries: list[Entry], last_id: int) -> int | None:
@@ -219,8 +264,7 @@ def _next(rest: Iterator[bytes]) -> bytes:
     raise ValueError("the entry ends early")
 
 
-def _read_group(r: Reader, version: int) -> Steps[tuple[GroupData, int]]:
-    """A group, and how many of its entries are released: no consumer has them."""
+def _read_group(r: Reader, version: int) -> Steps[GroupData]:
     name = yield from one(r, Reader.string)
     last_id = yield from _read_id(r)
     entries_read = UNKNOWN
@@ -241,22 +285,30 @@ def _read_group(r: Reader, version: int) -> Steps[tuple[GroupData, int]]:
         count = yield from one(r, Reader.length)
         ids = yield from rows(r, count, _read_id_row)
         pending += [(from_row(id_row), consumer, *given.pop(id_row)) for id_row in ids]
-    released = 0
-    if version >= WITH_RELEASED:
-        released = yield from one(r, Reader.length)
-        for id_row in (yield from rows(r, released, _read_id_row)):
-            del given[id_row]
+    returned: list[tuple[int, int]] = []
+    if version >= WITH_RETURNED:
+        count = yield from one(r, Reader.length)
+        ids = yield from rows(r, count, _read_id_row)
+        returned = [(from_row(id_row), given.pop(id_row)[1]) for id_row in ids]
     if given:
         raise ValueError("a pending entry without a consumer")
     known = None if entries_read == UNKNOWN else signed(entries_read)
-    return GroupData(name, last_id, known, list(consumers.items()), pending), released
+    return GroupData(name, last_id, known, list(consumers.items()), pending, returned)
 
 
-def _pass_producers(r: Reader) -> Steps[None]:
-    """Ids by which Redis 8.6 knows entries that a producer sends twice. They are forgotten after
-    seconds, and have no place here."""
-    _, _, producers = yield from rows(r, 1, *[Reader.length] * 3)
+def _with_producers(r: Reader, data: StreamData) -> Steps[StreamData]:
+    """The stream with its idempotent ids."""
+    duration_s, maxsize, producers = yield from rows(r, 1, *[Reader.length] * 3)
+    iids: list[tuple[bytes, bytes, int]] = []
     for _ in range(producers):
-        _, count = yield from rows(r, 1, Reader.string, Reader.length)
-        yield from rows(r, count, Reader.string, Reader.length, Reader.length)
-    yield from rows(r, 2, Reader.length)
+        producer, count = yield from rows(r, 1, Reader.string, Reader.length)
+        flat = yield from rows(r, count, Reader.string, Reader.length, Reader.length)
+        ids = map(id_of, flat[1::3], flat[2::3])
+        iids += [(producer, iid, entry_id) for iid, entry_id in zip(flat[::3], ids, strict=True)]
+    added, duplicates = map(signed, (yield from rows(r, 2, Reader.length)))
+    if not (1 <= duration_s <= LONGEST_S and 1 <= maxsize <= LARGEST):
+        raise ValueError("settings of idempotent ids out of range")
+    settings = (duration_s, maxsize, added, duplicates)
+    if not iids and settings == IdempotentIds().row:
+        return data  # as of a stream that never used them
+    return data._replace(idempotence=settings, iids=iids)

@@ -1,9 +1,9 @@
 """A value as bytes, in redis-server's own serialisation: for DUMP and RESTORE, and in RDB files.
 
 Values are written in the plainest form of each type, which every redis-server since 4.0 reads
-(streams: 7.0; hashes whose fields expire: 7.4). All forms are read that Redis 8 and Valkey 9, and
-their predecessors since Redis 2, write. Values here are plain: see plain.py. Streams are in
-stream_codec.py.
+(streams: 7.0, but by DUMP 8.8 if they need it; hashes whose fields expire: 7.4). All forms are read
+that Redis 8 and Valkey 9, and their predecessors since Redis 2, write. Values here are plain: see
+plain.py. Streams are in stream_codec.py.
 """
 
 import struct
@@ -16,8 +16,9 @@ from holdfast.store.rdb.crc64 import crc64
 from holdfast.store.rdb.plain import Field, Plain
 from holdfast.store.rdb.primitives import Reader, Steps, finished, length, one, rows, string
 
-# The versions that DUMP writes: that of Redis 7.0; for hashes with fields that expire that of 7.4.
-VERSION, VERSION_OF_FIELD_EXPIRY = 10, 12
+# The versions that DUMP writes: that of Redis 7.0; for hashes with fields that expire that of 7.4;
+# for streams with returned entries or idempotent ids that of 8.8.
+VERSION, VERSION_OF_FIELD_EXPIRY, VERSION_OF_STREAM_5 = 10, 12, 14
 LATEST_FIELD_MS = (1 << 48) - 1
 
 STRING, LIST, SET, ZSET_AS_TEXT, HASH, ZSET = range(6)
@@ -75,8 +76,8 @@ def pieces(plain: Plain, form: int) -> Iterator[bytes]:
         yield length(len(content))
         for member, score in content:
             yield string(member) + _DOUBLE.pack(score)
-    elif form == STREAM_2:
-        yield from stream_codec.pieces(content)
+    elif form in (STREAM_2, STREAM_5):
+        yield from stream_codec.pieces(content, version=5 if form == STREAM_5 else 2)
     elif form == HASH:
         yield length(len(content))
         for name, value, _ in content:
@@ -113,8 +114,13 @@ def _expiring_pieces(fields: Sequence[Field]) -> Iterator[bytes]:
 def dump(plain: Plain) -> bytes:
     """Serialise a value, for DUMP."""
     form = form_of(plain)
-    version = VERSION_OF_FIELD_EXPIRY if form == HASH_EXPIRING else VERSION
+    if form == STREAM_2 and plain.content.needs_version_5:
+        form = STREAM_5
+    version = _VERSIONS.get(form, VERSION)
     return _sealed(b"".join([bytes([form]), *pieces(plain, form)]), version)
+
+
+_VERSIONS = {HASH_EXPIRING: VERSION_OF_FIELD_EXPIRY, STREAM_5: VERSION_OF_STREAM_5}
 
 
 def dump_libraries(codes: Iterable[bytes]) -> bytes:
@@ -160,7 +166,7 @@ def _unsealed(payload: bytes) -> Reader:
     if len(payload) < _FOOTER.size:
         raise ChecksumError
     version, checksum = _FOOTER.unpack(payload[-_FOOTER.size :])
-    if version > VERSION_OF_FIELD_EXPIRY or crc64(payload[:-8]) != checksum:
+    if version > VERSION_OF_STREAM_5 or crc64(payload[:-8]) != checksum:
         raise ChecksumError
     return Reader(payload[: -_FOOTER.size])
 
@@ -313,6 +319,8 @@ LOADERS: dict[int, Loader] = {
     STREAM_1: _stream(1),
     STREAM_2: _stream(2),
     STREAM_3: _stream(3),
+    STREAM_4: _stream(4),
+    STREAM_5: _stream(5),
     HASH_EXPIRING: _hash_with_expiries,
     HASH_LISTPACK_EXPIRING: _listpack_with_expiries,
 }
@@ -323,8 +331,6 @@ REDIS_LOADERS: dict[int, Loader] = LOADERS | {
         _hash_with_absolute_expiries, Reader.length, Reader.string, Reader.string
     ),
     HASH_LISTPACK_EXPIRING_RC: _packed(_expiring_listpack),
-    STREAM_4: _stream(4),
-    STREAM_5: _stream(5),
 }
 VALKEY_LOADERS: dict[int, Loader] = {
     form: loader for form, loader in LOADERS.items() if form <= STREAM_3

@@ -15,6 +15,8 @@ from holdfast.store.change.ops import (
     STREAM_CONSUMERS,
     STREAM_ENTRIES,
     STREAM_GROUPS,
+    STREAM_IDEMPOTENCE,
+    STREAM_IIDS,
     STREAM_META,
     STREAM_PENDING,
     row_op,
@@ -41,6 +43,7 @@ from holdfast.store.values.stream_id import (
     signed,
     to_row,
 )
+from holdfast.store.values.stream_idempotence import IdempotentIds
 
 ENTRY_OVERHEAD: Final = 150
 ELEMENT_OVERHEAD: Final = 45
@@ -53,7 +56,8 @@ Row = Any  # as in row operations
 
 class Stream:
     """`last_id` and `entries_added` count all entries that ever were. `max_deleted_id` is the
-    highest id that XDEL removed, which leaves holes between ids; trimming leaves none."""
+    highest id that XDEL removed, which leaves holes between ids; trimming leaves none.
+    `idempotence` is None until it is used: most streams never use it."""
 
     __slots__ = (
         "_last_id",
@@ -64,6 +68,7 @@ class Stream:
         "entries_added",
         "groups",
         "id",
+        "idempotence",
         "max_deleted_id",
         "nbytes",
     )
@@ -77,6 +82,7 @@ class Stream:
         self.max_deleted_id = 0
         self.entries_added = 0
         self._meta_row = RewrittenRow()
+        self.idempotence: IdempotentIds | None = None
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -88,6 +94,8 @@ class Stream:
             parts += group.pending.parts()
             for consumer in group.consumers.values():
                 parts += consumer.pending.parts()
+        if self.idempotence is not None:
+            parts += self.idempotence.parts()
         return parts
 
     # -- looking ------------------------------------------------------------------------------
@@ -230,6 +238,10 @@ class Stream:
         for entry_id in self.entries.first_ids(count):
             self.write_row(STREAM_ENTRIES, to_row(entry_id), None, log)
 
+    def remove(self, entry_id: int, log: ChangeLog) -> None:
+        """Remove an entry without a note that it was deleted, as a trim does."""
+        self.write_row(STREAM_ENTRIES, to_row(entry_id), None, log)
+
     def set_meta(
         self, last_id: int, max_deleted_id: int, entries_added: int, log: ChangeLog
     ) -> None:
@@ -265,6 +277,8 @@ class Stream:
     def delete_group(self, group: Group, log: ChangeLog) -> None:
         for consumer in list(group.consumers.values()):
             self.delete_consumer(group, consumer, log)
+        for id_row in group.pending.rows():  # returned ones
+            self.release(group, id_row, log)
         self.write_row(STREAM_GROUPS, group.name, None, log)
 
     def see_consumer(self, group: Group, name: bytes, now_ms: int, log: ChangeLog) -> Consumer:
@@ -297,6 +311,11 @@ class Stream:
     def assign(self, group: Group, entry_id: int, row: PendingRow, log: ChangeLog) -> None:
         """The row says which consumer has the entry, since when, and how often it was delivered."""
         self.write_row(STREAM_PENDING, (group.name, to_row(entry_id)), row, log)
+
+    def hand_back(self, group: Group, id_row: bytes, deliveries: int, log: ChangeLog) -> None:
+        """XNACK: the entry is pending, but no consumer has it."""
+        row = (b"", group.last_returned + 1, deliveries)
+        self.write_row(STREAM_PENDING, (group.name, id_row), row, log)
 
     def deliver(
         self, group: Group, consumer: Consumer, ids: list[int], now_ms: int, log: ChangeLog
@@ -341,6 +360,10 @@ class Stream:
                 yield STREAM_CONSUMERS, (name, consumer.name), consumer.seen_at_ms
             for id_row, pending in group.pending.items():
                 yield STREAM_PENDING, (name, id_row), pending.row
+        if self.idempotence is not None:
+            yield STREAM_IDEMPOTENCE, None, self.idempotence.row
+            for sub, row in self.idempotence.rows():
+                yield STREAM_IIDS, sub, row
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -383,7 +406,31 @@ class Stream:
         if group is not None:
             self.nbytes += group.put_pending(sub[1], row)
 
+    def apply_idempotence(self, _: None, row: Row) -> None:
+        ids = self.idempotence
+        if row is None:
+            if ids is not None:
+                self.nbytes -= ids.nbytes
+                self.idempotence = None
+        elif ids is None:
+            self._begin_idempotence().set(row)
+        else:
+            ids.set(row)
+
+    def apply_iid(self, sub: tuple[bytes, bytes], row: bytes | None) -> None:
+        """A row may come before the settings: a fold was interrupted. The journal has them."""
+        ids = self.idempotence
+        if ids is None and row is not None:
+            ids = self._begin_idempotence()
+        if ids is not None:
+            self.nbytes += ids.put(sub, row)
+
     # -- parts --------------------------------------------------------------------------------
+
+    def _begin_idempotence(self) -> IdempotentIds:
+        ids = self.idempotence = IdempotentIds()
+        self.nbytes += ids.nbytes
+        return ids
 
     def _set_last_id(self, last_id: int) -> None:
         self._last_id = last_id
@@ -415,11 +462,18 @@ class Stream:
         ROWS[table](self, sub, row)
         log.used_bytes += self.nbytes - nbytes
 
+    def _entry_of(self, sub: tuple[bytes, bytes]) -> int | None:
+        producer = None if self.idempotence is None else self.idempotence.producers.get(sub[0])
+        return None if producer is None else producer.get(sub[1])
+
     def _row(self, table: int, sub: Any) -> Row:
         """The present value of a row."""
         if table == STREAM_ENTRIES:
             fields = self.entries.get(from_row(sub))
             return None if fields is None else _encode(fields)
+        if table == STREAM_IIDS:
+            entry_id = self._entry_of(sub)
+            return None if entry_id is None else to_row(entry_id)
         group = self.groups.get(sub if table == STREAM_GROUPS else sub[0])
         if group is None or table == STREAM_GROUPS:
             return None if group is None else group.row
@@ -436,6 +490,8 @@ ROWS: dict[int, Callable[[Stream, Any, Row], None]] = {
     STREAM_GROUPS: Stream.apply_group,
     STREAM_CONSUMERS: Stream.apply_consumer,
     STREAM_PENDING: Stream.apply_pending,
+    STREAM_IDEMPOTENCE: Stream.apply_idempotence,
+    STREAM_IIDS: Stream.apply_iid,
 }
 
 

@@ -18,20 +18,45 @@ PENDING_OVERHEAD: Final = 400
 
 PendingRow = tuple[bytes, int, int]  # consumer, delivered_at_ms, deliveries
 
+# A returned entry (XNACK) is pending, but no consumer has it. Its row has an empty name, and a
+# negative number in the place of the time: its place among the returned entries of the group. Such
+# numbers are below all times, so returned entries are the first that CLAIM gives away.
+FIRST_RETURNED: Final = -(1 << 62)
+
+
+def is_returned(row: PendingRow) -> bool:
+    return row[1] < 0 and not row[0]
+
 
 class Pending:
-    """An entry that a consumer has."""
+    """An entry that a consumer has; without a consumer, one that was returned."""
 
     __slots__ = ("consumer", "delivered_at_ms", "deliveries")
 
-    def __init__(self, consumer: "Consumer", delivered_at_ms: int, deliveries: int) -> None:
+    def __init__(self, consumer: "Consumer | None", delivered_at_ms: int, deliveries: int) -> None:
         self.consumer = consumer
         self.delivered_at_ms = delivered_at_ms
         self.deliveries = deliveries
 
     @property
+    def consumer_name(self) -> bytes:
+        """Empty when the entry was returned."""
+        return b"" if self.consumer is None else self.consumer.name
+
+    @property
+    def last_delivery_ms(self) -> int:
+        """0 when the entry was returned."""
+        return 0 if self.consumer is None else self.delivered_at_ms
+
+    def is_idle(self, min_idle_ms: int, now_ms: int) -> bool:
+        """Whether so much time has passed since the delivery. True of every returned entry."""
+        if not min_idle_ms or self.consumer is None:
+            return True
+        return now_ms - self.delivered_at_ms >= min_idle_ms
+
+    @property
     def row(self) -> PendingRow:
-        return self.consumer.name, self.delivered_at_ms, self.deliveries
+        return self.consumer_name, self.delivered_at_ms, self.deliveries
 
 
 class PendingEntries:
@@ -39,22 +64,27 @@ class PendingEntries:
 
     (The ids as numbers would not do: Python's hash of one is about `8 * milliseconds + sequence`.
     Dozens of entries from a few milliseconds would share a hash, and a client could choose ids that
-    all share one.) The order of the ids is made when it is first needed, and kept from then on. It
-    costs nothing for clients that only read and acknowledge.
+    all share one.) The order of the ids is made when it is first needed, and kept from then on; and
+    so is the order of the times. They cost nothing for clients that only read and acknowledge.
     """
 
-    __slots__ = ("_by_row", "_order")
+    __slots__ = ("_by_row", "_by_time", "_order")
 
     def __init__(self) -> None:
         self._by_row: dict[bytes, Pending] = {}
         self._order: Ranking | None = None  # the ids are the scores
+        self._by_time: Ranking | None = None  # the times are the scores, the ids the members
 
     def __len__(self) -> int:
         return len(self._by_row)
 
     def parts(self) -> list[Any]:
         """See Collection."""
-        return [self._by_row] if self._order is None else [self._by_row, *self._order.parts()]
+        parts: list[Any] = [self._by_row]
+        for order in (self._order, self._by_time):
+            if order is not None:
+                parts += order.parts()
+        return parts
 
     def get(self, id_row: bytes) -> Pending | None:
         return self._by_row.get(id_row)
@@ -64,12 +94,26 @@ class PendingEntries:
         self._by_row[id_row] = pending
         if self._order is not None:
             self._order.add(id_row, b"")
+        if self._by_time is not None:
+            self._by_time.add(pending.delivered_at_ms, id_row)
 
     def pop(self, id_row: bytes) -> Pending | None:
         pending = self._by_row.pop(id_row, None)
-        if pending is not None and self._order is not None:
-            self._order.remove(id_row, b"")
+        if pending is not None:
+            if self._order is not None:
+                self._order.remove(id_row, b"")
+            if self._by_time is not None:
+                self._by_time.remove(pending.delivered_at_ms, id_row)
         return pending
+
+    def redeliver(
+        self, id_row: bytes, pending: Pending, delivered_at_ms: int, deliveries: int
+    ) -> None:
+        """Change the time and the count of an entry that exists."""
+        if self._by_time is not None:
+            self._by_time.remove(pending.delivered_at_ms, id_row)
+            self._by_time.add(delivered_at_ms, id_row)
+        pending.delivered_at_ms, pending.deliveries = delivered_at_ms, deliveries
 
     def range(self, low: int = 0, high: int = MAX_ID) -> Iterator[tuple[int, Pending]]:
         """Ids and entries, both ends included. Nothing may be added or removed meanwhile."""
@@ -77,6 +121,18 @@ class PendingEntries:
         start, stop = order.count_below(to_row(low)), order.count_up_to(to_row(high))
         for at in range(start, stop, RANGE_STEP):
             for id_row, _ in order.entries(at, min(at + RANGE_STEP, stop)):
+                yield from_row(id_row), self._by_row[id_row]
+
+    def oldest(self) -> Iterator[tuple[int, Pending]]:
+        """Ids and entries: returned ones in the order of their return, then the others from the one
+        that was delivered first. Nothing may be added, removed or redelivered meanwhile."""
+        order = self._by_time
+        if order is None:
+            pairs = sorted((one.delivered_at_ms, id_row) for id_row, one in self._by_row.items())
+            order = Ranking([time for time, _ in pairs], [id_row for _, id_row in pairs])
+            self._by_time = order
+        for at in range(0, len(order), RANGE_STEP):
+            for id_row in order.members(at, at + RANGE_STEP):
                 yield from_row(id_row), self._by_row[id_row]
 
     def rows(self) -> list[bytes]:
@@ -110,9 +166,14 @@ class Consumer:
 
 
 class Group:
-    """`entries_read` is None when it is not known how many entries the group has passed."""
+    """`entries_read` is None when it is not known how many entries the group has passed.
+    `returned` counts the pending entries without a consumer; `last_returned` is the number of the
+    last one, or of one that was behind it."""
 
-    __slots__ = ("consumers", "entries_read", "last_id", "name", "pending", "position_row")
+    __slots__ = (
+        *("consumers", "entries_read", "last_id", "last_returned", "name", "pending"),
+        *("position_row", "returned"),
+    )
 
     def __init__(self, name: bytes, last_id: int, entries_read: int | None) -> None:
         self.name = name
@@ -120,6 +181,8 @@ class Group:
         self.entries_read = entries_read
         self.consumers: dict[bytes, Consumer] = {}
         self.pending = PendingEntries()
+        self.returned = 0
+        self.last_returned = FIRST_RETURNED
         self.position_row = RewrittenRow()
 
     @property
@@ -141,15 +204,31 @@ class Group:
         """Apply a row. Returns the change in bytes. A row of an unknown consumer is ignored: a fold
         was interrupted, and the journal has the right rows."""
         old = self.pending.get(id_row)
-        if old is not None and row is not None and row[0] == old.consumer.name:
-            old.delivered_at_ms, old.deliveries = row[1:]
-            return 0
         if old is not None:
+            holder = old.consumer
+            if (
+                row is not None
+                and holder is not None
+                and row[0] == holder.name
+                and not is_returned(row)
+            ):
+                self.pending.redeliver(id_row, old, row[1], row[2])
+                return 0
             self.pending.pop(id_row)
-            old.consumer.pending.pop(id_row)
+            if holder is None:
+                self.returned -= 1
+            else:
+                holder.pending.pop(id_row)
         change = 0 if old is None else -PENDING_OVERHEAD
-        consumer = None if row is None else self.consumers.get(row[0])
-        if row is not None and consumer is not None:
+        if row is None:
+            return change
+        if is_returned(row):
+            self.returned += 1
+            self.last_returned = max(self.last_returned, row[1])
+            self.pending.put(id_row, Pending(None, row[1], row[2]))
+            return change + PENDING_OVERHEAD
+        consumer = self.consumers.get(row[0])
+        if consumer is not None:
             self.add_pending(id_row, consumer, row[1], row[2])
             change += PENDING_OVERHEAD
         return change

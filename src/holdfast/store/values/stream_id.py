@@ -7,6 +7,7 @@ from typing import Final
 SEQUENCE_BITS: Final = 64
 MAX_SEQUENCE: Final = (1 << SEQUENCE_BITS) - 1
 MAX_ID: Final = (1 << 128) - 1
+MOST_DELIVERIES: Final = (1 << 63) - 1
 SMALL: Final = 1 << 61  # two of them are no overflow of a sequence, and no large numbers either
 
 
@@ -105,3 +106,9 @@ def signed(number: int) -> int:
     if -(1 << 60) < number < 1 << 60:
         return number
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def one_more(deliveries: int) -> int:
+    """How often an entry was delivered, after one more delivery. The highest count stays as it is:
+    XNACK FATAL sets it."""
+    return deliveries if deliveries == MOST_DELIVERIES else deliveries + 1

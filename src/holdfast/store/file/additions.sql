@@ -1,0 +1,20 @@
+-- Tables that a file gets when it is opened, if it lacks them. They are no new version of the schema: an older
+-- Holdfast opens the file, and ignores them (decision 34).
+
+-- The idempotent ids of streams (XADD IDMP): the settings, how many ids were added and how many came again.
+-- Streams that never used them have no rows here.
+CREATE TABLE IF NOT EXISTS redis_stream_idempotence (
+  key_id INTEGER PRIMARY KEY,
+  duration_s INTEGER NOT NULL,
+  maxsize INTEGER NOT NULL,
+  added INTEGER NOT NULL,
+  duplicates INTEGER NOT NULL
+);
+-- For each producer, the entry that each of its ids stands for.
+CREATE TABLE IF NOT EXISTS redis_stream_iids (
+  key_id INTEGER NOT NULL,
+  producer BLOB NOT NULL,
+  iid BLOB NOT NULL,
+  entry_id BLOB NOT NULL,
+  PRIMARY KEY (key_id, producer, iid)
+) WITHOUT ROWID;
