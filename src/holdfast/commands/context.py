@@ -90,8 +90,8 @@ class Block:
     command again."""
 
     __slots__ = (
-        *("at_each_change", "even_if_gone", "keys", "on_timeout", "retry_argv", "rivals"),
-        *("timeout_s", "value_type", "when_denied"),
+        *("at_each_change", "even_if_gone", "keys", "look_again_s", "on_timeout", "retry_argv"),
+        *("rivals", "timeout_s", "value_type", "when_denied"),
     )
 
     def __init__(
@@ -103,8 +103,9 @@ class Block:
         when_denied: Reply = NULL_ARRAY,  # the reply where no command may wait: MULTI, scripts
         retry_argv: list[bytes] | None = None,  # the command to run then, if not the same
         even_if_gone: bool = False,  # run also when a key is removed or changes its type
-        rivals: bytes | None = None,
+        rivals: object = None,
         at_each_change: bool = False,  # run also when a key that held a value changes
+        look_again_s: float | None = None,  # run also after this time, although no key has changed
     ) -> None:
         """Clients that wait for a key with the same `rivals` compete for the same entries: once one
         of them gets nothing, the others are not tried."""
@@ -117,6 +118,7 @@ class Block:
         self.even_if_gone = even_if_gone
         self.rivals = rivals
         self.at_each_change = at_each_change
+        self.look_again_s = look_again_s
 
 
 Result = Reply | Block

@@ -128,6 +128,11 @@ class Admission:
         when it might write; it is served when the server takes writes again."""
         return self._condition.read_only is None or not session.has_flag(command, "write")
 
+    @property
+    def is_paused(self) -> bool:
+        """CLIENT PAUSE: no command that writes begins."""
+        return self._condition.is_paused
+
     def admit_again(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Rules may have changed since the client began to wait. Raises CommandError."""
         if session.modes & RESTRICTED:

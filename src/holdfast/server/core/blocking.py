@@ -25,6 +25,9 @@ from holdfast.store.memory.database import Database
 
 TOO_MANY = CommandError("ERR too many blocked clients")
 
+# The time until a waiter is looked at again that could not be served when its time came.
+PUT_OFF_S = 0.1
+
 Queue = OrderedDict[Waiter, None]  # in order of arrival, and O(1) to leave from anywhere
 
 
@@ -88,6 +91,8 @@ class Waiters:
         del self._all[waiter]
         if waiter.timer is not None:
             waiter.timer.cancel()
+        if waiter.look_timer is not None:
+            waiter.look_timer.cancel()
         for name in waiter.names:
             queue = queue_of(waiter.database, name)
             assert queue is not None
@@ -139,6 +144,8 @@ class Blocking:
         session.waiter = waiter
         if block.timeout_s:
             waiter.timer = host.clock.call_later(block.timeout_s, lambda: self._timed_out(waiter))
+        if block.look_again_s is not None:
+            self._look_again(waiter, block.look_again_s)
 
     def unblock(self, waiter: Waiter, result: Reply) -> bool:
         """Answer a waiter: served, timed out, or told so by CLIENT UNBLOCK. At most once."""
@@ -162,6 +169,39 @@ class Blocking:
     def _timed_out(self, waiter: Waiter) -> None:
         self._host.refresh_clock()
         self.unblock(waiter, waiter.block.on_timeout)
+
+    # -- looking again ------------------------------------------------------------------------
+
+    def _look_again(self, waiter: Waiter, after_s: float) -> None:
+        """Run the waiter's command after that time, or earlier if that was agreed before."""
+        clock = self._host.clock
+        at_s = clock.monotonic_s() + after_s
+        if waiter.look_timer is not None:
+            if waiter.look_at_s <= at_s:
+                return
+            waiter.look_timer.cancel()
+        waiter.look_at_s = at_s
+        waiter.look_timer = clock.call_later(after_s, lambda: self._look(waiter))
+
+    def _look(self, waiter: Waiter) -> None:
+        """Time alone may have made something ready for this waiter, in any of its keys."""
+        waiter.look_timer = None
+        self._host.refresh_clock()
+        is_served = self._admission.may_serve(waiter.session, waiter.command)
+        is_loading = any(waiter.database.is_being_loaded(name) for name in waiter.names)
+        if not is_served or is_loading or self._admission.is_paused:
+            self._look_again(waiter, PUT_OFF_S)
+            return
+        waiter.woken_by = None
+        try:
+            result = self._try_again(waiter)
+        except (FileError, HalfDoneError) as error:
+            self._take_back(error)
+            return
+        if not isinstance(result, Block):
+            self.unblock(waiter, result)
+        elif result.look_again_s is not None:
+            self._look_again(waiter, result.look_again_s)
 
     # -- serving ------------------------------------------------------------------------------
 
@@ -202,7 +242,7 @@ class Blocking:
             return False  # it will be ready again
         key = database.find(name)
         value_type = None if key is None else type(key.value)
-        in_vain: set[bytes] = set()
+        in_vain: set[object] = set()
         for waiter in queue:
             block = waiter.block
             if block.rivals in in_vain:
@@ -216,6 +256,8 @@ class Blocking:
                     is_served = self.unblock(waiter, result)
                     self._tracking.tell_late(waiter.session)
                     return is_served
+                if result.look_again_s is not None:
+                    self._look_again(waiter, result.look_again_s)
                 if block.rivals is not None:
                     in_vain.add(block.rivals)
         return False

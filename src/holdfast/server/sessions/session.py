@@ -57,7 +57,10 @@ class Sink(Protocol):
 class Waiter:
     """A client that waits: the command that it waits with, for which keys, and until when."""
 
-    __slots__ = ("argv", "block", "command", "database", "names", "session", "timer", "woken_by")
+    __slots__ = (
+        *("argv", "block", "command", "database", "look_at_s", "look_timer", "names", "session"),
+        *("timer", "woken_by"),
+    )
 
     def __init__(
         self, session: "Session", command: Command, argv: list[bytes], block: Block
@@ -69,6 +72,8 @@ class Waiter:
         self.database = session.db
         self.names = tuple(dict.fromkeys(block.keys))
         self.timer: Timer | None = None
+        self.look_timer: Timer | None = None  # runs the command again at `look_at_s`
+        self.look_at_s = 0.0
         self.woken_by: bytes | None = None
 
 
