@@ -148,3 +148,36 @@ def test_digest_and_check_find_keys_that_differ_from_their_replica_keys(
         "key b'more' of database 0 is there, and is not replicated",
     ]
     one.close()
+
+
+def test_a_returned_entry_has_no_consumer_on_any_node() -> None:
+    one, two = Node(1), Node(2)
+    one("XADD", "s", "*", "f", "v")
+    one("XGROUP", "CREATE", "s", "g", "0")
+    (entry,) = re.findall(rb"\d+-\d+", one("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">"))
+    sync(one, two)
+    two("XNACK", "s", "g", "FAIL", "IDS", 1, entry)
+    one("XGROUP", "DELCONSUMER", "s", "g", "c")  # of which the other one has not heard
+    sync(one, two)
+    for node in (one, two):
+        assert node("XPENDING", "s", "g", "-", "+", 9).endswith(b"$0\r\n\r\n:-1\r\n:1\r\n")
+        assert node("XINFO", "CONSUMERS", "s", "g") == b"*0\r\n"
+        node.check()
+    two("XREADGROUP", "GROUP", "g", "d", "CLAIM", 60_000, "STREAMS", "s", ">")
+    sync(one, two)
+    assert b"$1\r\nd\r\n" in one("XPENDING", "s", "g")
+    for node in (one, two):
+        node.close()
+
+
+def test_a_node_promises_nothing_about_messages_that_come_again() -> None:
+    """Another node may add the same message at the same time."""
+    node = Node(1)
+    for options in (["IDMP", "p", "1"], ["IDMPAUTO", "p"]):
+        reply = node("XADD", "s", *options, "*", "a", "b")
+        assert reply == b"-ERR an active-active server takes no IDMP and no IDMPAUTO\r\n"
+    assert node("EXISTS", "s") == b":0\r\n"
+    node("XADD", "s", "*", "a", "b")
+    reply = node("XCFGSET", "s", "IDMP-MAXSIZE", 5)
+    assert reply == b"-ERR an active-active server has no idempotent IDs\r\n"
+    node.close()

@@ -281,9 +281,25 @@ def test_the_version_is_that_of_what_is_here(pair: Pair) -> None:
         ("CLIENT", "NO-TOUCH", "ON"),
         ("CLIENT", "KILL", "MAXAGE", 1_000_000),
         ("HTTL", "missing", "FIELDS", 1, "field"),
+        ("XDELEX", "missing", "IDS", 1, "1"),
     ):
         ours, theirs = both(pair, *newer)
         assert (ours[:1], theirs[:1]) in ((b"+", b"-"), (b":", b"-"), (b"*", b"-"))
+
+
+@shows("streams-of-redis-8")
+def test_a_stream_that_uses_nothing_new_is_described_as_by_redis_7(pair: Pair) -> None:
+    pair.same("XADD", "s", "1", "a", "b")
+    pair.same("XGROUP", "CREATE", "s", "g", "0")
+    pair.same("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+    pair.same("XINFO", "STREAM", "s")
+    assert b"idmp-duration" not in pair.ours.command("XINFO", "STREAM", "s")
+    assert pair.ours.command("XCFGSET", "s", "IDMP-MAXSIZE", 5) == b"+OK\r\n"
+    assert pair.ours.command("XNACK", "s", "g", "FAIL", "IDS", 1, "1") == b":1\r\n"
+    described = pair.ours.command("XINFO", "STREAM", "s", "FULL")
+    assert b"idmp-maxsize\r\n:5\r\n" in described
+    assert b"nacked-count\r\n:1\r\n" in described
+    assert b"unknown command" in pair.ours.command("XIDMPRECORD", "s", "p", "1", "1-0")
 
 
 @shows("string-encoding")

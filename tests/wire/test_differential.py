@@ -256,6 +256,10 @@ LEFT_OUT = (
         "subscribe": "messages would come between the replies",
         "sync": "makes a replica of the client; see tests/server/primary",
         "waitaof": "version",
+        "xackdel": "version",
+        "xcfgset": "version",
+        "xdelex": "version",
+        "xnack": "version",
     }
 )
 

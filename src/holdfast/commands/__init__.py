@@ -22,9 +22,11 @@ from holdfast.commands import (
 )
 from holdfast.commands.streams import (
     stream_claims,
+    stream_deletes,
     stream_groups,
     stream_info,
     stream_reads,
+    stream_settings,
     streams,
 )
 from holdfast.commands.zsets import geo, zset_algebra, zset_ranges, zsets
@@ -48,9 +50,11 @@ __all__ = [
     "sets",
     "sort",
     "stream_claims",
+    "stream_deletes",
     "stream_groups",
     "stream_info",
     "stream_reads",
+    "stream_settings",
     "streams",
     "string_compare",
     "strings",

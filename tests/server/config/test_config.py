@@ -37,6 +37,8 @@ OURS = {
         ],
         "Valkey 8.1",
     ),
+    "stream-idmp-duration": "Redis 8.6",
+    "stream-idmp-maxsize": "Redis 8.6",
 }
 DIFFERENT = {
     "appendonly": "every write is in the journal",

@@ -1,7 +1,9 @@
-"""Shared by the stream commands: reading ids and ranges, showing entries, finding groups."""
+"""Shared by the stream commands: reading ids, ranges and policies of deletion, showing entries,
+finding groups."""
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from holdfast.commands.args import is_int
 from holdfast.commands.context import Context
@@ -13,10 +15,22 @@ from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_entries import Entry
 from holdfast.store.values.stream_group import Group
 from holdfast.store.values.stream_id import MAX_ID, MAX_SEQUENCE, id_of, text_of
+from holdfast.store.values.stream_references import (
+    DELETE_REFERENCES,
+    KEEP_REFERENCES,
+    ONLY_ACKNOWLEDGED,
+)
 
 INVALID_ID = CommandError("ERR Invalid stream ID specified as stream command argument")
 INVALID_START = CommandError("ERR invalid start ID for the interval")
 INVALID_END = CommandError("ERR invalid end ID for the interval")
+
+# The words for what becomes of references to a deleted entry.
+POLICIES: Final = {
+    b"KEEPREF": KEEP_REFERENCES,
+    b"DELREF": DELETE_REFERENCES,
+    b"ACKED": ONLY_ACKNOWLEDGED,
+}
 
 LONGEST_ID = 127
 # The texts that C's strtoull accepts: blanks, a sign and zeros may precede the digits.

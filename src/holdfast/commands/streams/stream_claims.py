@@ -1,5 +1,5 @@
-"""Pending entries, which a consumer has received and not acknowledged: XACK, XPENDING, XCLAIM,
-XAUTOCLAIM."""
+"""Pending entries, which a consumer has received and not acknowledged: XACK, XNACK, XPENDING,
+XCLAIM, XAUTOCLAIM."""
 
 from functools import partial
 from itertools import islice
@@ -9,6 +9,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.streams.stream_args import (
     entry_reply,
     is_id,
+    no_such_group,
     parse_high,
     parse_id,
     parse_low,
@@ -20,11 +21,17 @@ from holdfast.resp import NULL_ARRAY, Reply
 from holdfast.resp.c_strings import c_string
 from holdfast.store.memory.events import STREAM
 from holdfast.store.values.stream import Stream
-from holdfast.store.values.stream_group import Group, Pending
-from holdfast.store.values.stream_id import signed, text_of, to_row
+from holdfast.store.values.stream_group import Group
+from holdfast.store.values.stream_id import MOST_DELIVERIES, one_more, text_of, to_row
 
 COUNT_NOT_POSITIVE = CommandError("ERR COUNT must be > 0")
+NO_SUCH_MODE = CommandError("ERR mode must be SILENT, FAIL, or FATAL")
+NUMIDS_NOT_POSITIVE = CommandError("ERR numids must be a positive integer")
+FEWER_IDS = CommandError("ERR number of IDs doesn't match numids")
+RETRIES_NEGATIVE = CommandError("ERR Invalid RETRYCOUNT value, must be >= 0")
+NO_IDS = CommandError("ERR syntax error, expected IDS keyword")
 
+MOST_IDS = (1 << 31) - 1  # of XNACK
 DEFAULT_COUNT = 100  # of XAUTOCLAIM, which examines up to ATTEMPTS times as many entries
 ATTEMPTS = 10
 
@@ -45,6 +52,78 @@ def xack(c: Context, argv: list[bytes]) -> Reply:
     acknowledged = sum(stream.release(group, to_row(entry_id), c.keyspace) for entry_id in ids)
     c.keyspace.dirty += acknowledged
     return acknowledged
+
+
+@stream_command("xnack", -7, "write fast", one("RW update"), since="8.8.0")
+def xnack(c: Context, argv: list[bytes]) -> Reply:
+    """Return pending entries to the group: they stay pending, and any consumer can claim them.
+
+    XNACK key group SILENT|FAIL|FATAL IDS numids id [id ...] [RETRYCOUNT count] [FORCE]
+
+    SILENT takes back one delivery, FAIL leaves the count of deliveries, FATAL sets the highest.
+    RETRYCOUNT sets the count. FORCE also returns entries that were not pending. The reply is how
+    many entries were returned.
+    """
+    found = c.db.find_as(argv[1], Stream)
+    group = None if found is None else found[1].groups.get(argv[2])
+    if found is None or group is None:
+        raise no_such_group(argv[1], argv[2])
+    key, stream = found
+    mode = argv[3].upper()
+    if mode not in (b"SILENT", b"FAIL", b"FATAL"):
+        raise NO_SUCH_MODE
+    texts, retries, is_forced = _parse_nack(argv)
+    returned = 0
+    for entry_id in [parse_id(text) for text in texts]:
+        id_row = to_row(entry_id)
+        pending = group.pending.get(id_row)
+        if pending is not None:
+            deliveries = pending.deliveries
+        elif is_forced and stream.entries.get(entry_id) is not None:
+            deliveries = 0
+        else:
+            continue
+        if retries is not None:
+            deliveries = retries
+        elif mode == b"SILENT":
+            deliveries -= deliveries > 0
+        elif mode == b"FATAL":
+            deliveries = MOST_DELIVERIES
+        stream.hand_back(group, id_row, deliveries, c.keyspace)
+        returned += 1
+    if returned:
+        c.keyspace.dirty += returned
+        c.db.wake_waiters(key)  # clients that wait with CLAIM
+    return returned
+
+
+def _parse_nack(argv: list[bytes]) -> tuple[list[bytes], int | None, bool]:
+    """The ids, the count of RETRYCOUNT, and whether FORCE is given."""
+    texts: list[bytes] = []
+    retries: int | None = None
+    is_forced = False
+    at = 4
+    while at < len(argv):
+        word, has_value = argv[at].upper(), at + 1 < len(argv)
+        if word == b"IDS" and has_value:
+            count = parse_int_between(argv[at + 1], 1, MOST_IDS, NUMIDS_NOT_POSITIVE)
+            texts = argv[at + 2 : at + 2 + count]
+            if len(texts) < count:
+                raise FEWER_IDS
+            at += 1 + count
+        elif word == b"FORCE":
+            is_forced = True
+        elif word == b"RETRYCOUNT" and has_value:
+            at += 1
+            retries = parse_int(argv[at])
+            if retries < 0:
+                raise RETRIES_NEGATIVE
+        else:
+            raise CommandError(b"ERR Unrecognized XNACK option '%b'" % c_string(argv[at]))
+        at += 1
+    if not texts:
+        raise NO_IDS
+    return texts, retries, is_forced
 
 
 # -- looking ----------------------------------------------------------------------------------
@@ -82,13 +161,13 @@ def xpending(c: Context, argv: list[bytes]) -> Reply:
     idle_enough = (
         (entry_id, pending)
         for entry_id, pending in entries.range(low, high)
-        if not min_idle_ms or now_ms - pending.delivered_at_ms >= min_idle_ms
+        if pending.is_idle(min_idle_ms, now_ms)
     )
     return [
         [
             text_of(entry_id),
-            pending.consumer.name,
-            max(0, now_ms - pending.delivered_at_ms),
+            pending.consumer_name,
+            -1 if pending.consumer is None else max(0, now_ms - pending.delivered_at_ms),
             pending.deliveries,
         ]
         for entry_id, pending in islice(idle_enough, count)
@@ -131,7 +210,7 @@ class Claim:
         """Assign an entry. With `counts` it is one more delivery, unless only ids are returned."""
         self._see()
         if counts and not self._ids_only:
-            deliveries = signed(deliveries + 1)
+            deliveries = one_more(deliveries)
         row = (self._consumer, delivered_at_ms, deliveries)
         self._stream.assign(self._group, entry_id, row, self._c.keyspace)
         if self._ids_only:
@@ -209,7 +288,7 @@ def xclaim(c: Context, argv: list[bytes]) -> Reply:
         if stream.entries.get(entry_id) is None:
             if pending is not None:
                 claim.drop(entry_id)
-        elif pending is not None and not _is_idle(pending, min_idle_ms, now_ms):
+        elif pending is not None and not pending.is_idle(min_idle_ms, now_ms):
             continue
         elif pending is not None or is_forced:
             was = 1 if pending is None else pending.deliveries
@@ -218,10 +297,6 @@ def xclaim(c: Context, argv: list[bytes]) -> Reply:
                 entry_id, retries if has_retries else was, delivered_at_ms, counts=not has_retries
             )
     return claim.replies
-
-
-def _is_idle(pending: Pending, min_idle_ms: int, now_ms: int) -> bool:
-    return not min_idle_ms or now_ms - pending.delivered_at_ms >= min_idle_ms
 
 
 @stream_command(
@@ -266,7 +341,7 @@ def xautoclaim(c: Context, argv: list[bytes]) -> Reply:
         if stream.entries.get(entry_id) is None:
             claim.drop(entry_id)
             deleted.append(text_of(entry_id))
-        elif _is_idle(pending, min_idle_ms, now_ms):
+        elif pending.is_idle(min_idle_ms, now_ms):
             claim.take(entry_id, pending.deliveries, now_ms)
     next_id = candidates[looked_at][0] if looked_at < len(candidates) else 0
     return [text_of(next_id), claim.replies, deleted]

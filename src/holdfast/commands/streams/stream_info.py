@@ -57,6 +57,17 @@ def stream_(c: Context, argv: list[bytes]) -> Reply:
         b"entries-added": stream.entries_added,
         b"recorded-first-entry-id": text_of(stream.first_id),
     }
+    ids = stream.idempotence
+    if ids is not None:  # the same reply as Redis 7.0, as long as no client uses it
+        producers, iids = ids.tracked(c.keyspace.now_ms)
+        described |= {
+            b"idmp-duration": ids.duration_s,
+            b"idmp-maxsize": ids.maxsize,
+            b"pids-tracked": producers,
+            b"iids-tracked": iids,
+            b"iids-added": ids.added,
+            b"iids-duplicates": ids.duplicates,
+        }
     if not is_full:
         first, last = stream.entries.first, stream.entries.last
         return described | {
@@ -91,14 +102,18 @@ def _tree_nodes(keys: list[bytes], depth: int = 0) -> int:
 def _full_group(c: Context, stream: Stream, group: Group, limit: int | None) -> Reply:
     pending = islice(group.pending.range(), limit)
     consumers: list[Reply] = [_full_consumer(consumer, limit) for consumer in group.by_name()]
-    return {
+    described: dict[bytes, Reply] = {
         b"name": group.name,
         b"last-delivered-id": text_of(group.last_id),
         b"entries-read": group.entries_read,
         b"lag": c.keyspace.group_lag(stream, group),
         b"pel-count": len(group.pending),
+    }
+    if group.returned:  # the same reply as Redis 7.0, as long as no client uses XNACK
+        described[b"nacked-count"] = group.returned
+    return described | {
         b"pending": [
-            [text_of(entry_id), one_.consumer.name, one_.delivered_at_ms, one_.deliveries]
+            [text_of(entry_id), one_.consumer_name, one_.last_delivery_ms, one_.deliveries]
             for entry_id, one_ in pending
         ],
         b"consumers": consumers,

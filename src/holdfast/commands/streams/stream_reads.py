@@ -4,10 +4,10 @@ A client that is woken runs its command again. `$` means the last id at the time
 began, so the command that runs again has that id in the place of `$`.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 
-from holdfast.commands.args import TIMEOUT_NEGATIVE, TIMEOUT_NOT_A_NUMBER, parse_int
 from holdfast.commands.context import Block, Context, Result
 from holdfast.commands.streams.stream_args import (
     as_stream,
@@ -16,24 +16,16 @@ from holdfast.commands.streams.stream_args import (
     no_such_group,
     parse_id,
 )
+from holdfast.commands.streams.stream_read_args import Reading, parse_reading
 from holdfast.commands.table import Keys, command
-from holdfast.errors import SYNTAX, CommandError
+from holdfast.errors import CommandError
 from holdfast.resp import NULL_ARRAY, Pairs, Reply
 from holdfast.store.memory.events import STREAM
 from holdfast.store.values.stream import Stream
-from holdfast.store.values.stream_group import Consumer, Group
-from holdfast.store.values.stream_id import MAX_ID, signed, text_of
+from holdfast.store.values.stream_entries import Entry
+from holdfast.store.values.stream_group import Consumer, Group, Pending
+from holdfast.store.values.stream_id import MAX_ID, one_more, text_of
 
-GROUP_ONLY_IN_XREADGROUP = CommandError(
-    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
-)
-NOACK_ONLY_IN_XREADGROUP = CommandError(
-    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
-)
-UNBALANCED = CommandError(
-    "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
-)
-NO_GROUP_OPTION = CommandError("ERR Missing GROUP option for XREADGROUP")
 DOLLAR_IN_XREADGROUP = CommandError(
     "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of"
     " this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID"
@@ -47,82 +39,10 @@ STREAM_GONE = CommandError("UNBLOCKED the stream key no longer exists")
 GROUP_GONE = CommandError("NOGROUP the consumer group this client was blocked on no longer exists")
 
 MOST_WHEN_WOKEN = 1000  # entries of a stream, for a client that waited and gave no COUNT
+# A client that waits with CLAIM looks again after so long if no entry is pending.
+SHORTEST_LOOK_MS = 100
 
 stream_command = partial(command, group="stream", categories="stream", since="5.0.0")
-
-
-class Reading:
-    """The parsed arguments. `most` None: all entries; `timeout_s` None: do not wait."""
-
-    __slots__ = ("consumer", "group", "ids", "most", "names", "no_ack", "timeout_s")
-
-    def __init__(self) -> None:
-        self.group: bytes | None = None
-        self.consumer = b""
-        self.most: int | None = None
-        self.timeout_s: float | None = None
-        self.no_ack = False
-        self.names: list[bytes] = []
-        self.ids: list[bytes] = []
-
-    def streams(self, c: Context) -> list[tuple[bytes, bytes]]:
-        """The names and ids to read. As in Redis 7.0, a client that was woken reads only the stream
-        that woke it."""
-        pairs = [(self.names[at], self.ids[at]) for at in range(len(self.names))]
-        woken_by = c.woken_by
-        if woken_by is not None:
-            return [pair for pair in pairs if pair[0] == woken_by][:1]
-        return pairs
-
-
-def _parse(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
-    reading = Reading()
-    at = 1
-    while at < len(argv):
-        word, more = argv[at], len(argv) - 1 - at
-        if word != b"GROUP" and word != b"COUNT" and word != b"STREAMS":  # the usual spelling
-            word = word.upper()
-        if word == b"BLOCK" and more:
-            if c.is_script:
-                raise CommandError(
-                    b"ERR %s command is not allowed with BLOCK option from scripts" % argv[0]
-                )
-            at += 1
-            reading.timeout_s = _parse_timeout_s(argv[at])
-        elif word == b"COUNT" and more:
-            at += 1
-            reading.most = max(parse_int(argv[at]), 0) or None
-        elif word == b"STREAMS" and more:
-            break
-        elif word == b"GROUP" and more >= 2:
-            if not is_group:
-                raise GROUP_ONLY_IN_XREADGROUP
-            reading.group, reading.consumer = argv[at + 1], argv[at + 2]
-            at += 2
-        elif word == b"NOACK":
-            if not is_group:
-                raise NOACK_ONLY_IN_XREADGROUP
-            reading.no_ack = True
-        else:
-            raise SYNTAX
-        at += 1
-    else:
-        raise SYNTAX
-    streams = more >> 1
-    if more & 1:
-        raise UNBALANCED
-    if is_group and reading.group is None:
-        raise NO_GROUP_OPTION
-    reading.names = argv[at + 1 : at + 1 + streams]
-    reading.ids = argv[at + 1 + streams :]
-    return reading
-
-
-def _parse_timeout_s(text: bytes) -> float:
-    milliseconds = parse_int(text, TIMEOUT_NOT_A_NUMBER)
-    if milliseconds < 0:
-        raise TIMEOUT_NEGATIVE
-    return milliseconds / 1000
 
 
 def _newest(c: Context, stream: Stream) -> int:
@@ -143,9 +63,13 @@ def _newest(c: Context, stream: Stream) -> int:
 def xread(c: Context, argv: list[bytes]) -> Result:
     """The entries of streams after given ids; `$` is the last id of a stream. BLOCK waits.
 
-    XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
+    XREAD [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize] [BLOCK milliseconds] STREAMS key
+    [key ...] id [id ...]
+
+    COUNT is the number of entries of each stream, MAXCOUNT that of the whole reply. A reply of
+    MAXSIZE bytes gets no further entry.
     """
-    reading = _parse(c, argv, is_group=False)
+    reading = parse_reading(c, argv, is_group=False)
     if reading.timeout_s is not None:
         c.check_waitable(reading.names)
     streams = reading.streams(c)
@@ -155,7 +79,12 @@ def xread(c: Context, argv: list[bytes]) -> Result:
     for (name, _), after_id in zip(streams, after, strict=True):
         stream = _stream(c, name)
         if stream is not None and _newest(c, stream) > after_id:
-            entries = islice(stream.range(after_id + 1), count)
+            entries: Iterable[Entry] = islice(stream.range(after_id + 1), count)
+            if reading.budget is not None:
+                if reading.budget.is_spent:
+                    break
+                reading.budget.begin(name)
+                entries = reading.budget.take(entries)
             found.append([name, entries_reply(entries)])
     if found:
         return found
@@ -193,10 +122,13 @@ def _xread_id(stream: Stream | None, text: bytes) -> int:
 def xreadgroup(c: Context, argv: list[bytes]) -> Result:
     """Entries that are new to a group (`>`), and BLOCK waits; or a consumer's pending entries.
 
-    XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key
-    [key ...] id [id ...]
+    XREADGROUP GROUP group consumer [COUNT count] [MAXCOUNT maxcount] [MAXSIZE maxsize]
+    [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]
+
+    With CLAIM, entries that are pending for long enough come first, and are claimed. Each entry has
+    two more elements: how long it was idle, and how often it was delivered before.
     """
-    reading = _parse(c, argv, is_group=True)
+    reading = parse_reading(c, argv, is_group=True)
     if reading.timeout_s is not None:
         c.check_waitable(reading.names)
     assert reading.group is not None
@@ -214,19 +146,41 @@ def xreadgroup(c: Context, argv: list[bytes]) -> Result:
     for name, stream, group, after_id in wanted:
         # Redis represents `>` as the highest id.
         is_history = after_id is not None and after_id != MAX_ID
-        if is_history or _newest(c, stream) > group.last_id:
+        if is_history:
+            reading.min_idle_ms = None  # as in Redis, for the streams that follow, too
+        has_news = not is_history and _newest(c, stream) > group.last_id
+        claims = [] if reading.min_idle_ms is None else _claimable(c, stream, group, reading)
+        if is_history or has_news or claims:
+            if reading.budget is not None:
+                if reading.budget.is_spent:
+                    break
+                reading.budget.begin(name)
             consumer = _seen(c, name, stream, group, reading.consumer)
             if after_id is not None and is_history:
-                entries = _history(c, stream, group, consumer, after_id, reading.most)
+                entries = _history(c, stream, group, consumer, after_id, reading)
+            elif reading.min_idle_ms is not None:
+                entries = _claimed(c, stream, group, consumer, claims, reading)
             else:
-                entries = _news(c, stream, group, consumer, reading)
+                entries = entries_reply(_news(c, stream, group, consumer, reading, 0))
             found.append([name, entries])
             c.keyspace.dirty += 1
     if found:
         return found
     if reading.timeout_s is None:
         return NULL_ARRAY
-    return Block(reading.names, Stream, reading.timeout_s, even_if_gone=True, rivals=reading.group)
+    if reading.min_idle_ms is None:
+        return Block(
+            reading.names, Stream, reading.timeout_s, even_if_gone=True, rivals=reading.group
+        )
+    groups = [(stream, group) for _, stream, group, _ in wanted]
+    return Block(
+        reading.names,
+        Stream,
+        reading.timeout_s,
+        even_if_gone=True,
+        rivals=(reading.group, reading.min_idle_ms),
+        look_again_s=_until_claimable_ms(c, groups, reading.min_idle_ms) / 1000,
+    )
 
 
 def _group(c: Context, name: bytes, group_name: bytes) -> tuple[Stream, Group]:
@@ -251,30 +205,98 @@ def _seen(c: Context, name: bytes, stream: Stream, group: Group, consumer: bytes
     return seen
 
 
-def _news(c: Context, stream: Stream, group: Group, consumer: Consumer, reading: Reading) -> Reply:
-    """Assign entries that are new to the group to this consumer, and return them."""
+def _news(
+    c: Context, stream: Stream, group: Group, consumer: Consumer, reading: Reading, claimed: int
+) -> list[Entry]:
+    """Assign entries that are new to the group to this consumer, and return them. So many claimed
+    entries precede them in the reply."""
     count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
-    if count is None:
+    if reading.budget is not None:
+        news = islice(stream.range(group.last_id + 1), count and count - claimed)
+        entries = reading.budget.take(news, 0 if claimed else 1)
+    elif count is None:
         entries = list(stream.range(group.last_id + 1))
     else:
-        entries = stream.entries.first_from(group.last_id + 1, count)
+        entries = stream.entries.first_from(group.last_id + 1, count - claimed)
     ids = [entry_id for entry_id, _ in entries]
     stream.pass_to(group, ids, c.keyspace)
     if not reading.no_ack:
         stream.deliver(group, consumer, ids, c.keyspace.now_ms, c.keyspace)
-    return entries_reply(entries)
+    return entries
 
 
 def _history(
-    c: Context, stream: Stream, group: Group, consumer: Consumer, after_id: int, count: int | None
+    c: Context, stream: Stream, group: Group, consumer: Consumer, after_id: int, reading: Reading
 ) -> Reply:
     """Deliver the consumer's pending entries once more. A deleted entry is null."""
-    pending = list(islice(consumer.pending.range(after_id + 1, MAX_ID), count))
+    pending = list(islice(consumer.pending.range(after_id + 1, MAX_ID), reading.most))
     replies: list[Reply] = []
     for entry_id, was in pending:
         fields = stream.entries.get(entry_id)
+        if reading.budget is not None:
+            if replies and reading.budget.is_spent:
+                break
+            reading.budget.spend(text_of(entry_id), fields or ())
         if fields is not None:
-            row = (consumer.name, c.keyspace.now_ms, signed(was.deliveries + 1))
+            row = (consumer.name, c.keyspace.now_ms, one_more(was.deliveries))
             stream.assign(group, entry_id, row, c.keyspace)
         replies.append([text_of(entry_id), NULL_ARRAY if fields is None else fields])
     return replies
+
+
+# -- CLAIM ------------------------------------------------------------------------------------
+
+
+def _claimable(
+    c: Context, stream: Stream, group: Group, reading: Reading
+) -> list[tuple[Entry, Pending]]:
+    """The entries that are pending for long enough, the longest first. Deleted entries are not
+    claimed; they stay pending, as in Redis."""
+    most = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
+    found: list[tuple[Entry, Pending]] = []
+    assert reading.min_idle_ms is not None
+    for entry_id, pending in group.pending.oldest():
+        if not pending.is_idle(reading.min_idle_ms, c.keyspace.now_ms) or len(found) == most:
+            break
+        fields = stream.entries.get(entry_id)
+        if fields is not None:
+            found.append(((entry_id, fields), pending))
+    return found
+
+
+def _claimed(
+    c: Context,
+    stream: Stream,
+    group: Group,
+    consumer: Consumer,
+    claims: list[tuple[Entry, Pending]],
+    reading: Reading,
+) -> Reply:
+    """Assign pending entries to this consumer, and then entries that are new to the group, and
+    return both."""
+    if reading.budget is not None:
+        claims = claims[: len(reading.budget.take([entry for entry, _ in claims]))]
+    now_ms = c.keyspace.now_ms
+    replies: list[Reply] = []
+    for (entry_id, fields), pending in claims:
+        idle_ms = now_ms - pending.last_delivery_ms
+        replies.append([text_of(entry_id), fields, idle_ms, pending.deliveries])
+        row = (consumer.name, now_ms, one_more(pending.deliveries))
+        stream.assign(group, entry_id, row, c.keyspace)
+    if len(claims) != reading.most:
+        for entry_id, fields in _news(c, stream, group, consumer, reading, len(claims)):
+            replies.append([text_of(entry_id), fields, 0, 0])
+    return replies
+
+
+def _until_claimable_ms(c: Context, groups: list[tuple[Stream, Group]], min_idle_ms: int) -> int:
+    """How long it takes until the first pending entry can be claimed. No such entry: the time after
+    which an entry could be claimed that another consumer gets now."""
+    now_ms = c.keyspace.now_ms
+    first_ms = now_ms + max(min_idle_ms, SHORTEST_LOOK_MS)
+    for stream, group in groups:
+        for entry_id, pending in group.pending.oldest():
+            if stream.entries.get(entry_id) is not None:
+                first_ms = min(first_ms, pending.last_delivery_ms + min_idle_ms)
+                break
+    return max(first_ms - now_ms, 1)

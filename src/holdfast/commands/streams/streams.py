@@ -1,5 +1,6 @@
 """Streams as logs: adding entries, reading ranges, deleting and trimming. XREAD and XREADGROUP are
-in stream_reads.py, the other commands on consumer groups in stream_groups.py and stream_claims.py.
+in stream_reads.py, deletions that respect consumer groups in stream_deletes.py, the other commands
+on consumer groups in stream_groups.py and stream_claims.py.
 """
 
 from functools import partial
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from holdfast.commands.args import Options, parse_int
 from holdfast.commands.context import Context
 from holdfast.commands.streams.stream_args import (
+    POLICIES,
     as_stream,
     entries_reply,
     is_mark,
@@ -21,8 +23,11 @@ from holdfast.commands.table import command, one
 from holdfast.errors import NO_SUCH_KEY, SYNTAX, CommandError
 from holdfast.resp import NULL_ARRAY, OK, Reply
 from holdfast.store.memory.events import STREAM
+from holdfast.store.values import stream_producers, stream_references
 from holdfast.store.values.stream import Stream
-from holdfast.store.values.stream_id import parts_of, text_at
+from holdfast.store.values.stream_id import parts_of, text_at, text_of
+from holdfast.store.values.stream_idempotence import iid_of
+from holdfast.store.values.stream_references import KEEP_REFERENCES
 
 ID_TOO_SMALL = CommandError(
     "ERR The ID specified in XADD is equal or smaller than the target stream top item"
@@ -60,6 +65,14 @@ FEWER_THAN_THERE = CommandError(
 MOST_NODES = 100
 DEFAULT_LIMIT, HIGHEST_LIMIT = 10_000, 1_000_000
 
+IDMP_TWICE = CommandError("ERR syntax error, IDMP/IDMPAUTO specified multiple times")
+IDMP_WITH_ID = CommandError(
+    "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"
+)
+NO_IID = CommandError("ERR syntax error, IDMP requires a non-empty idempotent ID")
+
+# Two servers could add the same message at once.
+NOT_IDEMPOTENT = CommandError("ERR an active-active server takes no IDMP and no IDMPAUTO")
 # The server chooses the ids: clients of two servers could give two entries the same id.
 NOT_ITS_OWN_ID = CommandError("ERR on an active-active server only * is allowed as ID of an entry")
 
@@ -73,9 +86,15 @@ class Trim(NamedTuple):
     min_id: int
     is_rough: bool
     limit: int = 0
+    policy: int = KEEP_REFERENCES
 
     def apply(self, c: Context, stream: Stream) -> int:
-        """Trim the stream; return how many entries were removed."""
+        """Trim the stream; return how many entries were removed. As in Redis, a trim that must look
+        at single entries because of its policy is never a rough one."""
+        if self.policy != KEEP_REFERENCES:
+            return stream_references.trim(
+                stream, self.maxlen, self.min_id, self.limit, self.policy, c.keyspace
+            )
         entries = stream.entries
         if self.is_rough:
             count = entries.excess_nodes(self.maxlen, self.min_id, self.limit)
@@ -85,11 +104,19 @@ class Trim(NamedTuple):
         return count
 
 
-def _parse_trim(c: Context, argv: list[bytes], *, is_xadd: bool) -> tuple[Trim | None, bool, int]:
-    """Parse `[NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]]`. Returns the trim, whether
-    a stream may be created, and for XADD the index of the id."""
+# A producer, and the id that it gave to a message; no id: it follows from the fields.
+Message = tuple[bytes, bytes | None]
+
+
+def _parse_options(
+    c: Context, argv: list[bytes], *, is_xadd: bool
+) -> tuple[Trim | None, bool, Message | None, int]:
+    """Parse `[KEEPREF|DELREF|ACKED] [MAXLEN|MINID [=|~] threshold [LIMIT count]]`, for XADD also
+    `[NOMKSTREAM] [IDMPAUTO producer-id | IDMP producer-id idempotent-id]`. Returns the trim; for
+    XADD also whether a stream may be created, the message, and the index of the id."""
     trim: Trim | None = None
-    may_create, limit = True, None
+    message: Message | None = None
+    may_create, limit, policy = True, None, None
     at = 2
     while at < len(argv):
         word = argv[at].upper()
@@ -116,10 +143,19 @@ def _parse_trim(c: Context, argv: list[bytes], *, is_xadd: bool) -> tuple[Trim |
             limit = parse_int(argv[at])
             if limit < 0:
                 raise LIMIT_NEGATIVE
+        elif policy is None and word in POLICIES:
+            policy = POLICIES[word]
         elif is_xadd and word == b"NOMKSTREAM":
             may_create = False
+        elif is_xadd and ((word == b"IDMPAUTO" and more) or (word == b"IDMP" and more >= 2)):
+            if message is not None:
+                raise IDMP_TWICE
+            message = _message(argv, at)
+            at += 1 if message[1] is None else 2
         elif is_xadd:
             parse_new_id(argv[at])
+            if message is not None:
+                raise IDMP_WITH_ID
             break
         else:
             raise SYNTAX
@@ -137,7 +173,21 @@ def _parse_trim(c: Context, argv: list[bytes], *, is_xadd: bool) -> tuple[Trim |
             trim = trim._replace(limit=limit)
     if limit is not None and (trim is None or not trim.is_rough):
         raise LIMIT_WITHOUT_TILDE
-    return trim, may_create, at
+    if trim is not None and policy:
+        trim = trim._replace(policy=policy)
+    return trim, may_create, message, at
+
+
+def _message(argv: list[bytes], at: int) -> Message:
+    word = argv[at].upper()
+    if not argv[at + 1]:
+        name = word.decode()
+        raise CommandError(f"ERR syntax error, {name} requires a non-empty producer ID")
+    if word == b"IDMPAUTO":
+        return argv[at + 1], None
+    if not argv[at + 2]:
+        raise NO_IID
+    return argv[at + 1], argv[at + 2]
 
 
 @stream_command(
@@ -150,14 +200,19 @@ def _parse_trim(c: Context, argv: list[bytes], *, is_xadd: bool) -> tuple[Trim |
 def xadd(c: Context, argv: list[bytes]) -> Reply:
     """Add an entry to a stream, creating it if needed; return the entry's id.
 
-    XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value
-    [field value ...]
+    XADD key [NOMKSTREAM] [KEEPREF|DELREF|ACKED]
+    [IDMPAUTO producer-id | IDMP producer-id idempotent-id]
+    [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...]
+
+    With IDMP or IDMPAUTO, a message that the producer has sent before is not added again: the reply
+    is the id of its entry.
     """
     name = argv[1]
+    message: Message | None = None
     if argv[2] == b"*":
         trim, may_create, id_at = None, True, 2
     else:
-        trim, may_create, id_at = _parse_trim(c, argv, is_xadd=True)
+        trim, may_create, message, id_at = _parse_options(c, argv, is_xadd=True)
     fields = tuple(argv[id_at + 1 :])
     if len(fields) < 2 or len(fields) % 2:
         raise CommandError("ERR wrong number of arguments for 'xadd' command")
@@ -167,6 +222,8 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
             raise ID_ZERO
         if not c.keyspace.takes_entry_ids:
             raise NOT_ITS_OWN_ID
+    if message is not None and not c.keyspace.takes_entry_ids:
+        raise NOT_IDEMPOTENT
     db = c.db
     key = db.find(name)
     stream = as_stream(key)
@@ -174,14 +231,39 @@ def xadd(c: Context, argv: list[bytes]) -> Reply:
         if not may_create:
             return None
         key, stream = db.create_as(name, Stream)
-    ms, sequence = _new_id(c, stream, given)
     log = c.keyspace
+    if message is not None:
+        message = (message[0], message[1] or iid_of(fields))
+        entry_id = _entry_of(c, stream, message)
+        if entry_id is not None:
+            return text_of(entry_id)
+    ms, sequence = _new_id(c, stream, given)
     stream.add_at(ms, sequence, fields, log, log.stream_node_entries, log.stream_node_bytes)
+    if message is not None:
+        producer, iid = message
+        assert iid is not None
+        stream_producers.record(stream, producer, iid, stream.last_id, log.now_ms, log)
     db.signal(name, b"xadd", STREAM)
     if trim is not None and trim.apply(c, stream):
         db.notify(name, b"xtrim", STREAM)
     db.wake_waiters(key)
     return text_at(ms, sequence)
+
+
+def _entry_of(c: Context, stream: Stream, message: Message) -> int | None:
+    """The entry that the message has become, if it came before; then the message is counted."""
+    keyspace = c.keyspace
+    producer, iid = message
+    assert iid is not None
+    entry_id = stream_producers.find(stream, producer, iid, keyspace.now_ms)
+    if entry_id is None:
+        stream_producers.begin(
+            stream, keyspace.stream_idmp_duration_s, keyspace.stream_idmp_maxsize, keyspace
+        )
+        return None
+    stream_producers.count_duplicate(stream, keyspace)
+    keyspace.dirty += 1
+    return entry_id
 
 
 def _new_id(c: Context, stream: Stream, given: tuple[int, bool] | None) -> tuple[int, int]:
@@ -268,9 +350,9 @@ def xdel(c: Context, argv: list[bytes]) -> Reply:
 def xtrim(c: Context, argv: list[bytes]) -> Reply:
     """Delete the oldest entries, above a length or below an id; return how many.
 
-    XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]
+    XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count] [KEEPREF|DELREF|ACKED]
     """
-    trim, _, _ = _parse_trim(c, argv, is_xadd=False)
+    trim = _parse_options(c, argv, is_xadd=False)[0]
     assert trim is not None
     found = c.db.find_as(argv[1], Stream)
     if found is None:

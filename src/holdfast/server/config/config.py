@@ -87,6 +87,8 @@ class Config:
     zset_max_listpack_value: int
     stream_node_max_bytes: int
     stream_node_max_entries: int
+    stream_idmp_duration: int
+    stream_idmp_maxsize: int
     hll_sparse_max_bytes: int
     requirepass: bytes
     aclfile: str

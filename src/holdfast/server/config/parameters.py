@@ -217,6 +217,8 @@ _PARAMS: tuple[Param, ...] = (
     Param("zset-max-listpack-value", _SIZE, "64", alias="zset-max-ziplist-value"),
     Param("stream-node-max-bytes", _SIZE, "4096"),
     Param("stream-node-max-entries", _LONG, "100"),
+    Param("stream-idmp-duration", Int(1, 86400), "100"),
+    Param("stream-idmp-maxsize", Int(1, 10000), "100"),
     Param("hll-sparse-max-bytes", _SIZE, "3000"),
     # Users and permissions.
     Param("requirepass", Secret(), "", SECRET),

@@ -90,6 +90,10 @@ def follow(engine: "Engine") -> None:
         engine.keyspace.stream_node_entries = config.stream_node_max_entries
         engine.keyspace.stream_node_bytes = config.stream_node_max_bytes
 
+    def idempotence() -> None:
+        engine.keyspace.stream_idmp_duration_s = config.stream_idmp_duration
+        engine.keyspace.stream_idmp_maxsize = config.stream_idmp_maxsize
+
     def client_limits() -> None:
         for session in list(engine.sessions.values()):
             session.limits_changed()
@@ -135,6 +139,8 @@ def follow(engine: "Engine") -> None:
         "client-output-buffer-limit": client_limits,
         "stream-node-max-entries": stream_nodes,
         "stream-node-max-bytes": stream_nodes,
+        "stream-idmp-duration": idempotence,
+        "stream-idmp-maxsize": idempotence,
         "notify-keyspace-events": notify_keyspace_events,
         "tracking-table-max-keys": engine.tracking.limit,
         "min-replicas-to-write": engine.primary.count_good,
@@ -153,6 +159,7 @@ def follow(engine: "Engine") -> None:
     spikes()
     policy()
     stream_nodes()
+    idempotence()
     notify_keyspace_events()
     engine.primary.count_good()
 

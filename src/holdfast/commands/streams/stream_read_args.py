@@ -1,0 +1,130 @@
+"""The arguments of XREAD and XREADGROUP."""
+
+from holdfast.commands.args import (
+    INT64_MAX,
+    TIMEOUT_NEGATIVE,
+    TIMEOUT_NOT_A_NUMBER,
+    parse_int,
+    parse_int_between,
+)
+from holdfast.commands.context import Context
+from holdfast.commands.streams.stream_budget import Budget
+from holdfast.errors import SYNTAX, CommandError
+
+GROUP_ONLY_IN_XREADGROUP = CommandError(
+    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead."
+)
+NOACK_ONLY_IN_XREADGROUP = CommandError(
+    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead."
+)
+CLAIM_ONLY_IN_XREADGROUP = CommandError(
+    "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead."
+)
+MIN_IDLE_NOT_A_NUMBER = CommandError("ERR min-idle-time is not an integer or out of range")
+MIN_IDLE_NEGATIVE = CommandError("ERR min-idle-time must be a positive integer")
+MAXCOUNT_NOT_POSITIVE = CommandError("ERR MAXCOUNT must be a positive integer")
+MAXSIZE_NOT_POSITIVE = CommandError("ERR MAXSIZE must be a positive integer")
+MAXCOUNT_BELOW_COUNT = CommandError("ERR MAXCOUNT must be greater than or equal to COUNT")
+UNBALANCED = CommandError(
+    "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified."
+)
+NO_GROUP_OPTION = CommandError("ERR Missing GROUP option for XREADGROUP")
+
+
+class Reading:
+    """The parsed arguments. `most` None: all entries; `timeout_s` None: do not wait; `min_idle_ms`
+    None: claim nothing; `budget` None: no limit for the whole reply."""
+
+    __slots__ = (
+        *("budget", "consumer", "group", "ids", "min_idle_ms", "most", "names", "no_ack"),
+        "timeout_s",
+    )
+
+    def __init__(self) -> None:
+        self.group: bytes | None = None
+        self.consumer = b""
+        self.most: int | None = None
+        self.timeout_s: float | None = None
+        self.no_ack = False
+        self.min_idle_ms: int | None = None
+        self.budget: Budget | None = None
+        self.names: list[bytes] = []
+        self.ids: list[bytes] = []
+
+    def streams(self, c: Context) -> list[tuple[bytes, bytes]]:
+        """The names and ids to read. As in Redis 7.0, a client that was woken reads only the stream
+        that woke it."""
+        pairs = [(self.names[at], self.ids[at]) for at in range(len(self.names))]
+        woken_by = c.woken_by
+        if woken_by is not None:
+            return [pair for pair in pairs if pair[0] == woken_by][:1]
+        return pairs
+
+
+def parse_reading(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
+    reading = Reading()
+    max_count: int | None = None
+    max_size: int | None = None
+    at = 1
+    while at < len(argv):
+        word, more = argv[at], len(argv) - 1 - at
+        if word != b"GROUP" and word != b"COUNT" and word != b"STREAMS":  # the usual spelling
+            word = word.upper()
+        if word == b"BLOCK" and more:
+            if c.is_script:
+                raise CommandError(
+                    b"ERR %s command is not allowed with BLOCK option from scripts" % argv[0]
+                )
+            at += 1
+            reading.timeout_s = _parse_timeout_s(argv[at])
+        elif word == b"COUNT" and more:
+            at += 1
+            reading.most = max(parse_int(argv[at]), 0) or None
+        elif word == b"STREAMS" and more:
+            break
+        elif word == b"GROUP" and more >= 2:
+            if not is_group:
+                raise GROUP_ONLY_IN_XREADGROUP
+            reading.group, reading.consumer = argv[at + 1], argv[at + 2]
+            at += 2
+        elif word == b"NOACK":
+            if not is_group:
+                raise NOACK_ONLY_IN_XREADGROUP
+            reading.no_ack = True
+        elif word == b"CLAIM" and more:
+            if not is_group:
+                raise CLAIM_ONLY_IN_XREADGROUP
+            at += 1
+            reading.min_idle_ms = parse_int(argv[at], MIN_IDLE_NOT_A_NUMBER)
+            if reading.min_idle_ms < 0:
+                raise MIN_IDLE_NEGATIVE
+        elif word == b"MAXCOUNT" and more:
+            at += 1
+            max_count = parse_int_between(argv[at], 1, INT64_MAX, MAXCOUNT_NOT_POSITIVE)
+        elif word == b"MAXSIZE" and more:
+            at += 1
+            max_size = parse_int_between(argv[at], 1, INT64_MAX, MAXSIZE_NOT_POSITIVE)
+        else:
+            raise SYNTAX
+        at += 1
+    else:
+        raise SYNTAX
+    streams = more >> 1
+    if more & 1:
+        raise UNBALANCED
+    if is_group and reading.group is None:
+        raise NO_GROUP_OPTION
+    if max_count is not None and reading.most is not None and max_count < reading.most:
+        raise MAXCOUNT_BELOW_COUNT
+    if max_count is not None or max_size is not None:
+        reading.budget = Budget(max_count, max_size)
+    reading.names = argv[at + 1 : at + 1 + streams]
+    reading.ids = argv[at + 1 + streams :]
+    return reading
+
+
+def _parse_timeout_s(text: bytes) -> float:
+    milliseconds = parse_int(text, TIMEOUT_NOT_A_NUMBER)
+    if milliseconds < 0:
+        raise TIMEOUT_NEGATIVE
+    return milliseconds / 1000
