@@ -36,7 +36,8 @@ class Scores(dict[bytes, float]):
 @dataclass
 class Group:
     last: bytes = b"0-0"
-    pending: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)  # consumer, deliveries
+    # Consumer and deliveries; an empty name: the entry was returned.
+    pending: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
     consumers: set[bytes] = field(default_factory=set)
 
 
@@ -192,6 +193,21 @@ def _xclaim(stream: Stream, argv: Argv) -> Reply:
     return [[entry_id, stream.entries[entry_id]]]
 
 
+def _xnack(stream: Stream, argv: Argv) -> Reply:
+    pending, entry_id = stream.groups[argv[2]].pending, argv[-1]
+    pending[entry_id] = (b"", pending[entry_id][1])
+    return 1
+
+
+def _xackdel(stream: Stream, argv: Argv) -> Reply:
+    """With DELREF: the entry goes from all groups, too."""
+    entry_id = argv[-1]
+    for group in stream.groups.values():
+        group.pending.pop(entry_id, None)
+    stream.entries.pop(entry_id, None)
+    return [1]
+
+
 # -- strings of bits, and sketches ------------------------------------------------------------
 
 
@@ -237,6 +253,8 @@ COMMANDS: dict[bytes, tuple[type, Callable[[Any, Argv], Reply]]] = {
     b"XREADGROUP": (Stream, _xreadgroup),
     b"XACK": (Stream, _xack),
     b"XCLAIM": (Stream, _xclaim),
+    b"XNACK": (Stream, _xnack),
+    b"XACKDEL": (Stream, _xackdel),
 }
 
 
@@ -326,6 +344,8 @@ def _stream_commands(
         if group.pending:
             some = rng.choice(list(group.pending))
             argvs += [[b"XACK", name, group_name, some, next_id]] * 2
+            argvs += [[b"XNACK", name, group_name, b"FAIL", b"IDS", b"1", some]] * 2
+            argvs += [[b"XACKDEL", name, group_name, b"DELREF", b"IDS", b"1", some]]
             if some in stream.entries:
                 argvs += [[b"XCLAIM", name, group_name, reader, b"0", some]]
     return argvs

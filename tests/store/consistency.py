@@ -71,15 +71,20 @@ SETTLED = {
           (SELECT key_id, group_name FROM redis_stream_consumers
            UNION SELECT key_id, group_name FROM redis_stream_pending)
         WHERE (key_id, group_name) NOT IN (SELECT key_id, name FROM redis_stream_groups)""",
-    "pending entries of no consumer": """
+    "pending entries of no consumer, and not returned": """
         SELECT key_id FROM redis_stream_pending WHERE (key_id, group_name, consumer)
-          NOT IN (SELECT key_id, group_name, name FROM redis_stream_consumers)""",
+          NOT IN (SELECT key_id, group_name, name FROM redis_stream_consumers)
+          AND (delivered_at_ms >= 0 OR consumer <> x'')""",
+    "idempotent ids of a stream without settings": """
+        SELECT key_id FROM redis_stream_iids
+        WHERE key_id NOT IN (SELECT key_id FROM redis_stream_idempotence)""",
     "what hashes, sets and streams left behind": """
         SELECT key_id FROM
           (SELECT key_id FROM redis_hash_fields UNION SELECT key_id FROM redis_set_members
            UNION SELECT key_id FROM redis_zset_members UNION SELECT key_id FROM redis_stream_meta
            UNION SELECT key_id FROM redis_stream_entries
            UNION SELECT key_id FROM redis_stream_groups
+           UNION SELECT key_id FROM redis_stream_idempotence
            UNION SELECT key_id FROM redis_stream_consumers)
         WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
     "what lists left behind": """
