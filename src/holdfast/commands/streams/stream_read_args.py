@@ -31,14 +31,37 @@ UNBALANCED = CommandError(
 NO_GROUP_OPTION = CommandError("ERR Missing GROUP option for XREADGROUP")
 
 
-class Reading:
-    """The parsed arguments. `most` None: all entries; `timeout_s` None: do not wait; `min_idle_ms`
-    None: claim nothing; `budget` None: no limit for the whole reply."""
+class ReadOptions:
+    """CLAIM, MAXCOUNT and MAXSIZE; None: not given."""
 
-    __slots__ = (
-        *("budget", "consumer", "group", "ids", "min_idle_ms", "most", "names", "no_ack"),
-        "timeout_s",
-    )
+    __slots__ = ("max_count", "max_size", "min_idle_ms")
+
+    def __init__(self) -> None:
+        self.min_idle_ms: int | None = None
+        self.max_count: int | None = None
+        self.max_size: int | None = None
+
+    def parse(self, word: bytes, value: bytes, *, is_group: bool) -> None:
+        if word == b"MAXCOUNT":
+            self.max_count = parse_int_between(value, 1, INT64_MAX, MAXCOUNT_NOT_POSITIVE)
+        elif word == b"MAXSIZE":
+            self.max_size = parse_int_between(value, 1, INT64_MAX, MAXSIZE_NOT_POSITIVE)
+        elif not is_group:
+            raise CLAIM_ONLY_IN_XREADGROUP
+        else:
+            self.min_idle_ms = parse_int(value, MIN_IDLE_NOT_A_NUMBER)
+            if self.min_idle_ms < 0:
+                raise MIN_IDLE_NEGATIVE
+
+    def budget(self) -> Budget:
+        return Budget(self.max_count, self.max_size)
+
+
+class Reading:
+    """The parsed arguments. `most` None: all entries; `timeout_s` None: do not wait; `options`
+    None: none of them is given, as mostly."""
+
+    __slots__ = ("consumer", "group", "ids", "most", "names", "no_ack", "options", "timeout_s")
 
     def __init__(self) -> None:
         self.group: bytes | None = None
@@ -46,8 +69,7 @@ class Reading:
         self.most: int | None = None
         self.timeout_s: float | None = None
         self.no_ack = False
-        self.min_idle_ms: int | None = None
-        self.budget: Budget | None = None
+        self.options: ReadOptions | None = None
         self.names: list[bytes] = []
         self.ids: list[bytes] = []
 
@@ -63,8 +85,6 @@ class Reading:
 
 def parse_reading(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
     reading = Reading()
-    max_count: int | None = None
-    max_size: int | None = None
     at = 1
     while at < len(argv):
         word, more = argv[at], len(argv) - 1 - at
@@ -91,19 +111,11 @@ def parse_reading(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
             if not is_group:
                 raise NOACK_ONLY_IN_XREADGROUP
             reading.no_ack = True
-        elif word == b"CLAIM" and more:
-            if not is_group:
-                raise CLAIM_ONLY_IN_XREADGROUP
+        elif word in (b"CLAIM", b"MAXCOUNT", b"MAXSIZE") and more:
             at += 1
-            reading.min_idle_ms = parse_int(argv[at], MIN_IDLE_NOT_A_NUMBER)
-            if reading.min_idle_ms < 0:
-                raise MIN_IDLE_NEGATIVE
-        elif word == b"MAXCOUNT" and more:
-            at += 1
-            max_count = parse_int_between(argv[at], 1, INT64_MAX, MAXCOUNT_NOT_POSITIVE)
-        elif word == b"MAXSIZE" and more:
-            at += 1
-            max_size = parse_int_between(argv[at], 1, INT64_MAX, MAXSIZE_NOT_POSITIVE)
+            if reading.options is None:
+                reading.options = ReadOptions()
+            reading.options.parse(word, argv[at], is_group=is_group)
         else:
             raise SYNTAX
         at += 1
@@ -114,10 +126,10 @@ def parse_reading(c: Context, argv: list[bytes], *, is_group: bool) -> Reading:
         raise UNBALANCED
     if is_group and reading.group is None:
         raise NO_GROUP_OPTION
-    if max_count is not None and reading.most is not None and max_count < reading.most:
-        raise MAXCOUNT_BELOW_COUNT
-    if max_count is not None or max_size is not None:
-        reading.budget = Budget(max_count, max_size)
+    if reading.options is not None and reading.most is not None:
+        max_count = reading.options.max_count
+        if max_count is not None and max_count < reading.most:
+            raise MAXCOUNT_BELOW_COUNT
     reading.names = argv[at + 1 : at + 1 + streams]
     reading.ids = argv[at + 1 + streams :]
     return reading

@@ -16,7 +16,7 @@ from holdfast.commands.streams.stream_args import (
     no_such_group,
     parse_id,
 )
-from holdfast.commands.streams.stream_read_args import Reading, parse_reading
+from holdfast.commands.streams.stream_read_args import Reading, ReadOptions, parse_reading
 from holdfast.commands.table import Keys, command
 from holdfast.errors import CommandError
 from holdfast.resp import NULL_ARRAY, Pairs, Reply
@@ -75,16 +75,17 @@ def xread(c: Context, argv: list[bytes]) -> Result:
     streams = reading.streams(c)
     after = [_xread_id(_stream(c, name), text) for name, text in streams]
     count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
+    budget = None if reading.options is None else reading.options.budget()
     found = Pairs()
     for (name, _), after_id in zip(streams, after, strict=True):
         stream = _stream(c, name)
         if stream is not None and _newest(c, stream) > after_id:
             entries: Iterable[Entry] = islice(stream.range(after_id + 1), count)
-            if reading.budget is not None:
-                if reading.budget.is_spent:
+            if budget is not None:
+                if budget.is_spent:
                     break
-                reading.budget.begin(name)
-                entries = reading.budget.take(entries)
+                budget.begin(name)
+                entries = budget.take(entries)
             found.append([name, entries_reply(entries)])
     if found:
         return found
@@ -142,33 +143,33 @@ def xreadgroup(c: Context, argv: list[bytes]) -> Result:
         else:
             after_id = parse_id(text)
         wanted.append((name, stream, group, after_id))
+    options = reading.options
+    limited = None if options is None else LimitedRead(c, reading, options)
     found = Pairs()
+    entries: Reply
     for name, stream, group, after_id in wanted:
-        # Redis represents `>` as the highest id.
-        is_history = after_id is not None and after_id != MAX_ID
-        if is_history:
-            reading.min_idle_ms = None  # as in Redis, for the streams that follow, too
-        has_news = not is_history and _newest(c, stream) > group.last_id
-        claims = [] if reading.min_idle_ms is None else _claimable(c, stream, group, reading)
-        if is_history or has_news or claims:
-            if reading.budget is not None:
-                if reading.budget.is_spent:
-                    break
-                reading.budget.begin(name)
+        if after_id == MAX_ID:
+            after_id = None  # Redis represents `>` as the highest id
+        if limited is not None:
+            entries = limited.entries(name, stream, group, after_id)
+            if entries is None:
+                continue
+        elif after_id is not None or _newest(c, stream) > group.last_id:
             consumer = _seen(c, name, stream, group, reading.consumer)
-            if after_id is not None and is_history:
-                entries = _history(c, stream, group, consumer, after_id, reading)
-            elif reading.min_idle_ms is not None:
-                entries = _claimed(c, stream, group, consumer, claims, reading)
+            if after_id is not None:
+                pending = islice(consumer.pending.range(after_id + 1, MAX_ID), reading.most)
+                entries = _history(c, stream, group, consumer, list(pending))
             else:
-                entries = entries_reply(_news(c, stream, group, consumer, reading, 0))
-            found.append([name, entries])
-            c.keyspace.dirty += 1
+                entries = entries_reply(_news(c, stream, group, consumer, reading))
+        else:
+            continue
+        found.append([name, entries])
+        c.keyspace.dirty += 1
     if found:
         return found
     if reading.timeout_s is None:
         return NULL_ARRAY
-    if reading.min_idle_ms is None:
+    if options is None or options.min_idle_ms is None:
         return Block(
             reading.names, Stream, reading.timeout_s, even_if_gone=True, rivals=reading.group
         )
@@ -178,8 +179,8 @@ def xreadgroup(c: Context, argv: list[bytes]) -> Result:
         Stream,
         reading.timeout_s,
         even_if_gone=True,
-        rivals=(reading.group, reading.min_idle_ms),
-        look_again_s=_until_claimable_ms(c, groups, reading.min_idle_ms) / 1000,
+        rivals=(reading.group, options.min_idle_ms),
+        look_again_s=_until_claimable_ms(c, groups, options.min_idle_ms) / 1000,
     )
 
 
@@ -206,37 +207,48 @@ def _seen(c: Context, name: bytes, stream: Stream, group: Group, consumer: bytes
 
 
 def _news(
-    c: Context, stream: Stream, group: Group, consumer: Consumer, reading: Reading, claimed: int
+    c: Context, stream: Stream, group: Group, consumer: Consumer, reading: Reading
 ) -> list[Entry]:
-    """Assign entries that are new to the group to this consumer, and return them. So many claimed
-    entries precede them in the reply."""
-    count = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
-    if reading.budget is not None:
-        news = islice(stream.range(group.last_id + 1), count and count - claimed)
-        entries = reading.budget.take(news, 0 if claimed else 1)
-    elif count is None:
+    """Assign entries that are new to the group to this consumer, and return them."""
+    count = _most(c, reading)
+    if count is None:
         entries = list(stream.range(group.last_id + 1))
     else:
-        entries = stream.entries.first_from(group.last_id + 1, count - claimed)
-    ids = [entry_id for entry_id, _ in entries]
-    stream.pass_to(group, ids, c.keyspace)
-    if not reading.no_ack:
-        stream.deliver(group, consumer, ids, c.keyspace.now_ms, c.keyspace)
+        entries = stream.entries.first_from(group.last_id + 1, count)
+    _deliver(c, stream, group, consumer, entries, reading.no_ack)
     return entries
 
 
+def _most(c: Context, reading: Reading) -> int | None:
+    """How many entries of a stream the client gets at most."""
+    return reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
+
+
+def _deliver(
+    c: Context,
+    stream: Stream,
+    group: Group,
+    consumer: Consumer,
+    entries: list[Entry],
+    no_ack: bool,
+) -> None:
+    ids = [entry_id for entry_id, _ in entries]
+    stream.pass_to(group, ids, c.keyspace)
+    if not no_ack:
+        stream.deliver(group, consumer, ids, c.keyspace.now_ms, c.keyspace)
+
+
 def _history(
-    c: Context, stream: Stream, group: Group, consumer: Consumer, after_id: int, reading: Reading
+    c: Context,
+    stream: Stream,
+    group: Group,
+    consumer: Consumer,
+    pending: list[tuple[int, Pending]],
 ) -> Reply:
-    """Deliver the consumer's pending entries once more. A deleted entry is null."""
-    pending = list(islice(consumer.pending.range(after_id + 1, MAX_ID), reading.most))
+    """Deliver pending entries of the consumer once more. A deleted entry is null."""
     replies: list[Reply] = []
     for entry_id, was in pending:
         fields = stream.entries.get(entry_id)
-        if reading.budget is not None:
-            if replies and reading.budget.is_spent:
-                break
-            reading.budget.spend(text_of(entry_id), fields or ())
         if fields is not None:
             row = (consumer.name, c.keyspace.now_ms, one_more(was.deliveries))
             stream.assign(group, entry_id, row, c.keyspace)
@@ -244,49 +256,75 @@ def _history(
     return replies
 
 
-# -- CLAIM ------------------------------------------------------------------------------------
+# -- with CLAIM, MAXCOUNT or MAXSIZE ----------------------------------------------------------
 
 
-def _claimable(
-    c: Context, stream: Stream, group: Group, reading: Reading
-) -> list[tuple[Entry, Pending]]:
-    """The entries that are pending for long enough, the longest first. Deleted entries are not
-    claimed; they stay pending, as in Redis."""
-    most = reading.most or (MOST_WHEN_WOKEN if c.is_woken else None)
-    found: list[tuple[Entry, Pending]] = []
-    assert reading.min_idle_ms is not None
-    for entry_id, pending in group.pending.oldest():
-        if not pending.is_idle(reading.min_idle_ms, c.keyspace.now_ms) or len(found) == most:
-            break
-        fields = stream.entries.get(entry_id)
-        if fields is not None:
-            found.append(((entry_id, fields), pending))
-    return found
+class LimitedRead:
+    """A call of XREADGROUP with these options. It asks for the entries of one stream after the
+    other."""
 
+    def __init__(self, c: Context, reading: Reading, options: ReadOptions) -> None:
+        self._c = c
+        self._reading = reading
+        self._min_idle_ms = options.min_idle_ms
+        self._budget = options.budget()
 
-def _claimed(
-    c: Context,
-    stream: Stream,
-    group: Group,
-    consumer: Consumer,
-    claims: list[tuple[Entry, Pending]],
-    reading: Reading,
-) -> Reply:
-    """Assign pending entries to this consumer, and then entries that are new to the group, and
-    return both."""
-    if reading.budget is not None:
-        claims = claims[: len(reading.budget.take([entry for entry, _ in claims]))]
-    now_ms = c.keyspace.now_ms
-    replies: list[Reply] = []
-    for (entry_id, fields), pending in claims:
-        idle_ms = now_ms - pending.last_delivery_ms
-        replies.append([text_of(entry_id), fields, idle_ms, pending.deliveries])
-        row = (consumer.name, now_ms, one_more(pending.deliveries))
-        stream.assign(group, entry_id, row, c.keyspace)
-    if len(claims) != reading.most:
-        for entry_id, fields in _news(c, stream, group, consumer, reading, len(claims)):
-            replies.append([text_of(entry_id), fields, 0, 0])
-    return replies
+    def entries(self, name: bytes, stream: Stream, group: Group, after_id: int | None) -> Reply:
+        """The entries of a stream: pending ones of this consumer after an id, or else claimed and
+        new ones. None: there are none, or the limits are reached."""
+        c, reading, budget = self._c, self._reading, self._budget
+        if after_id is not None:
+            self._min_idle_ms = None  # as in Redis, for the streams that follow, too
+        claims = self._claimable(stream, group)
+        has_news = _newest(c, stream) > group.last_id
+        if budget.is_spent or not (after_id is not None or claims or has_news):
+            return None
+        budget.begin(name)
+        consumer = _seen(c, name, stream, group, reading.consumer)
+        if after_id is not None:
+            own = islice(consumer.pending.range(after_id + 1, MAX_ID), reading.most)
+            known = list(own)
+            taken = budget.take(
+                (entry_id, stream.entries.get(entry_id) or ()) for entry_id, _ in known
+            )
+            return _history(c, stream, group, consumer, known[: len(taken)])
+        claims = claims[: len(budget.take([entry for entry, _ in claims]))]
+        replies = [self._claim(stream, group, consumer, *claim) for claim in claims]
+        most = _most(c, reading)
+        rest = None if most is None else most - len(claims)
+        news = budget.take(islice(stream.range(group.last_id + 1), rest), 0 if claims else 1)
+        _deliver(c, stream, group, consumer, news, reading.no_ack)
+        if self._min_idle_ms is None:
+            return entries_reply(news)
+        return replies + [[text_of(entry_id), fields, 0, 0] for entry_id, fields in news]
+
+    def _claimable(self, stream: Stream, group: Group) -> list[tuple[Entry, Pending]]:
+        """The entries that are pending for long enough, the longest first. Deleted entries are not
+        claimed; they stay pending, as in Redis."""
+        found: list[tuple[Entry, Pending]] = []
+        if self._min_idle_ms is None:
+            return found
+        most, now_ms = _most(self._c, self._reading), self._c.keyspace.now_ms
+        for entry_id, pending in group.pending.oldest():
+            if len(found) == most or not pending.is_idle(self._min_idle_ms, now_ms):
+                break
+            fields = stream.entries.get(entry_id)
+            if fields is not None:
+                found.append(((entry_id, fields), pending))
+        return found
+
+    def _claim(
+        self, stream: Stream, group: Group, consumer: Consumer, entry: Entry, pending: Pending
+    ) -> Reply:
+        """Assign a pending entry to the consumer. The reply has the time and the count from
+        before."""
+        keyspace = self._c.keyspace
+        entry_id, fields = entry
+        idle_ms = keyspace.now_ms - pending.last_delivery_ms
+        shown: Reply = [text_of(entry_id), fields, idle_ms, pending.deliveries]
+        row = (consumer.name, keyspace.now_ms, one_more(pending.deliveries))
+        stream.assign(group, entry_id, row, keyspace)
+        return shown
 
 
 def _until_claimable_ms(c: Context, groups: list[tuple[Stream, Group]], min_idle_ms: int) -> int:
