@@ -60,6 +60,18 @@ def test_each_command_that_writes_stands_in_one_list() -> None:
     assert sum(map(len, lists)) == len(named), "stands in one list only"
 
 
+STREAM = [
+    *("XADD x 1-1 a b", "XGROUP CREATE x g 0", "XGROUP CREATE x h 0"),
+    "XREADGROUP GROUP g c STREAMS x >",
+]
+STREAM_SENT = [
+    *STREAM[:3],
+    "XGROUP CREATECONSUMER x g c",
+    "XCLAIM x g c 0 1-1 TIME 1700000000000 RETRYCOUNT 1 FORCE JUSTID LASTID 1-1",
+    "XGROUP SETID x g 1-1 ENTRIESREAD 1",
+]
+
+
 @pytest.mark.parametrize(
     ("commands", "sent"),
     [
@@ -98,6 +110,23 @@ def test_each_command_that_writes_stands_in_one_list() -> None:
         (["ZADD z 1 a", "BZMPOP 0 1 z MIN"], ["ZADD z 1 a", "ZPOPMIN z 1"]),
         (["ZADD z 1 a", "BZPOPMAX z 0"], ["ZADD z 1 a", "ZPOPMAX z"]),
         (["XADD x MAXLEN ~ 1 1-1 a b"], ["XADD x 1-1 a b", "XTRIM x MAXLEN = 1"]),
+        (["XADD x NOMKSTREAM 1-1 a b", "XADD x KEEPREF MAXLEN 5 1-1 a b"],
+         ["XADD x 1-1 a b", "XTRIM x MAXLEN = 1"]),
+        (["XADD x IDMP p 1 MAXLEN ~ 5 * a b", "XADD x IDMP p 1 MAXLEN ~ 5 * a b",
+          "XCFGSET x IDMP-MAXSIZE 5"],
+         ["XADD x 1700000000000-0 a b", "XTRIM x MAXLEN = 1"]),
+        (["XADD x IDMPAUTO p * a b"], ["XADD x 1700000000000-0 a b"]),
+        ([*STREAM, "XDELEX x DELREF IDS 2 1-1 9-9"],
+         [*STREAM_SENT, "XDEL x 1-1", "XACK x g 1-1 9-9", "XACK x h 1-1 9-9"]),
+        ([*STREAM, "XDELEX x ACKED IDS 1 1-1", "XDELEX x IDS 1 9-9 KEEPREF"], STREAM_SENT),
+        ([*STREAM, "XACKDEL x g ACKED IDS 2 1-1 9-9"], [*STREAM_SENT, "XACK x g 1-1"]),
+        ([*STREAM, "XACKDEL x g IDS 1 1-1"], [*STREAM_SENT, "XACK x g 1-1", "XDEL x 1-1"]),
+        ([*STREAM, "XNACK x g SILENT IDS 2 9-9 1-1"],
+         [*STREAM_SENT, "XCLAIM x g  0 1-1 TIME 0 RETRYCOUNT 0 FORCE JUSTID LASTID 1-1"]),
+        ([*STREAM, "XREADGROUP GROUP g d CLAIM 0 STREAMS x >"],
+         [*STREAM_SENT, "XGROUP CREATECONSUMER x g d",
+          "XCLAIM x g d 0 1-1 TIME 1700000000000 RETRYCOUNT 2 FORCE JUSTID LASTID 1-1",
+          "XGROUP SETID x g 1-1 ENTRIESREAD 1"]),
         (["PUBLISH c hello"], ["PUBLISH c hello"]),
         (["SWAPDB 0 1"], ["SWAPDB 0 1"]),
     ],
@@ -106,6 +135,19 @@ def test_what_is_sent(primary: Primary, commands: list[str], sent: list[str]) ->
     for line in commands:
         primary.do(line)
     assert primary.sent == sent
+
+
+@pytest.mark.parametrize("trim", ["XTRIM x MAXLEN 0 DELREF", "XADD x ACKED MINID ~ 9 2-1 a b"])
+def test_a_trim_that_looks_at_groups_sends_the_stream(primary: Primary, trim: str) -> None:
+    """In the form of Redis 7, also with a returned entry in it."""
+    for line in [*STREAM, "XNACK x g FAIL IDS 1 1-1", "XACK x g 1-1", "XGROUP SETID x h 1-1"]:
+        primary.do(line)
+    primary.do("XCFGSET x IDMP-MAXSIZE 5")
+    primary.effects.take()
+    primary.do(trim)
+    [restore] = RequestParser().feed(primary.effects.take())
+    assert restore[:3] == [b"RESTORE", b"x", b"0"]
+    assert (restore[3][0], restore[4]) == (19, b"REPLACE")
 
 
 def test_a_time_to_live_becomes_a_time(primary: Primary) -> None:

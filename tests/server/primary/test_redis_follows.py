@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import all_commands as all_commands
 from holdfast.commands.table import TABLE
+from tests.commands.streams.talk import parsed
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
 from tests.harness.valkey import ValkeyServer
 from tests.server.primary.following import is_up, wait_for_replica
@@ -113,6 +114,52 @@ def compare(client: RawClient, copy: RawClient) -> None:
     ours = contents(client)
     wait_for_replica(client)
     assert contents(copy) == ours
+
+
+def stream_commands(rng: random.Random) -> list[str]:
+    """Commands and options that no server of version 7 knows."""
+    entry = f"{rng.randrange(1, 40)}-1"
+    policy = rng.choice(["KEEPREF", "DELREF", "ACKED"])
+    group, consumer = rng.choice("gh"), rng.choice("cd")
+    return [
+        f"XREADGROUP GROUP {group} {consumer} COUNT 4 STREAMS s >",
+        f"XREADGROUP GROUP {group} {consumer} CLAIM 0 COUNT 2 STREAMS s >",
+        f"XREADGROUP GROUP {group} {consumer} MAXCOUNT 3 STREAMS s >",
+        f"XNACK s {group} {rng.choice(['SILENT', 'FAIL'])} IDS 1 {entry} FORCE",
+        f"XACK s {group} {entry}",
+        f"XDELEX s {policy} IDS 1 {entry}",
+        f"XACKDEL s {group} {policy} IDS 1 {entry}",
+        f"XTRIM s MINID {rng.randrange(6)} {policy}",
+        f"XADD once IDMP p {rng.randrange(5)} * a b",
+        f"XADD once {policy} MAXLEN ~ 3 IDMPAUTO p * a {rng.randrange(5)}",
+    ]
+
+
+def test_streams_with_the_commands_of_redis_8(
+    primary: HoldfastServer, any_replica: RedisServer, rng: random.Random
+) -> None:
+    """A returned entry has a consumer without a name there; else all is the same."""
+    client, copy = primary.client(), any_replica.client()
+    for number in range(1, 40):
+        client.command("XADD", "s", f"{number}-1", "a", "b")
+    for group in "gh":
+        client.command("XGROUP", "CREATE", "s", group, "0")
+    for is_following in (False, True):
+        for _ in range(40):
+            client.command(*rng.choice(stream_commands(rng)).split())
+        if not is_following:
+            copy.command("REPLICAOF", "127.0.0.1", primary.port)
+            wait_until(lambda: is_up(copy), "it follows")
+    wait_for_replica(client)
+    for name in ("s", "once"):
+        assert copy.command("XRANGE", name, "-", "+") == client.command("XRANGE", name, "-", "+")
+    for group in "gh":
+        pending = [
+            [(entry, consumer, count) for entry, consumer, _, count in parsed(reply)]
+            for each in (client, copy)
+            if (reply := each.command("XPENDING", "s", group, "-", "+", 99))
+        ]
+        assert pending[0] == pending[1]
 
 
 ROUNDS = int(os.environ.get("HOLDFAST_FOLLOWING_ROUNDS", "200"))

@@ -68,11 +68,14 @@ def xdelex(c: Context, argv: list[bytes]) -> Reply:
     if found is None:
         return [NOT_FOUND] * len(texts)
     ids = [parse_id(text) for text in texts]
+    changes = c.keyspace.changes
     results = [_delete(c, found[1], entry_id, policy) for entry_id in ids]
     deleted = sum(is_deleted for _, is_deleted in results)
     if deleted:
         c.db.signal(argv[1], b"xdel", STREAM)
         c.keyspace.dirty += deleted - 1
+    elif c.keyspace.changes != changes:
+        c.keyspace.dirty += 1  # references to entries that were deleted before
     return [status for status, _ in results]
 
 

@@ -261,8 +261,8 @@ def _entry_of(c: Context, stream: Stream, message: Message) -> int | None:
             stream, keyspace.stream_idmp_duration_s, keyspace.stream_idmp_maxsize, keyspace
         )
         return None
+    # Not dirty, unlike in Redis: this count is nothing that replicas are told.
     stream_producers.count_duplicate(stream, keyspace)
-    keyspace.dirty += 1
     return entry_id
 
 

@@ -96,7 +96,7 @@ def _whole(c: Context, name: bytes) -> list[Argv]:
         return [[b"DEL", name]]
     from holdfast.store.rdb import plain, value_codec
 
-    payload = value_codec.dump(plain.plain_of(key.value))
+    payload = value_codec.dump(plain.plain_of(key.value), for_redis_7=True)
     expiry = _expiry(key)
     absolute = [b"ABSTTL"] if expiry else []
     return [[b"RESTORE", name, *(expiry or [b"0"]), payload, b"REPLACE", *absolute]]
@@ -284,23 +284,85 @@ def _geo(c: Context, argv: Argv, reply: Any) -> list[Argv]:
 # -- streams --------------------------------------------------------------------------------------
 
 
+# The options of XADD, and how many arguments each has.
+XADD_OPTIONS = {b"NOMKSTREAM": 0, b"KEEPREF": 0, b"DELREF": 0, b"ACKED": 0}
+XADD_OPTIONS |= {b"MAXLEN": 1, b"MINID": 1, b"LIMIT": 1, b"IDMPAUTO": 1, b"IDMP": 2}
+OTHER_POLICIES = {b"DELREF", b"ACKED"}  # which older servers do not know
+
+
 @_for("xadd")
 def _xadd(c: Context, argv: Argv, reply: Any) -> list[Argv]:
-    """With the id that was chosen, and the exact length that is left."""
-    at, is_trimmed = 2, False
-    while argv[at].upper() in (b"NOMKSTREAM", b"MAXLEN", b"MINID", b"LIMIT"):
-        if argv[at].upper() == b"NOMKSTREAM":
-            at += 1
-            continue
-        is_trimmed = True
-        at += 3 if argv[at + 1] in (b"~", b"=") else 2
+    """With the id that was chosen, and the exact length that is left. Replicas need no idempotent
+    ids: they get each message once."""
+    at, words = 2, set()
+    while (word := argv[at].upper()) in XADD_OPTIONS:
+        words.add(word)
+        at += 1 + XADD_OPTIONS[word]
+        at += word in (b"MAXLEN", b"MINID") and argv[at - 1] in (b"~", b"=")
+    is_trimmed = bool(words & {b"MAXLEN", b"MINID"})
+    if is_trimmed and words & OTHER_POLICIES:
+        return _whole(c, argv[1])
     sent = [[b"XADD", argv[1], reply, *argv[at + 1 :]]]
     return sent + (_trimmed(c, argv[1]) if is_trimmed else [])
 
 
 @_for("xtrim")
 def _xtrim(c: Context, argv: Argv, reply: Any) -> list[Argv]:
+    if OTHER_POLICIES.intersection(word.upper() for word in argv[2:]):
+        return _whole(c, argv[1])
     return _trimmed(c, argv[1])
+
+
+@_for("xdelex")
+def _xdelex(c: Context, argv: Argv, reply: Any) -> list[Argv]:
+    return _deleted(c, argv, 2, reply)
+
+
+@_for("xackdel")
+def _xackdel(c: Context, argv: Argv, reply: Any) -> list[Argv]:
+    ids = [text for text, status in zip(_ids(argv, 3), reply, strict=True) if status > 0]
+    return [[b"XACK", argv[1], argv[2], *ids], *_deleted(c, argv, 3, reply)]
+
+
+def _deleted(c: Context, argv: Argv, at: int, reply: list[int]) -> list[Argv]:
+    """The entries that are gone, and with DELREF the references to all that were named."""
+    ids, stream = _ids(argv, at), _stream(c, argv[1])
+    sent: list[Argv] = []
+    gone = [text for text, status in zip(ids, reply, strict=True) if status == 1]
+    if gone:
+        sent.append([b"XDEL", argv[1], *gone])
+    if stream is not None and any(word.upper() == b"DELREF" for word in argv[at:]):
+        sent += [[b"XACK", argv[1], group, *ids] for group in stream.groups]
+    return sent
+
+
+def _ids(argv: Argv, at: int) -> list[bytes]:
+    """The ids behind `IDS numids`, of which the last ones count."""
+    ids: list[bytes] = []
+    while at < len(argv):
+        if argv[at].upper() == b"IDS":
+            count = int(argv[at + 1])
+            ids = argv[at + 2 : at + 2 + count]
+            at += 1 + count
+        at += 1
+    return ids
+
+
+@_for("xnack")
+def _xnack(c: Context, argv: Argv, reply: Any) -> list[Argv]:
+    """Older servers know no entries without a consumer: theirs has no name, as in RDB files."""
+    stream = _stream(c, argv[1])
+    group = None if stream is None else stream.groups.get(argv[2])
+    if group is None:
+        return []
+    rows = [to_row(parse_id(text)) for text in _ids(argv, 4)]
+    return _claims(argv[1], group, (row for row in rows if _has(group, row, b"")))
+
+
+@_for("xcfgset")
+def _xcfgset(c: Context, argv: Argv, reply: Any) -> list[Argv]:
+    """Replicas have no idempotent ids."""
+    return []
 
 
 def _trimmed(c: Context, name: bytes) -> list[Argv]:
@@ -375,7 +437,7 @@ def _claimed(c: Context, argv: Argv, ids: list[bytes]) -> list[Argv]:
 
 def _has(group: Group, row: bytes, consumer: bytes) -> bool:
     pending = group.pending.get(row)
-    return pending is not None and pending.consumer.name == consumer
+    return pending is not None and pending.consumer_name == consumer
 
 
 def _claims(name: bytes, group: Group, rows: Iterator[bytes]) -> list[Argv]:
@@ -383,8 +445,8 @@ def _claims(name: bytes, group: Group, rows: Iterator[bytes]) -> list[Argv]:
     for row in rows:
         pending = group.pending.get(row)
         assert pending is not None
-        claim = [b"XCLAIM", name, group.name, pending.consumer.name, b"0", text_of(from_row(row))]
-        claim += [b"TIME", b"%d" % pending.delivered_at_ms]
+        claim = [b"XCLAIM", name, group.name, pending.consumer_name, b"0", text_of(from_row(row))]
+        claim += [b"TIME", b"%d" % pending.last_delivery_ms]
         claim += [b"RETRYCOUNT", b"%d" % pending.deliveries, b"FORCE", b"JUSTID"]
         sent.append([*claim, b"LASTID", text_of(group.last_id)])
     return sent

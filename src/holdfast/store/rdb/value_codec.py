@@ -111,10 +111,11 @@ def _expiring_pieces(fields: Sequence[Field]) -> Iterator[bytes]:
         yield after + string(name) + string(value)
 
 
-def dump(plain: Plain) -> bytes:
-    """Serialise a value, for DUMP."""
+def dump(plain: Plain, *, for_redis_7: bool = False) -> bytes:
+    """Serialise a value, for DUMP. Redis 7 gets a stream without parts that it does not know: see
+    `stream_codec.pieces`."""
     form = form_of(plain)
-    if form == STREAM_2 and plain.content.needs_version_5:
+    if form == STREAM_2 and plain.content.needs_version_5 and not for_redis_7:
         form = STREAM_5
     version = _VERSIONS.get(form, VERSION)
     return _sealed(b"".join([bytes([form]), *pieces(plain, form)]), version)
