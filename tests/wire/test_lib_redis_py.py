@@ -90,6 +90,27 @@ def test_a_consumer_group(client: Any) -> None:
     assert client.xinfo_groups("stream")[0]["lag"] == 1
 
 
+def test_a_consumer_group_with_the_commands_of_redis_8(client: Any) -> None:
+    first = client.xadd("stream", {"n": 1}, idmp=("producer", "1"))
+    assert client.xadd("stream", {"n": 1}, idmp=("producer", "1")) == first
+    second = client.xadd("stream", {"n": 2}, idmpauto="producer")
+    assert client.xcfgset("stream", idmp_duration=50)
+    described = client.xinfo_stream("stream")
+    assert (described["idmp-duration"], described["iids-duplicates"]) == (50, 1)
+    client.xgroup_create("stream", "group", id="0")
+    read = client.xreadgroup("group", "one", {"stream": ">"}, max_count=1)
+    assert _entries(read) == [(first, {"n": "1"})]
+    assert client.xnack("stream", "group", "FAIL", first) == 1
+    [pending] = client.xpending_range("stream", "group", "-", "+", 10)
+    assert (pending["consumer"], pending["time_since_delivered"]) == ("", -1)
+    read = client.xreadgroup("group", "two", {"stream": ">"}, claim_min_idle_time=60_000)
+    assert [(entry[0], entry[3]) for entry in _entries(read)] == [(first, 1), (second, 0)]
+    assert client.xackdel("stream", "group", first, ref_policy="ACKED") == [1]
+    assert client.xtrim("stream", maxlen=0, approximate=False, ref_policy="ACKED") == 0
+    assert client.xdelex("stream", second, ref_policy="DELREF") == [1]
+    assert client.xpending("stream", "group")["pending"] == 0
+
+
 def _entries(reply: Any) -> list[Any]:
     """Of one stream; the two protocols' replies differ in shape."""
     if isinstance(reply, dict):
