@@ -221,7 +221,7 @@ SCENARIOS = {
         COMMANDLOG RESET large-reply
         GET k
         COMMANDLOG LEN large-reply
-        CONFIG SET commandlog-reply-larger-than -1
+        CONFIG SET commandlog-request-larger-than 1048576 commandlog-reply-larger-than 1048576
         SCRIPT LOAD "return 1"
         SCRIPT SHOW e0e1f9fabfc9d4800c877a703b823ac0578ff8db
         SCRIPT SHOW E0E1F9FABFC9D4800C877A703B823AC0578FF8DB
