@@ -1,5 +1,5 @@
-"""The expiry of hash fields, which the oracle does not know: replies, errors and events are those
-of Redis 7.4, written down here. The clock stands still."""
+"""The expiry of hash fields, which the oracle does not know: replies and events are those of Redis
+7.4, the order of arguments and its errors those of Redis 8.4. The clock stands still."""
 
 from pathlib import Path
 
@@ -16,6 +16,8 @@ MANDATORY = b"ERR Mandatory argument FIELDS is missing or not at the right posit
 NOT_POSITIVE = b"ERR Parameter `numFields` should be greater than 0"
 NO_NUMBER = b"ERR Number of fields must be a positive integer"
 MISMATCH = b"ERR The `numfields` parameter must match the number of arguments"
+CUT_OFF = b"ERR FIELDS requires at least numfields and one field argument"
+MANY_CONDITIONS = b"ERR Multiple condition flags specified"
 NOT_AN_INTEGER = b"ERR value is not an integer or out of range"
 TOO_LATE = b"ERR invalid expire time in '%b' command"
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -41,6 +43,9 @@ def start(setting: InProcess | None = None) -> tuple[InProcess, Peer]:
         ("HPEXPIRE h 10500 LT FIELDS 1 b", [0]),
         ("HEXPIRE h 10 LT FIELDS 2 a b", [1, 1]),
         ("HEXPIRE h 11 LT FIELDS 2 a b", [1, 0]),
+        ("HEXPIRE h 10 FIELDS 2 a b NX", [1, 0]),
+        ("HEXPIRE h 10 XX FIELDS 2 a b xx", [0, 1]),
+        ("HEXPIRE h 10 FIELDS 2 FIELDS NX", [-2, -2]),
         ("HEXPIRE h 0 FIELDS 2 a nope", [2, -2]),
         ("HEXPIRE h 10 FIELDS 2 a a", [1, 1]),
         ("HEXPIRE h 0 FIELDS 2 a a", [2, -2]),
@@ -66,13 +71,18 @@ def start(setting: InProcess | None = None) -> tuple[InProcess, Peer]:
         ("HEXPIRE h 70368744178 NOPE 0 a", TOO_LATE % b"hexpire"),
         ("HEXPIRE h 70368744177 NOPE 0 a", TOO_LATE % b"hexpire"),
         ("HPEXPIREAT h 70368744177664 FIELDS 1 a", TOO_LATE % b"hpexpireat"),
-        ("HEXPIRE h 10 NOPE 0 a", MANDATORY),
-        ("HEXPIRE h 10 NX XX FIELDS 1 a", MANDATORY),
+        ("HEXPIRE h 10 Nope 0 a", b"ERR unknown argument: Nope"),
         ("HEXPIRE h 10 FIELDS 0 a", NOT_POSITIVE),
         ("HEXPIRE h 10 FIELDS x a", NOT_POSITIVE),
-        ("HEXPIRE h 10 FIELDS 2 a", MISMATCH),
-        ("HEXPIRE h 10 FIELDS 1 a b", MISMATCH),
-        ("HEXPIRE missing 10 FIELDS 1 a b", MISMATCH),
+        ("HEXPIRE h 10 FIELDS 2147483648 a", NOT_POSITIVE),
+        ("HEXPIRE h 10 FIELDS 2 a", b"ERR wrong number of arguments"),
+        ("HEXPIRE h 10 FIELDS 1 a b", b"ERR unknown argument: b"),
+        ("HEXPIRE missing 10 FIELDS 1 a b", b"ERR unknown argument: b"),
+        ("HEXPIRE h 10 FIELDS 1 a FIELDS 1 b", b"ERR FIELDS keyword specified multiple times"),
+        ("HEXPIRE h 10 NX FIELDS 1", CUT_OFF),
+        ("HEXPIRE h 10 NX XX GT", b"ERR missing FIELDS argument"),
+        ("HEXPIRE h 10 NX XX FIELDS 1 a", MANY_CONDITIONS),
+        ("HEXPIRE h 10 GT FIELDS 1 a LT", MANY_CONDITIONS),
         ("HTTL s NOPE 0 a", WRONG_TYPE),
         ("HTTL h NOPE 0 a", MANDATORY),
         ("HTTL h FIELDS 0 a", NO_NUMBER),

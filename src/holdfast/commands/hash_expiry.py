@@ -5,74 +5,28 @@ that read or set fields together with their expiry.
 store/memory/expiry.py removes them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from holdfast.commands.args import EXPIRY_OPTIONS, INT64_MAX, parse_int, parse_int_between
 from holdfast.commands.context import Context
+from holdfast.commands.hash_args import (
+    FieldOptions,
+    expire_arguments,
+    expires_at_ms_of,
+    fields_at,
+)
 from holdfast.commands.table import command, one
-from holdfast.errors import CommandError
 from holdfast.resp import Reply
-from holdfast.resp.c_strings import c_string
 from holdfast.store.memory.events import HASH
 from holdfast.store.memory.key import Key
 from holdfast.store.values.hash import Hash
 
-TIME_NEGATIVE = CommandError("ERR invalid expire time, must be >= 0")
-FIELDS_MISSING = CommandError(
-    "ERR Mandatory argument FIELDS is missing or not at the right position"
-)
-NUMFIELDS_NOT_POSITIVE = CommandError("ERR Parameter `numFields` should be greater than 0")
-NUMBER_NOT_POSITIVE = CommandError("ERR Number of fields must be a positive integer")
-NUMFIELDS_WRONG = CommandError("ERR The `numfields` parameter must match the number of arguments")
-
-NUMFIELDS_INVALID = CommandError("ERR invalid number of fields")
-FIELDS_TWICE = CommandError("ERR FIELDS keyword specified multiple times")
-TIME_MISSING = CommandError("ERR missing expire time")
-TWO_CONDITIONS = CommandError("ERR Only one of FXX or FNX arguments can be specified")
-NO_FIELDS = CommandError("ERR missing FIELDS argument")
-
-INT32_MAX = (1 << 31) - 1
-LATEST_MS = (1 << 46) - 1
 NO_FIELD, NO_EXPIRY = -2, -1
 NOT_MET, IS_SET, IS_DELETED = 0, 1, 2
-
-# For each option, whether the old expiry may be replaced by the new one. None: the field has none.
-CONDITIONS: dict[bytes, Callable[[int | None, int], bool]] = {
-    b"NX": lambda old, new: old is None,
-    b"XX": lambda old, new: old is not None,
-    b"GT": lambda old, new: old is not None and new > old,
-    b"LT": lambda old, new: old is None or new < old,
-}
 
 hash_command = partial(command, group="hash", categories="hash", since="7.4.0")
 UPDATED, READ = one("RW update"), one("RO access")
 SETS, GETS = "write denyoom fast", "readonly fast"
-
-
-def _fields(argv: list[bytes], at: int, error: CommandError) -> list[bytes]:
-    """Parse `FIELDS numfields field [field ...]`, from `at` on. Returns the fields."""
-    if argv[at].upper() != b"FIELDS":
-        raise FIELDS_MISSING
-    count = parse_int_between(argv[at + 1], 1, INT64_MAX, error)
-    if count != len(argv) - at - 2:
-        raise NUMFIELDS_WRONG
-    return argv[at + 2 :]
-
-
-def _expires_at_ms(argv: list[bytes], text: bytes, base_ms: int, unit_ms: int) -> int:
-    """The expiry that an argument names. 0 is allowed: the field is then removed at once."""
-    time = parse_int(text)
-    if time < 0:
-        raise TIME_NEGATIVE
-    expires_at_ms = base_ms + time * unit_ms
-    if expires_at_ms > LATEST_MS:
-        raise CommandError(f"ERR invalid expire time in '{_command_name(argv)}' command")
-    return expires_at_ms
-
-
-def _command_name(argv: list[bytes]) -> str:
-    return argv[0].decode("latin-1").lower()
 
 
 def _told(
@@ -95,9 +49,8 @@ def _signal(c: Context, name: bytes, event: bytes, fields: Sequence[bytes]) -> N
 
 def _expire(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
     found = c.db.find_as(argv[1], Hash)
-    expires_at_ms = _expires_at_ms(argv, argv[2], base_ms, unit_ms)
-    may_replace = CONDITIONS.get(argv[3].upper())
-    fields = _fields(argv, 3 if may_replace is None else 4, NUMFIELDS_NOT_POSITIVE)
+    expires_at_ms = expires_at_ms_of(argv, argv[2], base_ms, unit_ms)
+    may_replace, fields = expire_arguments(argv)
     if found is None:
         return [NO_FIELD] * len(fields)
     key, value = found
@@ -166,7 +119,7 @@ def hpersist(c: Context, argv: list[bytes]) -> Reply:
     HPERSIST key FIELDS numfields field [field ...]
     """
     found = c.db.find_as(argv[1], Hash)
-    fields = _fields(argv, 2, NUMBER_NOT_POSITIVE)
+    fields = fields_at(argv, 2)
     if found is None:
         return [NO_FIELD] * len(fields)
     _, value = found
@@ -189,7 +142,7 @@ def hpersist(c: Context, argv: list[bytes]) -> Reply:
 
 def _times(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
     value = c.db.read_as(argv[1], Hash)
-    fields = _fields(argv, 2, NUMBER_NOT_POSITIVE)
+    fields = fields_at(argv, 2)
     results: list[Reply] = []
     for field in fields:
         if value is None or field not in value:
@@ -242,69 +195,6 @@ def hpexpiretime(c: Context, argv: list[bytes]) -> Reply:
 # -- values together with their expiry --------------------------------------------------------
 
 
-class FieldOptions:
-    """The arguments of HGETEX or HSETEX after the key. Since Redis 8.4 they may come in any order,
-    and those after the fields count, too."""
-
-    def __init__(self, c: Context, argv: list[bytes], *, sets: bool) -> None:
-        self.fields: list[bytes] | None = None  # for HSETEX each is followed by its value
-        self.expires_at_ms: int | None = None
-        self.keep_word = False  # PERSIST of HGETEX, KEEPTTL of HSETEX
-        self.condition = b""  # FNX or FXX
-        self._argv = argv
-        self._sets = sets
-        at = 2
-        while at < len(argv):
-            at = self._take(c, at)
-        if self.fields is None:
-            raise NO_FIELDS
-
-    def _take(self, c: Context, at: int) -> int:
-        """Read one option. Returns the position behind it."""
-        argv = self._argv
-        word = argv[at].upper()
-        if word == b"FIELDS":
-            return self._take_fields(at)
-        keep_word = b"KEEPTTL" if self._sets else b"PERSIST"
-        if word in EXPIRY_OPTIONS or word == keep_word:
-            if self.expires_at_ms is not None or self.keep_word:
-                raise CommandError(
-                    f"ERR Only one of EX, PX, EXAT, PXAT or {keep_word.decode()} arguments"
-                    " can be specified"
-                )
-            if word == keep_word:
-                self.keep_word = True
-                return at + 1
-            if at + 1 == len(argv):
-                raise TIME_MISSING
-            unit_ms, is_absolute = EXPIRY_OPTIONS[word]
-            base_ms = 0 if is_absolute else c.keyspace.now_ms
-            self.expires_at_ms = _expires_at_ms(argv, argv[at + 1], base_ms, unit_ms)
-            return at + 2
-        if self._sets and word in (b"FNX", b"FXX"):
-            if self.condition:
-                raise TWO_CONDITIONS
-            self.condition = word
-            return at + 1
-        shown = c_string(argv[at]).decode("latin-1")
-        raise CommandError(f"ERR unknown argument: {shown}")
-
-    def _take_fields(self, at: int) -> int:
-        argv = self._argv
-        if self.fields is not None:
-            raise FIELDS_TWICE
-        width = 2 if self._sets else 1
-        end = at + 2 + width
-        if end <= len(argv):
-            count = parse_int_between(argv[at + 1], 1, INT32_MAX, NUMFIELDS_INVALID)
-            end = at + 2 + count * width
-        if end > len(argv):
-            name = _command_name(argv)
-            raise CommandError(f"ERR wrong number of arguments for '{name}' command")
-        self.fields = argv[at + 2 : end]
-        return end
-
-
 @hash_command("hgetdel", -5, "write fast", one("RW access delete"), since="8.0.0")
 def hgetdel(c: Context, argv: list[bytes]) -> Reply:
     """Return the values of fields, null for each that is missing, and remove the fields.
@@ -312,7 +202,7 @@ def hgetdel(c: Context, argv: list[bytes]) -> Reply:
     HGETDEL key FIELDS numfields field [field ...]
     """
     found = c.db.find_as(argv[1], Hash)
-    fields = _fields(argv, 2, NUMBER_NOT_POSITIVE)
+    fields = fields_at(argv, 2)
     if found is None:
         return [None] * len(fields)
     key, value = found
