@@ -32,7 +32,7 @@ class Primary:
     @property
     def sent(self) -> list[str]:
         argvs = RequestParser().feed(self.effects.take())
-        return [b" ".join(argv).decode() for argv in argvs]
+        return [b" ".join(argv).decode("latin-1") for argv in argvs]
 
 
 @pytest.fixture
@@ -90,6 +90,12 @@ STREAM_SENT = [
           "HGETDEL h FIELDS 1 f"],
          ["HSET h f 1", "HPEXPIREAT h 4000000000000 FIELDS 1 f", "HPERSIST h FIELDS 1 f",
           "HDEL h f"]),
+        (["HSETEX h FIELDS 1 f 1 PXAT 4000000000000", "HEXPIREAT h 4000000001 FIELDS 1 f XX",
+          "HGETEX h FIELDS 1 f PERSIST"],
+         ["HSET h f 1", "HPEXPIREAT h 4000000000000 FIELDS 1 f",
+          "HPEXPIREAT h 4000000001000 FIELDS 1 f", "HPERSIST h FIELDS 1 f"]),
+        (["RPUSH l a b c", "LMOVEM l l LEFT RIGHT COUNT 2 OBO"],
+         ["RPUSH l a b c", "LPOP l 2", "RPUSH l a b"]),
         (["RPUSH l a b c", "LMOVEM l m LEFT LEFT COUNT 2 BULK"],
          ["RPUSH l a b c", "LPOP l 2", "LPUSH m b a"]),
         (["SET a 1 PXAT 4000000000000"], ["SET a 1 PXAT 4000000000000"]),
@@ -155,6 +161,16 @@ def test_a_time_to_live_becomes_a_time(primary: Primary) -> None:
     primary.do("PEXPIRE a 5000")
     now_ms = primary.process.engine.keyspace.now_ms
     assert primary.sent == [f"SET a 1 PXAT {now_ms + 10_000}", f"PEXPIREAT a {now_ms + 5_000}"]
+
+
+def test_a_list_that_is_turned_round_keeps_its_expiry(primary: Primary) -> None:
+    primary.do("RPUSH l a b")
+    primary.do("PEXPIREAT l 4000000000000")
+    assert len(primary.sent) == 2
+    primary.do("LMOVEM l l LEFT LEFT COUNT 2 OBO")
+    (restore,) = primary.sent
+    assert restore.startswith("RESTORE l 4000000000000 ")
+    assert restore.endswith(" REPLACE ABSTTL")
 
 
 def test_a_key_that_expires_is_deleted(primary: Primary) -> None:

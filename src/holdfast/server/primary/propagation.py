@@ -17,6 +17,7 @@ from holdfast.commands.context import Context
 from holdfast.commands.streams.stream_args import is_id, parse_id
 from holdfast.store.memory.key import Key
 from holdfast.store.values.hash import Hash
+from holdfast.store.values.list import List
 from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_group import Group
 from holdfast.store.values.stream_id import from_row, text_of, to_row
@@ -169,12 +170,12 @@ def _hincrbyfloat(c: Context, argv: Argv, reply: Any) -> list[Argv]:
 
 @_for("hexpire", "hpexpire", "hexpireat", "hpexpireat", "hgetex", "hgetdel")
 def _hexpire(c: Context, argv: Argv, reply: Any) -> list[Argv]:
-    return _fields(c, argv[1], argv[_first_field(argv) :])
+    return _fields(c, argv[1], _named_fields(argv, 1))
 
 
 @_for("hsetex")
 def _hsetex(c: Context, argv: Argv, reply: Any) -> list[Argv]:
-    pairs = argv[_first_field(argv) :]
+    pairs = _named_fields(argv, 2)
     return [[b"HSET", argv[1], *pairs], *_fields(c, argv[1], pairs[::2])]
 
 
@@ -183,9 +184,10 @@ def _himport(c: Context, argv: Argv, reply: Any) -> list[Argv]:
     return _whole(c, argv[2])
 
 
-def _first_field(argv: Argv) -> int:
-    """The index after FIELDS and their number."""
-    return next(at for at in range(2, len(argv)) if argv[at].upper() == b"FIELDS") + 2
+def _named_fields(argv: Argv, width: int) -> list[bytes]:
+    """The words after FIELDS and their number, `width` for each field. Options may follow."""
+    at = next(at for at in range(2, len(argv)) if argv[at].upper() == b"FIELDS") + 2
+    return argv[at : at + width * int(argv[at - 1])]
 
 
 def _fields(c: Context, name: bytes, fields: list[bytes]) -> list[Argv]:
@@ -256,6 +258,10 @@ def _end_of_mpop(argv: Argv) -> bytes:
 @_for("lmovem", "blmovem")
 def _lmovem(c: Context, argv: Argv, reply: Any) -> list[Argv]:
     """The reply has the elements in their new order."""
+    key = _row(c, argv[2])
+    value = None if key is None else key.value
+    if argv[1] == argv[2] and isinstance(value, List) and len(value) == len(reply):
+        return _whole(c, argv[2])  # LPOP would leave no list, and the push make one without expiry
     pop = b"LPOP" if argv[3].upper() == b"LEFT" else b"RPOP"
     moved = list(reply)
     push = [b"RPUSH", argv[2], *moved]
