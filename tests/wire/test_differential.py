@@ -256,11 +256,6 @@ LEFT_OUT = (
         "ssubscribe": "messages would come between the replies",
         "subscribe": "messages would come between the replies",
         "sync": "makes a replica of the client; see tests/server/primary",
-        "waitaof": "version",
-        "xackdel": "version",
-        "xcfgset": "version",
-        "xdelex": "version",
-        "xnack": "version",
     }
 )
 
