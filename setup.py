@@ -39,6 +39,10 @@ GROUPS = {
         store/fold: pending_rows delete_rows write_lists write_streams fold
         store: recovery store
     """,
+    "holdfast_rdb": """
+        store/rdb: crc64 packed primitives stream_codec plain value_codec module_values records
+            file_reader file_writer
+    """,
     "holdfast_replicated": """
         crdt: dots effects hlc exact_numbers causal_log replicated_value positions sequence
             replicated_list cell cells replicated_types replicated_stream replicated_sketch

@@ -77,6 +77,21 @@ class RdbReader:
         self._expires_at_ms: int | None = None
         self._idle_s: int | None = None
         self._frequency: int | None = None
+        self._handlers: dict[int, Callable[[], Steps[Any]]] = {
+            SLOT_IMPORT: self._pass_slot_import_or_metadata,
+            SLOT_INFO: self._pass_slot_info,
+            LIBRARY: self._library,
+            LIBRARY_RC: self._library_of_candidate,
+            MODULE_AUX: self._pass_module_aux,
+            IDLE: self._take_idle,
+            FREQUENCY: self._take_frequency,
+            AUX: self._aux,
+            SIZES: self._sizes,
+            EXPIRY_MS: self._take_expiry_ms,
+            EXPIRY_S: self._take_expiry_s,
+            DATABASE: self._take_database,
+            END: self._end,
+        }
         # What is being read, for errors; and the name of the key, if it is one.
         self._doing, self._key = "", b""
 
@@ -159,9 +174,9 @@ class RdbReader:
     def _record(self, code: int) -> Steps[Record | None]:
         if code in self._loaders:
             return (yield from self._entry(code))
-        handler = self._OPCODES.get(code)
+        handler = self._handlers.get(code)
         if handler is not None:
-            record: Record | None = yield from handler(self)
+            record: Record | None = yield from handler()
             return record
         if code == MODULE:
             return (yield from self._module_entry())
@@ -275,22 +290,6 @@ class RdbReader:
                 )
         self.is_at_end = True
         return End(self.version, has_checksum)
-
-    _OPCODES: Final[dict[int, Callable[["RdbReader"], Steps[Any]]]] = {
-        SLOT_IMPORT: _pass_slot_import_or_metadata,
-        SLOT_INFO: _pass_slot_info,
-        LIBRARY: _library,
-        LIBRARY_RC: _library_of_candidate,
-        MODULE_AUX: _pass_module_aux,
-        IDLE: _take_idle,
-        FREQUENCY: _take_frequency,
-        AUX: _aux,
-        SIZES: _sizes,
-        EXPIRY_MS: _take_expiry_ms,
-        EXPIRY_S: _take_expiry_s,
-        DATABASE: _take_database,
-        END: _end,
-    }
 
 
 def _signed(r: Reader, size: int) -> int:

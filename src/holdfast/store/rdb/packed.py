@@ -152,23 +152,26 @@ def intset(data: bytes) -> list[bytes]:
 def lzf(data: bytes, length: int) -> bytes:
     """The decompressed string, which must have this length."""
     out = bytearray()
-    at = 0
-    while at < len(data):
-        code, at = data[at], at + 1
-        if code < 32:
-            out += _take(data, at, code + 1)
-            at += code + 1
+    at, end = 0, len(data)
+    while at < end:
+        code = data[at]
+        if code < 32:  # so many bytes follow, and one more
+            at += 2 + code
+            out += data[at - 1 - code : at]
             continue
-        count = code >> 5
-        if count == 7:
-            count, at = count + data[at], at + 1
-        back, at = ((code & 31) << 8 | data[at]) + 1, at + 1
-        count += 2
-        if back > len(out) or len(out) + count > length:
+        count = (code >> 5) + 2
+        if code >= 0xE0:
+            at += 1
+            count += data[at]
+        size = len(out)
+        start = size - 1 - ((code & 31) << 8 | data[at + 1])
+        at += 2
+        if start < 0 or size + count > length:
             raise ValueError("points outside")
-        # A reference may reach beyond the end of the output: then its bytes repeat.
-        part = bytes(out[-back:][:count])
-        out += (part * (count // len(part) + 1))[:count]
-    if len(out) != length:
+        part = out[start : start + count]
+        if len(part) < count:  # it reaches beyond the end of the output: then its bytes repeat
+            part = (part * (count // len(part) + 1))[:count]
+        out += part
+    if at != end or len(out) != length:
         raise ValueError("not of the length that it says")
     return bytes(out)
