@@ -11,7 +11,7 @@ from holdfast.migration.importing import ImportOptions, import_file
 from holdfast.migration.report import Report
 from tests.harness import encode_command
 from tests.migration.conftest import WriteRdb, text
-from tests.migration.test_importing import names
+from tests.migration.test_importing import entries, names
 from tests.store.rdb.rdb_bytes import rdb
 
 NOW_MS = 1_700_000_000_000
@@ -152,6 +152,28 @@ def test_a_refused_command_may_be_left_out(folder: Folder) -> None:
     report = run(source, ImportOptions(skips_unknown=True))
     assert keys(source) == [b"a", b"b"]
     assert report.unfit == 1
+
+
+def test_idempotent_ids_of_redis_8_are_left_out_and_entries_are_not(folder: Folder) -> None:
+    """An XADD without the id of its entry is a message that came again."""
+    commands = [
+        "XADD s IDMP p 1 5-1 a b",
+        "XADD s IDMP p 1 * a b",
+        "XADD s KEEPREF IDMPAUTO p MAXLEN = 9 6-1 IDMP x",
+        "XADD s 7-1 a IDMP",
+        "XCFGSET s IDMP-MAXSIZE 5",
+        "XIDMPRECORD s p 1 5-1",
+        "XGROUP CREATE s g 0",
+        "XNACK s g FAIL IDS 1 6-1 RETRYCOUNT 3 FORCE",
+    ]
+    source = folder(b"".join(encode_command(*line.split()) for line in commands))
+    run(source)
+    (entry,) = entries(source.with_name("app.db"))
+    stream = entry.value.content
+    fields = [(b"a", b"b"), (b"IDMP", b"x"), (b"a", b"IDMP")]
+    assert [fields for _, fields in stream.entries] == fields
+    assert stream.groups[0].returned == [(stream.entries[1][0], 3)]
+    assert stream.idempotence is None
 
 
 @pytest.mark.parametrize(

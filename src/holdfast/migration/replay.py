@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast import all_commands as all_commands
 from holdfast.clock import ManualClock
+from holdfast.commands.streams.stream_args import options_of_xadd
 from holdfast.errors import CommandError
 from holdfast.migration.append_only import (
     AppendOnlyFiles,
@@ -37,6 +38,7 @@ BATCH_BYTES = 4 << 20
 MEMORY = "256mb"
 WORK = "replaying"
 LOOK_S = 0.1  # how often to look whether a batch can go on
+IDEMPOTENCE = {b"IDMP", b"IDMPAUTO"}
 
 
 class Replay:
@@ -199,6 +201,27 @@ def _as_it_is(value: Output) -> Output:
     return value
 
 
+def without_idempotence(argv: list[bytes]) -> list[bytes] | None:
+    """The command without idempotent ids, which are forgotten soon; None if nothing is left of it.
+    Redis 8.6 writes them beside the id that an entry got. An XADD without such an id is a message
+    that came again."""
+    name = argv[0].upper()
+    if name in (b"XIDMPRECORD", b"XCFGSET"):
+        return None
+    if name != b"XADD" or not any(word.upper() in IDEMPOTENCE for word in argv[2:]):
+        return argv
+    try:
+        options, id_at = options_of_xadd(argv)
+    except IndexError:
+        return argv  # it is refused
+    for word in IDEMPOTENCE & options.keys():
+        if argv[id_at] == b"*":
+            return None
+        place = options[word]
+        return argv[: place.start] + argv[place.stop :]
+    return argv
+
+
 def _batches(items: Iterator[list[bytes] | TimeMark]) -> Iterator[list[list[bytes]] | TimeMark]:
     """Commands in groups. When the file is cut off, the commands before the cut come first."""
     batch: list[list[bytes]] = []
@@ -212,8 +235,11 @@ def _batches(items: Iterator[list[bytes] | TimeMark]) -> Iterator[list[list[byte
                     batch, nbytes, now_ms = [], 0, item.unix_ms
                     yield item
                 continue
-            batch.append(item)
-            nbytes += sum(map(len, item))
+            argv = without_idempotence(item)
+            if argv is None:
+                continue
+            batch.append(argv)
+            nbytes += sum(map(len, argv))
             if len(batch) >= BATCH_COMMANDS or nbytes >= BATCH_BYTES:
                 yield batch
                 batch, nbytes = [], 0

@@ -32,6 +32,13 @@ POLICIES: Final = {
     b"ACKED": ONLY_ACKNOWLEDGED,
 }
 
+# The options of XADD, and how many arguments each has. (A `~` or `=` may precede a threshold.)
+XADD_OPTIONS: Final = {
+    **dict.fromkeys((b"NOMKSTREAM", *POLICIES), 0),
+    **dict.fromkeys((b"MAXLEN", b"MINID", b"LIMIT", b"IDMPAUTO"), 1),
+    b"IDMP": 2,
+}
+
 LONGEST_ID = 127
 # The texts that C's strtoull accepts: blanks, a sign and zeros may precede the digits.
 _number = re.compile(rb"[ \t-\r]*([+-]?)([0-9]+)").fullmatch
@@ -75,6 +82,19 @@ def parse_high(text: bytes) -> int:
     if high == 0:
         raise INVALID_END
     return high - 1
+
+
+def options_of_xadd(argv: list[bytes]) -> tuple[dict[bytes, range], int]:
+    """The places of the options of a well-formed XADD, and of its id."""
+    places: dict[bytes, range] = {}
+    at = 2
+    while (word := argv[at].upper()) in XADD_OPTIONS:
+        end = at + 1 + XADD_OPTIONS[word]
+        if word in (b"MAXLEN", b"MINID") and argv[at + 1] in (b"~", b"="):
+            end += 1
+        places[word] = range(at, end)
+        at = end
+    return places, at
 
 
 def is_mark(text: bytes, mark: bytes) -> bool:

@@ -14,7 +14,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 from holdfast.commands.context import Context
-from holdfast.commands.streams.stream_args import is_id, parse_id
+from holdfast.commands.streams.stream_args import is_id, options_of_xadd, parse_id
 from holdfast.store.memory.key import Key
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.list import List
@@ -290,9 +290,6 @@ def _geo(c: Context, argv: Argv, reply: Any) -> list[Argv]:
 # -- streams --------------------------------------------------------------------------------------
 
 
-# The options of XADD, and how many arguments each has.
-XADD_OPTIONS = {b"NOMKSTREAM": 0, b"KEEPREF": 0, b"DELREF": 0, b"ACKED": 0}
-XADD_OPTIONS |= {b"MAXLEN": 1, b"MINID": 1, b"LIMIT": 1, b"IDMPAUTO": 1, b"IDMP": 2}
 OTHER_POLICIES = {b"DELREF", b"ACKED"}  # which older servers do not know
 
 
@@ -300,13 +297,9 @@ OTHER_POLICIES = {b"DELREF", b"ACKED"}  # which older servers do not know
 def _xadd(c: Context, argv: Argv, reply: Any) -> list[Argv]:
     """With the id that was chosen, and the exact length that is left. Replicas need no idempotent
     ids: they get each message once."""
-    at, words = 2, set()
-    while (word := argv[at].upper()) in XADD_OPTIONS:
-        words.add(word)
-        at += 1 + XADD_OPTIONS[word]
-        at += word in (b"MAXLEN", b"MINID") and argv[at - 1] in (b"~", b"=")
-    is_trimmed = bool(words & {b"MAXLEN", b"MINID"})
-    if is_trimmed and words & OTHER_POLICIES:
+    options, at = options_of_xadd(argv)
+    is_trimmed = not options.keys().isdisjoint((b"MAXLEN", b"MINID"))
+    if is_trimmed and options.keys() & OTHER_POLICIES:
         return _whole(c, argv[1])
     sent = [[b"XADD", argv[1], reply, *argv[at + 1 :]]]
     return sent + (_trimmed(c, argv[1]) if is_trimmed else [])
