@@ -9,8 +9,9 @@ import pytest
 from holdfast.replication.replicator import Replicator
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.check import check_file
+from holdfast.store.store import FileStore
 from holdfast.store.values.list import List
-from tests.harness.in_process import Peer
+from tests.harness.in_process import InProcess, Peer
 from tests.replication.nodes import Node, sync
 
 
@@ -166,6 +167,33 @@ def test_a_returned_entry_has_no_consumer_on_any_node() -> None:
     two("XREADGROUP", "GROUP", "g", "d", "CLAIM", 60_000, "STREAMS", "s", ">")
     sync(one, two)
     assert b"$1\r\nd\r\n" in one("XPENDING", "s", "g")
+    for node in (one, two):
+        node.close()
+
+
+@pytest.mark.parametrize("fold", [False, True], ids=["killed", "closed"])
+def test_a_stream_of_a_standalone_server_brings_its_returned_entries_along(
+    tmp_path: Path, fold: bool
+) -> None:
+    """Its idempotent ids stay in the file, and mean nothing to this node or to others."""
+    store = FileStore(tmp_path / "1.db")
+    peer = InProcess({"appendfsync": "no"}, store).peer()
+    entry = peer.command("XADD", "s", "IDMP", "p", "1", "*", "a", "b").split(b"\r\n")[1]
+    peer.command("XGROUP", "CREATE", "s", "g", "0")
+    peer.command("XNACK", "s", "g", "FAIL", "IDS", 1, entry, "FORCE")
+    store.close()
+    one, two = Node(1, tmp_path / "1.db"), Node(2)
+    assert one("COPY", "s", "copy") == b":1\r\n"
+    sync(one, two)
+    one.restart(fold=fold)
+    for node in (one, two):
+        for name in ("s", "copy"):
+            pending = node("XPENDING", name, "g", "-", "+", 9)
+            assert pending.endswith(b"$0\r\n\r\n:-1\r\n:0\r\n")
+        node.check()
+    one("DEL", "s", "copy")
+    one.restart(fold=fold)
+    assert check_file(tmp_path / "1.db") == []
     for node in (one, two):
         node.close()
 
