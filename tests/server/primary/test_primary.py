@@ -117,6 +117,21 @@ def test_a_replica_that_takes_in_nothing_is_cut_off(
     assert client.command("PING") == b"+PONG\r\n"
 
 
+def test_the_first_ping_comes_after_a_period(primary: HoldfastServer, replica: RedisServer) -> None:
+    """Without pings, a program that reads the stream sees the commands of clients only."""
+    client = primary.client()
+    client.command("CONFIG", "SET", "repl-ping-replica-period", 3600)
+    offset = info(client)["master_repl_offset"]
+    follow(primary, replica)
+    wait_until(
+        lambda: (
+            int(client.command("INFO", "commandstats").partition(b"_replconf:calls=")[2][:1]) > 5
+        ),
+        "the replica has answered for some seconds",
+    )
+    assert info(client)["master_repl_offset"] == offset
+
+
 def test_redis_cli_writes_a_file(primary: HoldfastServer, tmp_path: Path) -> None:
     client = primary.client()
     client.command("SET", "a", "1")

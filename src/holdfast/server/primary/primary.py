@@ -107,7 +107,7 @@ class Primary:
         self._waits: list[Wait] = []
         self._written = 0  # the offset after the last write of a client
         self._timer: Timer | None = None
-        self._pinged_s = 0.0
+        self._pinged_s = host.clock.monotonic_s()
         self.full_syncs = self.partial_syncs = self.refused_syncs = 0
 
     # -- replicas come and go -----------------------------------------------------------------
