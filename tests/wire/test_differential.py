@@ -244,6 +244,8 @@ LEFT_OUT = (
         "pubsub|help": "help-text",
         "quit": "ends the connection",
         "randomkey": "random, and expires what it meets",
+        "pfdebug": "see test_oracle_hyperloglog.py",
+        "pfselftest": "see test_oracle_hyperloglog.py",
         "psync": "makes a replica of the client; see tests/server/primary",
         "replconf": "makes a replica of the client; see tests/server/primary",
         "replicaof": "excluded",

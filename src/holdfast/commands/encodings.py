@@ -3,9 +3,13 @@ decides the order in which small collections are shown, and whether a scan retur
 own collections have one form only.
 """
 
-from holdfast.commands.context import Limits
+from holdfast.commands.args import is_int
+from holdfast.commands.context import Context, Limits
+from holdfast.store.memory.key import Key
+from holdfast.store.memory.keyspace import LONGEST_EMBEDDED
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.set import Set
+from holdfast.store.values.stream import Stream
 from holdfast.store.values.zset import ZSet
 
 
@@ -39,3 +43,23 @@ def set_encoding(value: Set, limits: Limits) -> bytes:
 
 def zset_encoding(value: ZSet, limits: Limits) -> bytes:
     return b"listpack" if is_small_zset(value, limits) else b"skiplist"
+
+
+def encoding_of(c: Context, key: Key) -> bytes:
+    """The encoding in which Redis would keep the value of a key."""
+    value = key.value
+    if isinstance(value, Hash):
+        return hash_encoding(value, c.limits)
+    if isinstance(value, Set):
+        return set_encoding(value, c.limits)
+    if isinstance(value, ZSet):
+        return zset_encoding(value, c.limits)
+    if isinstance(value, Stream):
+        return b"stream"
+    if type(value) is not bytes:
+        return b"quicklist"
+    if c.keyspace.is_edited(key):
+        return b"raw"
+    if is_int(value):
+        return b"int"
+    return b"embstr" if len(value) <= LONGEST_EMBEDDED else b"raw"

@@ -3,18 +3,11 @@ influence on them."""
 
 from functools import partial
 
-from holdfast.commands.args import is_int
 from holdfast.commands.context import Context
-from holdfast.commands.encodings import hash_encoding, set_encoding, zset_encoding
+from holdfast.commands.encodings import encoding_of
 from holdfast.commands.table import command, container, help_reply, one
 from holdfast.errors import CommandError
 from holdfast.resp import Reply
-from holdfast.store.memory.key import Key
-from holdfast.store.memory.keyspace import LONGEST_EMBEDDED
-from holdfast.store.values.hash import Hash
-from holdfast.store.values.set import Set
-from holdfast.store.values.stream import Stream
-from holdfast.store.values.zset import ZSet
 
 ADJUST = (
     " Please note that when switching between policies at runtime"
@@ -113,23 +106,3 @@ def help_(c: Context, argv: list[bytes]) -> Reply:
             How many share the value.
         """,
     )
-
-
-def encoding_of(c: Context, key: Key) -> bytes:
-    """The encoding in which Redis would keep the value of a key."""
-    value = key.value
-    if isinstance(value, Hash):
-        return hash_encoding(value, c.limits)
-    if isinstance(value, Set):
-        return set_encoding(value, c.limits)
-    if isinstance(value, ZSet):
-        return zset_encoding(value, c.limits)
-    if isinstance(value, Stream):
-        return b"stream"
-    if type(value) is not bytes:
-        return b"quicklist"
-    if c.keyspace.is_edited(key):
-        return b"raw"
-    if is_int(value):
-        return b"int"
-    return b"embstr" if len(value) <= LONGEST_EMBEDDED else b"raw"

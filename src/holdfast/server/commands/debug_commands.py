@@ -8,7 +8,7 @@ import logging
 import time
 
 from holdfast.commands.args import parse_int_between
-from holdfast.commands.object import encoding_of
+from holdfast.commands.encodings import encoding_of
 from holdfast.commands.table import command, help_reply
 from holdfast.errors import NO_SUCH_KEY, CommandError, StorageError
 from holdfast.log_lines import one_line
