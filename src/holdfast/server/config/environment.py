@@ -28,7 +28,7 @@ VARIABLES = {variable_of(name): param for name, param in BY_NAME.items()}
 # Variables that clients (URL), builds, tests and benchmarks read.
 _OTHER_NAMES = (
     *("URL", "PURE", "SEED", "CRASH_CYCLES", "DIFFERENTIAL", "HISTORIES", "LIVES"),
-    *("PARTITIONS_NODES", "PARTITIONS_S", "QUEUE", "BENCH_TIMES"),
+    *("PARTITIONS_NODES", "PARTITIONS_S", "QUEUE", "BENCH_TIMES", "FOLLOWING_ROUNDS"),
 )
 _OTHERS = {CONFIG, *(f"{PREFIX}{name}" for name in _OTHER_NAMES)}
 
