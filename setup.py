@@ -185,7 +185,7 @@ def written_in_c() -> list[Extension]:
             extra_compile_args=["-g0"],
             optional=True,
         )
-        for name in ("scripting._gate", "store.values._score_index")
+        for name in ("_xxh3", "scripting._gate", "store.values._score_index")
     ]
 
 

@@ -2,11 +2,20 @@
 
 import pytest
 
+from holdfast import xxh3
 from holdfast.xxh3 import SECRET, digest, hex_digest
 
 
 def text(length: int) -> bytes:
     return bytes(n * 7 & 255 for n in range(length))
+
+
+@pytest.fixture(params=["in Python", "as compiled"], autouse=True)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in Python":
+        monkeypatch.setattr(xxh3, "IN_C", None)
+    elif xxh3.IN_C is None:
+        pytest.skip("_xxh3.c is not compiled")
 
 
 @pytest.mark.parametrize(

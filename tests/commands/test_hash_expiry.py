@@ -96,6 +96,12 @@ def test_replies(command: str, reply: object) -> None:
     assert ask(peer, command) == reply
 
 
+def test_an_argument_of_any_bytes_is_shown_as_it_is() -> None:
+    _, peer = start()
+    reply = peer.command("HEXPIRE", "h", 10, b"\xff\xfe", "FIELDS", 1, "a")
+    assert reply == b"-ERR unknown argument: \xff\xfe\r\n"
+
+
 def test_a_refused_command_changes_nothing() -> None:
     _, peer = start()
     ask(peer, "HEXPIRE h 0 FIELDS 2 a")

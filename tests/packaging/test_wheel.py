@@ -84,7 +84,13 @@ def test_a_build_in_isolation_is_compiled() -> None:
     assert wheel.name == f"holdfast-{__version__}-{TAG}-{TAG}-{platform}.whl"
     names = zipfile.ZipFile(wheel).namelist()
     libraries = [name for name in names if name.endswith(".so")]
-    for part in ("holdfast_store__mypyc", "resp/requests", "scripting/_gate", "_score_index"):
+    for part in (
+        "holdfast_store__mypyc",
+        "resp/requests",
+        "scripting/_gate",
+        "_score_index",
+        "_xxh3",
+    ):
         assert any(part in name for name in libraries), part
     assert "holdfast/not_compiled" not in names
     assert not [name for name in names if name.endswith(".c")]

@@ -97,7 +97,7 @@ def command_name(argv: list[bytes]) -> str:
 
 
 def unknown_argument(word: bytes) -> CommandError:
-    return CommandError(f"ERR unknown argument: {c_string(word).decode('latin-1')}")
+    return CommandError(b"ERR unknown argument: " + c_string(word))
 
 
 class FieldOptions:
