@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from tests.harness.rawclient import Argument
 
 ROOT = Path(__file__).parent.parent
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+QUIET_S = 2.0  # without work; our fold begins when a change is a second old
+IDLE_SHARE = 0.03  # of a core, which a server uses that has nothing to do
+MOST_WAITING = 0.4  # of the time; a server that waits longer for a core has something to do
 WINDOW = 500  # commands sent before their replies are read
 
 
@@ -83,6 +87,27 @@ def cpu_s(pid: int) -> float:
     """User and system time of all threads of a process, exact to a tick of usually 10 ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def busy_s(pid: int) -> float:
+    """How long threads of a process have run, or have waited for a core."""
+    times = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(int(ran_ns) + int(waited_ns) for ran_ns, waited_ns, _ in times) / 1e9
+
+
+def wait_until_idle(pid: int, quiet_s: float = QUIET_S) -> float:
+    """Wait until a server has done all the work that it put off. Returns the CPU time that it has
+    used up to then. (A server that waits for a core is not idle.)"""
+    used_s, busy_after_s = cpu_s(pid), busy_s(pid)
+    while True:
+        time.sleep(quiet_s)
+        before_s, used_s = used_s, cpu_s(pid)
+        busy_before_s, busy_after_s = busy_after_s, busy_s(pid)
+        if (
+            used_s - before_s <= IDLE_SHARE * quiet_s
+            and busy_after_s - busy_before_s <= MOST_WAITING * quiet_s
+        ):
+            return before_s
 
 
 def rss_bytes(pid: int) -> int:
@@ -166,9 +191,11 @@ def run_benchmark(
     clients: int,
     pipeline: int,
     keys: int,
+    database: int = 0,
 ) -> Sample:
     """Make load with redis-benchmark, a generator that is not ours. It stops at an error reply."""
     options = {"-p": server.port, "-n": requests, "-c": clients, "-P": pipeline, "-r": keys}
+    options["--dbnum"] = database
     words = [str(word) for option in options.items() for word in option]
     before_s = cpu_s(server.pid)
     done = run("redis-benchmark", *words, "--csv", *argv)

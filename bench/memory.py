@@ -1,4 +1,5 @@
-"""`make bench-memory`: bytes for each key and each list element, beside redis-server's.
+"""`make bench-memory`: bytes for each key of each type, and for each list element, beside
+redis-server's.
 
 Memory is the resident size of the process (RSS) less its size when it was empty. `loaded` includes
 the pending work of our fold; `folded` is after SAVE; `restarted` is after a restart and one read:
@@ -24,17 +25,29 @@ from bench.common import (
     send_all,
     workplace,
 )
+from bench.workloads import VALUE
 from tests.harness.processes import ServerProcess
 from tests.harness.rawclient import Argument
 
 Command = tuple[Argument, ...]
 COUNT = 1_000_000
 ELEMENTS_PER_PUSH = 100
+FIRST = f"key:{0:012d}"
 
 
 def strings(count: int) -> Iterator[Command]:
     for i in range(count):
         yield "SET", f"key:{i:012d}", f"{i:032d}"
+
+
+def small(command: str, *rest: str) -> Callable[[int], Iterator[Command]]:
+    """Keys that one such command makes; `rest` is the same in each."""
+
+    def commands(count: int) -> Iterator[Command]:
+        for i in range(count):
+            yield command, f"key:{i:012d}", *rest
+
+    return commands
 
 
 def one_list(count: int) -> Iterator[Command]:
@@ -51,8 +64,14 @@ class Content:
 
 
 CONTENTS = (
-    Content("strings (16-byte keys, 32-byte values)", strings, ("GET", f"key:{0:012d}")),
+    Content("strings (16-byte keys, 32-byte values)", strings, ("GET", FIRST)),
     Content("elements of 32 bytes in one list", one_list, ("LRANGE", "list", 0, 0)),
+    Content("counters", small("INCR"), ("GET", FIRST)),
+    Content("hashes of one field", small("HSET", "field", VALUE), ("HGETALL", FIRST)),
+    Content("sets of one member", small("SADD", "member"), ("SMEMBERS", FIRST)),
+    Content("lists of one element", small("RPUSH", VALUE), ("LRANGE", FIRST, 0, 0)),
+    Content("sorted sets of one member", small("ZADD", "1", "member"), ("ZRANGE", FIRST, 0, 0)),
+    Content("streams of one entry", small("XADD", "*", "field", VALUE), ("XLEN", FIRST)),
 )
 
 
@@ -94,10 +113,14 @@ def shown(number: float | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-memory ARGS=…", description=__doc__)
     parser.add_argument("--count", type=int, default=COUNT, help="keys, and elements")
-    count: int = parser.parse_args().count
+    parser.add_argument("--only", default="", help="contents whose title has this word")
+    args = parser.parse_args()
+    count: int = args.count
     results: dict[str, dict[str, Usage]] = {}
     with workplace() as folder:
         for number, content in enumerate(CONTENTS):
+            if args.only not in content.title:
+                continue
             place = folder / str(number)
             results[content.title] = usages = {}
             for name in ("ours", "redis"):
@@ -112,7 +135,7 @@ def main() -> None:
                     f"{shown(usage.restarted):>12}{shown(usage.on_disk):>10}",
                     flush=True,
                 )
-    path = write_json(count, results)
+    path = write_json(count, results, is_whole=count == COUNT and not args.only)
     say(f"\nwritten to {path.relative_to(ROOT)}")
 
 
@@ -122,8 +145,8 @@ def start(name: str, folder: Path) -> AbstractContextManager[ServerProcess]:
     return holdfast_server(folder, "--appendfsync", "everysec")
 
 
-def write_json(count: int, results: dict[str, dict[str, Usage]]) -> Path:
-    partial = "" if count == COUNT else "-partial"
+def write_json(count: int, results: dict[str, dict[str, Usage]], *, is_whole: bool) -> Path:
+    partial = "" if is_whole else "-partial"
     path = ROOT / "bench" / "results" / f"{time.strftime('%Y-%m-%d')}-memory{partial}.json"
     path.parent.mkdir(exist_ok=True)
     bytes_each = {

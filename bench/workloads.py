@@ -6,9 +6,10 @@ compare.py measures them.
 import hashlib
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bench.common import Sample, ask, ask_int, fail, run_benchmark, send_all
+from bench import common
+from bench.common import Sample, ask, ask_int, cpu_s, fail, run_benchmark, send_all
 from bench.load import Listeners, run_load
 from tests.harness import RawClient, encode_command
 from tests.harness.processes import ServerProcess
@@ -41,11 +42,18 @@ class Workload:
     grows: Callable[[RawClient], int] | None = None
     check: Callable[[RawClient], str | None] | None = None
     keys: int = KEYS  # the number of values of __rand_int__
+    database: int = 0
     tolerance: float = 0  # the share of requests without an effect: a random member may come twice
 
     def run(self, server: ServerProcess, pipeline: int, requests: int) -> Sample:
         return run_benchmark(
-            server, self.argv, requests=requests, clients=CLIENTS, pipeline=pipeline, keys=self.keys
+            server,
+            self.argv,
+            requests=requests,
+            clients=CLIENTS,
+            pipeline=pipeline,
+            keys=self.keys,
+            database=self.database,
         )
 
     def measure(
@@ -59,6 +67,25 @@ class Workload:
             if not requests * (1 - self.tolerance) <= done <= requests:
                 fail(f"{side}: {self.name} was answered {requests} times, but done {done} times")
         return sample
+
+
+class NewKeys(Workload):
+    """Each request makes a key, in an empty database that other workloads do not use. A run pays
+    for all of its own folding: CPU time is counted until the server is idle again."""
+
+    def measure(
+        self, side: str, server: ServerProcess, client: RawClient, pipeline: int, requests: int
+    ) -> Sample:
+        ask(client, "SELECT", self.database)
+        ask(client, "FLUSHDB")
+        common.wait_until_idle(server.pid)
+        return super().measure(side, server, client, pipeline, requests)
+
+    def run(self, server: ServerProcess, pipeline: int, requests: int) -> Sample:
+        before_s = cpu_s(server.pid)
+        sample = super().run(server, pipeline, requests)
+        used_s = common.wait_until_idle(server.pid) - before_s
+        return replace(sample, cpu_us_per_op=1e6 * used_s / requests)
 
 
 class Publishing(Workload):
@@ -123,6 +150,10 @@ def counters(client: RawClient) -> int:
         names = [f"counter:{i:012d}" for i in range(first, first + 100)]
         total += sum(map(int, ask(client, "MGET", *names).split(b"\r\n")[2::2]))
     return total
+
+
+def key_count(client: RawClient) -> int:
+    return ask_int(client, "DBSIZE")
 
 
 def length(command: str, name: str) -> Callable[[RawClient], int]:
@@ -221,6 +252,17 @@ MSET = ("MSET", *(("key:__rand_int__", VALUE) * 10))
 BY_SCORE = ("ZRANGEBYSCORE", "zset", "__rand_int__", "+inf", "LIMIT", "0", "10")
 TAKE_WORK = ("XREADGROUP", "GROUP", "workers", "me", "COUNT", "1", "STREAMS", "work", ">")
 
+# Commands that make a key of each type.
+NEW_KEYS = (
+    ("SET", "key:__rand_int__", VALUE),
+    ("INCR", "counter:__rand_int__"),
+    ("HSET", "hash:__rand_int__", "field", VALUE),
+    ("SADD", "set:__rand_int__", "member"),
+    ("LPUSH", "list:__rand_int__", VALUE),
+    ("ZADD", "zset:__rand_int__", "1", "member"),
+    ("XADD", "stream:__rand_int__", "*", "field", VALUE),
+)
+
 WORKLOADS: tuple[Workload, ...] = (
     Workload("SET", ("SET", "key:__rand_int__", VALUE), fill_keys, check=check_keys),
     Workload("GET", ("GET", "key:__rand_int__"), fill_keys, check=check_keys),
@@ -261,4 +303,8 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload("EVALSHA_0", evalsha(EMPTY), load_scripts),
     Workload("EVALSHA_1", evalsha(ONE_CALL), load_scripts, grows=counters),
     Workload("EVALSHA_10", evalsha(TEN_CALLS), load_scripts),
+    *(
+        NewKeys(f"NEW_{argv[0]}", argv, grows=key_count, keys=MANY, database=1, tolerance=0.001)
+        for argv in NEW_KEYS
+    ),
 )
