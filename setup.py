@@ -36,7 +36,7 @@ GROUPS = {
             savepoint
         store/replicated: replicated_database replicated_keyspace
         store/file: journal list_blocks cold_lists tables
-        store/fold: pending_rows delete_rows write_lists write_streams fold
+        store/fold: pending_rows collect delete_rows write_keys write_lists write_streams fold
         store: recovery store
     """,
     "holdfast_rdb": """

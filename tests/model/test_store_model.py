@@ -47,7 +47,7 @@ DATABASES = 4
 NAMES = [b"name:%d" % number for number in range(10)]
 ELEMENTS = [b"", b"a", b"bb", b"ccc", b"d" * 30, b"long" * 99]
 FOLDED_INTO = [
-    "journal", "redis_graves", "redis_keys", "redis_strings",
+    "journal", "redis_graves", "redis_keys", "redis_names", "redis_strings",
     "redis_list_blocks", "redis_list_items", "redis_list_meta",
 ]  # fmt: skip
 FOREVER = b"the field that a hash has as long as it lives"

@@ -14,6 +14,9 @@ NEVER = {
         WHERE keys <> (SELECT count(*) FROM redis_keys k WHERE k.space = s.space)""",
     "keys in a space without a size": """
         SELECT * FROM redis_keys WHERE space NOT IN (SELECT space FROM redis_space_sizes)""",
+    "names that their keys do not have": """
+        SELECT n.id FROM redis_names n LEFT JOIN redis_keys k ON k.id = n.id
+        WHERE k.id IS NULL OR k.space <> n.space OR CAST(k.name AS TEXT) <> n.name""",
     "a list's length is not what is in it": """
         SELECT * FROM redis_list_meta m
         WHERE singles <> (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id)
@@ -42,6 +45,9 @@ NEVER = {
 SETTLED = {
     "a journal": "SELECT lsn FROM journal",
     "graves": "SELECT * FROM redis_graves",
+    "keys without a name": """
+        SELECT id FROM redis_keys k WHERE NOT EXISTS (SELECT 1 FROM redis_names n
+          WHERE n.space = k.space AND n.name = CAST(k.name AS TEXT) AND n.id = k.id)""",
     "two keys of one name": "SELECT * FROM redis_keys GROUP BY space, name HAVING count(*) > 1",
     "keys in a space that nobody shows": """
         SELECT * FROM redis_keys WHERE space NOT IN (SELECT space FROM redis_databases)""",

@@ -121,7 +121,15 @@ DAMAGE = [
     (sql(f"DELETE FROM redis_keys WHERE id = {S}"), f"string {S} belongs to no key"),
     (sql(f"DELETE FROM redis_keys WHERE id = {L}"), "belong to no key and no grave"),
     (sql("UPDATE redis_keys SET type = 'blob' WHERE name = x'73'"), "type 'blob'"),
-    (sql("UPDATE redis_keys SET name = x'73'"), f"keys {S}, {T}, {L} have the same name b's'"),
+    (
+        sql("UPDATE redis_keys SET name = x'73'; UPDATE redis_names SET name = 's'"),
+        f"keys {S}, {T}, {L} have the same name b's'",
+    ),
+    (
+        sql(f"UPDATE redis_keys SET name = x'ff' WHERE id = {S}"),
+        f"a name in space 0 belongs to key {S}, which does not have it",
+    ),
+    (sql(f"DELETE FROM redis_names WHERE id = {T}"), f"key {T} is not in the table of names"),
     (sql("UPDATE redis_databases SET space = 0 WHERE db = 3"), "databases 0 and 3 both show"),
     (sql("INSERT INTO journal VALUES (1, x'c1ff')"), "batch 1 of the journal cannot be read"),
     (journal((77, S, None, None)), "there is no table 77"),

@@ -24,7 +24,7 @@ from holdfast.server.sessions.session import Session
 from holdfast.store.change.ops import HASH_FIELDS, SET_MEMBERS, ZSET_MEMBERS, row_op
 from holdfast.store.change.runs import rows_in
 from holdfast.store.file.opening import open_database
-from holdfast.store.file.tables import ROWS
+from holdfast.store.file.tables import ROWS, put_names_sql
 from holdfast.store.store import FileStore
 from holdfast.store.values.zset import ZSet
 
@@ -122,6 +122,7 @@ def make_file(path: Path, type_name: str) -> None:
             connection.execute(
                 "INSERT INTO redis_keys VALUES (?, 0, ?, ?, NULL)", (key_id, name, type_name)
             )
+            connection.execute(put_names_sql(1), (0, name, key_id))
             columns = ", ".join("?" * (1 + len(table.sub) + len(table.values)))
             connection.executemany(
                 f"INSERT INTO {table.name} VALUES ({columns})",

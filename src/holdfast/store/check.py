@@ -87,6 +87,9 @@ FORBIDDEN_ROWS = {
     "elements of list {} belong to no key and no grave": """
         SELECT key_id FROM redis_list_meta
         WHERE key_id NOT IN (SELECT id FROM redis_keys UNION ALL SELECT id FROM redis_graves)""",
+    "a name in space {} belongs to key {}, which does not have it": """
+        SELECT n.space, n.id FROM redis_names n LEFT JOIN redis_keys k ON k.id = n.id
+        WHERE k.id IS NULL OR k.space <> n.space OR CAST(k.name AS TEXT) <> n.name""",
     "string {} belongs to no key": """
         SELECT key_id FROM redis_strings WHERE key_id NOT IN (SELECT id FROM redis_keys)""",
     "key {} has type '{}', which is none": f"""
@@ -108,15 +111,32 @@ WITHOUT_BLOCKS = """
       SELECT key_id, length, off_grid, length AS singles FROM main.redis_list_meta"""
 FIRST_WITH_BLOCKS = 4
 
+# Before names had a table, there was an index.
+WITHOUT_NAMES = """
+    CREATE TEMP VIEW redis_names AS
+      SELECT space, CAST(name AS TEXT) AS name, id FROM main.redis_keys"""
+FIRST_WITH_NAMES = 6
+
 IS_THERE = f"""
     SELECT EXISTS (SELECT 1 FROM redis_list_items WHERE key_id = ?1 AND pos = ?2) OR EXISTS
       (SELECT 1 FROM redis_list_blocks WHERE key_id = ?1 AND pos = ?2 & -{SPAN} AND ?2 IN
         (SELECT pos + (first + key) * {STEP} FROM {SIZES} WHERE value IS NOT NULL))"""
 
-# By the index of names, of whichever kind it is.
-KEYS_NAMED = """
+KEYS_NAMED = "SELECT id FROM redis_names WHERE space = ?1 AND name = CAST(?2 AS TEXT)"
+# By the index that files had before, of whichever kind it is.
+KEYS_INDEXED = """
     SELECT id FROM redis_keys
     WHERE space = ?1 AND name = ?2 AND CAST(name AS TEXT) = CAST(?2 AS TEXT)"""
+NAMED_ALIKE = """
+    SELECT k.space, k.name, k.id
+    FROM (SELECT space, name FROM redis_names GROUP BY space, name HAVING count(*) > 1) d
+      CROSS JOIN redis_names n USING (space, name) JOIN redis_keys k ON k.id = n.id"""
+INDEXED_ALIKE = """
+    SELECT space, name, id FROM redis_keys JOIN (SELECT space, name FROM redis_keys
+      GROUP BY space, CAST(name AS TEXT) HAVING count(*) > 1) USING (space, name)"""
+WITHOUT_A_NAME = """
+    SELECT id FROM redis_keys k WHERE NOT EXISTS (SELECT 1 FROM redis_names n
+      WHERE n.space = k.space AND n.name = CAST(k.name AS TEXT) AND n.id = k.id)"""
 
 IS_CONSUMER = """
     SELECT EXISTS (SELECT 1 FROM redis_stream_consumers
@@ -175,6 +195,8 @@ def _problems(connection: apsw.Connection, progress: Progress) -> list[str]:
         found = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
         if not found.issuperset(ADDED_TABLES):
             connection.execute(ADDITIONS.read_text().replace("CREATE TABLE", "CREATE TEMP TABLE"))
+        if connection.execute("PRAGMA user_version").get < FIRST_WITH_NAMES:
+            connection.execute(WITHOUT_NAMES)
         questions = _questions(connection)
         done = 0
 
@@ -245,6 +267,7 @@ def _with_journal(connection: apsw.Connection) -> Iterator[str]:
     unreadable = list(overlay.read())
     yield from unreadable
     if not unreadable:
+        yield from islice(overlay.keys_without_name(), MOST_OF_A_KIND)
         yield from overlay.duplicate_names()
         yield from overlay.shared_spaces()
         yield from overlay.missing_values()
@@ -275,6 +298,8 @@ class Overlay:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._execute = connection.execute
+        version: int = self._execute("PRAGMA user_version").get
+        self._has_names = version >= FIRST_WITH_NAMES
         self._spaces: dict[int, int] = dict(self._execute("SELECT db, space FROM redis_databases"))
         self._keys: dict[int, tuple[int, bytes, str] | None] = {}
         self._strings: dict[int, bool] = {}
@@ -327,21 +352,26 @@ class Overlay:
     def _shown(self, space: int) -> bool:
         return space in self._spaces.values()
 
+    def keys_without_name(self) -> Iterator[str]:
+        """No client finds them. Of keys that the journal mentions, the names are written last."""
+        if self._has_names:
+            for (key_id,) in self._execute(WITHOUT_A_NAME):
+                if key_id not in self._keys:
+                    yield f"key {key_id} is not in the table of names"
+
     def duplicate_names(self) -> Iterator[str]:
         owners: dict[tuple[int, bytes], list[int]] = {}
         for key_id, row in self._keys.items():
             if row is not None:
                 owners.setdefault(row[:2], []).append(key_id)
-        in_tables = self._execute(
-            "SELECT space, name, id FROM redis_keys JOIN (SELECT space, name FROM redis_keys"
-            " GROUP BY space, CAST(name AS TEXT) HAVING count(*) > 1) USING (space, name)"
-        )
+        in_tables = self._execute(NAMED_ALIKE if self._has_names else INDEXED_ALIKE)
+        named = KEYS_NAMED if self._has_names else KEYS_INDEXED
         found: dict[tuple[int, bytes], set[int]] = {}
         for space, name, key_id in in_tables:
             if key_id not in self._keys:
                 found.setdefault((space, name), set()).add(key_id)
         for (space, name), ids in owners.items():
-            rows = self._execute(KEYS_NAMED, (space, name))
+            rows = self._execute(named, (space, name))
             others = {key_id for (key_id,) in rows if key_id not in self._keys}
             found.setdefault((space, name), set()).update(ids, others)
         for (space, name), together in found.items():
@@ -448,7 +478,7 @@ def _hashable(sub: object) -> object:
 
 def _fields(values: object, types: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values, when they are of these types; TypeError or ValueError when not."""
-    if not isinstance(values, list) or len(values) != len(types):
+    if not isinstance(values, list | tuple) or len(values) != len(types):
         raise ValueError("an operation has the wrong shape")
     for value, kind in zip(values, types, strict=True):
         if not isinstance(value, kind):

@@ -49,7 +49,7 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold, progress: Progress
         fold.add(lsn, known, sum(len(op[3]) for op in ops if isinstance(op[3], bytes)), len(ops))
         count += len(ops)
     keyspace.recovered(fold.is_clean)
-    fold.first_unwritten_id = keyspace.next_id
+    fold.recovered()
     return count
 
 

@@ -5,6 +5,7 @@ from holdfast.store.change.ops import (
     CRDT_FACTS,
     FIRST_RUN,
     HASH_FIELDS,
+    KEYS,
     LIST_ITEMS,
     SET_MEMBERS,
     STREAM_ENTRIES,
@@ -13,7 +14,7 @@ from holdfast.store.change.ops import (
     Op,
     row_op,
 )
-from holdfast.store.change.runs import RUNS, STEP, rows_in
+from holdfast.store.change.runs import MEMBER_RUNS, NEW_KEY_RUNS, RUNS, STEP, rows_in
 from holdfast.store.file.tables import ROWS
 
 KEY = 2000
@@ -44,6 +45,56 @@ def test_strings() -> None:
     for key_id, value in ((KEY, b"a"), (KEY + 1, b"b")):
         log.add_strings(1).extend([key_id, value])
     assert rows(log) == [(STRINGS, KEY, None, b"a"), (STRINGS, KEY + 1, None, b"b")]
+
+
+def test_new_strings() -> None:
+    log, space = ChangeLog(), object()
+    log.add_new_string(space, 5, KEY, b"n", b"a")
+    log.add_new_string(space, 5, KEY + 1, b"m", b"b")
+    assert rows(log) == [
+        (KEYS, KEY, None, (5, b"n", "string", None)),
+        (STRINGS, KEY, None, b"a"),
+        (KEYS, KEY + 1, None, (5, b"m", "string", None)),
+        (STRINGS, KEY + 1, None, b"b"),
+    ]
+
+
+def test_new_keys() -> None:
+    log, space = ChangeLog(), object()
+    log.add_new_key(space, 5, "set", KEY, b"n")
+    log.add_new_key(space, 5, "set", KEY + 1, b"m")
+    assert rows(log) == [
+        (KEYS, KEY, None, (5, b"n", "set", None)),
+        (KEYS, KEY + 1, None, (5, b"m", "set", None)),
+    ]
+
+
+def test_a_run_of_new_keys_goes_on_behind_other_operations() -> None:
+    log, space, other = ChangeLog(), object(), object()
+    for number in range(2):
+        log.add_new_key(space, 5, "set", KEY + number, b"n%d" % number)
+        log.add_member(f"set {number}", KEY + number, b"m", 1)
+    log.add_new_key(other, 6, "set", KEY + 2, b"a")
+    log.add_new_key(other, 6, "hash", KEY + 3, b"b")
+    log.add_new_key(other, 6, "hash", KEY + 5, b"another has the id between")
+    assert [(op[0], op[1]) for op in log.ops] == [
+        (NEW_KEY_RUNS, KEY),
+        (MEMBER_RUNS, KEY),
+        (MEMBER_RUNS, KEY + 1),
+        (NEW_KEY_RUNS, KEY + 2),
+        (NEW_KEY_RUNS, KEY + 3),
+        (NEW_KEY_RUNS, KEY + 5),
+    ]
+    assert log.ops[0][3] == [b"n0", b"n1"]
+    assert log.changes == 7
+
+
+def test_a_run_of_new_keys_that_was_undone_does_not_go_on() -> None:
+    log, space = ChangeLog(), object()
+    log.add_new_key(space, 5, "set", KEY, b"n")
+    log.ops.clear()
+    log.add_new_key(space, 5, "set", KEY + 1, b"m")
+    assert rows(log) == [(KEYS, KEY + 1, None, (5, b"m", "set", None))]
 
 
 def test_elements_that_come() -> None:

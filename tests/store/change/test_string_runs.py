@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.store.change.ops import FIRST_ID, KEYS, STRINGS, Op, Run, row_op
-from holdfast.store.change.runs import STRING_RUNS, rows_in
+from holdfast.store.change.runs import NEW_KEY_RUNS, NEW_STRING_RUNS, RUNS, STRING_RUNS, rows_in
 from holdfast.store.check import check_file
 from holdfast.store.file import journal
 from holdfast.store.file.tables import ROWS
@@ -141,6 +141,55 @@ def test_a_run_too_large_for_a_row_is_several_in_one_transaction(
     store.close()
 
 
+def test_new_strings_are_one_operation_as_long_as_nothing_comes_between(store: FileStore) -> None:
+    keyspace = store.keyspace
+    one, other = keyspace.databases[:2]
+    one.set_string(b"c", b"1")
+    one.set_string(b"d", b"2")
+    other.set_string(b"e", b"3")
+    one.set_string(b"f", b"4")
+    one.create_as(b"list", List)[1].push_right([b"x"], keyspace)
+    one.set_string(b"g", b"5")
+    one.set_string(b"h", b"6", 1 << 50)
+    one.set_string(b"i", b"7" * LARGE_STRING)
+    runs = [op for op in keyspace.ops if op[0] == NEW_STRING_RUNS]
+    first = FIRST_ID + 2
+    assert runs == [
+        Run((NEW_STRING_RUNS, first, 0, [b"c", b"1", b"d", b"2"])),
+        Run((NEW_STRING_RUNS, first + 2, 1, [b"e", b"3"])),
+        Run((NEW_STRING_RUNS, first + 3, 0, [b"f", b"4"])),
+        Run((NEW_STRING_RUNS, first + 5, 0, [b"g", b"5"])),
+    ]
+    assert store.commit() == 16, "two for each string, and two for the list"
+    assert check_file(store.path) == []
+    store = reopened(store)
+    found = store.keyspace.databases[0].read_strings([b"c", b"d", b"f", b"g", b"h", b"i"])
+    assert found == [b"1", b"2", b"4", b"5", b"6", b"7" * LARGE_STRING]
+    assert store.keyspace.databases[1].read_string(b"e") == b"3"
+    store.close()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_new_strings_of_a_script_are_not_mixed_with_earlier_ones(
+    store: FileStore, fails: bool
+) -> None:
+    keyspace, database = store.keyspace, store.keyspace.databases[0]
+    database.set_string(b"c", b"before")
+    savepoint = Savepoint(keyspace)
+    database.set_string(b"d", b"within")
+    if fails:
+        savepoint.roll_back()
+    else:
+        savepoint.keep()
+    database.set_string(b"e", b"after")
+    store.commit()
+    store.fold()
+    store = reopened(store)
+    found = store.keyspace.databases[0].read_strings([b"c", b"d", b"e"])
+    assert found == [b"before", None if fails else b"within", b"after"]
+    store.close()
+
+
 def write_journal(path: Path, *batches: list[Op]) -> None:
     connection = apsw.Connection(str(path))
     for ops in batches:
@@ -170,15 +219,24 @@ def test_a_journal_with_operations_of_a_later_version_is_refused(
     store: FileStore, node: int
 ) -> None:
     store.abandon()
-    write_journal(store.path, [Run((max(ROWS) + 1, 0, None, [A, b"v"]))])
+    write_journal(store.path, [Run((max(*ROWS, *RUNS) + 1, 0, None, [A, b"v"]))])
     with pytest.raises(StorageError, match="newer"):
         open_store(str(store.path), node=node)
 
 
-@pytest.mark.parametrize("parts", [[A], [b"a", b"v"], [A, 5], 7, None])
-def test_a_run_that_makes_no_sense_is_found(store: FileStore, parts: object) -> None:
+@pytest.mark.parametrize(
+    "run",
+    [
+        *((STRING_RUNS, 0, None, parts) for parts in ([A], [b"a", b"v"], [A, 5], 7, None)),
+        *((NEW_STRING_RUNS, A, 0, parts) for parts in ([b"a"], [A, b"v"], [b"a", 5], 7, None)),
+        (NEW_STRING_RUNS, A, None, [b"a", b"v"]),
+        *((NEW_KEY_RUNS, A, kind, [b"a"]) for kind in (None, [0], [None, "set"], [0, 5])),
+        *((NEW_KEY_RUNS, A, [0, "set"], parts) for parts in ([5], 7, None)),
+    ],
+)
+def test_a_run_that_makes_no_sense_is_found(store: FileStore, run: tuple[object, ...]) -> None:
     store.abandon()
-    write_journal(store.path, [Run((STRING_RUNS, 0, None, parts))])
+    write_journal(store.path, [Run(run)])
     assert any("cannot be read" in problem for problem in check_file(store.path))
 
 

@@ -72,7 +72,7 @@ def fill(peer: Peer) -> None:
 
 @pytest.mark.parametrize("where", ["key = 'x'", "db = 0 AND key = 'x'"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_key_is_found_by_the_index_of_names(written: Written, view: str, where: str) -> None:
+def test_a_key_is_found_by_its_name(written: Written, view: str, where: str) -> None:
     fill(written.peer)
     plan = [
         row[3] for row in written.read(f"EXPLAIN QUERY PLAN SELECT * FROM {view} WHERE {where}")
@@ -80,7 +80,7 @@ def test_a_key_is_found_by_the_index_of_names(written: Written, view: str, where
     searches = [step for step in plan if step.startswith("SEARCH k ")]
     assert searches, plan
     for step in searches:
-        assert "redis_keys_by_text (space=? AND <expr>=?)" in step, plan
+        assert "PRIMARY KEY (space=? AND name=?)" in step, plan
     # The databases are few, and so are the elements of one row.
     scans = [step for step in plan if step.startswith("SCAN")]
     few: tuple[str, ...] = (
@@ -192,14 +192,12 @@ def test_the_sqlite3_of_the_system_reads_all_views(written: Written) -> None:
 
 
 def as_before(path: Path) -> None:
-    """A file as 0.1.0 leaves it: the same version, an index by bytes, views that scan."""
+    """A file with older views."""
     written = Written(path)
     fill(written.peer)
     written.store.close()
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("""
-            DROP INDEX redis_keys_by_text;
-            CREATE INDEX redis_keys_by_name ON redis_keys (space, name);
             DELETE FROM holdfast_meta WHERE name = 'views';
             DROP VIEW streams;
             DROP VIEW strings;
@@ -211,9 +209,9 @@ def schema(path: Path) -> set[tuple[str, str]]:
         return {*connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")}
 
 
-def test_a_file_of_before_gets_index_and_views_without_a_new_version(tmp_path: Path) -> None:
+def test_a_file_of_before_gets_views_without_a_new_version(tmp_path: Path) -> None:
     as_before(tmp_path / "old.db")
-    assert check_file(tmp_path / "old.db") == [], "to look at it needs neither"
+    assert check_file(tmp_path / "old.db") == [], "to look at it needs no views"
     FileStore(tmp_path / "old.db").close()
     FileStore(tmp_path / "new.db").close()
     assert schema(tmp_path / "old.db") == schema(tmp_path / "new.db")

@@ -31,6 +31,9 @@ def test_a_string_that_changed_often_is_one_row_with_its_last_value(store: FileS
     for number in range(100):
         database.set_string(b"k", b"%d" % number)
         store.commit()
+        if number == 10:
+            assert store.keyspace.fold_state.dirty_strings == [], "it is read with its new key"
+            store.fold()
     assert len(store.keyspace.fold_state.dirty_strings) == 1
     store.fold()
     assert strings(store) == [b"99"]
@@ -54,16 +57,18 @@ def test_an_open_batch_waits_while_strings_are_collected(
 ) -> None:
     monkeypatch.setattr(fold, "COLLECTED_ROWS", 1)
     database = store.keyspace.databases[0]
-    for name in (b"a", b"b", b"c"):
-        database.set_string(name, b"committed")
-    store.commit()
+    for value in (b"new", b"committed"):
+        store.fold()
+        for name in (b"a", b"b", b"c"):
+            database.set_string(name, value)
+        store.commit()
     store.fold_step()  # has collected the first
     savepoint = Savepoint(store.keyspace)
     database.set_string(b"c", b"not yet")
     assert not store.may_fold
     for _ in range(10):
         store.fold_step()
-    assert strings(store) == []
+    assert strings(store) == [b"new"] * 3
     savepoint.roll_back()
     store.fold()
     assert strings(store) == [b"committed"] * 3

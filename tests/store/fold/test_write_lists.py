@@ -186,6 +186,7 @@ def test_an_element_that_changes_is_no_new_one() -> None:
 def test_people_can_read_lists() -> None:
     file = ListTables()
     file.connection.execute("INSERT INTO redis_keys VALUES (?, 0, x'6c', 'list', NULL)", (KEY,))
+    file.connection.execute("INSERT INTO redis_names VALUES (0, 'l', ?)", (KEY,))
     values = [b"", b"a", b"", b"long" * 99, "\u00e4".encode(), b"z"]
     ops = [row_op(LIST_ITEMS, KEY, (n + 30) * STEP, value) for n, value in enumerate(values)]
     file.write(ops[:2] + run(31, 1, b"between", beside=9) + ops[2:])

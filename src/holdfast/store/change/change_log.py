@@ -12,6 +12,8 @@ from holdfast.store.change.runs import (
     STRING_RUNS,
     list_run,
     list_run_gone,
+    new_keys_run,
+    new_strings_run,
     run_of_rows,
 )
 from holdfast.store.change.stream_blocks import close_run
@@ -75,8 +77,22 @@ class ChangeLog:
         undone."""
         self._run: list[Any] = []  # the body of the run that goes on
         self._run_op: Run | None = None  # goes on as long as it is the last of `ops`
-        self._run_owner: object = None  # the stream, hash or set; None: strings
+        # The stream, hash or set; None: strings of older keys; a space: new keys in it.
+        self._run_owner: object = None
+        self._run_next_id = 0  # that a new key must have to be a part of the run
+        # A run of new keys goes on as long as their ids do, also behind operations on elements. Not
+        # behind rows of keys: one of these may be about a key that had the same name for a while.
+        self._new_keys: list[Any] = []
+        self._new_keys_op: Run | None = None
+        self._new_keys_at = 0  # in `ops`
+        self._new_keys_space: object = None
+        self._new_keys_type = ""
+        self._new_keys_next_id = 0
         self._strings = None
+
+    def end_new_keys(self) -> None:
+        """The row of a key is reported, which may have the name of a new key that follows."""
+        self._new_keys_op = None
 
     def close_runs(self) -> None:
         """Before `ops` are written: runs are complete."""
@@ -95,6 +111,51 @@ class ChangeLog:
             self.recorded += count - 1
             self._begin_run(STRING_RUNS, 0, None, [])
         return self._run
+
+    def add_new_string(
+        self, owner: object, space_id: KeyId, key_id: int, name: bytes, value: bytes
+    ) -> None:
+        """Report a new key that holds a string and does not expire. `owner` is its space."""
+        ops = self.ops
+        if (
+            ops
+            and ops[-1] is self._run_op
+            and self._run_owner is owner
+            and self._run_next_id == key_id
+        ):
+            self.recorded += 2  # its row, and that of its string
+            run = self._run
+        else:
+            self.recorded += 1
+            run = []
+            op = new_strings_run(key_id, space_id, run)
+            self._run, self._run_op, self._run_owner = run, op, owner
+            ops.append(op)
+        run.append(name)
+        run.append(value)
+        self._run_next_id = key_id + 1
+
+    def add_new_key(
+        self, owner: object, space_id: int, type_name: str, key_id: int, name: bytes
+    ) -> None:
+        """Report a new key that does not expire; its elements follow. `owner` is its space."""
+        ops, at = self.ops, self._new_keys_at
+        if (
+            self._new_keys_next_id == key_id
+            and self._new_keys_space is owner
+            and self._new_keys_type == type_name
+            and at < len(ops)
+            and ops[at] is self._new_keys_op  # else it has ended, or was undone
+        ):
+            self.recorded += 1
+        else:
+            self._new_keys = []
+            self._new_keys_op = new_keys_run(key_id, space_id, type_name, self._new_keys)
+            self._new_keys_at = len(ops)
+            self._new_keys_space, self._new_keys_type = owner, type_name
+            ops.append(self._new_keys_op)
+        self._new_keys.append(name)
+        self._new_keys_next_id = key_id + 1
 
     def add_field(
         self, owner: object, key_id: KeyId, name: bytes, value: bytes, ordinal: object

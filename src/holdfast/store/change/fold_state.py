@@ -86,6 +86,11 @@ class FoldState(Generic[K]):
         """How many strings and elements the next pass would read from memory."""
         return len(self.dirty_strings) + self.dirty_element_count
 
+    def created_in_pass(self, from_id: int) -> list[K]:
+        """The keys from this id on that came before the running pass began; some may be dead."""
+        start = bisect_left(self.created, from_id, key=_id)
+        return self.created[start : bisect_left(self.created, self.pass_below_id, key=_id)]
+
     # -- a pass -------------------------------------------------------------------------------
 
     def begin_pass(self, next_id: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from holdfast.store.change.ops import (
     HASH_FIELDS,
+    KEYS,
     LIST_ITEMS,
     SET_MEMBERS,
     STREAM_ENTRIES,
@@ -32,6 +33,9 @@ STRING_RUNS: Final = 18
 STREAM_RUNS: Final = 19
 FIELD_RUNS: Final = 20
 MEMBER_RUNS: Final = 21
+# (22 and 23 are tables: see ops.py.)
+NEW_STRING_RUNS: Final = 24
+NEW_KEY_RUNS: Final = 25
 
 # From one position on the grid of a list to the next. A power of two.
 STEP: Final = 1 << 20
@@ -50,6 +54,17 @@ def list_run_gone(key_id: KeyId, position: int, count: int) -> Run:
 def run_of_rows(table: int, key_id: KeyId, body: list[Any]) -> Run:
     """A run of any other kind. Rows are added to its body while it is the last operation."""
     return Run((table, key_id, None, body))
+
+
+def new_strings_run(first_id: KeyId, space: KeyId, body: list[Any]) -> Run:
+    """The run for new keys that hold strings and do not expire; the ids of the others follow."""
+    return Run((NEW_STRING_RUNS, first_id, space, body))
+
+
+def new_keys_run(first_id: KeyId, space: int, type_name: str, body: list[Any]) -> Run:
+    """The run for new keys of one space and type that do not expire; the ids of the others
+    follow."""
+    return Run((NEW_KEY_RUNS, first_id, (space, type_name), body))
 
 
 def list_run_elements(body: Any) -> list[Any]:
@@ -84,6 +99,23 @@ def _string_rows(_key_id: int, _sub: Any, body: list[Any]) -> list[RowOp]:
     return [RowOp((STRINGS, body[at], None, body[at + 1])) for at in range(0, len(body), 2)]
 
 
+def _new_string_rows(first_id: int, space: Any, body: list[Any]) -> list[RowOp]:
+    rows: list[RowOp] = []
+    for number in range((len(body) + 1) // 2):
+        key_id = first_id + number
+        rows.append(RowOp((KEYS, key_id, None, (space, body[2 * number], "string", None))))
+        rows.append(RowOp((STRINGS, key_id, None, body[2 * number + 1])))
+    return rows
+
+
+def _new_key_rows(first_id: int, kind: Any, body: list[Any]) -> list[RowOp]:
+    space, type_name = kind
+    return [
+        RowOp((KEYS, first_id + number, None, (space, name, type_name, None)))
+        for number, name in enumerate(body)
+    ]
+
+
 def _stream_rows(key_id: int, _sub: Any, body: list[Any]) -> list[RowOp]:
     rows = [
         RowOp((STREAM_ENTRIES, key_id, entry_id, fields))
@@ -112,6 +144,12 @@ RUNS: Final[dict[int, Callable[[int, Any, Any], list[RowOp]]]] = {
     LIST_RUNS: _list_rows,
     # Strings of several keys; the key id of the run is 0. The body: key id, value, key id, value, …
     STRING_RUNS: _string_rows,
+    # New keys, which do not expire, and their strings. The key id is that of the first, the others
+    # follow it; `sub` is the space. The body: name, value, name, value, …
+    NEW_STRING_RUNS: _new_string_rows,
+    # New keys, which do not expire, of a type with elements. The key id is that of the first, the
+    # others follow it; `sub` is the space and the type. The body: names.
+    NEW_KEY_RUNS: _new_key_rows,
     # The body: max_deleted_id, entries_added, last_id, then how many entries, and a piece that has
     # them (stream_blocks.py), and so on. While it is open: max_deleted_id, entries_added, then id,
     # fields, id, fields, …

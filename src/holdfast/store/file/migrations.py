@@ -1,6 +1,6 @@
 """The versions of the schema: what makes the next one of each. (The newest is schema.sql.)"""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # Since version 4, elements of lists share a row. Old elements keep their own rows until they are
 # written again: to convert all of them would make the start slow.
@@ -52,6 +52,20 @@ INSERT INTO redis_stream_entries SELECT key_id, id, fields FROM redis_stream_ent
 DROP TABLE redis_stream_entries_4;
 """
 
+# Since version 6, names have a table of their own in place of an index. Holdfast 0.1.0 had an index
+# by bytes; later ones had an index by text.
+NAMES = """
+CREATE TABLE redis_names (
+  space INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  PRIMARY KEY (space, name, id)
+) WITHOUT ROWID;
+INSERT INTO redis_names SELECT space, CAST(name AS TEXT), id FROM redis_keys ORDER BY 1, 2, 3;
+DROP INDEX IF EXISTS redis_keys_by_name;
+DROP INDEX IF EXISTS redis_keys_by_text;
+"""
+
 # What turns a file of version n into n + 1, by n. Runs in one transaction.
 MIGRATIONS: dict[int, str] = {
     1: "DROP INDEX IF EXISTS redis_zset_members_by_score",
@@ -60,7 +74,8 @@ MIGRATIONS: dict[int, str] = {
     " DROP TRIGGER redis_list_items_removed; DROP TRIGGER redis_graves_emptied",
     3: BLOCKS,
     4: ENTRIES,
+    5: NAMES,
 }
 
 # The table that such a step reads row by row, if it reads one. Its size says how long that takes.
-READ_BY_MIGRATION = {3: "redis_list_meta", 4: "redis_stream_entries"}
+READ_BY_MIGRATION = {3: "redis_list_meta", 4: "redis_stream_entries", 5: "redis_keys"}

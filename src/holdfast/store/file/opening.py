@@ -39,11 +39,6 @@ VIEWS = Path(__file__).with_name("views.sql")
 ADDITIONS = Path(__file__).with_name("additions.sql")
 ADDED_TABLES = ("redis_stream_idempotence", "redis_stream_iids")
 
-RENEW_INDEX = """
-CREATE INDEX IF NOT EXISTS redis_keys_by_text ON redis_keys (space, CAST(name AS TEXT));
-DROP INDEX IF EXISTS redis_keys_by_name;
-"""
-
 # By the rows of settings, which are few: a stream that has other rows has one of these, too.
 ORPHANS = """
 SELECT key_id FROM redis_stream_idempotence i WHERE
@@ -285,7 +280,6 @@ def open_database(
         if 0 < found < version and keeps_copy:
             _copy_before_migration(connection, path, found, version, progress)
         _migrate(connection, found, version, migrations, progress)
-        _renew_index(connection, path, progress)
         _add_tables(connection)
         _renew_views(connection, path)
     except (apsw.Error, StorageError) as error:
@@ -356,18 +350,6 @@ def _migrate(
             for step in range(found, wanted):
                 _run(connection, migrations[step])
         _run(connection, f"PRAGMA user_version = {wanted}")
-
-
-def _renew_index(connection: apsw.Connection, path: Path, progress: Progress) -> None:
-    """The index of names, in files that have it by bytes. Both together would double the cost of a
-    new key. (No new version: an older Holdfast reads the file without it, and slower.)"""
-    found = connection.execute("SELECT name FROM sqlite_schema WHERE tbl_name = 'redis_keys'")
-    indexes = {name for (name,) in found} & {"redis_keys_by_name", "redis_keys_by_text"}
-    if indexes == {"redis_keys_by_text"}:
-        return
-    log.info("%s gets its index of names anew", path)
-    with watching(connection, "indexing names", progress, ["redis_keys"]), connection:
-        _run(connection, RENEW_INDEX)
 
 
 def _add_tables(connection: apsw.Connection) -> None:

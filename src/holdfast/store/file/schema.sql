@@ -4,7 +4,7 @@
 -- without a new version of the schema, are in additions.sql.
 
 -- One row for each committed batch that is not folded yet: msgpack of [table, key_id, sub, value]. (There are
--- no tables with the numbers 17 to 21: they stand for runs of rows of other tables, see store/change/ops.py.)
+-- no tables with the numbers 17 to 21, 24 and 25: they stand for runs of rows of other tables, see store/change/ops.py.)
 CREATE TABLE journal (
   lsn INTEGER PRIMARY KEY,
   batch BLOB NOT NULL
@@ -25,10 +25,7 @@ CREATE TABLE redis_databases (
 WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1023)
   INSERT INTO redis_databases SELECT n, n FROM numbers;
 
--- Every key, of every type. The index is not UNIQUE on purpose: while a fold runs, the new row of a renamed
--- key may exist beside the row of the key that had the name before, for a few slices. The index has names as
--- text, with the same bytes, because the views show them as text: so one index serves the server and other
--- programs.
+-- Every key, of every type.
 CREATE TABLE redis_keys (
   id INTEGER PRIMARY KEY,
   space INTEGER NOT NULL,
@@ -36,8 +33,20 @@ CREATE TABLE redis_keys (
   type TEXT NOT NULL,
   expires_at_ms INTEGER
 );
-CREATE INDEX redis_keys_by_text ON redis_keys (space, CAST(name AS TEXT));
 CREATE INDEX redis_keys_by_expiry ON redis_keys (expires_at_ms) WHERE expires_at_ms IS NOT NULL;
+
+-- Keys by name. It is a table, not an index of redis_keys, because SQLite writes an index together with its
+-- table, in the order of ids. The fold writes this table by itself, in the order of names: a new key costs a
+-- third (decision 35). A key that has a name here has a row in redis_keys. The reverse holds, too, except for
+-- keys that the journal mentions. `name` is the name of the key as text, with the same bytes, because the views
+-- show it as text. `id` is a part of the primary key: while a fold runs, a renamed key and the key that had
+-- the name before may both be here, for a few slices.
+CREATE TABLE redis_names (
+  space INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  id INTEGER NOT NULL,
+  PRIMARY KEY (space, name, id)
+) WITHOUT ROWID;
 
 -- The number of keys in each space, so that a start need not count them. Written together with the keys.
 CREATE TABLE redis_space_sizes (

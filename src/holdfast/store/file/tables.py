@@ -215,9 +215,37 @@ def select_sql(table: int, behind_place: bool) -> str:
 
 
 @cache
-def spaces_sql(rows: int) -> str:
-    """`id` and space of each of `rows` keys that exists."""
-    return f"SELECT id, space FROM redis_keys WHERE id IN ({','.join('?' * rows)})"
+def places_sql(rows: int) -> str:
+    """`id`, space and name of each of `rows` keys that exists."""
+    return f"SELECT id,space,name FROM redis_keys WHERE id IN({','.join('?' * rows)})"
+
+
+@cache
+def put_keys_sql(rows: int, do_expire: bool) -> str:
+    """Keys of one space and type. Bindings: the space, the type, the ids, the names, and if they
+    expire, the times."""
+    times_at = 3 + 2 * rows
+    values = ",".join(
+        f"(?{3 + row},?1,?{3 + rows + row},?2,{f'?{times_at + row}' if do_expire else 'NULL'})"
+        for row in range(rows)
+    )
+    columns = ROWS[KEYS].values
+    sets = ",".join(f"{column}=excluded.{column}" for column in columns)
+    return f"INSERT INTO redis_keys VALUES{values}ON CONFLICT DO UPDATE SET {sets}"
+
+
+@cache
+def put_names_sql(rows: int) -> str:
+    """Names of one space. Bindings: the space, the names, the ids of their keys."""
+    values = ",".join(f"(?1,CAST(?{2 + row} AS TEXT),?{2 + rows + row})" for row in range(rows))
+    return f"INSERT OR IGNORE INTO redis_names VALUES{values}"
+
+
+# Bindings: the space, the name and the id of the key.
+DELETE_NAME: Final = "DELETE FROM redis_names WHERE space=? AND name=CAST(? AS TEXT)AND id=?"
+
+# Some keys of a space. Bindings: the space and how many.
+SOME_OF_SPACE: Final = "SELECT id FROM redis_names WHERE space = ? LIMIT ?"
 
 
 class Tables:
@@ -252,8 +280,9 @@ class Tables:
         """`(id, type, expires_at_ms)`; more than one row only while a fold is under way."""
         return list(
             self._execute(
-                "SELECT id, type, expires_at_ms FROM redis_keys"
-                " WHERE space = ? AND CAST(name AS TEXT) = CAST(? AS TEXT)",
+                "SELECT k.id, type, expires_at_ms"
+                " FROM redis_names n CROSS JOIN redis_keys k ON k.id = n.id"
+                " WHERE n.space = ? AND n.name = CAST(? AS TEXT)",
                 (space, name),
             )
         )

@@ -1,54 +1,53 @@
 -- Views for people and their programs. A server that opens the file replaces them when this text has changed
 -- (see decision 28): views are no part of the schema version, and no code of the server reads them.
 --
--- `key` is CAST(name AS TEXT) everywhere, so that WHERE key = 'x' uses the index redis_keys_by_text. The cast
--- does not change the bytes of a name or value that is not UTF-8: hex(key) shows them.
+-- `key` is the name in redis_names everywhere, so that WHERE key = 'x' finds it by the primary key of that table.
+-- A cast to TEXT does not change the bytes of a name or value that is not UTF-8: hex(key) shows them.
 -- CROSS JOIN makes SQLite begin with the databases: else it would read all keys.
 
 DROP VIEW IF EXISTS keys;
 CREATE VIEW keys AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, k.type,
-         datetime(k.expires_at_ms / 1000, 'unixepoch') AS expires_at
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space);
+  SELECT d.db, k.name AS key, r.type, datetime(r.expires_at_ms / 1000, 'unixepoch') AS expires_at
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_keys r ON r.id = k.id;
 
 DROP VIEW IF EXISTS strings;
 CREATE VIEW strings AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(s.value AS TEXT) AS value
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_strings s ON s.key_id = k.id;
+  SELECT d.db, k.name AS key, CAST(s.value AS TEXT) AS value
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_strings s ON s.key_id = k.id;
 
 -- With these columns in PARTITION BY, SQLite applies WHERE key = 'x' before it numbers the elements.
 DROP VIEW IF EXISTS lists;
 CREATE VIEW lists AS
   SELECT db, key, row_number() OVER (PARTITION BY db, key, id ORDER BY pos) - 1 AS "index", value
   FROM (
-    SELECT d.db AS db, CAST(k.name AS TEXT) AS key, k.id AS id, i.pos AS pos,
+    SELECT d.db AS db, k.name AS key, k.id AS id, i.pos AS pos,
            CAST(i.value AS TEXT) AS value
-    FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_list_items i ON i.key_id = k.id
+    FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_list_items i ON i.key_id = k.id
     UNION ALL
-    SELECT d.db, CAST(k.name AS TEXT), k.id, b.pos + (b.first + s.key) * 1048576,
+    SELECT d.db, k.name, k.id, b.pos + (b.first + s.key) * 1048576,
            CAST(substr(b.data, 1 + (SELECT ifnull(sum(p.value), 0) FROM json_each(b.sizes) p
                                     WHERE p.key < s.key), s.value) AS TEXT)
-    FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_list_blocks b ON b.key_id = k.id
+    FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_list_blocks b ON b.key_id = k.id
     JOIN json_each(b.sizes) s
     WHERE s.value IS NOT NULL
   );
 
 DROP VIEW IF EXISTS hashes;
 CREATE VIEW hashes AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(f.field AS TEXT) AS field,
+  SELECT d.db, k.name AS key, CAST(f.field AS TEXT) AS field,
          CAST(f.value AS TEXT) AS value,
          datetime(f.expires_at_ms / 1000, 'unixepoch') AS expires_at
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_hash_fields f ON f.key_id = k.id;
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_hash_fields f ON f.key_id = k.id;
 
 DROP VIEW IF EXISTS sets;
 CREATE VIEW sets AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(m.member AS TEXT) AS member
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_set_members m ON m.key_id = k.id;
+  SELECT d.db, k.name AS key, CAST(m.member AS TEXT) AS member
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_set_members m ON m.key_id = k.id;
 
 DROP VIEW IF EXISTS zsets;
 CREATE VIEW zsets AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(m.member AS TEXT) AS member, m.score
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_zset_members m ON m.key_id = k.id;
+  SELECT d.db, k.name AS key, CAST(m.member AS TEXT) AS member, m.score
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_zset_members m ON m.key_id = k.id;
 
 -- All 256 bytes in order: instr(bytes, b) - 1 is the number of the byte b.
 DROP VIEW IF EXISTS holdfast_bytes;
@@ -62,7 +61,7 @@ CREATE VIEW holdfast_bytes AS
 -- row for each entry); `before` and `before_size`, the place and the size of the item before it.
 DROP VIEW IF EXISTS streams;
 CREATE VIEW streams AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key,
+  SELECT d.db, k.name AS key,
          (SELECT printf('%u-%u', sum((instr(bytes, substr(ifnull(substr(e.entries, json_extract(f.value, '$[0]'), 16), e.id), n.value, 1)) - 1) << (64 - 8 * n.value)),
                  sum((instr(bytes, substr(ifnull(substr(e.entries, json_extract(f.value, '$[0]'), 16), e.id), n.value + 8, 1)) - 1) << (64 - 8 * n.value)))
           FROM holdfast_bytes, json_each('[1,2,3,4,5,6,7,8]') n) AS id,
@@ -70,7 +69,7 @@ CREATE VIEW streams AS
            AS field,
          CAST(substr(e.entries, json_extract(f.value, '$[3]'), json_extract(f.value, '$[4]')) AS TEXT)
            AS value
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_stream_entries e ON e.key_id = k.id
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_stream_entries e ON e.key_id = k.id
   JOIN json_each((
     WITH RECURSIVE
       start(at) AS (
@@ -126,26 +125,26 @@ CREATE VIEW streams AS
 
 DROP VIEW IF EXISTS stream_groups;
 CREATE VIEW stream_groups AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(g.name AS TEXT) AS "group",
+  SELECT d.db, k.name AS key, CAST(g.name AS TEXT) AS "group",
          (SELECT printf('%u-%u', sum((instr(bytes, substr(g.last_id, n.value, 1)) - 1) << (64 - 8 * n.value)),
                  sum((instr(bytes, substr(g.last_id, n.value + 8, 1)) - 1) << (64 - 8 * n.value)))
           FROM holdfast_bytes, json_each('[1,2,3,4,5,6,7,8]') n) AS last_id,
          g.entries_read
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_stream_groups g ON g.key_id = k.id;
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_stream_groups g ON g.key_id = k.id;
 
 DROP VIEW IF EXISTS stream_consumers;
 CREATE VIEW stream_consumers AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(c.group_name AS TEXT) AS "group",
+  SELECT d.db, k.name AS key, CAST(c.group_name AS TEXT) AS "group",
          CAST(c.name AS TEXT) AS consumer, datetime(c.seen_at_ms / 1000, 'unixepoch') AS seen_at
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_stream_consumers c ON c.key_id = k.id;
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_stream_consumers c ON c.key_id = k.id;
 
 DROP VIEW IF EXISTS stream_pending;
 CREATE VIEW stream_pending AS
-  SELECT d.db, CAST(k.name AS TEXT) AS key, CAST(p.group_name AS TEXT) AS "group",
+  SELECT d.db, k.name AS key, CAST(p.group_name AS TEXT) AS "group",
          (SELECT printf('%u-%u', sum((instr(bytes, substr(p.id, n.value, 1)) - 1) << (64 - 8 * n.value)),
                  sum((instr(bytes, substr(p.id, n.value + 8, 1)) - 1) << (64 - 8 * n.value)))
           FROM holdfast_bytes, json_each('[1,2,3,4,5,6,7,8]') n) AS id,
          iif(p.delivered_at_ms < 0 AND p.consumer = x'', NULL, CAST(p.consumer AS TEXT)) AS consumer,
          iif(p.delivered_at_ms < 0 AND p.consumer = x'', NULL, datetime(p.delivered_at_ms / 1000, 'unixepoch'))
            AS delivered_at, p.deliveries
-  FROM redis_databases d CROSS JOIN redis_keys k USING (space) JOIN redis_stream_pending p ON p.key_id = k.id;
+  FROM redis_databases d CROSS JOIN redis_names k USING (space) JOIN redis_stream_pending p ON p.key_id = k.id;

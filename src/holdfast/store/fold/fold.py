@@ -1,10 +1,10 @@
 """The fold: it moves the changes of the journal into the tables, a slice at a time.
 
 At every moment, the tables and the journal together are the state. The fold keeps the latest value
-of each changed row. For strings, and for elements of hashes and sets, it keeps only their names,
-because memory has the values. A pass takes the changes of all batches so far, writes them sorted by
-key in transactions of about a millisecond, and only then deletes the batches. Operations are
-absolute, so after a crash in the middle of a pass the pass is simply done again.
+of each changed row. Of new keys, strings, and elements of hashes and sets it keeps at most their
+names, because memory has the values. A pass takes the changes of all batches so far, writes them
+sorted by key in transactions of about a millisecond, and only then deletes the batches. Operations
+are absolute, so after a crash in the middle of a pass the pass is simply done again.
 
 Graves, the rows of deleted keys, are emptied here, too: they take turns with the passes, in the
 same slices.
@@ -31,16 +31,23 @@ from holdfast.store.change.ops import (
 )
 from holdfast.store.file.journal import Journal
 from holdfast.store.file.list_blocks import PLACES
-from holdfast.store.file.tables import ROWS, STATEMENT_ROWS, RowTable, put_sql, spaces_sql
+from holdfast.store.file.tables import (
+    ROWS,
+    SOME_OF_SPACE,
+    STATEMENT_ROWS,
+    RowTable,
+    put_sql,
+)
+from holdfast.store.fold.collect import collect_elements, collect_new_keys
 from holdfast.store.fold.delete_rows import RemovedRows
-from holdfast.store.fold.pending_rows import ChangedRows, Rows, in_order
+from holdfast.store.fold.pending_rows import NO_ID, ChangedRows, Rows
+from holdfast.store.fold.write_keys import KeyRows
 from holdfast.store.fold.write_lists import EMPTY_BLOCKS, ListRows, end_of_block
 from holdfast.store.fold.write_streams import StreamRows
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.values.registry import COLLECTIONS
 
 SLICE_ROWS = 500
-KEY_ROW_COST = 4  # a new key's row, with its place in the index of names, takes 8 µs
 SLICE_BYTES = 256 * 1024
 COLLECTED_ROWS = 500  # asked for in about the time of a slice
 PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
@@ -62,11 +69,6 @@ BURY_REPLICATED = (
 )
 FLUSHED_KEYS = "SELECT id FROM crdt_keys WHERE db = ? AND id > ? AND id < ? ORDER BY id LIMIT ?"
 
-COUNT_KEYS = (
-    "INSERT INTO redis_space_sizes VALUES (?1, ?2) ON CONFLICT DO UPDATE SET keys = keys + ?2"
-)
-
-
 NOTE_FOLDED = "INSERT OR REPLACE INTO holdfast_meta VALUES ('folded_lsn', ?)"
 
 
@@ -79,6 +81,7 @@ class Fold:
         self._lists = ListRows(connection)
         self._streams = StreamRows(connection)
         self._removed = RemovedRows(connection)
+        self._keys = KeyRows(connection)
         self._rows = ChangedRows()
         self._rows_in_pass = ChangedRows()  # of the running pass; some are in the tables
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
@@ -97,14 +100,22 @@ class Fold:
         self._pass_done_ops = 0
         first = connection.execute("SELECT min(lsn) FROM journal").get
         self.folded_lsn = journal.lsn if first is None else first - 1
-        # No row of an id from here on was ever written. Recovery, which may find a pass half
-        # done, sets this anew.
-        self.first_unwritten_id = keyspace.next_id
+        # Until recovery is complete, rows of all keys are taken from operations, because memory
+        # does not have keys that were flushed.
+        self._first_unwritten_id = self._created_from_id = NO_ID
+
+    def recovered(self) -> None:
+        """All batches of the journal are added. No row of an id from the next one on was ever
+        written, and memory has all keys from there on."""
+        self._first_unwritten_id = self._created_from_id = self.keyspace.next_id
 
     def add(self, lsn: int, ops: list[Op], nbytes: int, count: int) -> None:
         """A batch, which took so many operations; records may stand for many."""
+        # The rows of a key that came after the running pass began are read from memory by the next
+        # pass; those of older ones need not be.
+        created_from_id = max(self._created_from_id, self.keyspace.fold_state.pass_below_id)
         # At once, while they are in the processor's caches: later it would take twice as long.
-        self._rows.add(ops, without=STRINGS)
+        self._rows.add(ops, without=STRINGS, created_from_id=created_from_id)
         self._batches.append((lsn, nbytes))
         self.pending_ops += count
         self.pending_bytes += nbytes
@@ -167,7 +178,11 @@ class Fold:
     @property
     def _share_of_next_pass(self) -> float:
         """How urgent the next pass is; from 1 on it is due."""
-        rows = (self._rows.count + self.keyspace.fold_state.dirty_values) / PASS_ROWS
+        keyspace = self.keyspace
+        count = self._rows.count + keyspace.fold_state.dirty_values
+        if keyspace.next_id > self._first_unwritten_id:
+            count += 2 * (keyspace.next_id - self._first_unwritten_id)  # a key has two rows or more
+        rows = count / PASS_ROWS
         ops, nbytes = self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES
         share = max(rows, ops)
         return max(share, nbytes)  # (of three, compiled, it would make objects)
@@ -226,11 +241,12 @@ class Fold:
         self._pass_since_s, self._pending_since_s = self._pending_since_s, None
         self._is_next_aged, self._share_by_age = False, 0.0
         keyspace = self.keyspace
-        first_new_id, self.first_unwritten_id = self.first_unwritten_id, keyspace.next_id
+        first_new_id, self._first_unwritten_id = self._first_unwritten_id, keyspace.next_id
         keyspace.begin_fold()
+        self._keys.begin_pass()
         try:
-            yield from self._collect(rows)
-            yield from self._write(rows, first_new_id)
+            never_lived = yield from self._collect(rows, first_new_id)
+            yield from self._write(rows, first_new_id, never_lived)
             if rows.has(SPACES):
                 self._bury_spaces()
             if rows.has(CRDT_FACTS):
@@ -249,42 +265,44 @@ class Fold:
                 self._pending_since_s, self._pass_since_s = self._pass_since_s, None
             raise
         keyspace.end_fold()
+        self._keys.end_pass()
         self._pass_since_s = None
         self._rows_in_pass = ChangedRows()
         row_count = rows.count
         yield from rows.free()
         yield from self._empty_graves(row_count // SLICE_ROWS)
 
-    def _collect(self, rows: ChangedRows) -> Generator[None]:
-        """Rows that are in memory only. They are as new as any that the batches have."""
+    def _collect(self, rows: ChangedRows, first_new_id: int) -> Generator[None, None, set[int]]:
+        """Rows that are in memory only. They are as new as any that the batches have. Returns the
+        ids of new keys that the tables must not have."""
         self._is_collecting = True
+        state = self.keyspace.fold_state
         try:
+            created = state.created_in_pass(self._created_from_id)
+            never_lived = yield from collect_new_keys(
+                created, rows, first_new_id, self._spaces_shown(rows)
+            )
             unwritten: Iterator[Op] = self.keyspace.unwritten_rows()
             while some := list(islice(unwritten, COLLECTED_ROWS)):
                 rows.add(some)
                 yield
-            count = 0
-            for value, noted in self.keyspace.fold_state.elements_in_pass:
-                for names in in_order(noted):
-                    names = list(dict.fromkeys(names))  # what came anew was noted anew
-                    rows.take(value.table, value.id, names, value.rows(names))
-                    count += len(names)
-                    if not names or count >= COLLECTED_ROWS:
-                        yield
-                        count = 0
+            yield from collect_elements(state.elements_in_pass, rows)
+            return never_lived
         finally:
             self._is_collecting = False
 
-    def _write(self, rows: ChangedRows, first_new_id: int) -> Generator[None]:
+    def _write(
+        self, rows: ChangedRows, first_new_id: int, never_lived: set[int]
+    ) -> Generator[None]:
         """Write the rows, sorted. Dead keys lose everything, or were never in the tables."""
-        ops_per_row = self._pass_ops / (rows.count or 1)
+        ops_per_row = self._pass_ops / ((rows.count + rows.new_keys) or 1)
         dead = yield from rows.dead(first_new_id, self._spaces_shown(rows))
+        dead |= never_lived
         never_written = {key_id for key_id in dead if key_id >= first_new_id}
         parts: list[tuple[int, Rows]] = []  # of the slice, by table
-        slice_cost = slice_bytes = 0
+        slice_rows = slice_bytes = 0
         most_rows, most_bytes = SLICE_ROWS, SLICE_BYTES  # (as globals they would be looked up)
         for table in ROWS:
-            cost = KEY_ROW_COST if table == KEYS else 1
             for some in rows.in_order(table, never_written if table == KEYS else dead):
                 values = some.values
                 start, count = 0, len(values)
@@ -292,34 +310,33 @@ class Fold:
                     yield
                 while start < count:
                     end = start
-                    while end < count and slice_cost < most_rows and slice_bytes < most_bytes:
+                    while end < count and slice_rows < most_rows and slice_bytes < most_bytes:
                         value = values[end]
                         if isinstance(value, tuple):
                             value = value[0]  # of a field; what other rows have is not large
                         if isinstance(value, bytes):
                             slice_bytes += len(value)
-                        slice_cost += cost
+                        slice_rows += 1
                         end += 1
                     if table == LIST_ITEMS:
                         end = end_of_block(some.subs, end)
                     part = some.part(start, end)
-                    if (
-                        parts
-                        and parts[-1][0] == table
-                        and parts[-1][1].from_memory is part.from_memory  # of these, the last wins
-                    ):
+                    if parts and parts[-1][0] == table and parts[-1][1].is_of_one_kind_with(part):
                         parts[-1][1].extend(part)
                     else:
                         parts.append((table, part))
                     start = end
-                    if slice_cost >= most_rows or slice_bytes >= most_bytes:
+                    if slice_rows >= most_rows or slice_bytes >= most_bytes:
                         self._write_slice(parts)
-                        slice_rows = sum([len(part.ids) for _, part in parts])
-                        self._pass_done_ops += int(slice_rows * ops_per_row)
-                        parts, slice_cost, slice_bytes = [], 0, 0
+                        written = sum([len(part.ids) for _, part in parts])
+                        self._pass_done_ops += int(written * ops_per_row)
+                        parts, slice_rows, slice_bytes = [], 0, 0
                         yield
         if parts:
             self._write_slice(parts)
+            yield
+        for count in self._keys.write_names(SLICE_ROWS, SLICE_BYTES):
+            self._pass_done_ops += int(count * ops_per_row)
             yield
 
     def _write_slice(self, parts: list[tuple[int, Rows]]) -> None:
@@ -333,8 +350,11 @@ class Fold:
                     self._write_rows(table, rows)
 
     def _write_rows(self, table: int, rows: Rows) -> None:
+        if rows.kind is not None:
+            self._keys.write_new(rows, *rows.kind)
+            return
         if table == KEYS:
-            self._count_keys(rows)
+            self._keys.note_moves(rows)
         there, gone = rows.by_fate()
         self._put(table, there)
         if table == KEYS:
@@ -342,24 +362,6 @@ class Fold:
             self._connection.executemany(BURY, places)
             self._removed.write(STRINGS, gone)
         self._removed.write(table, gone)
-
-    def _count_keys(self, rows: Rows) -> None:
-        """Which spaces keys come to or leave. One looks where they are, so that it is right, too,
-        when a pass that was cut off is done again."""
-        ids = rows.ids + rows.ids[-1:] * (-len(rows.ids) % STATEMENT_ROWS)
-        spaces: dict[int, int] = {}
-        for start in range(0, len(ids), STATEMENT_ROWS):
-            some = ids[start : start + STATEMENT_ROWS]
-            spaces.update(self._connection.execute(spaces_sql(STATEMENT_ROWS), some))
-        changes: dict[int, int] = {}
-        for key_id, row in zip(rows.ids, rows.values, strict=True):
-            old, new = spaces.get(key_id), None if row is None else row[0]
-            if old != new:
-                if old is not None:
-                    changes[old] = changes.get(old, 0) - 1
-                if new is not None:
-                    changes[new] = changes.get(new, 0) + 1
-        self._connection.executemany(COUNT_KEYS, changes.items())
 
     def _put(self, table: int, rows: Rows) -> None:
         """Many rows to a statement, which saves a quarter of their time, and more if they are of
@@ -482,11 +484,7 @@ class Fold:
 
     def _empty_space(self, space: int) -> None:
         connection = self._connection
-        keys = list(
-            connection.execute(
-                "SELECT id FROM redis_keys WHERE space = ? LIMIT ?", (space, SLICE_ROWS)
-            )
-        )
+        keys = list(connection.execute(SOME_OF_SPACE, (space, SLICE_ROWS)))
         if keys:
             self._write_slice(
                 [(KEYS, Rows([key_id for (key_id,) in keys], [], [None] * len(keys)))]

@@ -18,6 +18,7 @@ from holdfast.store.change.ops import (
     LIST_ITEMS,
     STREAM_ENTRIES,
     STREAM_META,
+    STRINGS,
     Op,
     RowOp,
     row_ops,
@@ -26,6 +27,8 @@ from holdfast.store.change.runs import (
     FIELD_RUNS,
     LIST_RUNS,
     MEMBER_RUNS,
+    NEW_KEY_RUNS,
+    NEW_STRING_RUNS,
     STEP,
     STREAM_RUNS,
     STRING_RUNS,
@@ -36,6 +39,8 @@ from holdfast.store.change.runs import (
 from holdfast.store.change.stream_blocks import entries_of, first_of, piece_of
 from holdfast.store.file.tables import ROWS
 
+NO_ID: Final = 1 << 60  # above all ids
+
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
 SAMPLES = 16  # of so many sorted rows, from which one learns how all are distributed
 
@@ -44,21 +49,38 @@ SAMPLES = 16  # of so many sorted rows, from which one learns how all are distri
 class Rows:
     """Some rows of a table, in columns: the id of the key, the sub key (if the table has one), and
     the value, None if the row is gone. Rows from memory are newer than operations on the same
-    row."""
+    row.
 
-    __slots__ = ("from_memory", "ids", "subs", "values")
+    Rows of new keys have `kind`, the space and type of all of them. Their values are the names;
+    `subs` are the times when they expire, if they do."""
+
+    __slots__ = ("from_memory", "ids", "kind", "subs", "values")
 
     def __init__(
-        self, ids: list[int], subs: list[Any], values: list[Any], from_memory: bool = False
+        self,
+        ids: list[int],
+        subs: list[Any],
+        values: list[Any],
+        from_memory: bool = False,
+        kind: tuple[int, str] | None = None,
     ) -> None:
         self.ids = ids
         self.subs = subs
         self.values = values
         self.from_memory = from_memory
+        self.kind = kind
 
     def part(self, start: int, end: int) -> "Rows":
         ids, subs, values = self.ids[start:end], self.subs[start:end], self.values[start:end]
-        return Rows(ids, subs, values, self.from_memory)
+        return Rows(ids, subs, values, self.from_memory, self.kind)
+
+    def is_of_one_kind_with(self, other: "Rows") -> bool:
+        """Whether both may be written together. Of rows from memory and others, the last win."""
+        return (
+            self.from_memory is other.from_memory
+            and self.kind == other.kind
+            and bool(self.subs) is bool(other.subs)
+        )
 
     def extend(self, more: "Rows") -> None:
         self.ids += more.ids
@@ -85,12 +107,18 @@ class Rows:
             self._only([at for at in places if self.values[at] is None]),
         )
 
+    def without(self, key_ids: AbstractSet[int]) -> "Rows":
+        """The rows of all other keys."""
+        return self._only([at for at, key_id in enumerate(self.ids) if key_id not in key_ids])
+
     def _only(self, places: list[int]) -> "Rows":
         ids, subs, values = self.ids, self.subs, self.values
         return Rows(
             [ids[at] for at in places],
             [subs[at] for at in places] if subs else [],
             [values[at] for at in places],
+            self.from_memory,
+            self.kind,
         )
 
 
@@ -252,18 +280,20 @@ class EntriesOfKey(RowsOfKey):
 
 class ChangedRows:
     """The changed rows of each table, by key id, or by key id and sub key. Rows that were read from
-    memory (`take`) are kept apart: they are sorted."""
+    memory (`take` and its like) are kept apart: they come in order, and are newer."""
 
-    __slots__ = ("_taken", "count", "tables")
+    __slots__ = ("_taken", "count", "new_keys", "tables")
 
     def __init__(self) -> None:
         self.tables: list[dict[int, Any]] = [{} for _ in range(max(ROWS) + 1)]  # some are none
-        self._taken: dict[int, dict[int, list[Rows]]] = {}  # by table and key id
+        self._taken: dict[int, list[Rows]] = {}  # by table
         self.count = 0  # rows
+        self.new_keys = 0  # whose rows were taken
 
-    def add(self, ops: list[Op], without: int = -1) -> None:
+    def add(self, ops: list[Op], without: int = -1, created_from_id: int = NO_ID) -> None:
         """Note the changed rows of operations, except those of the table `without`. Runs whose rows
-        the fold reads from memory are skipped: see `_add_run`."""
+        the fold reads from memory are skipped: see `_add_run`. So are the rows of keys from
+        `created_from_id` on, except those of keys that are gone."""
         tables = self.tables
         count = 0
         last_table = last_id = -1
@@ -274,6 +304,8 @@ class ChangedRows:
                 continue
             key_id: int = op[1]
             sub = op[2]
+            if table == KEYS and key_id >= created_from_id and op[3] is not None:
+                continue
             if table >= FIRST_RUN:
                 count += self._add_run(table, key_id, sub, op[3])
                 continue
@@ -292,7 +324,7 @@ class ChangedRows:
     def _add_run(self, table: int, key_id: int, sub: Any, body: Any) -> int:
         """By its parts, not row by row; how many rows more there are. Rows that the fold reads from
         memory are none: nothing is kept of them. (Or it is a row of a table that came later.)"""
-        if table in (STRING_RUNS, FIELD_RUNS, MEMBER_RUNS):
+        if table in (STRING_RUNS, FIELD_RUNS, MEMBER_RUNS, NEW_STRING_RUNS, NEW_KEY_RUNS):
             return 0
         if table == LIST_RUNS:
             rows = self._of_key(LIST_ITEMS, key_id)
@@ -317,18 +349,43 @@ class ChangedRows:
         return len(of_table) - count
 
     def take(self, table: int, key_id: int, subs: list[Any], values: list[Any]) -> None:
-        """Rows as memory has them. They come after the rows of this key that were taken before; or,
-        if a pass was begun again, they are the same: later changes are noted for the next pass."""
-        if subs:
-            rows = Rows([key_id] * len(subs), subs, values, from_memory=True)
-            self._taken.setdefault(table, {}).setdefault(key_id, []).append(rows)
-            self.count += len(subs)
+        """Rows of a key as memory has them. The caller must take keys in the order of their ids,
+        and the rows of a key in their order."""
+        rows = self._open_part(table)
+        rows.ids += [key_id] * len(subs)
+        rows.subs += subs
+        rows.values += values
+        self.count += len(subs)
+
+    def _open_part(self, table: int) -> Rows:
+        parts = self._taken.get(table)
+        if parts is None:
+            parts = self._taken[table] = []
+        if not parts or len(parts[-1].ids) >= SORTED_ROWS:
+            parts.append(Rows([], [], [], from_memory=True))
+        return parts[-1]
+
+    def take_keys(
+        self, space: int, type_name: str, ids: list[int], names: list[bytes], times: list[int]
+    ) -> None:
+        """New keys of one space and type. `times`: when they expire; empty if they do not."""
+        rows = Rows(ids, times, names, from_memory=True, kind=(space, type_name))
+        self._taken.setdefault(KEYS, []).append(rows)
+        self.count += len(ids)
+        self.new_keys += len(ids)
+
+    def take_strings(self, ids: list[int], strings: list[bytes]) -> None:
+        if ids:
+            rows = Rows(ids, [], strings, from_memory=True)
+            self._taken.setdefault(STRINGS, []).append(rows)
+            self.count += len(ids)
 
     def forget_taken(self) -> None:
         """Memory will be asked again."""
-        for of_table in self._taken.values():
-            self.count -= sum([len(rows.ids) for parts in of_table.values() for rows in parts])
+        for parts in self._taken.values():
+            self.count -= sum([len(rows.ids) for rows in parts])
         self._taken = {}
+        self.new_keys = 0
 
     def _of_key(self, table: int, key_id: int) -> RowsOfKey:
         of_table = self.tables[table]
@@ -373,11 +430,10 @@ class ChangedRows:
 
     def in_order(self, table: int, without: AbstractSet[int]) -> Iterator[Rows]:
         """The changed rows of a table in the order of their places, except rows of the keys
-        `without`. Some parts are empty, so that the caller can do other work in between."""
+        `without`; then the rows from memory. Some parts are empty, so that the caller can do other
+        work in between."""
         of_table = self.tables[table]
-        taken = self._taken.get(table, {})
-        places = of_table.keys() | taken.keys() if taken else of_table
-        for ids in in_order(places) if places else ():
+        for ids in in_order(of_table) if of_table else ():
             if without:
                 ids = [key_id for key_id in ids if key_id not in without]
             if not ROWS[table].sub:
@@ -386,23 +442,20 @@ class ChangedRows:
             if not ids:
                 yield NO_ROWS
             for key_id in ids:
-                if key_id in of_table:
-                    rows: RowsOfKey = of_table[key_id]
-                    yield from rows.in_order(key_id)
-                if key_id in taken:
-                    yield from taken[key_id]
+                rows: RowsOfKey = of_table[key_id]
+                yield from rows.in_order(key_id)
+        for taken in self._taken.get(table, ()):
+            yield taken.without(without) if without else taken
 
     def free(self) -> Generator[None]:
         """To free 100k rows at once takes 10 ms."""
         count = 0
-        for taken in self._taken.values():
-            while taken:
-                parts = taken.popitem()[1]
-                while parts:
-                    count += len(parts.pop().ids)
-                    if count > SORTED_ROWS:
-                        yield
-                        count = 0
+        for parts in self._taken.values():
+            while parts:
+                count += len(parts.pop().ids)
+                if count > SORTED_ROWS:
+                    yield
+                    count = 0
         for table in ROWS:
             of_table = self.tables[table]
             if not ROWS[table].sub:

@@ -364,8 +364,17 @@ class Database:
         added: object = None,
     ) -> Key:
         """A new string key; the name must be free, and `is_new` says whether it was before."""
-        key = self.new_string(name, value, expires_at_ms, is_new=is_new)
-        self.keyspace.ops.append(string_row(key.id, value))
+        keyspace = self.keyspace
+        if expires_at_ms is not None or len(value) >= LARGE_STRING or keyspace.states_intents:
+            key = self.new_string(name, value, expires_at_ms, is_new=is_new)
+            keyspace.ops.append(string_row(key.id, value))
+            return key
+        key = self._add(name, value, None)
+        key.dirty_in_fold = keyspace.fold_state.next_fold
+        space = self.space
+        keyspace.add_new_string(space, space.id, key.id, name, value)
+        if is_new:
+            self.notify(name, b"new", NEW)
         return key
 
     def new_string(
@@ -373,7 +382,8 @@ class Database:
     ) -> Key:
         """`create`, but the caller must append the operation of the string."""
         key = self._new(name, value, expires_at_ms)
-        self.keyspace.string_changed(key)
+        # The next pass of the fold reads it with its key, so it is not noted for that.
+        key.dirty_in_fold = self.keyspace.fold_state.next_fold
         if is_new:
             self.notify(name, b"new", NEW)
         return key
@@ -543,6 +553,20 @@ class Database:
 
     def _new(self, name: bytes, value: Value, expires_at_ms: int | None) -> Key:
         keyspace = self.keyspace
+        key = self._add(name, value, expires_at_ms)
+        if expires_at_ms is not None:
+            keyspace.write_row(key)
+            keyspace.expiring.push(key)
+        elif keyspace.states_intents or type(value) is bytes:
+            keyspace.write_row(key)
+        else:
+            space = self.space
+            keyspace.add_new_key(space, space.id, TYPE_NAMES[type(value)], key.id, name)
+        return key
+
+    def _add(self, name: bytes, value: Value, expires_at_ms: int | None) -> Key:
+        """A new key, whose row the caller must report."""
+        keyspace = self.keyspace
         key = keyspace.key(keyspace.next_id, self.space, name, value, expires_at_ms)
         keyspace.next_id += 1
         key.accessed_s = keyspace.now_s
@@ -550,9 +574,6 @@ class Database:
         if keyspace.undo is not None:
             keyspace.undo.append(KeyUndo(key, None))
         self.attach(key)
-        keyspace.write_row(key)
-        if expires_at_ms is not None:
-            keyspace.expiring.push(key)
         return key
 
     def attach(self, key: Key) -> None:

@@ -251,6 +251,7 @@ class Keyspace(ChangeLog):
 
     def write_row(self, key: Key, *, gone: bool = False) -> None:
         row = None if gone else (key.space.id, key.name, key.type_name, key.expires_at_ms)
+        self.end_new_keys()
         self.ops.append(key_row(key.id, row))
         state = self.fold_state
         if key.id < state.pass_below_id:

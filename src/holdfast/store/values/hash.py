@@ -6,7 +6,7 @@ insertion_order.py. The keyspace decides when `expire_due` is called.
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import ADDED
@@ -19,6 +19,8 @@ from holdfast.store.values.insertion_order import ELEMENT_OVERHEAD, Ordered
 Field = tuple[Any, ...]
 
 FEWEST_TO_SWEEP = 64  # deadlines
+
+NO_DEADLINES: Final[list[tuple[int, bytes]]] = []  # of hashes whose fields do not expire
 
 
 class Hash(Ordered[Field]):
@@ -38,7 +40,7 @@ class Hash(Ordered[Field]):
         self.longest = 0  # of any field name and value
         self.most_fields = 0
         self.scheduled_ms: int | None = None
-        self._deadlines: list[tuple[int, bytes]] = []
+        self._deadlines = NO_DEADLINES
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -130,7 +132,7 @@ class Hash(Ordered[Field]):
 
     def fill(self, rows: list[tuple[bytes, bytes, int, int | None]]) -> None:
         """Rows of the file, many at once: a third of the time of one by one."""
-        fields, deadlines = self._elements, self._deadlines
+        fields = self._elements
         nbytes = highest = 0
         longest = self.longest
         for name, value, ordinal, at_ms in rows:
@@ -139,7 +141,7 @@ class Hash(Ordered[Field]):
             longest = max(longest, len(name), len(value))
             highest = max(highest, ordinal)
             if at_ms is not None:
-                heappush(deadlines, (at_ms, name))
+                self._push_deadline(at_ms, name)
         self._filled(highest, nbytes)
         self.longest = longest
         self.most_fields = len(fields)
@@ -182,8 +184,13 @@ class Hash(Ordered[Field]):
         field = self._elements.get(deadline[1])
         return field is not None and field[2] == deadline[0]
 
-    def _remember_deadline(self, expires_at_ms: int, name: bytes) -> None:
+    def _push_deadline(self, expires_at_ms: int, name: bytes) -> None:
+        if self._deadlines is NO_DEADLINES:
+            self._deadlines = []
         heappush(self._deadlines, (expires_at_ms, name))
+
+    def _remember_deadline(self, expires_at_ms: int, name: bytes) -> None:
+        self._push_deadline(expires_at_ms, name)
         if len(self._deadlines) > 2 * len(self._elements) + FEWEST_TO_SWEEP:
             self._deadlines = [
                 (field[2], name) for name, field in self._elements.items() if field[2] is not None

@@ -22,6 +22,8 @@ CHUNK = 512  # places; closing the holes of so many takes 20 µs
 ALWAYS_PLACED = 1024  # from so many elements on places are kept: to make them takes long
 SETTLED: Final = 500  # elements in a slice of `settle`, about 0.3 ms
 
+NO_NAMES: Final[list[bytes]] = []  # of collections that did not change: a list takes 56 bytes
+
 E = TypeVar("E")
 
 
@@ -164,7 +166,7 @@ class Ordered(Generic[E]):
         self._is_shuffled = False
         self._places: Places | None = None  # made when asked for, or when there are many
         self.dirty_in_fold = 0
-        self._dirty_names: list[bytes] = []
+        self._dirty_names = NO_NAMES
 
     def __len__(self) -> int:
         return len(self._elements)
@@ -239,6 +241,11 @@ class Ordered(Generic[E]):
     def forget_notes(self) -> None:
         self.dirty_in_fold = 0
         self._dirty_names.clear()
+
+    def forget_list(self, noted: list[bytes]) -> None:
+        """The running pass has these notes. A collection that does not change keeps no list."""
+        if self._dirty_names is noted:
+            self._dirty_names = NO_NAMES
 
     # -- for the types ------------------------------------------------------------------------
 

@@ -1,0 +1,128 @@
+"""The rows that a pass of the fold reads from memory: new keys with their strings, and elements of
+hashes and sets. (Other strings: `Keyspace.unwritten_rows`.)
+
+FoldState has new keys in the order of their ids. So the fold keeps nothing of the operations that
+made them: no tuple and no entry of a dict for each key, and nothing has to be sorted.
+"""
+
+from collections.abc import Generator
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from holdfast.store.change.ops import key_row
+from holdfast.store.fold.pending_rows import SORTED_ROWS, ChangedRows, in_order
+from holdfast.store.memory.key import Key, Space
+from holdfast.store.values.registry import TYPE_NAMES, Value
+
+COLLECTED_ROWS: Final = 500  # in about the time of a slice
+
+
+def collect_new_keys(
+    keys: list[Key], rows: ChangedRows, first_new_id: int, shown: AbstractSet[int] | None
+) -> Generator[None, None, set[int]]:
+    """Take the rows of new keys, and of their strings. Returns the ids of keys that are gone, and
+    of keys in a space that no database shows: the pass writes nothing of them.
+
+    The tables have none of the keys from `first_new_id` on. They may have the others: a pass before
+    this one has failed.
+    """
+    dead: set[int] = set()
+    for start in range(0, len(keys), COLLECTED_ROWS):
+        part = _Part()
+        for key in keys[start : start + COLLECTED_ROWS]:
+            key_id = key.id
+            is_new = key_id >= first_new_id
+            if not key.is_attached:
+                if is_new:
+                    dead.add(key_id)
+                else:
+                    rows.add([key_row(key_id, None)])
+                continue
+            if not is_new:
+                row = (key.space.id, key.name, key.type_name, key.expires_at_ms)
+                rows.add([key_row(key_id, row)])
+            elif shown is not None and key.space.id not in shown:
+                dead.add(key_id)
+                continue
+            else:
+                part.add(key)
+            value = key.value
+            if type(value) is bytes:
+                part.string_ids.append(key_id)
+                part.strings.append(value)
+        part.hand_to(rows)
+        yield
+    return dead
+
+
+class _Part:
+    """Some keys, in columns. Keys of one space and type are together; so are those that expire."""
+
+    def __init__(self) -> None:
+        self.string_ids: list[int] = []
+        self.strings: list[bytes] = []
+        self._groups: dict[tuple[int, str, bool], tuple[list[int], list[bytes], list[int]]] = {}
+        # The last group: keys of one kind follow each other.
+        self._space: Space | None = None
+        self._type: type[Value] | None = None
+        self._ids: list[int] = []
+        self._names: list[bytes] = []
+
+    def add(self, key: Key) -> None:
+        expires_at_ms = key.expires_at_ms
+        if expires_at_ms is not None:
+            ids, names, times = self._group(key, do_expire=True)
+            ids.append(key.id)
+            names.append(key.name)
+            times.append(expires_at_ms)
+            return
+        kind = type(key.value)
+        if key.space is not self._space or kind is not self._type:
+            self._ids, self._names, _ = self._group(key, do_expire=False)
+            self._space, self._type = key.space, kind
+        self._ids.append(key.id)
+        self._names.append(key.name)
+
+    def _group(self, key: Key, *, do_expire: bool) -> tuple[list[int], list[bytes], list[int]]:
+        place = key.space.id, TYPE_NAMES[type(key.value)], do_expire
+        found = self._groups.get(place)
+        if found is None:
+            found = self._groups[place] = ([], [], [])
+        return found
+
+    def hand_to(self, rows: ChangedRows) -> None:
+        for (space, type_name, _), (ids, names, times) in self._groups.items():
+            rows.take_keys(space, type_name, ids, names, times)
+        rows.take_strings(self.string_ids, self.strings)
+
+
+def collect_elements(changed: list[tuple[Any, list[bytes]]], rows: ChangedRows) -> Generator[None]:
+    """Take elements of hashes and sets, in the order of keys. `changed` has collections, each with
+    the names of its elements that changed."""
+    by_id: dict[int, tuple[Any, list[bytes]]] = {}
+    for start in range(0, len(changed), SORTED_ROWS):
+        for value, noted in changed[start : start + SORTED_ROWS]:
+            value.forget_list(noted)
+            known = by_id.get(value.id)  # noted for a pass that failed, and again for this one
+            by_id[value.id] = (value, noted if known is None else known[1] + noted)
+        yield
+    count = 0
+    for ids in in_order(by_id) if by_id else ():
+        if not ids:
+            yield
+        for key_id in ids:
+            value, noted = by_id[key_id]
+            if len(noted) == 1:
+                rows.take(value.table, key_id, noted, value.rows(noted))
+                count += 1
+            else:
+                for names in in_order(noted):
+                    names = list(dict.fromkeys(names))  # what came anew was noted anew
+                    rows.take(value.table, key_id, names, value.rows(names))
+                    count += len(names)
+                    if not names or count >= COLLECTED_ROWS:
+                        yield
+                        count = 0
+            if count >= COLLECTED_ROWS:
+                yield
+                count = 0

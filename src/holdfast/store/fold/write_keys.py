@@ -1,0 +1,127 @@
+"""How the fold writes keys: redis_keys, redis_names, and the sizes of spaces.
+
+The names of a pass are written last, in their own order. Names come in any order, and slices that
+wrote them as they come would change about one page of the table for each: 8 µs of CPU for a key. In
+their own order, neighbours share a page: 2.4 µs.
+"""
+
+from collections.abc import Generator
+from typing import Any
+
+import apsw
+
+from holdfast.store.file.tables import (
+    DELETE_NAME,
+    STATEMENT_ROWS,
+    places_sql,
+    put_keys_sql,
+    put_names_sql,
+)
+from holdfast.store.fold.pending_rows import SORTED_ROWS, Rows, in_order
+
+COUNT_KEYS = (
+    "INSERT INTO redis_space_sizes VALUES (?1, ?2) ON CONFLICT DO UPDATE SET keys = keys + ?2"
+)
+
+
+class KeyRows:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._execute = connection.cursor().execute  # else there would be a new cursor each time
+        self._names: dict[int, dict[bytes, int]] = {}  # to be written: by space, ids by name
+        # Whether redis_names may lack names of keys that redis_keys has: a pass was cut off, here
+        # or before the start. The next pass writes the same keys again.
+        self._may_lack_names = True
+
+    def begin_pass(self) -> None:
+        if self._names:  # the pass before failed; this one notes them again
+            self._names, self._may_lack_names = {}, True
+
+    def end_pass(self) -> None:
+        self._may_lack_names = False
+
+    def write_new(self, rows: Rows, space: int, type_name: str) -> None:
+        """Keys that the tables never had."""
+        ids, names, times = rows.ids, rows.values, rows.subs
+        self._execute(COUNT_KEYS, (space, len(ids)))
+        start, count = 0, len(ids)
+        while start < count:
+            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
+            end = start + size
+            bindings: list[Any] = [space, type_name]
+            bindings += ids[start:end]
+            bindings += names[start:end]
+            bindings += times[start:end]
+            self._execute(put_keys_sql(size, bool(times)), bindings)
+            start = end
+        self._note_names(space, names, ids)
+
+    def note_moves(self, rows: Rows) -> None:
+        """Which spaces keys come to or leave, and which names they get or lose. One looks where
+        they are, so that it is right, too, when a pass that was cut off is done again."""
+        ids = rows.ids + rows.ids[-1:] * (-len(rows.ids) % STATEMENT_ROWS)
+        places: dict[int, tuple[int, bytes]] = {}
+        for start in range(0, len(ids), STATEMENT_ROWS):
+            some = ids[start : start + STATEMENT_ROWS]
+            for key_id, space, name in self._connection.execute(places_sql(STATEMENT_ROWS), some):
+                places[key_id] = (space, name)
+        sizes: dict[int, int] = {}
+        lost: list[tuple[int, bytes, int]] = []
+        for key_id, row in zip(rows.ids, rows.values, strict=True):
+            old = places.get(key_id)
+            new = None if row is None else (row[0], row[1])
+            if old != new and old is not None:
+                sizes[old[0]] = sizes.get(old[0], 0) - 1
+                lost.append((old[0], old[1], key_id))
+            if new is not None and (old != new or self._may_lack_names):
+                self._note_names(new[0], [new[1]], [key_id])
+                if old != new:
+                    sizes[new[0]] = sizes.get(new[0], 0) + 1
+        self._connection.executemany(DELETE_NAME, lost)
+        self._connection.executemany(COUNT_KEYS, sizes.items())
+
+    def _note_names(self, space: int, names: list[bytes], ids: list[int]) -> None:
+        """Names of keys whose rows are written now."""
+        noted = self._names.get(space)
+        if noted is None:
+            noted = self._names[space] = {}
+        for name, key_id in zip(names, ids, strict=True):
+            # Some rows are as old as their batch and others as new as memory, so that a name may
+            # have two keys until the next pass.
+            if noted.setdefault(name, key_id) != key_id:
+                self._execute(put_names_sql(1), (space, name, key_id))
+
+    def write_names(self, most_rows: int, most_bytes: int) -> Generator[int]:
+        """Write the names that were noted, in slices. Yields how many were written."""
+        for space, ids in self._names.items():
+            for names in in_order(ids) if ids else ():
+                if not names:
+                    yield 0
+                start = 0
+                while start < len(names):
+                    end, nbytes = start, 0
+                    while end < len(names) and end - start < most_rows and nbytes < most_bytes:
+                        nbytes += len(names[end])
+                        end += 1
+                    some = names[start:end]
+                    with self._connection:
+                        self._put_names(space, some, [ids[name] for name in some])
+                    yield end - start
+                    start = end
+        spaces, self._names = self._names, {}
+        for ids in spaces.values():
+            while ids:  # to free 100k at once takes 10 ms
+                for _ in range(min(len(ids), SORTED_ROWS)):
+                    ids.popitem()
+                yield 0
+
+    def _put_names(self, space: int, names: list[bytes], ids: list[int]) -> None:
+        start, count = 0, len(names)
+        while start < count:
+            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
+            end = start + size
+            bindings: list[Any] = [space]
+            bindings += names[start:end]
+            bindings += ids[start:end]
+            self._execute(put_names_sql(size), bindings)
+            start = end
