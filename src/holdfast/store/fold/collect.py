@@ -123,6 +123,7 @@ def collect_elements(changed: list[tuple[Any, list[bytes]]], rows: ChangedRows) 
                     if not names or count >= COLLECTED_ROWS:
                         yield
                         count = 0
+            value.pack()
             if count >= COLLECTED_ROWS:
                 yield
                 count = 0

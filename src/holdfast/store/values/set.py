@@ -10,7 +10,7 @@ from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import WRITTEN_AGAIN
 from holdfast.store.change.ops import SET_MEMBERS, set_member
 from holdfast.store.change.undo import RowUndo
-from holdfast.store.values.insertion_order import ELEMENT_OVERHEAD, Ordered
+from holdfast.store.values.insertion_order import ELEMENT_OVERHEAD, LONGEST_PACKED, Ordered
 
 
 class Set(Ordered[int]):
@@ -60,7 +60,8 @@ class Set(Ordered[int]):
         return new
 
     def rows(self, names: list[bytes]) -> list[Any]:
-        return [self._elements.get(name) for name in names]
+        elements = self._elements
+        return [elements.get(name) for name in names]
 
     def fill(self, rows: list[tuple[bytes, int]]) -> None:
         """Rows of the file, many at once."""
@@ -93,8 +94,20 @@ class Set(Ordered[int]):
         self._insert(name, ordinal, ordinal, len(name) + ELEMENT_OVERHEAD, log)
         if self.has_only_integers and not _is_integer(name):
             self.has_only_integers = False
-        if len(self._elements) > self.most_members:
-            self.most_members = len(self._elements)
+        if len(self._dict) > self.most_members:
+            self.most_members = len(self._dict)
+
+    def _flat(self, elements: dict[bytes, int]) -> list[Any] | None:
+        if self.nbytes > len(elements) * (ELEMENT_OVERHEAD + LONGEST_PACKED):
+            return None
+        flat: list[Any] = []
+        for member, ordinal in elements.items():
+            flat.append(member)
+            flat.append(ordinal)
+        return flat
+
+    def _from_flat(self, flat: list[Any]) -> dict[bytes, int]:
+        return {flat[at]: flat[at + 1] for at in range(0, len(flat), 2)}
 
     def _ordinal(self, element: int) -> int:
         return element
