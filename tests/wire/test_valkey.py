@@ -360,7 +360,7 @@ def test_the_table_is_what_the_server_has(pair: Pair) -> None:
 
 
 def test_a_disagreement_is_found() -> None:
-    assert disagreements({"get": 3, "nosuch": 1, "hset": -4, "pfdebug": -3}) == {
+    assert disagreements({"get": 3, "nosuch": 1, "hset": -4, "vadd": -5}) == {
         "get": "has arity 3, not 2",
         "nosuch": "is not in docs/commands.md",
     }
