@@ -53,8 +53,12 @@ def percent_of(profile: str, score: Path, options: list[str]) -> float:
         try:
             with subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout is not None
-                for last in process.stdout:
-                    print(last, end="", flush=True)  # noqa: T201
+                try:
+                    for last in process.stdout:
+                        print(last, end="", flush=True)  # noqa: T201
+                except BaseException:  # Ctrl-C, or a reader of this output that left
+                    process.kill()
+                    raise
         finally:
             end_server(folder)
     found = re.search(r"([\d.]+)%$", last.rstrip())
@@ -84,6 +88,10 @@ def fail(status: int, sentence: str) -> Never:
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
+    try:
         sys.exit(main(sys.argv[1:]))
-    sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would complain about it at its end
+        sys.exit(1)
