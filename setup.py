@@ -59,7 +59,7 @@ GROUPS = {
     """,
     "holdfast_server": """
         scripting: conversions calls sandbox script
-        server/commands: admin_commands scripting_commands transactions_commands
+        server/commands: admin_commands excluded_commands scripting_commands transactions_commands
         server/features: condition latency meter
         server/sessions: session session_host bounded_session
         server/net: wire_connection
