@@ -264,6 +264,7 @@ def test_ids_of_streams_that_an_older_holdfast_deleted_go(tmp_path: Path) -> Non
     use_idempotent_ids(path, "kept", "deleted")
     connection = apsw.Connection(str(path))
     connection.execute("DELETE FROM redis_keys WHERE name = CAST('deleted' AS BLOB)")
+    connection.execute("DELETE FROM redis_names WHERE name = 'deleted'")
     for table in ("redis_stream_meta", "redis_stream_entries"):
         connection.execute(f"DELETE FROM {table} WHERE key_id NOT IN (SELECT id FROM redis_keys)")
     connection.execute("UPDATE redis_space_sizes SET keys = 1")
