@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.store.change.ops import STRINGS
+from holdfast.store.change.runs import rows_in
 from holdfast.store.memory.database import LARGE_STRING
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.memory.savepoint import Savepoint
@@ -24,7 +25,8 @@ def keyspace() -> Keyspace:
 
 
 def written(keyspace: Keyspace) -> list[bytes]:
-    return [value for table, _, _, value in keyspace.ops if table == STRINGS]
+    rows = [row for op in keyspace.ops for row in rows_in(op)]
+    return [value for table, _, _, value in rows if table == STRINGS]
 
 
 def test_only_the_last_value_of_a_large_string_is_written(keyspace: Keyspace) -> None:
