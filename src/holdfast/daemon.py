@@ -34,6 +34,7 @@ from holdfast.server.dispatch.lookup import renamed_table
 from holdfast.server.features import huge_pages
 from holdfast.server.net import listener
 from holdfast.server.net.wire_connection import Connection, accept
+from holdfast.server.primary.primary import ACTIVE_ACTIVE
 from holdfast.server.version import IS_COMPILED, why_not_compiled
 from holdfast.store.file.opening import SQLITE_VERSION
 from holdfast.store.store import FileStore, Store, open_store
@@ -170,7 +171,9 @@ class Server:
         engine.turn.start(loop)
         replicator = _replicator(engine, peers)
         engine.peers = replicator
-        if store.is_durable:
+        if replicator is not None:
+            engine.primary.refusal = ACTIVE_ACTIVE
+        elif store.is_durable:
             engine.primary.open_snapshots = partial(_snapshots, engine)
         cron = Cron(engine)
         cron.start()

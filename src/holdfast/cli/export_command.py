@@ -42,8 +42,13 @@ def run(argv: list[str]) -> int:
     source = readable_file(args.db)
     if target.is_dir():
         raise StorageError(f"{target} is a folder; name the file in it")
-    if target.exists() and not args.replace:
-        raise StorageError(f"{target} exists; --replace replaces it")
+    if target.exists():
+        if target.samefile(source):
+            raise StorageError(f"{target} is the database file: name another file")
+        if not target.is_file():
+            raise StorageError(f"{target} is not a regular file")
+        if not args.replace:
+            raise StorageError(f"{target} exists; --replace replaces it")
 
     from holdfast.cli.progress import showing_progress
     from holdfast.migration.exporting import ExportOptions, export_file

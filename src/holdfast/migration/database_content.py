@@ -29,10 +29,15 @@ ROWS_AT_ONCE = 1000
 
 @contextmanager
 def database_content(
-    path: Path, now_ms: int, note: Callable[[str], None] = lambda sentence: None
+    path: Path,
+    now_ms: int,
+    note: Callable[[str], None] = lambda sentence: None,
+    on_moment: Callable[[int], None] = lambda lsn: None,
 ) -> Iterator["DatabaseContent"]:
-    """Raises StorageError. `note` gets a sentence for each part that could not be checked."""
+    """Raises StorageError. `note` gets a sentence for each part that could not be checked.
+    `on_moment` gets the number of the last batch of the journal, as soon as it is known."""
     with reading(path, note) as connection:
+        on_moment(int(connection.execute(LAST_LSN).get))
         version = int(connection.execute("PRAGMA user_version").get)
         if version < SCHEMA_VERSION:
             raise StorageError(
@@ -45,7 +50,7 @@ def database_content(
             pass
         keyspace.recovered(lambda key_id: False)
         keyspace.now_ms = now_ms
-        yield DatabaseContent(keyspace, tables, int(connection.execute(LAST_LSN).get))
+        yield DatabaseContent(keyspace, tables)
 
 
 def _keyspace(tables: Tables, node: int) -> Keyspace:
@@ -60,9 +65,7 @@ def _keyspace(tables: Tables, node: int) -> Keyspace:
 class DatabaseContent:
     """A source, while the file is open."""
 
-    def __init__(self, keyspace: Keyspace, tables: Tables, lsn: int) -> None:
-        """`lsn` is the number of the last batch of the journal at this moment."""
-        self.lsn = lsn
+    def __init__(self, keyspace: Keyspace, tables: Tables) -> None:
         self._keyspace = keyspace
         self._tables = tables
         self._shown = [database for database in keyspace.databases if len(database)]

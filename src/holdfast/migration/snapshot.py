@@ -1,9 +1,10 @@
-"""Writes a snapshot for replicas: `python -m holdfast.migration.snapshot DATABASE FILE`.
+"""Writes a snapshot for replicas: `python -m holdfast.migration.snapshot DATABASE FD`.
 
 The server that has the database starts it (server/primary/snapshot_process.py). The first line of
 the output is the number of the last batch of the journal that the snapshot has.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -18,9 +19,12 @@ from holdfast.store.rdb.value_codec import has_expiring_fields
 
 
 def main(database: str, target: str) -> None:
+    """`target` is the number of an open file."""
     now_ms = time.time_ns() // 1_000_000
-    with database_content(Path(database), now_ms) as content, Path(target).open("wb") as file:
-        print(content.lsn, flush=True)  # noqa: T201 - the server waits for it
+    with (
+        database_content(Path(database), now_ms, on_moment=_say) as content,
+        os.fdopen(int(target), "wb") as file,
+    ):
         writer = RdbWriter(file.write, FORMATS["redis7"])
         writer.begin({b"redis-ver": REDIS_VERSION.encode(), b"redis-bits": b"64"})
         for record in content.records():
@@ -32,6 +36,10 @@ def main(database: str, target: str) -> None:
                 case Entry(_, name, value, expires_at_ms):
                     writer.entry(name, _without_field_times(value), expires_at_ms)
         writer.end()
+
+
+def _say(lsn: int) -> None:
+    print(lsn, flush=True)  # noqa: T201 - the server waits for it
 
 
 def _without_field_times(value: Plain) -> Plain:

@@ -48,3 +48,15 @@ def test_it_keeps_at_least_its_size_and_little_more(rng: random.Random) -> None:
         assert kept == len(fed) if len(fed) <= 200_000 else kept >= 200_000
         assert kept <= 200_000 + 90_000 + 65_536
         assert backlog.since(backlog.first_offset) == fed[len(fed) - kept :]
+
+
+def test_what_a_snapshot_may_need_stays() -> None:
+    backlog = Backlog(16, ID)
+    backlog.feed(b"a" * 100_000)
+    backlog.needed_from = backlog.offset
+    for _ in range(3):
+        backlog.feed(b"b" * 100_000)
+    assert backlog.since(100_001) == b"b" * 300_000
+    backlog.needed_from = None
+    backlog.feed(b"c" * 100_000)
+    assert backlog.first_offset > 100_001

@@ -187,3 +187,10 @@ def test_a_stop_does_not_wait_for_a_snapshot(primary: HoldfastServer, replica: R
 )
 def test_nonsense_is_refused(primary: HoldfastServer, argv: tuple[str, ...]) -> None:
     assert primary.client().command(*argv).startswith(b"-ERR ")
+
+
+def test_a_server_of_an_active_active_database_refuses_replicas(
+    start_server: Callable[..., HoldfastServer],
+) -> None:
+    client = start_server("--active-active", "yes", "--node-id", "1").client()
+    assert client.command("PSYNC", "?", -1).startswith(b"-ERR a server of an active-active")

@@ -156,6 +156,17 @@ def test_a_trim_that_looks_at_groups_sends_the_stream(primary: Primary, trim: st
     assert (restore[3][0], restore[4]) == (19, b"REPLACE")
 
 
+def test_the_options_of_a_group_read_come_in_any_order(primary: Primary) -> None:
+    for line in ("XADD s 1-1 a b", "XGROUP CREATE s STREAMS 0"):
+        primary.do(line)
+    assert len(primary.sent) == 2
+    primary.do("XREADGROUP COUNT 1 NOACK GROUP STREAMS c STREAMS s >")
+    assert primary.sent == [
+        "XGROUP CREATECONSUMER s STREAMS c",
+        "XGROUP SETID s STREAMS 1-1 ENTRIESREAD 1",
+    ]
+
+
 def test_a_time_to_live_becomes_a_time(primary: Primary) -> None:
     primary.do("SET a 1 EX 10")
     primary.do("PEXPIRE a 5000")

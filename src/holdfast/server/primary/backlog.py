@@ -25,6 +25,8 @@ class Backlog:
         self.id = replication_id
         self.offset = offset
         self.max_bytes = max_bytes
+        # Bytes after this offset stay, because a replica that gets a snapshot may need them.
+        self.needed_from: int | None = None
         self._pieces: deque[bytearray] = deque()
         self._start = offset  # the bytes before were dropped
 
@@ -44,7 +46,9 @@ class Backlog:
         else:
             pieces.append(bytearray(data))
         self.offset += len(data)
-        while self.kept_bytes - len(pieces[0]) >= self.max_bytes:
+        while self.kept_bytes - len(pieces[0]) >= self.max_bytes and (
+            self.needed_from is None or self._start + len(pieces[0]) <= self.needed_from
+        ):
             self._start += len(pieces.popleft())
 
     def resize(self, max_bytes: int) -> None:

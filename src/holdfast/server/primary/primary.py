@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 PING = encode2([b"PING"])
 GET_ACK = encode2([b"REPLCONF", b"GETACK", b"*"])
 NO_FILE = CommandError("ERR a database that is only in memory has no snapshot for replicas")
+ACTIVE_ACTIVE = CommandError(
+    "ERR a server of an active-active database has no replicas: they would lack its peers' writes"
+)
 TOO_FEW = CommandError("NOREPLICAS Not enough good replicas to write.")
 TICK_S = 1.0
 
@@ -102,6 +105,7 @@ class Primary:
         self.replicas: dict[Session, Replica] = {}
         self.open_snapshots: Callable[[], Snapshots] | None = None  # of the process around us
         self._snapshots: Snapshots | None = None
+        self.refusal: CommandError | None = None  # why no server may follow this one
         self._is_writing = False  # a snapshot
         self._cuts: deque[Cut] = deque()  # of the batches that may be the snapshot's last
         self._waits: list[Wait] = []
@@ -129,6 +133,8 @@ class Primary:
         self, session: Session, replication_id: bytes, offset: int, *, is_old: bool = False
     ) -> None:
         """PSYNC, or the older SYNC, which has no offsets. Raises CommandError."""
+        if self.refusal is not None:
+            raise self.refusal
         if self.open_snapshots is None:
             raise NO_FILE
         if self._snapshots is None:
@@ -176,6 +182,7 @@ class Primary:
         self._is_writing = True
         self._cuts.clear()
         self._cuts.append(Cut(self._batches.lsn, self.backlog.offset))
+        self.backlog.needed_from = self.backlog.offset
         self._snapshots.take()
 
     def cut(self, lsn: int) -> None:
@@ -192,6 +199,7 @@ class Primary:
                 if replica.knows_offsets:
                     replica.session.deliver([b"+FULLRESYNC %b %d\r\n" % (backlog.id, offset)])
         self._cuts.clear()
+        backlog.needed_from = None
         effects.forget_selection()
 
     def written(self) -> None:
@@ -208,6 +216,9 @@ class Primary:
         """There is no snapshot: the replicas will ask again."""
         log.error("no snapshot for replicas: %s", error)
         self._is_writing = False
+        self._cuts.clear()
+        if self.backlog is not None:
+            self.backlog.needed_from = None
         for replica in list(self.replicas.values()):
             if replica.state is State.WAITS:
                 replica.session.abort()
@@ -219,7 +230,10 @@ class Primary:
 
     def sent(self, replica: Replica) -> None:
         """The replica has the snapshot: it goes on with the commands since."""
-        if replica.wants_snapshot_only or replica.session not in self.replicas:
+        if replica.wants_snapshot_only:
+            replica.take_held()
+            self.replicas.pop(replica.session, None)
+        if replica.session not in self.replicas:
             return
         replica.state = State.ONLINE
         replica.acknowledged_s = self._host.clock.monotonic_s()

@@ -389,8 +389,7 @@ def _stream(c: Context, name: bytes) -> Stream | None:
 def _xreadgroup(c: Context, argv: Argv, reply: Any) -> list[Argv]:
     """Which entries the consumer has now, and how far the group has come."""
     sent: list[Argv] = []
-    group_name, consumer = argv[2], argv[3]
-    after = _after_streams(argv)
+    group_name, consumer, after = _group_read(argv)
     for name, entries in reply:
         stream = _stream(c, name)
         group = None if stream is None else stream.groups.get(group_name)
@@ -408,11 +407,18 @@ def _xreadgroup(c: Context, argv: Argv, reply: Any) -> list[Argv]:
     return sent
 
 
-def _after_streams(argv: Argv) -> dict[bytes, bytes]:
-    """By name of a stream: the id that it is read from."""
-    first = next(at for at in range(4, len(argv)) if argv[at].upper() == b"STREAMS") + 1
+def _group_read(argv: Argv) -> tuple[bytes, bytes, dict[bytes, bytes]]:
+    """Group and consumer, and by name of a stream the id that it is read from. The options come in
+    any order."""
+    at, group, consumer = 1, b"", b""
+    while (word := argv[at].upper()) != b"STREAMS":
+        if word == b"GROUP":
+            group, consumer = argv[at + 1], argv[at + 2]
+        at += {b"GROUP": 3, b"NOACK": 1}.get(word, 2)
+    first = at + 1
     half = (len(argv) - first) // 2
-    return dict(zip(argv[first : first + half], argv[first + half :], strict=True))
+    after = dict(zip(argv[first : first + half], argv[first + half :], strict=True))
+    return group, consumer, after
 
 
 @_for("xclaim")

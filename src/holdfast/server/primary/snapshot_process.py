@@ -76,27 +76,27 @@ class SnapshotProcess:
         task.add_done_callback(self._tasks.discard)
 
     async def _take(self) -> None:
-        primary = self._primary
-        fd, name = tempfile.mkstemp(prefix=".snapshot-", suffix=".rdb", dir=self._path.parent)
+        """The file has no name while it is written, so nothing of it can be left behind."""
+        primary, fd = self._primary, -1
         try:
-            try:
-                await self._write(name)
-            finally:
-                os.unlink(name)
-        except (StorageError, OSError) as error:
-            os.close(fd)
+            fd, name = tempfile.mkstemp(prefix=".snapshot-", suffix=".rdb", dir=self._path.parent)
+            os.unlink(name)
+            await self._write(fd)
+        except Exception as error:  # noqa: BLE001 - replicas would wait for ever
+            if fd >= 0:
+                os.close(fd)
             primary.failed(error)
             return
         self._file = SnapshotFile(fd).acquire()
         primary.written()
         self._file.release()
 
-    async def _write(self, name: str) -> None:
+    async def _write(self, fd: int) -> None:
         """Raises StorageError or OSError."""
-        argv = (sys.executable, "-P", "-m", MODULE, str(self._path), name)
+        argv = (sys.executable, "-P", "-m", MODULE, str(self._path), str(fd))
         pipe = asyncio.subprocess.PIPE
         self._process = process = await asyncio.create_subprocess_exec(
-            *argv, stdout=pipe, stderr=pipe
+            *argv, stdout=pipe, stderr=pipe, pass_fds=(fd,)
         )
         assert process.stdout is not None
         assert process.stderr is not None

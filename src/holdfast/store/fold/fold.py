@@ -81,6 +81,9 @@ class Fold:
         self._lists = ListRows(connection)
         self._streams = StreamRows(connection)
         self._removed = RemovedRows(connection)
+        # New keys that died before the last pass could write them. Changes of them that came while
+        # it ran are part of the next pass, which must not write them either.
+        self._dead_before: set[int] = set()
         self._keys = KeyRows(connection)
         self._rows = ChangedRows()
         self._rows_in_pass = ChangedRows()  # of the running pass; some are in the tables
@@ -264,6 +267,7 @@ class Fold:
             if self._pass_since_s is not None:
                 self._pending_since_s, self._pass_since_s = self._pass_since_s, None
             raise
+        self._dead_before = never_lived
         keyspace.end_fold()
         self._keys.end_pass()
         self._pass_since_s = None
@@ -298,6 +302,7 @@ class Fold:
         ops_per_row = self._pass_ops / ((rows.count + rows.new_keys) or 1)
         dead = yield from rows.dead(first_new_id, self._spaces_shown(rows))
         dead |= never_lived
+        dead |= self._dead_before
         never_written = {key_id for key_id in dead if key_id >= first_new_id}
         parts: list[tuple[int, Rows]] = []  # of the slice, by table
         slice_rows = slice_bytes = 0
