@@ -147,6 +147,23 @@ def test_damage_is_one_sentence(
     assert sorted(path.name for path in source.parent.iterdir()) == ["appendonlydir"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["CLIENT REPLY OFF", "QUIT", "REPLCONF ACK 1", "CLIENT PAUSE 100000", "PSYNC ? -1", "GET a"],
+)
+def test_a_command_that_belongs_to_no_such_file(folder: Folder, words: str) -> None:
+    """Some of them have no reply: the replay would wait for ever."""
+    source = folder(SET_A, encode_command(*words.split()) + SET_B)
+    with pytest.raises(MigrationError, match="belongs to no such file"):
+        run(source)
+    assert run(source, ImportOptions(skips_unknown=True)).key_count == 2
+
+
+def test_a_time_that_is_none(folder: Folder) -> None:
+    base = rdb(b"\xfa\x05ctime\x03abc")
+    assert run(folder(base, SET_A, base_name="base.rdb")).key_count == 1
+
+
 def test_a_refused_command_may_be_left_out(folder: Folder) -> None:
     source = folder(SET_A + encode_command("JSON.SET", "j", "$", "1") + SET_B)
     report = run(source, ImportOptions(skips_unknown=True))

@@ -13,6 +13,7 @@ from pathlib import Path
 from holdfast import all_commands as all_commands
 from holdfast.clock import ManualClock
 from holdfast.commands.streams.stream_args import options_of_xadd
+from holdfast.commands.table import TABLE
 from holdfast.errors import CommandError
 from holdfast.migration.append_only import (
     AppendOnlyFiles,
@@ -37,6 +38,10 @@ BATCH_COMMANDS = 500
 BATCH_BYTES = 4 << 20
 MEMORY = "256mb"
 WORK = "replaying"
+# Commands that such a file has, although they do not write by themselves.
+BESIDE_WRITES = {"select", "multi", "exec", "script"}
+SCRIPT_MS = 60_000  # a script that takes longer never ends
+MOST_DIGITS = 12  # of a time in seconds
 LOOK_S = 0.1  # how often to look whether a batch can go on
 IDEMPOTENCE = {b"IDMP", b"IDMPAUTO"}
 
@@ -91,7 +96,7 @@ class Replay:
                 elif isinstance(record, Unknown):
                     raise UnfitError(about_unknown(record))
                 elif isinstance(record, Aux) and record.name == b"ctime":
-                    self._pass_time_to(int(record.value) * 1000)
+                    self._pass_time_to(_seconds(record.value) * 1000)
             except UnfitError as error:
                 self._left_out(str(error))
         target.fold()
@@ -105,7 +110,13 @@ class Replay:
     # -- the commands -------------------------------------------------------------------------
 
     async def _run_commands(self, target: DatabaseTarget, start: int) -> None:
-        config = Config({"maxmemory": MEMORY, "databases": str(self._databases)})
+        config = Config(
+            {
+                "maxmemory": MEMORY,
+                "databases": self._databases,
+                "lua_hard_time_limit": SCRIPT_MS,
+            }
+        )
         engine = Engine(target.store, config, self._clock)
         engine.turn.start(asyncio.get_running_loop())
         try:
@@ -127,7 +138,8 @@ class Replay:
                     if isinstance(batch, TimeMark):
                         self._pass_time_to(batch.unix_ms)
                         continue
-                    for argv, error in await replies.run(batch):
+                    batch = [argv for argv in batch if self._belongs(path, argv)]
+                    for argv, error in await replies.run(batch) if batch else ():
                         self._refused(path, argv, error)
                     self._progress(WORK, self._done + file.tell(), self._total, BYTES)
             except TruncatedError as error:
@@ -137,6 +149,20 @@ class Replay:
             self._ends_inside(path, "a transaction", is_last)
         replies.leave()
         self._done += size
+
+    def _belongs(self, path: Path, argv: list[bytes]) -> bool:
+        """Whether Redis writes such a command to its file. Others could stop the replay: they ask
+        for no reply, wait, or end the connection."""
+        name = argv[0].decode("latin-1").lower()
+        entry = TABLE.get(name)
+        if entry is not None and entry.subcommands and len(argv) > 1:
+            entry = entry.subcommands.get(argv[1].decode("latin-1").lower())
+        if entry is None or name in BESIDE_WRITES:
+            return True  # the engine refuses commands that it does not know
+        if entry.is_write or "may_replicate" in entry.flags:
+            return True
+        self._left_out(f"the command {printable(argv[0])} of {path} belongs to no such file")
+        return False
 
     def _ends_inside(self, path: Path, what: str, is_last: bool) -> None:
         """As Redis: the end of the last file may be missing, because Redis was killed."""
@@ -199,6 +225,11 @@ class Replies:
 
 def _as_it_is(value: Output) -> Output:
     return value
+
+
+def _seconds(text: bytes) -> int:
+    """0 if it is no time: the file is damaged there, and no data is."""
+    return int(text) if text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 
 def without_idempotence(argv: list[bytes]) -> list[bytes] | None:
