@@ -22,7 +22,7 @@ COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; e
 # The tests that import compiled modules; most other tests use a server.
 INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py tests/test_xxh3.py)
 
-.PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-fairness bench-install bench-memory bench-pytest bench-scripts bench-semaphore bench-start profile faults soak redis-suite docs site release clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-dashboard bench-fairness bench-fold bench-install bench-lives bench-memory bench-pytest bench-replication bench-scripts bench-semaphore bench-start profile faults soak redis-suite docs site release clean
 
 install: $(BUILT)
 	@:
@@ -66,6 +66,7 @@ test: install $(if $(ARGS),,test-compiled)
 	@scripts/install-oracle
 	@scripts/install-libraries
 	@scripts/install-monitors
+	@scripts/install-browser
 	@$(PYTEST) $(ARGS)
 
 # The other tests import src. These import the installed package, if that is compiled.
@@ -102,9 +103,29 @@ bench-fairness: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.fairness $(ARGS)
 
+# What open dashboards cost a server, and large pages: make bench-dashboard ARGS="--only search"
+bench-dashboard: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.dashboard $(ARGS)
+
+# The cost of tables that follow the journal by age: make bench-fold ARGS="--rounds 5"
+bench-fold: install
+	@$(BIN)/python -m bench.fold $(ARGS)
+
 # The wait of a PING while another client touches a cold collection: make bench-cold ARGS="--maxmemory 20mb"
 bench-cold: install
 	@$(BIN)/python -m bench.cold $(ARGS)
+
+# Sessions, jobs, waits beside new keys, a start after SIGKILL: make bench-lives ARGS="--only tail"
+# (the session store of ten minutes: ARGS="--only sessions --seconds 600 --sessions 10000000")
+bench-lives: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.lives $(ARGS)
+
+# Replication of Redis, in both roles: make bench-replication ARGS="--only snapshot --share 0.1"
+bench-replication: install
+	@scripts/install-oracle
+	@$(BIN)/python -m bench.replication $(ARGS)
 
 # How long until the first PONG: make bench-start ARGS="--rounds 21"
 bench-start: install
@@ -157,7 +178,7 @@ bench-builds: install
 # The long versions of the crash tests and of the tests of clients whose servers come and go.
 faults: export HOLDFAST_SEED := $(or $(HOLDFAST_SEED),new)
 faults: install
-	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/migration tests/testing -m slow $(ARGS)
+	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/migration tests/server/replica tests/testing -m slow $(ARGS)
 
 # Minutes of mixed load, then a check of all data: make soak ARGS="--minutes 30 --kills"
 soak: install

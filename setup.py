@@ -24,7 +24,7 @@ from setuptools.command.build_ext import build_ext
 # subclasses are compiled too. The modules of a room follow its name.
 GROUPS = {
     "holdfast_values": """
-        store/values: list_chunks list_elements list_ends list insertion_order hash set
+        store/values: packed_form list_chunks list_elements list_ends list insertion_order hash set
             score_index zset stream_id stream_entries stream_group stream_idempotence stream
             stream_references stream_producers
     """,
@@ -32,23 +32,26 @@ GROUPS = {
         resp: c_strings constants requests replies
         store/change: ops stream_blocks runs undo intents fold_state change_log
         store/values: registry
-        store/memory: key lazy_free expiry renamed cold_rows loads database keyspace scanning
-            savepoint
+        store/memory: packed_keys packing key string_parts lazy_free expiry renamed cold_rows loads
+            database keyspace scanning savepoint
         store/replicated: replicated_database replicated_keyspace
         store/file: journal list_blocks cold_lists tables
-        store/fold: pending_rows collect delete_rows write_keys write_lists write_streams fold
+        store/fold: pending_rows collect delete_rows write_keys write_lists write_sizes
+            write_streams fold
         store: recovery store
     """,
     "holdfast_rdb": """
         store/rdb: crc64 packed primitives stream_codec plain value_codec module_values records
             file_reader file_writer
+        psync: events command_reader
     """,
     "holdfast_replicated": """
         crdt: dots effects hlc exact_numbers causal_log replicated_value positions sequence
             replicated_list cell cells replicated_types replicated_stream replicated_sketch
             replicated_key shapes
         store/replicated: members replica_keys record_builder overwrite stream_effects
-            effect_builder view_updater record_log replica_state residue inbound stage
+            effect_builder shown_commands view_updater record_log replica_state residue inbound
+            stage
     """,
     "holdfast_commands": """
         commands: context table args numbers key_expiry string_args strings list_args lists
@@ -65,6 +68,7 @@ GROUPS = {
         server/net: wire_connection
         server/dispatch: lookup invoke
         server/core: admission engine turn blocking loading
+        server/replica: position primary_session
         server/scripts: script_command script_cache scripts
     """,
 }
@@ -185,7 +189,10 @@ def written_in_c() -> list[Extension]:
             extra_compile_args=["-g0"],
             optional=True,
         )
-        for name in ("_xxh3", "scripting._gate", "store.values._score_index")
+        for name in (
+            *("_xxh3", "scripting._gate", "store.memory._packed_keys"),
+            *("store.memory._string_parts", "store.values._score_index"),
+        )
     ]
 
 

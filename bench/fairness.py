@@ -108,7 +108,7 @@ def send_flood(port: int, flood: Flood) -> None:
                         selector.modify(sock, selectors.EVENT_READ)
 
 
-def _waits_s(client: RawClient, until_s: float = 0.0) -> Iterator[float]:
+def waits_s_of(client: RawClient, until_s: float = 0.0) -> Iterator[float]:
     ping = encode_command("PING")
     while not until_s or time.perf_counter() < until_s:
         started_s = time.perf_counter()
@@ -124,14 +124,14 @@ def measure(server: ServerProcess, flood: Flood | None) -> Pauses:
         ask(client, "PING")
         started_s, before_s = time.perf_counter(), cpu_s(server.pid)
         if flood is None:
-            waits_s = list(_waits_s(client, started_s + IDLE_S))
+            waits_s = list(waits_s_of(client, started_s + IDLE_S))
         else:
             process = multiprocessing.get_context("fork").Process(
                 target=send_flood, args=(server.port, flood)
             )
             process.start()
             waits_s = []
-            for wait_s in _waits_s(client):
+            for wait_s in waits_s_of(client):
                 waits_s.append(wait_s)
                 if not process.is_alive():
                     break

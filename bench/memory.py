@@ -2,8 +2,9 @@
 redis-server's.
 
 Memory is the resident size of the process (RSS) less its size when it was empty. `loaded` includes
-the pending work of our fold; `folded` is after SAVE; `restarted` is after a restart and one read:
-it shows how much is loaded before a client asks for it.
+the pending work of our fold; `folded` is after SAVE, when the server is idle and has given free
+memory back to the system; `restarted` is after a restart and one read: it shows how much is loaded
+before a client asks for it.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from bench.common import (
     rss_bytes,
     say,
     send_all,
+    wait_until_idle,
     workplace,
 )
 from bench.workloads import VALUE
@@ -56,6 +58,18 @@ def one_list(count: int) -> Iterator[Command]:
         yield "RPUSH", "list", *[f"{i:032d}" for i in range(first, last)]
 
 
+def members(count: int) -> list[str]:
+    return [f"member:{number:04d}" for number in range(count)]
+
+
+def pairs(count: int) -> list[str]:
+    return [word for name in members(count) for word in (name, VALUE)]
+
+
+def scored(count: int) -> list[str]:
+    return [word for at, name in enumerate(members(count)) for word in (str(at), name)]
+
+
 @dataclass(frozen=True)
 class Content:
     title: str
@@ -72,6 +86,11 @@ CONTENTS = (
     Content("lists of one element", small("RPUSH", VALUE), ("LRANGE", FIRST, 0, 0)),
     Content("sorted sets of one member", small("ZADD", "1", "member"), ("ZRANGE", FIRST, 0, 0)),
     Content("streams of one entry", small("XADD", "*", "field", VALUE), ("XLEN", FIRST)),
+    Content("strings of 1 kB", small("SET", VALUE * 32), ("GET", FIRST)),
+    Content("hashes of ten fields", small("HSET", *pairs(10)), ("HGETALL", FIRST)),
+    Content("sets of ten members", small("SADD", *members(10)), ("SMEMBERS", FIRST)),
+    Content("lists of ten elements", small("RPUSH", *([VALUE] * 10)), ("LRANGE", FIRST, 0, 0)),
+    Content("sorted sets of ten members", small("ZADD", *scored(10)), ("ZRANGE", FIRST, 0, 0)),
 )
 
 
@@ -98,6 +117,7 @@ def measure(server: ServerProcess, content: Content, count: int, *, folds: bool)
     folded = None
     if folds:
         ask(client, "SAVE")
+        wait_until_idle(server.pid)
         folded = grown()
     client.close()
     server.restart()

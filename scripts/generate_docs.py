@@ -56,8 +56,8 @@ MISSING = {
     "Search": (
         "8.0.0",
         "Holdfast has no secondary indexes; its file can be queried with SQL instead.",
-        """ft._list ft.aggregate ft.aliasadd ft.aliasdel ft.aliasupdate ft.alter ft.config
-        ft.create ft.cursor ft.dictadd ft.dictdel ft.dictdump ft.dropindex ft.explain
+        """ft._list ft.aggregate ft.aliasadd ft.aliasdel ft.aliaslist ft.aliasupdate ft.alter
+        ft.config ft.create ft.cursor ft.dictadd ft.dictdel ft.dictdump ft.dropindex ft.explain
         ft.explaincli ft.hybrid ft.info ft.profile ft.search ft.spellcheck ft.sugadd ft.sugdel
         ft.sugget ft.suglen ft.syndump ft.synupdate ft.tagvals""",
     ),
@@ -65,7 +65,8 @@ MISSING = {
         "8.0.0",
         "Samples are entries of a stream or members of a sorted set here.",
         """ts.add ts.alter ts.create ts.createrule ts.decrby ts.del ts.deleterule ts.get ts.incrby
-        ts.info ts.madd ts.mget ts.mrange ts.mrevrange ts.queryindex ts.range ts.revrange""",
+        ts.info ts.madd ts.mget ts.mrange ts.mrevrange ts.nrange ts.nrevrange ts.queryindex
+        ts.querylabels ts.range ts.read ts.revrange""",
     ),
     "Probabilistic types": (
         "8.0.0",
@@ -78,6 +79,11 @@ MISSING = {
         tdigest.create tdigest.info tdigest.max tdigest.merge tdigest.min tdigest.quantile
         tdigest.rank tdigest.reset tdigest.revrank tdigest.trimmed_mean""",
     ),
+    "Inside of Redis": (
+        "8.6.2",
+        "Redis writes it into its own append-only file; `holdfast import` passes over it.",
+        "xidmprecord",
+    ),
 }
 
 # Commands that differ from Redis, with the section of docs/compatibility.md that says how.
@@ -85,7 +91,7 @@ PARTLY = {
     "command-docs": "command|docs",
     "debug": "debug",
     "script-debugger": "script|debug",
-    "excluded": "wait module|list",
+    "excluded": "wait module module|list",
     "no-snapshots": "save bgsave bgrewriteaof",
     "string-encoding": "object|encoding object|refcount",
     "own-numbers": """latency|doctor latency|graph latency|histogram latency|history latency|latest
@@ -180,10 +186,14 @@ def _entry(entry: Command) -> Iterator[str]:
 
 
 def status(entry: Command) -> str:
-    if entry.name in _REFUSED:
+    if entry.name in _REFUSED or (entry.subcommands and _names_below(entry) <= _REFUSED):
         return "**excluded**"
     id = _PARTLY_BY_NAME.get(entry.name)
     return f"partly: [{id}](compatibility.md#{id})" if id else ""
+
+
+def _names_below(entry: Command) -> set[str]:
+    return {sub.name for sub in entry.subcommands.values()}
 
 
 def since_of(entry: Command) -> str:

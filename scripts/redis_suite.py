@@ -5,8 +5,10 @@ which runs and scores them, and beside it `redis-7.0.15` with the `tests` of tha
 REDIS_TESTS, ../shared/compat is used if it is there.
 
 Usage: python -m scripts.redis_suite [profile ...] [argument of tcl_score.py ...]
-The profiles are core, all, debug and forced; without one, all four run. docs/compatibility.md has
-the tests that do not pass, and why.
+The profiles are core, all, debug, forced and replication; without one, the first four run. The
+profile replication has the tests that start servers by themselves: its arguments are the names of
+units, and `--server PROGRAM`, which is tested instead of Holdfast. docs/compatibility.md has the
+tests that do not pass, and why.
 """
 
 import os
@@ -21,8 +23,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Never
 
+from scripts import redis_suite_servers
+
 PROFILES = ("core", "all", "debug", "forced")
 ENOUGH_PERCENT = 99.0
+ENOUGH_REPLICATION_PERCENT = 90.0
 DEFAULT_FOLDER = Path(__file__).parents[2] / "shared" / "compat"
 # A new server with a new file for each file of tests. Its standard settings are not changed.
 SERVE = (
@@ -32,15 +37,32 @@ SERVE = (
 
 
 def main(argv: list[str]) -> int:
+    if "replication" in argv:
+        return main_servers([word for word in argv if word != "replication"])
     profiles = [word for word in argv if word in PROFILES] or PROFILES
     options = [word for word in argv if word not in PROFILES]
-    score = Path(os.environ.get("REDIS_TESTS") or DEFAULT_FOLDER, "tcl_score.py").absolute()
-    if not score.is_file():
-        fail(2, f"{score} does not exist; let REDIS_TESTS name a folder that has it")
-    if shutil.which("tclsh") is None:
-        fail(1, "tclsh is missing; on Debian and Ubuntu: apt-get install tcl")
+    score = find("tcl_score.py")
     percents = [percent_of(profile, score, options) for profile in profiles]
     return int(min(percents) < ENOUGH_PERCENT)
+
+
+def main_servers(argv: list[str]) -> int:
+    server = None
+    if "--server" in argv[:-1]:
+        at = argv.index("--server")
+        server = argv[at + 1]
+        del argv[at : at + 2]
+    tests = find("redis-7.0.15/tests/test_helper.tcl").parent
+    return int(redis_suite_servers.run(tests, argv, server) < ENOUGH_REPLICATION_PERCENT)
+
+
+def find(name: str) -> Path:
+    path = Path(os.environ.get("REDIS_TESTS") or DEFAULT_FOLDER, name).absolute()
+    if not path.is_file():
+        fail(2, f"{path} does not exist; let REDIS_TESTS name a folder that has it")
+    if shutil.which("tclsh") is None:
+        fail(1, "tclsh is missing; on Debian and Ubuntu: apt-get install tcl")
+    return path
 
 
 def percent_of(profile: str, score: Path, options: list[str]) -> float:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from tests.harness import HoldfastServer, RawClient, RedisServer
+from tests.harness.browser import NO_BROWSER
 from tests.harness.processes import NO_ORACLE
 from tests.harness.seeds import NEW, seed_of
 from tests.harness.spawned import NO_LIBRARY
@@ -133,6 +134,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         ("ORACLE", NO_ORACLE),
         ("VALKEY", NO_VALKEY),
         ("LIBRARY", NO_LIBRARY),
+        ("BROWSER", NO_BROWSER),
     ):
         count = sum(reason in str(report.longrepr) for report in skipped)
         if count:

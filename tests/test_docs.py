@@ -3,7 +3,7 @@
 ```python blocks run as they are, `await` included. ```console blocks are typed into a shell (`$
 command`) or into redis-cli (`127.0.0.1:6379> command`), and must print the text below; `...`
 matches anything. The blocks of a page run in order, in one folder, beside a server on ./holdfast.db
-that `redis-cli` and `holdfast ping` reach without a port.
+that `redis-cli` and `holdfast ping` reach without a port, and shells at 127.0.0.1:6379.
 """
 
 import ast
@@ -51,6 +51,7 @@ def is_runnable(block: Block) -> bool:
     return block.language in ("python", "console")
 
 
+@pytest.mark.timeout(240)  # a page may start twenty processes
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if any(map(is_runnable, blocks_of(page)))],
@@ -79,7 +80,7 @@ def test_examples_run(
             if block.language == "python":
                 run_python(block.text)
             elif block.text.startswith("$ "):
-                run_shell(block.text)
+                run_shell(block.text.replace("127.0.0.1:6379", f"127.0.0.1:{server.port}"))
             else:
                 run_redis_cli(block.text)
         except Exception as error:

@@ -34,10 +34,9 @@ from holdfast.server.dispatch.lookup import renamed_table
 from holdfast.server.features import huge_pages
 from holdfast.server.net import listener
 from holdfast.server.net.wire_connection import Connection, accept
-from holdfast.server.primary.primary import ACTIVE_ACTIVE
 from holdfast.server.version import IS_COMPILED, why_not_compiled
 from holdfast.store.file.opening import SQLITE_VERSION
-from holdfast.store.store import FileStore, Store, open_store
+from holdfast.store.store import MEMORY, FileStore, Store, open_store
 
 try:
     import uvloop
@@ -47,7 +46,9 @@ except ImportError:
     new_event_loop = asyncio.new_event_loop
 
 if TYPE_CHECKING:
+    from holdfast.operation.dashboard_process import DashboardProcess
     from holdfast.replication.replicator import Replicator
+    from holdfast.server.features.following import Following
     from holdfast.server.http.http_server import HttpServer
     from holdfast.server.primary.primary import Snapshots
 
@@ -111,6 +112,7 @@ class Server:
         self._fatal: StorageError | None = None
         self._manager = ServiceManager()
         self._engine: Engine | None = None
+        self._dashboard: DashboardProcess | None = None
 
     async def serve(self) -> int:
         config = self._config
@@ -121,6 +123,7 @@ class Server:
         node, peers = replicas(config)
         sockets, tls_sockets = listener.listen(config)
         http: HttpServer | None = None
+        self._dashboard = _dashboard(config)
         try:
             http = _http_server(config)
             with _pidfile(config):
@@ -171,10 +174,11 @@ class Server:
         engine.turn.start(loop)
         replicator = _replicator(engine, peers)
         engine.peers = replicator
-        if replicator is not None:
-            engine.primary.refusal = ACTIVE_ACTIVE
-        elif store.is_durable:
+        if store.is_durable:
             engine.primary.open_snapshots = partial(_snapshots, engine)
+        if replicator is None:
+            engine.open_following = partial(_following, engine)
+            _begin_to_follow(engine)
         cron = Cron(engine)
         cron.start()
         pages = huge_pages.start() if config.huge_pages else None
@@ -192,6 +196,8 @@ class Server:
         engine.change_port = change_port
         if http is not None:
             await http.start(engine)
+        if self._dashboard is not None:
+            self._dashboard.start(listener.port_of(sockets))
 
         def on_signal(number: int, frame: FrameType | None) -> None:
             """A plain signal handler. A handler of the loop would wait for a script to end."""
@@ -227,8 +233,12 @@ class Server:
         listeners: listener.Listeners,
     ) -> None:
         """Accept no more clients, and let the others go."""
+        if self._dashboard is not None:
+            await self._dashboard.stop()
         if replicator is not None:
             await replicator.stop()
+        if engine.following is not None:
+            await engine.following.stop()
         await engine.primary.stop()
         listeners.close()
         await _drain(engine, self._config.shutdown_timeout)
@@ -291,7 +301,26 @@ def _snapshots(engine: Engine) -> "Snapshots":
     from holdfast.server.primary.snapshot_process import SnapshotProcess
 
     config = engine.config
-    return SnapshotProcess(engine.primary, Path(config.db_path), config.repl_timeout)
+    return SnapshotProcess(engine.primary, Path(config.db_path), config)
+
+
+def _following(engine: Engine) -> "Following":
+    """Imported when this server becomes a replica."""
+    from holdfast.server.replica.replica_role import ReplicaRole
+
+    return ReplicaRole(engine)
+
+
+def _begin_to_follow(engine: Engine) -> None:
+    """As the configuration says. A replica that starts as a primary is one from now on: its data
+    will differ from that of the server that it followed."""
+    if engine.config.replicaof:
+        host, port = engine.config.replicaof
+        engine.following = _following(engine)
+        engine.following.follow(host, int(port))
+    elif engine.keyspace.replication_position is not None:
+        engine.keyspace.set_position(None)
+        engine.turn.schedule()
 
 
 async def _drain(engine: Engine, timeout_s: int) -> None:
@@ -354,10 +383,23 @@ def _http_server(config: Config) -> "HttpServer | None":
     return HttpServer(config)
 
 
+def _dashboard(config: Config) -> "DashboardProcess | None":
+    """Other servers do not import the module."""
+    if not config.dashboard:
+        return None
+    from holdfast.operation.dashboard_process import DashboardProcess
+
+    return DashboardProcess(config)
+
+
 def replicas(config: Config) -> tuple[int, list[str]]:
     """The node id of this server in an active-active database (0: standalone), and the URLs of the
     other servers. Raises ConfigError."""
     urls = [url.decode("utf-8", "surrogateescape") for (url,) in config.peer]
+    if config.replicaof and config.active_active:
+        raise ConfigError("replicaof: a server of an active-active database cannot be a replica")
+    if config.replicaof and config.db == MEMORY:
+        raise ConfigError("replicaof: a database that is only in memory cannot follow a server")
     if not config.active_active:
         if urls or config.node_id:
             raise ConfigError("peer and node-id are for servers with active-active yes")

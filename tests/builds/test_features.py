@@ -155,6 +155,129 @@ def test_ready_builds_are_not_given_to_workers_in_a_window(play: Play) -> None:
     play(scenario)
 
 
+# -- jobs that are frozen by hand -------------------------------------------------------------
+
+
+def test_a_job_that_is_frozen_by_hand_starts_nothing_until_its_time(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        assert await b.queue.freeze("a", for_s=3600) == NOON_MS + HOUR_MS
+        said = await b.queue.enqueue(Build(1, "a"))
+        assert (said.action, said.reason) == ("FREEZE", "JOB_FROZEN")
+        assert (await b.queue.enqueue(Build(2, "b"))).action == "START"
+        assert (await b.queue.stats()).frozen_jobs == {"a": NOON_MS + HOUR_MS}
+        b.pass_min(59)
+        assert (await b.queue.start(1)).reason == "JOB_FROZEN"
+        record = await known(b.queue, 1)
+        assert (record.reason, record.frozen_until_ms) == ("JOB_FROZEN", NOON_MS + HOUR_MS)
+        assert await b.queue.replay(1) == record
+        b.pass_min(1)
+        assert [said.action for said in await b.queue.check_timeouts()] == ["START"]
+        assert (await b.queue.stats()).frozen_jobs == {}
+
+    play(scenario)
+
+
+def test_a_job_that_is_thawed_goes_on_at_once(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.freeze("a")
+        await b.queue.enqueue(Build(1, "a"))
+        b.pass_min(60 * 24 * 365)
+        assert await b.queue.check_timeouts() == []
+        await b.queue.thaw("a")
+        assert (await known(b.queue, 1)).state is State.READY
+        assert (await b.queue.claim("w", 30)).build_id == 1
+        await b.queue.thaw("a")  # again, and of a job that nobody froze
+        await b.queue.thaw("no such job")
+
+    play(scenario)
+
+
+def test_builds_that_are_ready_or_wait_stay_where_they_are_while_the_job_is_frozen(
+    play: Play,
+) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a"))
+        await b.queue.enqueue(Build(2, "a"))
+        await b.queue.freeze("a", for_s=3600)
+        assert (await b.queue.stats()).on_offer == 0
+        assert (await b.queue.claim("w", 30)).action == "NONE"
+        assert (await known(b.queue, 1)).reason == "JOB_FROZEN"
+        assert await states(b.queue) == {1: State.READY, 2: State.BLOCKED}
+        await b.queue.thaw("a")
+        assert (await b.queue.claim("w", 30)).build_id == 1
+        await b.queue.freeze("a", for_s=3600)
+        await b.queue.complete(1)
+        assert (await known(b.queue, 2)).reason == "JOB_FROZEN"
+        b.pass_min(60)
+        await b.queue.check_timeouts()
+        assert (await b.queue.claim("w", 30)).build_id == 2
+
+    play(scenario)
+
+
+def test_a_freeze_can_be_made_longer_and_shorter(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.freeze("a", for_s=600)
+        await b.queue.enqueue(Build(1, "a"))
+        await b.queue.freeze("a", for_s=3600)
+        b.pass_min(10)
+        await b.queue.check_timeouts()
+        assert (await known(b.queue, 1)).frozen_until_ms == NOON_MS + HOUR_MS
+        await b.queue.freeze("a", for_s=60)
+        b.pass_min(1)
+        await b.queue.check_timeouts()
+        assert (await known(b.queue, 1)).state is State.READY
+
+    play(scenario)
+
+
+def test_a_thawed_build_stays_frozen_in_its_own_window(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.freeze("a")
+        await b.queue.enqueue(Build(1, "a", freeze=[NOON]))
+        assert (await known(b.queue, 1)).reason == "JOB_FROZEN"
+        await b.queue.thaw("a")
+        record = await known(b.queue, 1)
+        assert (record.state, record.reason) == (State.FROZEN, "FREEZE_WINDOW")
+        assert record.frozen_until_ms == NOON_MS + HOUR_MS
+        assert await b.queue.replay(1) == record
+
+    play(scenario)
+
+
+def test_a_forced_start_bypasses_a_freeze_by_hand(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.freeze("a")
+        await b.queue.enqueue(Build(1, "a"))
+        assert (await b.queue.start(1, force=True)).action == "START"
+        await b.queue.complete(1)
+        assert (await b.queue.enqueue(Build(2, "a", force=True))).action == "START"
+
+    play(scenario)
+
+
+def test_a_freeze_outlives_the_builds_of_its_job(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.enqueue(Build(1, "a"))
+        await b.queue.abort(1)
+        await b.queue.freeze("a")
+        b.pass_min(60 * 24 * 8)
+        await b.queue.check_timeouts()
+        assert await b.queue.get(1) is None
+        assert (await b.queue.enqueue(Build(2, "a"))).reason == "JOB_FROZEN"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("for_s", [0, -1, float("nan"), "soon"])
+def test_a_freeze_lasts_some_time(play: Play, for_s: float) -> None:
+    async def scenario(b: Bench) -> None:
+        with pytest.raises(BadBuildError, match="for_s is a number above 0"):
+            await b.queue.freeze("a", for_s=for_s)
+
+    play(scenario)
+
+
 @pytest.mark.parametrize(
     "windows", [["* * * * *"], ["*/2 * * * *", "1-59/2 * * * *"], ["* * 1-15 * *", "* * 16-31 * *"]]
 )

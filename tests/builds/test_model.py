@@ -367,7 +367,9 @@ def live(url: str, seed: int) -> None:
     print(f"HOLDFAST_SEED={seed}")  # noqa: T201 - pytest captures it and shows it on failure
 
     async def main() -> None:
-        async with holdfast.connect(url) as client:
+        # Thousands of histories take hours, and a machine may be busy for longer than a timeout.
+        patience = holdfast.connect(url, request_timeout_s=120, silence_timeout_s=None)
+        async with patience as client:
             await client.exec("FLUSHALL")
             await Life(random.Random(seed), Bench(client)).live()
 

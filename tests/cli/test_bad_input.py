@@ -21,7 +21,7 @@ LOGGED = re.compile(r"\d{4}-\S+Z \d+ (notice|warning) ")
 
 def serve(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "holdfast", "serve", "--port", "0", *args]
-    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=20)
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=50)
 
 
 def complaint(result: subprocess.CompletedProcess[str], code: int = 1) -> str:
@@ -48,9 +48,12 @@ def everything(folder: Path) -> dict[str, bytes | None]:
         (["--prot", "7000"], "unknown option '--prot' (did you mean '--port'?)"),
         (["--appendfsync", "sometimes"], "option '--appendfsync': "),
         (["--maxmemory"], "option '--maxmemory': a value is missing"),
+        (["--databases", "1025"], "option '--databases': "),
         (["--config", "missing.conf"], "cannot read configuration file missing.conf"),
         (["--config", "bad.conf"], "bad.conf, line 2: "),
         (["--config", "quotes.conf"], "quotes.conf, line 1: unbalanced quotes"),
+        (["--aclfile", "missing.acl"], "missing.acl: No such file or directory\n"),
+        (["--aclfile", "bad.conf"], "aclfile: bad.conf:1: line should start with user keyword"),
         (["--rename-command", "NOPE", "x"], "rename-command: there is no command 'nope'"),
         (["--tls-port", "1"], "tls-port needs a certificate"),
         (["--peer", "redis://127.0.0.1:1"], "peer and node-id are for servers with active-active"),
@@ -106,6 +109,10 @@ def text_file(path: Path) -> None:
     path.write_text("dear diary\n" * 100)
 
 
+def short_file(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0")
+
+
 def foreign_database(path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
@@ -123,6 +130,7 @@ def newer_database(path: Path) -> None:
     ("make", "words"),
     [
         (text_file, "is not a SQLite database"),
+        (short_file, "is not a SQLite database"),
         (foreign_database, "is a SQLite database, but not one of Holdfast's"),
         (newer_database, "has schema version 99"),
         (Path.mkdir, "Is a directory"),
@@ -130,9 +138,14 @@ def newer_database(path: Path) -> None:
     ],
 )
 def test_files_that_are_not_ours(tmp_path: Path, make: Callable[[Path], None], words: str) -> None:
+    """For every command that takes a file."""
     make(tmp_path / "x.db")
     before = everything(tmp_path)
     assert words in complaint(serve(tmp_path, "--db", "x.db"))
+    for args in (["check", "x.db"], ["backup", "x.db", "y.db"], ["export", "--db", "x.db", "y"]):
+        argv = [sys.executable, "-m", "holdfast", *args]
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+        assert words in complaint(done)
     assert everything(tmp_path) == before
 
 
@@ -156,6 +169,20 @@ def test_a_file_that_is_being_served(
     sentence = complaint(serve(tmp_path, "--db", "x.db"))
     assert f"x.db is already open by process {server.pid}" in sentence
     assert client.command("GET", "k") == b"$1\r\nv\r\n"
+    assert server.terminate() == 0
+
+
+def test_a_file_with_two_names(tmp_path: Path, start_server: Callable[..., HoldfastServer]) -> None:
+    """The second name has neither the lock nor the WAL of the first."""
+    server = start_server(db=tmp_path / "x.db")
+    server.client().command("SET", "k", "v")
+    (tmp_path / "y.db").hardlink_to(tmp_path / "x.db")
+    assert "y.db has 2 names (hard links)" in complaint(serve(tmp_path, "--db", "y.db"))
+    assert {path.name for path in tmp_path.glob("y.db*")} == {"y.db"}
+    argv = [sys.executable, "-m", "holdfast", "check", "y.db"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert "y.db: note: " in done.stdout
+    assert "changes in the WAL of another name are not seen" in done.stdout
     assert server.terminate() == 0
 
 

@@ -146,7 +146,9 @@ def test_json_has_one_object_a_line(builds: Run) -> None:
         ("BuildBlocked", "BLOCKED"),
     ]
     (stats,) = json_lines(builds("stats", "--json"))
-    assert stats.keys() == {"by_state", "on_offer", "next_due_s", "newest_id", "unfinished"}
+    assert stats.keys() == {
+        *("by_state", "on_offer", "next_due_s", "newest_id", "unfinished", "frozen_jobs")
+    }
     assert (stats["by_state"]["BLOCKED"], stats["unfinished"]) == (2, 3)
 
 

@@ -103,7 +103,11 @@ def test_every_command_has_help(run: Run, name: str) -> None:
         (["check"], "the following arguments are required: FILE (see 'holdfast check --help')"),
         (["check", "a", "b"], "unrecognized arguments: b (see 'holdfast check --help')"),
         (["backup", "--fast", "a", "b"],
-         "unrecognized arguments: --fast (see 'holdfast backup --help')"),
+         "unknown option '--fast' (see 'holdfast backup --help')"),
+        (["backup", "--rwa"], "unknown option '--rwa' (did you mean '--raw'?)"),
+        (["check", "--jsn=1"], "unknown option '--jsn' (did you mean '--json'?)"),
+        (["ping", "-x"], "unknown option '-x' (see 'holdfast ping --help')"),
+        (["ping", "--timeout", "-1"], "--timeout is a number of seconds above 0"),
         (["builds", "show"], "show takes the id of a build (see 'holdfast builds --help')"),
     ],
 )  # fmt: skip
@@ -224,10 +228,13 @@ def test_backup_copies_to_a_new_file(run: Run, tmp_path: Path) -> None:
         assert out == f"{source} copied to {new} ({new.stat().st_size:,} bytes)\n"
         again = f"holdfast: {new} exists; a backup does not overwrite anything\n"
         assert run("backup", str(source), str(dest)) == (1, "", again)
-    nowhere = tmp_path / "no" / "y.db"
-    code, out, err = run("backup", str(source), str(nowhere))
-    assert (code, out) == (1, "")
-    assert err == f"holdfast: cannot write {nowhere}: there is no folder {nowhere.parent}\n"
+    nowhere = tmp_path / "no"
+    for words in (["backup", str(source)], ["export", "--db", str(source)]):
+        for named in (f"{nowhere}/", f"{nowhere}/y.db"):
+            code, out, err = run(*words, named)
+            assert (code, out) == (1, "")
+            assert err == f"holdfast: cannot write {named}: there is no folder {nowhere}\n"
+            assert not nowhere.exists()
 
 
 @pytest.mark.parametrize("argv", [["check"], ["backup"]])

@@ -59,6 +59,7 @@ def test_json(run: Run, write_rdb: WriteRdb) -> None:
         "libraries": 0,
         "expired": 1,
         "unmatched": 1,
+        "present": 0,
         "left_out": 0,
         "problems": [],
         "notes": [],
@@ -92,10 +93,18 @@ def test_a_dry_run_names_what_does_not_fit(run: Run) -> None:
         (["import", "x", "--db", "y", "--db-map", "1:-2"], "--db-map takes two numbers"),
         (["import", "x", "--db", "y", "--db-map=1:2", "--db-map=1:3"], "names database 1 twice"),
         (["import", "x", "--db", "y", "--merge", "--replace"], "not allowed with argument"),
-        (["import", "x", "--db", "y", "--databases", "0"], "--databases is a number from 1 on"),
-        (["import", "redis://h:1", "--db", "y"], "redis:// is no source yet"),
+        (
+            ["import", "x", "--db", "y", "--databases", "0"],
+            "--databases is a number from 1 to 1,024",
+        ),
+        (["import", "x", "--db", "y", "--databases", "1025"], "--databases is a number from 1 to"),
+        (["import", "redis://h:x", "--db", "y"], "the port in the URL is no whole number"),
+        (["import", "x", "--db", "y", "--via", "scan"], "--via and --follow are for servers"),
+        (["import", "redis://h", "--db=y", "--follow", "--dry-run"], "--follow needs PSYNC"),
         (["import", "x", "--db", ":memory:"], "--db takes a file"),
-        (["export", "--db", "y", "redis-cluster://h:1"], "redis-cluster:// is no target yet"),
+        (["export", "--db", "y", "memory://"], "a server has a URL such as redis://host:6379"),
+        (["export", "--db", "y", "redis://h:0"], "the port is 0; it must be between 1 and 65535"),
+        (["export", "--db", "y", "redis://h", "--format=redis8"], "--format is for files"),
         (["export", "--db", "y", "z", "--format", "rdb"], "invalid choice: 'rdb'"),
     ],
 )
@@ -123,7 +132,7 @@ def test_a_mistake_is_one_sentence_and_exits_with_2(
         (["export", "--db", "there", "/dev/null", "--replace"], "/dev/null is not a regular file"),
         (["export", "--db", "there", "."], ". is a folder; name the file in it"),
         (["export", "--db", "there", "z"], "there is not a SQLite database"),
-        (["export", "--db", "there", "no/z"], "there is not a SQLite database"),
+        (["export", "--db", "there", "no/z"], "cannot write no/z: there is no folder no"),
     ],
 )
 def test_a_failure_is_one_sentence_and_exits_with_1(

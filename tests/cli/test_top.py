@@ -20,9 +20,9 @@ import pytest
 
 import holdfast
 from holdfast.cli.main import main
-from holdfast.cli.top.view import View
-from holdfast.cli.top.watch import NO_SEARCH, ServerWatch
 from holdfast.client import Client
+from holdfast.figures.view import View
+from holdfast.figures.watch import NO_SEARCH, ServerWatch
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
 from tests.server.config.test_tls import Certificates, serve
 
@@ -350,8 +350,13 @@ def test_a_screen_of_one_sample_has_rates(server: HoldfastServer) -> None:
         )
         assert terminal.process.wait(20) == 0
         wait_until(lambda: re.search(r"ops/s +\d", terminal.read()) is not None, "it shows rates")
+        _, _, after = terminal.drawn.rpartition(NORMAL_SCREEN)
+        assert re.search(r"^ops/s +\d", after, re.MULTILINE), "the last sample stays as text"
     finally:
         terminal.close()
+
+
+NORMAL_SCREEN = "\x1b[?1049l"  # the terminal leaves the screen of a program
 
 
 class Terminal:
@@ -382,6 +387,11 @@ class Terminal:
         except BlockingIOError:
             pass
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._drawn)
+
+    @property
+    def drawn(self) -> str:
+        self.read()
+        return self._drawn
 
     def shows(self, text: str) -> None:
         """Wait until it draws this from now on."""

@@ -1,8 +1,11 @@
 """The events of RESTORE and SORT, the durability of a restored value, and the expiry of hash
 fields, which redis-server 7.0 does not have. tests/wire compares the replies."""
 
+from pathlib import Path
+
 import pytest
 
+from holdfast.store.store import FileStore
 from tests.commands.listening import Listening, published
 from tests.harness import RawClient, RedisServer
 from tests.harness.in_process import InProcess, Peer
@@ -95,3 +98,14 @@ def test_waiting_clients_are_served() -> None:
     waiting = setting.blocked("BLPOP", "sorted", 0)
     peer.command("SORT", "l", "ALPHA", "DESC", "STORE", "sorted")
     assert waiting.replies() == [b"*2\r\n$6\r\nsorted\r\n$1\r\nb\r\n"]
+
+
+def test_a_key_that_was_idle_since_before_time_began_is_folded(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    peer = InProcess({"appendfsync": "no"}, store).peer()
+    peer.command("SET", "s", "v")
+    peer.command("RESTORE", "idle", 0, dumped(peer, "s"), "IDLETIME", (1 << 63) - 1)
+    store.fold()
+    assert store.keyspace.databases[0].space.packed_count == 2
+    assert peer.command("GET", "idle") == b"$1\r\nv\r\n"
+    store.close()

@@ -1,5 +1,6 @@
 """The semaphore around a GPU: at most two commands run, also when the server is killed."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,12 @@ class Trainings:
         self._folder = folder
         self._log = folder / "log"
         self._log.touch()
+        self._started: list[str] = []
 
     def start(self, name: str) -> Process:
         """It waits for its slot, or has it."""
         (self._folder / name).touch()
+        self._started.append(name)
         script = f'cd "{self._folder}"\n{TRAINING}'
         process = self._example.start(ON_GPU, "sh", "-c", script, name)
         self._example.wait_for(process, "waiting for a slot")
@@ -38,6 +41,11 @@ class Trainings:
     def events(self) -> list[list[str]]:
         return [line.split() for line in self._log.read_text().splitlines()]
 
+    def close(self) -> None:
+        """Ends them all: a command outlives an on_gpu.py that was killed."""
+        for name in self._started:
+            (self._folder / name).unlink(missing_ok=True)
+
     def names(self, what: str) -> list[str]:
         return [event[1] for event in self.events() if event[0] == what]
 
@@ -45,12 +53,18 @@ class Trainings:
         wait_until(lambda: {*names} == {*self.names(what)}, f"{what} {names}", TIMEOUT_S)
 
 
-def test_two_run_and_the_third_waits_for_its_turn(example: Example, tmp_path: Path) -> None:
+@pytest.fixture
+def trainings(example: Example, tmp_path: Path) -> Iterator[Trainings]:
+    trainings = Trainings(example, tmp_path)
+    yield trainings
+    trainings.close()
+
+
+def test_two_run_and_the_third_waits_for_its_turn(example: Example, trainings: Trainings) -> None:
     def is_waiting() -> bool:
         with example.server.client() as client:
             return client.command("ZCARD", "adv-sem:semaphore_waiting:{gpu}") == b":1\r\n"
 
-    trainings = Trainings(example, tmp_path)
     first, second = trainings.start("first"), trainings.start("second")
     trainings.wait_for("begin", "first", "second")
     third = trainings.start("third")

@@ -125,6 +125,10 @@ def _setbit(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
     return _changed(types.set_bit, keys, place, argv)
 
 
+def _setrange(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
+    return _changed(types.set_range, keys, place, argv)
+
+
 def _pfadd(keys: Keys, place: tuple[int, bytes], argv: Argv) -> Reply:
     return _changed(types.count_in, keys, place, argv)
 
@@ -176,6 +180,7 @@ _KEY_COMMANDS: dict[bytes, Callable[[Keys, tuple[int, bytes], Argv], Reply]] = {
     b"PERSIST": _persist,
     b"LMOVE": _lmove,
     b"SETBIT": _setbit,
+    b"SETRANGE": _setrange,
     b"PFADD": _pfadd,
     b"BITOP": _bitop_not,
     b"SUNIONSTORE": _sunionstore,

@@ -13,6 +13,7 @@ Argv = list[bytes]
 Reply = Any
 
 FAR_AWAY_MS = 4_000_000_000_000
+BITS = 40_000  # of a string: the journal has parts of most, and whole short ones
 PLACES = [(b"13.361389", b"38.115556"), (b"15.087269", b"37.502669"), (b"-0.127758", b"51.507351")]
 
 
@@ -220,6 +221,12 @@ def set_bit(value: bytes, argv: Argv) -> tuple[bytes, Reply]:
     return bytes(data), int(bool(before))
 
 
+def set_range(value: bytes, argv: Argv) -> tuple[bytes, Reply]:
+    data = bytearray(value.ljust(int(argv[2]), b"\0"))
+    data[int(argv[2]) : int(argv[2]) + len(argv[3])] = argv[3]
+    return bytes(data), len(data)
+
+
 def count_in(value: bytes, argv: Argv) -> tuple[bytes, Reply]:
     sketch = hll_sketch.Sketch(value or hll_sketch.EMPTY, 3000)
     changes = [sketch.add(element) for element in argv[2:]]
@@ -279,7 +286,7 @@ def first_commands(rng: random.Random, name: bytes, element: Callable[[], bytes]
         [b"GEOADD", name, *rng.choice(PLACES), element()],
         [b"XADD", name, b"1-0", b"field", element()],
         [b"XGROUP", b"CREATE", name, b"g", b"0", b"MKSTREAM"],
-        [b"SETBIT", name, b"%d" % rng.randrange(200), b"1"],
+        [b"SETBIT", name, b"%d" % rng.randrange(BITS), b"1"],
         [b"PFADD", name, element()],
     ]
 
@@ -318,7 +325,10 @@ def next_commands(
     if isinstance(value, bytes) and is_sketch(value):
         return [[b"PFADD", name, *(element() for _ in range(rng.randint(1, 9)))]] * 2
     if isinstance(value, bytes):
-        return [[b"SETBIT", name, b"%d" % rng.randrange(200), b"%d" % rng.randint(0, 1)]]
+        return [
+            [b"SETBIT", name, b"%d" % rng.randrange(BITS), b"%d" % rng.randint(0, 1)],
+            [b"SETRANGE", name, b"%d" % rng.randrange(BITS // 8), element()],
+        ]
     return []
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.main import main
 from holdfast.store.check import check_file
 from tests.harness import HoldfastServer, RawClient, wait_until
 
@@ -45,7 +46,9 @@ def assert_all_there(client: RawClient, acknowledged: dict[str, bytes]) -> None:
 
 
 @pytest.mark.parametrize("appendfsync", ["always", "everysec"])
-def test_refuses_writes_until_there_is_room(start_server: Start, appendfsync: str) -> None:
+def test_refuses_writes_until_there_is_room(
+    start_server: Start, appendfsync: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = start_server("--appendfsync", appendfsync)
     client = server.client()
     client.command("RPUSH", "list", "a", "b")
@@ -65,6 +68,8 @@ def test_refuses_writes_until_there_is_room(start_server: Start, appendfsync: st
     assert replies[5] == b"$1\r\nx\r\n"
     assert b"aof_last_write_status:err" in client.command("INFO", "persistence")
     assert client.command("SAVE").startswith(b"-ERR ")
+    assert main(["ping", f"redis://127.0.0.1:{server.port}"]) == 1
+    assert capsys.readouterr().err.startswith("holdfast: no PONG: MISCONF ")
 
     # Room again.
     allow(server)

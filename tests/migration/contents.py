@@ -145,3 +145,15 @@ def functions(port: int) -> bytes:
     with connect(port) as client:
         code: bytes = client.execute_command("FUNCTION", "LIST", "WITHCODE")[0][-1]
         return code
+
+
+def without_seen(found: Contents) -> Contents:
+    """Without the times at which consumers were seen: no command makes them."""
+    for place, (expiry, (kind, content)) in found.items():
+        if kind == "stream":
+            groups = [
+                group._replace(consumers=[name for name, _ in group.consumers])
+                for group in content.groups
+            ]
+            found[place] = (expiry, (kind, content._replace(groups=groups)))
+    return found

@@ -15,7 +15,7 @@ from holdfast.migration.report import Report
 from holdfast.migration.selection import Selection
 from holdfast.store.rdb.file_writer import FORMATS
 from holdfast.store.rdb.plain import Plain
-from holdfast.store.rdb.records import Entry, Library
+from holdfast.store.rdb.records import Entry, Library, Sizes
 from tests.harness import HoldfastServer
 from tests.migration.conftest import WriteRdb, text
 from tests.store.rdb.rdb_bytes import records_of
@@ -162,3 +162,14 @@ def test_an_active_active_file_is_exported_as_clients_see_it(tmp_path: Path, out
         b"set": [b"a", b"b"],
         b"counter": b"5",
     }
+
+
+def test_keys_that_do_not_match_are_in_no_count(write_rdb: WriteRdb, out: Path) -> None:
+    """A reader makes room for as many keys as the file announces."""
+    db = filled(write_rdb, *(text(b"k%d" % number) for number in range(9)))
+    run(db, out, ExportOptions(Selection([b"k3"])))
+    announced = [record for record in records_of(out.read_bytes()) if isinstance(record, Sizes)]
+    assert announced == []
+    assert [entry.name for entry in entries(out)] == [b"k3"]
+    run(db, out, ExportOptions(replaces=True))
+    assert Sizes(0, 9, 0) in records_of(out.read_bytes())

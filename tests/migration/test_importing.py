@@ -1,6 +1,7 @@
 """What an import writes, and what it leaves as it was."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from holdfast.migration.errors import MigrationError
 from holdfast.migration.importing import ImportOptions, import_file
 from holdfast.migration.report import Report
 from holdfast.migration.selection import Selection
+from holdfast.server.config.parameters import MOST_DATABASES
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import string
 from holdfast.store.rdb.records import Entry, Library
@@ -114,6 +116,12 @@ def test_keys_of_the_file_are_not_touched_without_a_word(write_rdb: WriteRdb, db
     assert names(db) == [(0, b"only")]
 
 
+def test_as_many_databases_as_a_file_has(write_rdb: WriteRdb, db: Path) -> None:
+    last = MOST_DATABASES - 1
+    run(write_rdb([text(b"k", database=last)]), db, ImportOptions(databases=MOST_DATABASES))
+    assert names(db) == [(last, b"k")]
+
+
 def test_a_file_without_keys_counts_as_new(write_rdb: WriteRdb, db: Path) -> None:
     FileStore(db).close()
     run(write_rdb([text(b"k")]), db)
@@ -141,6 +149,25 @@ def test_a_file_of_an_older_version_is_not_converted(write_rdb: WriteRdb, db: Pa
     assert db.read_bytes() == before
     run(write_rdb([text(b"new")]), db, ImportOptions(replaces=True))
     assert names(db) == [(0, b"new")]
+
+
+@pytest.mark.parametrize("options", [ImportOptions(merges=True), ImportOptions(replaces=True)])
+def test_an_older_file_that_a_killed_server_left_is_not_converted(
+    write_rdb: WriteRdb, db: Path, tmp_path: Path, options: ImportOptions
+) -> None:
+    run(write_rdb([text(b"old")]), db)
+    left = tmp_path / "left" / "app.db"
+    left.parent.mkdir()
+    with closing(apsw.Connection(str(db))) as connection:
+        connection.execute("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA user_version = 5")
+        for end in ("", "-wal"):  # as a process leaves them that was killed
+            shutil.copy(f"{db}{end}", f"{left}{end}")
+    assert left.with_name("app.db-wal").stat().st_size
+    with pytest.raises(StorageError, match="has schema version 5: start a server on it once"):
+        run(write_rdb([text(b"new")]), left, options)
+    with closing(apsw.Connection(str(left))) as connection:
+        assert connection.execute("PRAGMA user_version").get == 5
 
 
 def test_a_file_of_another_program_is_refused(write_rdb: WriteRdb, db: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from holdfast.store.rdb.file_writer import FORMATS, RdbWriter
 from holdfast.store.rdb.plain import Plain
+from tests.harness import RedisServer
+from tests.migration.contents import connect
 
 pytestmark = [pytest.mark.slow, pytest.mark.source_only, pytest.mark.timeout(900)]
 
@@ -67,3 +69,24 @@ def test_a_value_of_300_mb(tmp_path: Path) -> None:
     assert "4 keys" in run("import", source, "--db", db, most_mb=2500)
     assert "4 keys" in run("export", "--db", db, out, most_mb=1500)
     assert out.stat().st_size == pytest.approx(source.stat().st_size, abs=200)
+
+
+def test_values_of_300_mb_between_servers(tmp_path: Path) -> None:
+    """By PSYNC, by DUMP, and in pieces into a server."""
+    options = ("--repl-diskless-sync-delay", "0")
+    with RedisServer(tmp_path / "one", *options) as one, RedisServer(tmp_path / "two") as two:
+        with connect(one.port) as client:
+            client.set("large", b"x" * MB)
+            for _ in range(299):
+                client.append("large", b"y" * MB)
+            for _ in range(300):
+                client.rpush("list", b"z" * MB)
+        urls = [f"redis://127.0.0.1:{server.port}" for server in (one, two)]
+        for via in ("psync", "scan"):
+            said = run(
+                "import", urls[0], "--db", tmp_path / f"{via}.db", "--via", via, most_mb=4000
+            )
+            assert "2 keys" in said
+        assert "2 keys" in run("export", "--db", tmp_path / "scan.db", urls[1], most_mb=2500)
+        assert "no differences" in run("compare", *urls, most_mb=4000)
+        assert "no differences" in run("compare", tmp_path / "psync.db", urls[1], most_mb=4000)

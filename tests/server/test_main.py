@@ -177,7 +177,8 @@ def test_relative_paths_start_from_dir(start_server: Start, tmp_path: Path) -> N
 
 # Modules that a start must not import: each costs milliseconds, and a rarely used feature needs it.
 LATER = {
-    *("argparse", "ctypes", "dataclasses", "difflib", "hiredis", "json", "lupa"),
+    *("argparse", "ctypes", "dataclasses", "difflib", "hiredis", "importlib.resources", "json"),
+    *("lupa", "secrets", "tempfile", "zipfile"),
     *("holdfast.client", "holdfast.crdt", "holdfast.embedded", "holdfast.replication.replicator"),
     *("holdfast.scripting.sandbox", "holdfast.server.net.busy_server", "holdfast.store.check"),
     *("holdfast.store.rdb", "holdfast.store.replicated"),

@@ -4,7 +4,11 @@ from pathlib import Path
 
 import apsw
 
+from holdfast.store.memory.key import Space
 from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.memory.packing import KINDS, value_of
+from holdfast.store.rdb.plain import plain_of
+from holdfast.store.values.insertion_order import Ordered
 from holdfast.store.values.list import List
 
 # Each query finds rows that must not be: at any moment …
@@ -17,6 +21,12 @@ NEVER = {
     "names that their keys do not have": """
         SELECT n.id FROM redis_names n LEFT JOIN redis_keys k ON k.id = n.id
         WHERE k.id IS NULL OR k.space <> n.space OR CAST(k.name AS TEXT) <> n.name""",
+    "a size is not that of its key": """
+        SELECT * FROM redis_sizes s WHERE elements <>
+          (SELECT count(*) FROM redis_hash_fields f WHERE f.key_id = s.key_id)
+          + (SELECT count(*) FROM redis_set_members m WHERE m.key_id = s.key_id)
+          + (SELECT count(*) FROM redis_zset_members z WHERE z.key_id = s.key_id)
+        OR key_id NOT IN (SELECT id FROM redis_keys)""",
     "a list's length is not what is in it": """
         SELECT * FROM redis_list_meta m
         WHERE singles <> (SELECT count(*) FROM redis_list_items i WHERE i.key_id = m.key_id)
@@ -139,7 +149,34 @@ def check_counts(keyspace: Keyspace) -> None:
         if keyspace.tables is not None:
             in_memory = {key.id for key in space.in_memory()}
             assert space.cold == len(space.unloaded) + _count_cold(keyspace, space.id, in_memory)
+        used_bytes += space.packed_bytes
+        _check_packed(keyspace, space)
     assert keyspace.used_bytes == used_bytes
+
+
+def _check_packed(keyspace: Keyspace, space: Space) -> None:
+    """The file has each packed key, as it is."""
+    for name in space.packed.names() if space.packed is not None else ():
+        assert name not in space.keys
+        assert name not in space.unloaded
+        packed = space.packed.take(name)
+        key_id, kind, _, expires_at_ms, body = packed
+        space.packed.put(name, *packed)
+        assert not keyspace.fold_state.is_ahead_of_file(key_id)
+        assert keyspace.tables is not None
+        [row] = [row for row in keyspace.tables.rows_named(space.id, name) if row[0] == key_id]
+        assert row == (key_id, KINDS[kind], expires_at_ms)
+        stored, rest = keyspace.tables.value(key_id, KINDS[kind], lambda nbytes: None)
+        assert rest is None
+        value = value_of(kind, key_id, body)
+        assert plain_of(value) == plain_of(stored)
+        if isinstance(value, Ordered):
+            assert isinstance(stored, Ordered)
+            names = list(value)
+            assert value.rows(names) == stored.rows(names)
+        elif isinstance(value, List):
+            assert isinstance(stored, List)
+            assert list(value.rows()) == list(stored.rows())
 
 
 def _count_cold(keyspace: Keyspace, space_id: int, in_memory: set[int]) -> int:

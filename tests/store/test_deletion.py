@@ -9,6 +9,7 @@ from holdfast.server.core.cron import Cron
 from holdfast.store.memory import scanning
 from holdfast.store.store import FileStore, MemoryStore, Store
 from tests.harness.in_process import InProcess, Peer
+from tests.store.consistency import check_counts
 
 DELETING = [
     f"{whose}-{how}" for whose in ("allkeys", "volatile") for how in ("lru", "lfu", "random")
@@ -279,6 +280,7 @@ def test_evicted_keys_stay_deleted_after_a_restart(tmp_path: Path) -> None:
     store = FileStore(path)
     world = InProcess({"appendfsync": "no"}, store)
     peer = world.peer()
+    store.keyspace.may_pack = False  # as with this policy from the start
     fill(peer, 200)
     store.fold()  # the tables have them all, the journal has the deletions
     limit(world, "allkeys-lru", 0.5)
@@ -329,5 +331,103 @@ def test_lowering_the_limit_takes_effect_without_commands(kind: str, tmp_path: P
     for _ in range(20):
         cron.tick()
     assert world.engine.keyspace.used_bytes <= world.engine.config.maxmemory
+    world.engine.turn.end()
+    store.close()
+
+
+@pytest.mark.parametrize("policy", [*DELETING, "volatile-ttl"])
+def test_keys_that_were_packed_before_the_policy_began_go_at_once(
+    policy: str, tmp_path: Path
+) -> None:
+    store = FileStore(tmp_path / "a.db")
+    world = InProcess({"appendfsync": "no"}, store)
+    peer = world.peer()
+    fill(peer, 1000, "EX", "1000")
+    store.fold()
+    assert store.keyspace.databases[0].space.packed_count == 1000
+    limit(world, policy, 0.2)
+    fill(peer, 100, "EX", "1000", prefix="more")  # none of them is refused
+    settle(world, peer)
+    assert store.keyspace.used_bytes <= world.engine.config.maxmemory
+    check_counts(store.keyspace)
+    world.engine.turn.end()
+    store.close()
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu"])
+def test_packed_keys_that_wait_go_before_keys_in_use(policy: str, tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    world = InProcess({"appendfsync": "no"}, store)
+    peer = world.peer()
+    fill(peer, 1000, "EX", "100000")
+    fill(peer, 100, "EX", "100000", prefix="packed")
+    store.fold()
+    world.clock.advance(1000)
+    for number in range(100):
+        peer.command("GET", f"packed:{number}")  # used, and still packed
+    fill(peer, 50, "EX", "100000", prefix="hot")
+    assert store.keyspace.databases[0].space.packed_count == 1100
+    limit(world, policy, 0.7)
+    settle(world, peer)
+    assert store.keyspace.used_bytes <= world.engine.config.maxmemory
+    for prefix, count, fewest in (("hot", 50, 50), ("packed", 100, 80)):
+        left = [peer.command("EXISTS", f"{prefix}:{number}") for number in range(count)]
+        assert left.count(b":1\r\n") >= fewest
+    check_counts(store.keyspace)
+    world.engine.turn.end()
+    store.close()
+
+
+def test_volatile_lru_leaves_packed_keys_without_expiry(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    world = InProcess({"appendfsync": "no"}, store)
+    peer = world.peer()
+    fill(peer, 100, prefix="stays")
+    fill(peer, 100, "EX", "1000")
+    store.fold()
+    limit(world, "volatile-lru", 0.001)
+    settle(world, peer)
+    assert store.keyspace.evicted == 100
+    assert peer.command("DBSIZE") == b":100\r\n"
+    assert peer.command("SET", "new", "x") == OOM
+    world.engine.turn.end()
+    store.close()
+
+
+def test_volatile_ttl_takes_packed_keys_in_the_order_of_their_expiry(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    world = InProcess({"appendfsync": "no"}, store)
+    peer, other = world.peer(), world.peer()
+    other.command("SUBSCRIBE", "__keyevent@0__:evicted")
+    world.set("notify-keyspace-events", "Ee")
+    ttls = list(range(1000, 2000))
+    random.Random(1).shuffle(ttls)
+    for ttl in ttls:
+        peer.command("SET", f"{ttl}", "x", "EX", ttl)
+    store.fold()
+    for ttl in range(1000, 1500, 2):  # these are not packed any more
+        peer.command("APPEND", f"{ttl}", "x")
+    limit(world, "volatile-ttl", 0.9)
+    settle(world, peer)
+    gone = [int(message.split(b"\r\n")[-2]) for message in other.replies()]
+    assert len(gone) > 50
+    assert gone == list(range(1000, 1000 + len(gone)))
+    world.engine.turn.end()
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_policy_spares_neither_packed_keys_nor_others(seed: int, tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    world = InProcess({"appendfsync": "no"}, store)
+    world.engine.rng.seed(seed)
+    peer = world.peer()
+    fill(peer, 900)
+    store.fold()
+    fill(peer, 100, prefix="hot")
+    limit(world, "allkeys-random", 0.7)
+    settle(world, peer)
+    hot = [peer.command("EXISTS", f"hot:{number}") for number in range(100)]
+    assert 20 < hot.count(b":1\r\n") < 100
     world.engine.turn.end()
     store.close()

@@ -1,6 +1,7 @@
 """The fixtures, in a pytest of their own, as a project uses them."""
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -167,7 +168,11 @@ def test_clients_live_in_the_loop_of_anyio(tmp_path: Path) -> None:
 WRONG = """
 import pytest
 
-def test_no_loop(holdfast_client): pass
+async def test_no_loop(holdfast_client): pass
+
+def test_plain(holdfast_client): pass
+
+def test_plain_embedded(holdfast_embedded): pass
 
 @pytest.mark.holdfast(maxmemry="1mb")
 def test_option(holdfast_server): pass
@@ -184,10 +189,107 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in done.text
     for sentence in (
         "holdfast_client needs an event loop: install pytest-asyncio 0.24 or newer,",
+        "holdfast_client is for 'async def' tests, and test_plain is none: use",
+        "holdfast_embedded is for 'async def' tests, and test_plain_embedded is none",
         "holdfast_server: unknown option 'maxmemry'",
         "holdfast(): options have names, such as maxmemory='10mb'",
     ):
         assert sentence in done.text
+
+
+PLAIN = """
+import pytest, pytest_asyncio
+from hypothesis import HealthCheck, given, settings, strategies
+
+@pytest_asyncio.fixture
+async def seeded(holdfast_client):
+    await holdfast_client.set("seed", "1")
+
+def test_plain(holdfast_client): pass
+
+@pytest.mark.asyncio
+def test_marked(holdfast_embedded): pass
+
+def test_by_fixture(seeded, holdfast_sync_client):
+    assert holdfast_sync_client.get("seed") == "1"
+
+@pytest.mark.usefixtures("holdfast_client")
+def test_asks_for_no_value(): pass
+
+@pytest.mark.asyncio
+@given(number=strategies.integers())
+@settings(max_examples=2, suppress_health_check=[*HealthCheck])
+async def test_property(holdfast_client, number):
+    await holdfast_client.set("n", number)
+"""
+
+
+def test_a_plain_test_cannot_await_so_it_gets_no_asyncio_client(tmp_path: Path) -> None:
+    """pytest-asyncio would give it a client that no statement of the test can use."""
+    (tmp_path / "test_plain.py").write_text(PLAIN)
+    args = (*QUIET, *SCOPED, "-W", "default::pytest.PytestWarning")
+    done = run_project(tmp_path, *args, libraries=["pytest-asyncio"])
+    assert done.results == {
+        "test_plain": "ERROR", "test_marked": "ERROR", "test_by_fixture": "PASSED",
+        "test_asks_for_no_value": "PASSED", "test_property": "PASSED",
+    }, done.text  # fmt: skip
+    assert "holdfast_client is for 'async def' tests, and test_plain is none: use" in done.text
+    assert "holdfast_embedded is for 'async def' tests, and test_marked is none" in done.text
+
+
+LOGGED = """
+import pytest, redis
+
+def say(url, text):
+    with redis.Redis.from_url(url) as r:
+        r.execute_command("CONFIG", "SET", "proc-title-template", text)
+
+@pytest.fixture(scope="module")
+def shared(holdfast_servers):
+    with holdfast_servers.start() as server:
+        yield server
+
+@pytest.fixture
+def broken(holdfast_url):
+    say(holdfast_url, "in-the-fixture")
+    raise ValueError
+
+def test_good(holdfast_url, shared):
+    say(holdfast_url, "of-a-good-test")
+    say(shared.url, "shared-before")
+
+def test_bad(holdfast_url, shared):
+    say(holdfast_url, "of-a-bad-test")
+    say(shared.url, "shared-now")
+    assert False
+
+def test_own(holdfast_servers):
+    with holdfast_servers.start() as server:
+        say(server.url, "of-an-own-server")
+        assert False
+
+def test_setup(broken): pass
+
+def test_closed(holdfast_servers):
+    with holdfast_servers.start() as server:
+        say(server.url, "of-a-closed-server")
+    assert False
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_the_report_of_a_failed_test_has_the_log_of_its_servers(
+    tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_logged.py").write_text(LOGGED)
+    done = run_project(tmp_path, *QUIET, *workers)
+    assert len(done.results) == 5, done.text
+    assert done.text.count("- Captured log of holdfast, port ") == 4, done.text
+    for said, count in {
+        "of-a-good-test": 0, "shared-before": 0, "of-a-bad-test": 1, "shared-now": 1,
+        "of-an-own-server": 1, "in-the-fixture": 1, "of-a-closed-server": 0,
+    }.items():  # fmt: skip
+        assert len(re.findall(f"notice .*{said}", done.text)) == count, (said, done.text)
 
 
 MARKED = """

@@ -39,6 +39,7 @@ DIFFERENCES = (
         "string-encoding", frozenset({"object|encoding"}), rb"embstr|int|\$\d", rb"raw|embstr|\$\d"
     ),
     Difference("string-encoding", frozenset({"object|refcount"}), b":2147483647", b":1"),
+    Difference("string-encoding", frozenset({"object|refcount"}), b":1", b":2"),
     Difference(
         "collection-encoding",
         frozenset({"object|encoding"}),

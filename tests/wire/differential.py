@@ -197,18 +197,35 @@ class Servers:
         with self.clients(protocol, clients) as all_clients:
             for who, batch in steps:
                 sender = all_clients[who]
+                self._release(sender)
                 for is_expiry, part in groupby(batch, lambda argv: argv[0] == EXPIRE_NOW):
                     argvs = list(part)
                     if is_expiry:
                         self._expire([name for _, name in argvs])
                         continue
-                    sender.send([finish(argv, number + n, timeout) for n, argv in enumerate(argvs)])
+                    finished = [finish(argv, number + n, timeout) for n, argv in enumerate(argvs)]
                     number += len(argvs)
+                    if clients == 1:
+                        sender.send(finished)
+                    else:
+                        self._send_among_others(sender, finished)
                     self._settle([sender, *all_clients])
             for client in all_clients:
                 self._release(client)
                 self._settle(all_clients)
         self.compare_data()
+
+    def _send_among_others(self, sender: Client, batch: Sequence[Argv]) -> None:
+        """Commands behind a wait for ever are left out if the client has to wait: when it goes on,
+        they take turns with those of the client that woke it, as each server likes."""
+        while batch:
+            end = next((at for at, argv in enumerate(batch, 1) if FOR_EVER in argv), len(batch))
+            sender.send(batch[:end])
+            batch = batch[end:]
+            if batch:
+                self._settle([sender])
+                if sender.unanswered:
+                    return
 
     def _settle(self, clients: Iterable[Client]) -> None:
         """Read all replies that there are; clients that both servers let wait may go on waiting."""

@@ -145,6 +145,13 @@ def is_safe(argv: Sequence[bytes]) -> bool:
         return timeout in _HARMLESS_TIMEOUT or timeout in WORDS
     if name == b"client" and len(argv) > 2 and argv[1].lower() == b"reply":
         return argv[2].lower() not in (b"off", b"skip")
+    if name == b"client" and len(argv) > 2:  # version: in Redis 7.0, fewer filters and one id each
+        several = argv[1].lower() == b"list" or argv[2].lower() == b"id"
+        return b"DB" not in argv and not (several and len(argv) > 4)
+    if name == b"hello" and b"SETNAME" in (arg.upper() for arg in argv):
+        return len(argv) < 5  # version: Redis 7.0 sets the name also if an error follows
+    if name == b"bitop" and len(argv) > 1:
+        return argv[1].upper() not in (b"DIFF", b"DIFF1", b"ANDOR", b"ONE")  # version
     if name in (b"xread", b"xreadgroup"):
         blocks = [at for at, arg in enumerate(argv[:-1], 1) if arg.upper() == b"BLOCK"]
         return all(argv[at] in (TIMEOUT_MS, b"-1", b"x") for at in blocks)

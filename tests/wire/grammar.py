@@ -344,7 +344,7 @@ BAD_TIMES = [
 BAD_CURSORS = [b"abc", b"1 ", b"1.5", b"99999999999999999999999"]
 
 KEYS = [
-    b"str", b"int", b"float", b"long", b"max", b"ttl", b"list", b"list2", b"one", b"nums",
+    b"str", b"int", b"float", b"long", b"max", b"ttl", b"list", b"list2", b"single", b"nums",
     b"listttl", b"missing", b"missing2", b"", b"bin\x00\xff\r\n", b"hash", b"hash2", b"set",
     b"ints",
     b"zset", b"zset2", b"geo",
@@ -361,7 +361,7 @@ SEED: list[Argv] = [
     (b"SET", b"ttl", b"12", b"PXAT", FUTURE_MS),
     (b"RPUSH", b"list", b"a", b"b", b"c", b"a", b"", b"42"),
     (b"RPUSH", b"list2", *(b"%d" % n for n in range(2000))),  # several chunks, with us
-    (b"RPUSH", b"one", b"x"),
+    (b"RPUSH", b"single", b"x"),
     (b"RPUSH", b"nums", b"3", b"1.5", b"-2", b"10"),
     (b"RPUSH", b"listttl", b"a", b"b"),
     (b"PEXPIREAT", b"listttl", FUTURE_MS),
@@ -438,9 +438,11 @@ KINDS = {
         3,
     ),
     "index": Kind([b"0", b"1", b"-1", b"2", b"-2", b"3", b"-4", b"5", b"1000", b"-999"], _NUMBERS),
-    "offset": Kind([b"0", b"1", b"5", b"11", b"50"], [b"-1", b"536870912", *_NUMBERS]),
+    "offset": Kind([b"0", b"1", b"5", b"11", b"50", b"700"], [b"-1", b"536870912", *_NUMBERS]),
     "bit": Kind([b"0", b"1"], [b"2", b"-1", *BAD_NUMBERS], 4),
-    "bit_at": Kind([b"0", b"3", b"8", b"100", b"#1"], [b"-1", b"4294967296", *BAD_NUMBERS]),
+    "bit_at": Kind(
+        [b"0", b"3", b"8", b"100", b"#1", b"6001"], [b"-1", b"4294967296", *BAD_NUMBERS]
+    ),
     "bits": Kind([b"0", b"1", b"-1", b"300", b"-100"], [INT64_MAX, INT64_MIN, *BAD_NUMBERS]),
     "bit_type": Kind([b"u8", b"i5", b"u1", b"i64", b"u63", b"i16"], [b"u64", b"i65", b"u0", b"x"]),
     "hll": Kind([b"hll", b"hll2"], KEYS),

@@ -273,7 +273,7 @@ def test_a_flush_is_told_in_the_protocol_of_the_client_that_is_told(
 @shows("version")
 def test_the_version_is_that_of_what_is_here(pair: Pair) -> None:
     ours, theirs = both(pair, "INFO", "server")
-    assert b"redis_version:7.2.0\r\n" in ours
+    assert b"redis_version:8.10.0\r\n" in ours
     assert b"\r\nholdfast_version:" in ours
     assert b"redis_version:7.0." in theirs
     for newer in (
@@ -348,10 +348,38 @@ def test_cursors_are_our_own_and_find_everything(pair: Pair) -> None:
 
 
 @shows("excluded")
-def test_holdfast_follows_no_server(pair: Pair) -> None:
-    ours, theirs = both(pair, "REPLICAOF", "NO", "ONE")
-    assert b"see active-active" in ours
-    assert theirs == b"+OK\r\n"
+def test_holdfast_sends_no_keys_to_other_servers(pair: Pair) -> None:
+    ours, theirs = both(pair, "MIGRATE", "127.0.0.1", 1, "missing", 0, 10)
+    assert b"use DUMP and RESTORE" in ours
+    assert theirs == b"+NOKEY\r\n"
+
+
+@shows("replicas")
+def test_a_replica_that_was_killed_needs_no_snapshot(
+    oracle: RedisServer, start_server: Callable[..., HoldfastServer]
+) -> None:
+    """A redis-server that was killed has nothing to go on from."""
+    follows = ("--replicaof", f"127.0.0.1 {oracle.port}")
+    replica = start_server(*follows)
+    client = oracle.client()
+
+    def syncs() -> bytes:
+        stats = client.command("INFO", "stats")
+        return stats[stats.index(b"sync_full") : stats.index(b"sync_partial_err")]
+
+    def is_up() -> bool:
+        return b"master_link_status:up" in copy.command("INFO", "replication")
+
+    copy = replica.client()
+    wait_until(is_up, "it follows")
+    before = syncs()
+    replica.kill()
+    replica.start()
+    copy = replica.client()
+    wait_until(is_up, "it follows")
+    full, partial = before.split()
+    count = int(partial.partition(b":")[2])
+    assert syncs().split() == [full, b"sync_partial_ok:%d" % (count + 1)]
 
 
 @shows("dump-form")
@@ -484,7 +512,9 @@ def test_classes_of_later_versions(pair: Pair) -> None:
     ours, theirs = both(pair, "CONFIG", "SET", "notify-keyspace-events", "hS")
     assert ours == b"+OK\r\n"
     assert theirs.startswith(b"-ERR CONFIG SET failed")
-    pair.same("CONFIG", "SET", "notify-keyspace-events", "?")
+    ours, theirs = both(pair, "CONFIG", "SET", "notify-keyspace-events", "?")
+    assert b"Use 'Ag$lshzxeKEtmdnocaSTIV'." in ours
+    assert b"Use 'Ag$lshzxeKEtmdn'." in theirs
     pair.same("CONFIG", "SET", "notify-keyspace-events", "")
 
 

@@ -66,7 +66,6 @@ def test_they_follow_config_set_at_once(stage: Stage) -> None:
         *("writer: CONFIG SET notify-keyspace-events E$", "writer: SET k 2", "writer: LPUSH l x"),
         *("writer: CONFIG SET notify-keyspace-events El", "writer: SET k 3", "writer: LPUSH l x"),
         *("writer: CONFIG SET notify-keyspace-events ''", "writer: SET k 4", "writer: LPUSH l x"),
-        "writer: CONFIG SET notify-keyspace-events q",
     )
     assert read["listener"].count(b"__keyevent@0__:set") == 1
     assert read["listener"].count(b"__keyevent@0__:lpush") == 1

@@ -7,7 +7,6 @@ import pytest
 import redis
 import redis.asyncio
 from redis.cache import CacheConfig
-from redis.connection import CacheProxyConnection
 
 from tests.harness import HoldfastServer, wait_until
 
@@ -105,9 +104,8 @@ def test_coroutines_that_listen(port: int, protocol: int) -> None:
     assert asyncio.run(asyncio.wait_for(main(), 30)) == [b"0", b"1", b"2"]
 
 
-def test_the_client_side_cache_is_kept_true(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # redis-py caches only with servers that say they are Redis 7.4 or later; we say 7.2.
-    monkeypatch.setattr(CacheProxyConnection, "MIN_ALLOWED_VERSION", "7.2.0")
+def test_the_client_side_cache_is_kept_true(port: int) -> None:
+    # redis-py caches only with servers that say they are Redis 7.4 or later.
     with (
         redis.Redis(port=port, protocol=3, cache_config=CacheConfig(max_size=128)) as caching,
         redis.Redis(port=port) as other,

@@ -59,6 +59,18 @@ SCENARIOS = {
         HGETEX h FIELDS 1
         HGETDEL h FIELDS 1
     """,
+    "slots of a server without cluster": """
+        CLUSTER SLOT-STATS
+        CLUSTER SLOT-STATS SLOTSRANGE
+        CLUSTER SLOT-STATS SLOTSRANGE 0 16383
+        CLUSTER SLOT-STATS SLOTSRANGE a b
+        CLUSTER SLOT-STATS SLOTSRANGE 0 99999
+        CLUSTER SLOT-STATS ORDERBY key-count
+        cluster slot-stats orderby key-count LIMIT 10 DESC
+        CLUSTER SLOT-STATS nope nope nope
+        CLUSTER SLOT-STATSX SLOTSRANGE 0 1
+        CLUSTER
+    """,
     "set if equal": """
         SET k v IFEQ x
         EXISTS k
@@ -357,6 +369,40 @@ def test_the_table_is_what_the_server_has(pair: Pair) -> None:
     ours = {name: arity for name, arity in commands_of(pair.ours).items() if "active" not in name}
     assert documented() == ours
     assert not unknown_here() & ours.keys()
+
+
+def documented_since(product: str) -> dict[str, str]:
+    """The versions in docs/commands.md, of the commands that this product had first."""
+    prefix = "" if product == "Redis" else f"{product} "
+    row = rf"^\| ([A-Z][A-Z0-9 _.-]*) \| -?\d+ \| {prefix}([\d.]+) \|"
+    rows = re.findall(row, TARGET.read_text(), re.MULTILINE)
+    return {name.lower().replace(" ", "|"): since for name, since in rows}
+
+
+def since_of(client: RawClient) -> dict[str, str]:
+    """The versions of COMMAND DOCS, subcommands included."""
+    reply = client.command("COMMAND", "DOCS").decode("latin-1")
+    name = r"\$\d+\r\n([a-z0-9_|-]+)\r\n[*%]\d+\r\n\$7\r\nsummary\r\n\$\d+\r\n.*?"
+    found = re.findall(name + r"\$5\r\nsince\r\n\$\d+\r\n([\d.]+)\r\n", reply, re.DOTALL)
+    return dict(found)
+
+
+def test_the_table_has_the_versions_of_valkey(valkey_pair: Pair) -> None:
+    ours, theirs = documented_since("Valkey"), since_of(valkey_pair.oracle)
+    assert len(ours) > 10
+    assert ours.items() <= theirs.items()
+
+
+def test_the_table_has_the_versions_of_redis(pair: Pair) -> None:
+    """And nothing that redis-server 7.0 does not have is said to be so old."""
+    ours, theirs = documented_since("Redis"), since_of(pair.oracle)
+    old = {
+        name: since
+        for name, since in ours.items()
+        if tuple(map(int, since.split("."))) < (7, 0, 16)
+    }
+    assert len(old) > 300
+    assert old == theirs
 
 
 def test_a_disagreement_is_found() -> None:

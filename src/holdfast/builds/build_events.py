@@ -46,9 +46,10 @@ def replay(base: Fields, events: Iterable[Event]) -> Fields:
 
 def as_now(fields: Fields, record: Fields) -> Fields:
     """Copy the reason why the build waits from `record`: it is computed when a record is read."""
-    if record.get("state") not in (State.BLOCKED.name, State.READY.name):
+    if record.get("state") not in (State.BLOCKED.name, State.READY.name, State.FROZEN.name):
         return fields
-    return fields | {"reason": record["reason"], "blockers": record["blockers"]}
+    names = ("reason", "blockers", "frozen_until")
+    return fields | {name: record[name] for name in names if name in record}
 
 
 def record_of(fields: Fields) -> BuildRecord | None:

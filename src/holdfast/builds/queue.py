@@ -19,13 +19,18 @@ from holdfast.builds.build_events import Event, as_now, pairs, parse_events, rec
 from holdfast.builds.build_states import State
 from holdfast.builds.cron_expressions import BadCronError, compile_cron
 from holdfast.builds.results import Checked, Decision, Retried, Stats, Stopped, due_s, state_of
-from holdfast.coordination.backend import Backend, warn_of_sharing
+from holdfast.coordination.backend import Backend, Replicas, warn_of_sharing
 from holdfast.coordination.backend_of import backend_of
 from holdfast.coordination.lua_scripts import Values, load
 
 Events: TypeAlias = list[Event]  # inside of the class `list` is a method
 FlatFields: TypeAlias = list[str]
 ABORT_MARK_MS = 30 * 60_000
+FOREVER_MS = 100 * 365 * 86_400_000
+# Calls after which a user or a worker acts: those of them that a failover could lose.
+_DECIDES = frozenset(
+    ["enqueueBuild", "startBuild", "stopBuild", "retryBuild", "setPeriodic", "freezeJob"]
+)
 _PAGE = 1000  # records in one call of list
 _ALL_DUE = 100  # in one call of checkTimeout.lua; another call follows while more is due
 
@@ -36,6 +41,9 @@ class BuildQueue:
     All its keys begin with `{name}`, so that a cluster keeps them together. `hold_min` is how
     long a build without a timeout of its own keeps others of its job waiting at most. Builds are
     deleted `keep_days` after their end; at most `keep_events` events of a build are kept.
+    `replicas` is how many replicas of the server must have what a call has done before it returns.
+    If they do not have it within `replicas_timeout_s`, the call raises NotReplicatedError: it has
+    done its work, and a failover may lose that.
     `now_ms` replaces the clock of the server, for tests.
     """
 
@@ -48,6 +56,8 @@ class BuildQueue:
         hold_min: float | None = None,
         keep_days: float = 7,
         keep_events: int = 1000,
+        replicas: int = 0,
+        replicas_timeout_s: float = 1.0,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.name = job_name(name)
@@ -55,6 +65,7 @@ class BuildQueue:
             raise BadBuildError(f"a queue's name has no braces: {name!r}")
         self.key = f"{{{self.name}}}" if hash_tag else self.name
         self._backend: Backend = backend_of(client)
+        self._replicas = Replicas.checked(replicas, replicas_timeout_s)
         self._now_ms = now_ms
         self._is_warned = False
         self._of_all = {
@@ -139,6 +150,19 @@ class BuildQueue:
             status.decode(), state_of(state), int(new_id), int(delay_ms) / 1000, message.decode()
         )
 
+    async def freeze(self, job: str, for_s: float | None = None) -> int:
+        """Start no build of this job for so long; None: until `thaw`. Builds that run go on.
+
+        It is one more freeze window: forced builds start nevertheless. Freezing a frozen job sets
+        the time anew. Returns the time of the thaw, in ms since 1970.
+        """
+        for_ms = FOREVER_MS if for_s is None else span_ms("for_s", for_s, 1000)
+        return int(await self._run("freezeJob", job=job_name(job), for_ms=for_ms))
+
+    async def thaw(self, job: str) -> None:
+        """End what `freeze` has begun. Freeze windows of builds stay."""
+        await self._run("freezeJob", job=job_name(job), for_ms=0)
+
     async def heartbeat(
         self, runs: Iterable[tuple[int, int]], lease_s: float
     ) -> tuple[set[int], float | None]:
@@ -195,11 +219,12 @@ class BuildQueue:
     async def stats(self) -> Stats:
         """The number of builds in each state, and the time until the next one is due."""
         states = list(State)
-        ready, due_ms, newest, counts = await self._run(
+        ready, due_ms, newest, counts, frozen = await self._run(
             "readStats", states=[state.name for state in states]
         )
         by_state = dict(zip(states, counts, strict=True))
-        return Stats(by_state, int(ready), due_s(due_ms), int(newest))
+        frozen_jobs = {job: int(until_ms) for job, until_ms in pairs(frozen).items()}
+        return Stats(by_state, int(ready), due_s(due_ms), int(newest), frozen_jobs)
 
     async def events(self, build: int) -> Events:
         """The events of a build, the oldest first."""
@@ -269,7 +294,10 @@ class BuildQueue:
 
     async def _run(self, script: str, **args: Values) -> Any:
         args["now"] = "" if self._now_ms is None else self._now_ms()
-        return await self._backend.run(load("holdfast.builds", script), {"queue": self.key}, args)
+        lua, keys = load("holdfast.builds", script), {"queue": self.key}
+        if self._replicas is not None and script in _DECIDES:
+            return await self._backend.run_then_wait(lua, keys, args, self._replicas)
+        return await self._backend.run(lua, keys, args)
 
     def _check_home(self, is_shared: bool) -> None:
         """Warn once if several servers may decide about this queue."""

@@ -1,6 +1,6 @@
 """The results of the methods of a queue. No I/O."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.builds.build import BuildRecord
@@ -105,12 +105,16 @@ class Checked:
 
 @dataclass(frozen=True)
 class Stats:
-    """Builds by state, builds that workers may claim, and seconds until the next one is due."""
+    """Builds by state, builds that workers may claim, and seconds until the next one is due.
+
+    `frozen_jobs`: jobs that `freeze` has frozen, and when they thaw, in ms since 1970.
+    """
 
     by_state: dict[State, int]
     on_offer: int
     next_due_s: float | None
     newest_id: int
+    frozen_jobs: dict[str, int] = field(default_factory=dict)
 
     @property
     def unfinished(self) -> int:

@@ -1,11 +1,17 @@
 """Arguments of subcommands: the parser and checks that they share."""
 
 import argparse
+import difflib
 import stat
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 from holdfast.errors import ConfigError, StorageError
+
+
+def _is_name(word: str) -> bool:
+    """Of an option: no number below 0, and no text."""
+    return word.lstrip("-")[:1].isalpha() and " " not in word
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,8 +29,30 @@ class Parser(argparse.ArgumentParser):
         """For commands that print results."""
         self.add_argument("--json", action="store_true", help="print JSON: one object a line")
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Unknown options come first: argparse would rather name an argument that is missing."""
+        for word in args or ():
+            if word == "--":
+                break
+            name = word.partition("=")[0]
+            if name.startswith("-") and name not in self._option_string_actions and _is_name(name):
+                close = difflib.get_close_matches(name, self._option_string_actions, 1)
+                hint = f"did you mean '{close[0]}'?" if close else f"see '{self.prog} --help'"
+                raise ConfigError(f"unknown option '{name}' ({hint})")
+        return super().parse_args(args, namespace)
+
     def error(self, message: str) -> Never:
         raise ConfigError(f"{message} (see '{self.prog} --help')")
+
+
+def destination(word: str) -> Path:
+    """The type of a word that names a folder, or a new file in one. "backups/" names a folder: if
+    there is none, no file of that name is made."""
+    path = Path(word)
+    folder = path if word.endswith("/") or path.is_dir() else path.parent
+    if not folder.is_dir():
+        raise StorageError(f"cannot write {word}: there is no folder {folder}")
+    return path
 
 
 def readable_file(path: Path) -> Path:

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli import process
-from holdfast.cli.arguments import Parser, readable_file
+from holdfast.cli.arguments import Parser, destination, readable_file
 from holdfast.cli.json_lines import print_json
-from holdfast.errors import StorageError
 
 if TYPE_CHECKING:
     from holdfast.store.backup import Backup
@@ -22,7 +21,7 @@ def parser() -> Parser:
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="the database file")
     parser.add_argument(
-        "dest", metavar="DEST", type=Path, help="the new file, or a folder to put it into"
+        "dest", metavar="DEST", type=destination, help="the new file, or a folder to put it into"
     )
     parser.add_argument(
         "--raw", action="store_true", help="leave journal and tables as they are: quicker"
@@ -35,8 +34,6 @@ def run(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     source = readable_file(args.file)
     dest: Path = args.dest / source.name if args.dest.is_dir() else args.dest
-    if not dest.parent.is_dir():
-        raise StorageError(f"cannot write {dest}: there is no folder {dest.parent}")
 
     from holdfast.cli.progress import showing_progress
     from holdfast.store.backup import backup

@@ -4,6 +4,7 @@ file names. shtab makes it; nothing else imports that.
 
 from pathlib import Path
 
+from holdfast.cli.arguments import destination
 from holdfast.cli.whole_parser import SHELLS, actions, subparsers, whole_parser
 from holdfast.errors import ConfigError
 
@@ -21,6 +22,6 @@ def completion(words: list[str]) -> str:
     for name, subparser in subparsers(parser).items():
         subparser.description = BY_NAME[name].summary  # one line, which zsh shows
         for action in actions(subparser):
-            if action.type is Path:
+            if action.type in (Path, destination):
                 vars(action)["complete"] = shtab.FILE
     return shtab.complete(parser, words[0])

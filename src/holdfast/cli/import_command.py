@@ -4,6 +4,7 @@ import argparse
 import gc
 import os
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,19 @@ def parser() -> Parser:
     parser = Parser(
         "import",
         "Take all data of a Redis or Valkey into a database file: from an RDB file\n"
-        "(dump.rdb), or from append-only files (the folder appendonlydir, or one file).\n"
-        "No server may use the database file meanwhile. The data is there at once when\n"
-        "all of it is; if the import fails or is interrupted, the file is as it was.\n"
-        "Keys that have expired are left out.",
+        "(dump.rdb), from append-only files (the folder appendonlydir, or one file), or\n"
+        "from a server that runs (redis://host:6379). No server may use the database\n"
+        "file meanwhile. The data is there at once when all of it is; if the import fails\n"
+        "or is interrupted, the file is as it was. Keys that have expired are left out.\n"
+        "\n"
+        "A server is followed as a replica would (PSYNC), until the file has all that\n"
+        "the server had; with --follow, until SIGINT or SIGTERM. An import that was\n"
+        "interrupted goes on. Servers that refuse PSYNC are read by SCAN: then keys that\n"
+        "change meanwhile are read again, and the import says what it cannot promise.",
     )
-    parser.add_argument("source", metavar="SOURCE", type=Path, help="dump.rdb or appendonlydir")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="dump.rdb, appendonlydir or redis://host:6379"
+    )
     parser.add_argument(
         "--db", metavar="FILE", type=Path, required=True, help="the database file; it may be new"
     )
@@ -46,6 +54,12 @@ def parser() -> Parser:
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="write nothing, and name all that would not fit"
+    )
+    parser.add_argument(
+        "--via", choices=("auto", "psync", "scan"), help="how to read a server [auto]"
+    )
+    parser.add_argument(
+        "--follow", action="store_true", help="go on with a server until SIGINT or SIGTERM"
     )
     parser.add_json()
     return parser
@@ -85,18 +99,23 @@ def selection(args: argparse.Namespace) -> "Selection":
 
 def run(argv: list[str]) -> int:
     args = parser().parse_args(argv)
-    if args.databases < 1:
-        raise ConfigError("--databases is a number from 1 on")
+    from holdfast.server.config.parameters import MOST_DATABASES
+
+    if not 1 <= args.databases <= MOST_DATABASES:
+        raise ConfigError(f"--databases is a number from 1 to {MOST_DATABASES:,}")
     if str(args.db) == ":memory:":
         raise ConfigError("--db takes a file: data in :memory: would be lost at once")
-    if (scheme := str(args.source).partition(":/")[0]) in ("redis", "rediss", "unix"):
-        raise ConfigError(
-            f"{scheme}:// is no source yet: import the dump.rdb that BGSAVE of the server writes"
-        )
-
     from holdfast.cli.progress import showing_progress
     from holdfast.migration.importing import ImportOptions, import_file
+    from holdfast.migration.importing_live import import_server
+    from holdfast.migration.live_server import LiveServer, is_url
 
+    server = LiveServer(args.source) if is_url(args.source) else None
+    if server is None and (args.via or args.follow):
+        raise ConfigError("--via and --follow are for servers, such as redis://host:6379")
+    if args.follow and (args.dry_run or args.via == "scan"):
+        raise ConfigError("--follow needs PSYNC: it goes without --dry-run and --via scan")
+    place = args.source if server is None else server.address
     options = ImportOptions(
         selection(args),
         args.databases,
@@ -108,16 +127,32 @@ def run(argv: list[str]) -> int:
     gc.disable()  # records are no garbage: to look for some takes a fifth of the time
     try:
         with process.ending_in_good_order(), showing_progress() as progress:
-            report = import_file(args.source, args.db, options, progress)
+            if server is None:
+                report = import_file(Path(args.source), args.db, options, progress)
+            else:
+                with server:
+                    report = import_server(
+                        server,
+                        args.db,
+                        options,
+                        via=args.via or "auto",
+                        follows=args.follow,
+                        progress=progress,
+                    )
+    except KeyboardInterrupt:
+        if server is not None:
+            print(
+                f"holdfast: interrupted: {args.db} is as it was, and the same command goes on",
+                file=sys.stderr,
+            )
+        raise
     finally:
         gc.enable()
     if args.json:
-        print_json(
-            {"source": args.source, "db": args.db, "dry_run": args.dry_run, **as_json(report)}
-        )
+        print_json({"source": place, "db": args.db, "dry_run": args.dry_run, **as_json(report)})
     else:
         verb = "would go into" if args.dry_run else "imported into"
-        print_report(report, f"{args.source}: {counted(report)} {verb} {args.db}")
+        print_report(report, f"{place}: {counted(report)} {verb} {args.db}")
     return 1 if args.dry_run and report.unfit and not args.skip_unknown else 0
 
 
@@ -129,6 +164,7 @@ def as_json(report: "Report") -> dict[str, object]:
         "libraries": report.libraries,
         "expired": report.expired,
         "unmatched": report.unmatched,
+        "present": report.present,
         "left_out": report.unfit,
         "problems": report.sentences,
         "notes": report.notes,
@@ -146,6 +182,7 @@ def print_report(report: "Report", result: str) -> None:
     for count, what in (
         (report.expired, "had expired"),
         (report.unmatched, "did not match"),
+        (report.present, "were there already"),
         (report.unfit, "did not fit"),
     ):
         if count:

@@ -14,10 +14,12 @@ COMMANDS: tuple[Subcommand, ...] = (
     Subcommand("serve", "serve a database file to Redis clients"),
     Subcommand("ping", "ask a server whether it answers, for health checks"),
     Subcommand("top", "show what a server does now"),
+    Subcommand("dashboard", "show a server in a browser"),
     Subcommand("check", "look for damage in a database file"),
     Subcommand("backup", "copy a database file, also while it is being served"),
     Subcommand("import", "take all data of a Redis or Valkey into a database file"),
-    Subcommand("export", "write all data as an RDB file, for Redis or Valkey"),
+    Subcommand("export", "write all data as an RDB file, or into a Redis or Valkey"),
+    Subcommand("compare", "name every difference between two files or servers"),
     Subcommand("builds", "look at a build queue; see it work with 'builds demo'"),
 )
 BY_NAME = {command.name: command for command in COMMANDS}

@@ -11,9 +11,6 @@ from holdfast.errors import ConfigError
 if TYPE_CHECKING:
     from holdfast.client.transport.options import ConnectOptions
 
-# A server that listens on every address can be reached here.
-ANY_ADDRESS = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::*": "::1"}
-
 
 def server_url(
     given: str | None,
@@ -42,8 +39,7 @@ def server_url(
 
 def own_server(options: "ConnectOptions") -> str:
     """The URL of the server that this environment configures. Its password goes to the options."""
-    from urllib.parse import quote
-
+    from holdfast.operation.own_url import own_url
     from holdfast.server.config.config import Config
 
     file = os.environ.get("HOLDFAST_CONFIG")
@@ -53,10 +49,4 @@ def own_server(options: "ConnectOptions") -> str:
             options["password"] = config.requirepass.decode()
         except UnicodeDecodeError:
             raise ConfigError("the password of the server is not UTF-8: give a URL") from None
-    if config.unixsocket:
-        return f"unix://{quote(config.path(config.unixsocket))}"
-    if not config.port:
-        raise ConfigError("the server has no port without TLS: give a URL, such as rediss://host")
-    host = config.bind[0].removeprefix("-") if config.bind else "127.0.0.1"
-    host = ANY_ADDRESS.get(host, host)
-    return f"redis://{f'[{host}]' if ':' in host else host}:{config.port}"
+    return own_url(config, config.port)

@@ -34,6 +34,7 @@ _COMMON = (
     ),
     ("--dir PATH", "dir", "the folder that relative paths start from"),
     ("--loglevel LEVEL", "loglevel", "debug, verbose, notice or warning"),
+    ("--dashboard", "dashboard", "also show it in a browser, on --dashboard-port"),
     ("--log-format FORMAT", "log-format", "text or json"),
     ("--supervised MANAGER", "supervised", "tell systemd how it is: systemd, auto or no"),
 )

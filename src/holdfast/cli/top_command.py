@@ -13,8 +13,8 @@ from holdfast.errors import ConfigError, HoldfastError
 if TYPE_CHECKING:
     import argparse
 
-    from holdfast.cli.top.watch import ServerWatch
     from holdfast.client.transport.options import ConnectOptions
+    from holdfast.figures.watch import ServerWatch
 
 SHORTEST_S = 0.1
 
@@ -73,9 +73,9 @@ def _need_rich() -> None:
 async def _run(args: "argparse.Namespace", has_screen: bool, count: int | None) -> int:
     from holdfast import connect
     from holdfast.cli.own_server import server_url
-    from holdfast.cli.top.watch import ServerWatch, plainly
     from holdfast.client import Backoff
     from holdfast.client.transport.options import parse_server_url
+    from holdfast.figures.watch import ServerWatch, plainly
 
     # A server that comes back should be seen soon.
     options: ConnectOptions = {"client_name": "holdfast-top", "backoff": Backoff(cap_s=1.0)}
@@ -101,7 +101,7 @@ async def _print(watch: "ServerWatch", interval_s: float, count: int | None, is_
     """Print samples. The first look is not printed: rates need two. A server that does not answer
     is waited for, unless no further sample is due."""
     from holdfast.cli.top.text import as_json, plain
-    from holdfast.cli.top.view import View
+    from holdfast.figures.view import View
 
     await watch.look()
     printed = 0

@@ -64,6 +64,19 @@ class BadReplyError(ConnectionLostError, ProtocolError):
     domain = "protocol"
 
 
+class NotReplicatedError(ClientError):
+    """The command has run, but fewer replicas than asked for have its effect. A failover may lose
+    it, or may not."""
+
+    def __init__(self, count: int, wanted: int) -> None:
+        super().__init__(
+            f"{count} of {wanted} replicas have this write; a failover could lose it",
+            may_have_executed=True,
+        )
+        self.count = count
+        self.wanted = wanted
+
+
 class RequestTooLargeError(ClientError):
     """The request has more bytes than may be pending. It was never sent, and a retry fails too."""
 

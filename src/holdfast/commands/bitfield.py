@@ -1,7 +1,7 @@
 """BITFIELD: integers of any width at any offset in a string."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from holdfast.commands.args import parse_bit_offset, parse_int
 from holdfast.commands.context import Context
@@ -33,18 +33,19 @@ class Field(NamedTuple):
     def end(self) -> int:
         return self.offset + self.width
 
-    def read(self, data: bytes | bytearray) -> int:
+    def read(self, data: bytes) -> int:
         """The integer in the field. The bits beyond the end of the data are zeros."""
         first, last = self.offset >> 3, (self.end + 7) >> 3
         number = int.from_bytes(data[first:last].ljust(last - first, b"\0"), "big")
         number = number >> (-self.end & 7) & ((1 << self.width) - 1)
         return number - (1 << self.width) if self.is_signed and number >> self.width - 1 else number
 
-    def write(self, data: bytearray, number: int) -> None:
+    def bytes_with(self, data: bytes, number: int) -> bytes:
+        """The bytes that the field is in, with the number in the field."""
         first, last = self.offset >> 3, (self.end + 7) >> 3
         shift, mask = -self.end & 7, (1 << self.width) - 1
         around = int.from_bytes(data[first:last], "big") & ~(mask << shift)
-        data[first:last] = (around | (number & mask) << shift).to_bytes(last - first, "big")
+        return (around | (number & mask) << shift).to_bytes(last - first, "big")
 
     def fitted(self, number: int, overflow: bytes) -> int | None:
         """The number, if it fits into the field. Otherwise `overflow` decides: WRAP and SAT give
@@ -101,15 +102,18 @@ def bitfield(c: Context, argv: list[bytes]) -> Reply:
     if not writes:
         return _read(c, argv[1], operations)
     name = argv[1]
-    found = c.db.find_string(name)
-    old = b"" if found is None else found[1]
+    key = c.db.find_string_key(name)
     needed = max((operation.field.end + 7) >> 3 for operation in writes)
-    data = bytearray(old.ljust(needed, b"\0"))
-    has_grown = len(data) > len(old)
+    has_grown = key is None or len(key.value) < needed
+    if key is None:
+        key = c.db.create(name, bytes(needed))
+    elif has_grown:
+        c.db.write_part(key, needed - 1, b"\0")
     replies: list[Reply] = []
     changes = 0
     for operation in operations:
-        before = operation.field.read(data)
+        field = operation.field
+        before = field.read(cast("bytes", key.value))
         if operation.name == b"GET":
             replies.append(before)
             continue
@@ -117,14 +121,13 @@ def bitfield(c: Context, argv: list[bytes]) -> Reply:
         if after is None:
             replies.append(None)
             continue
-        operation.field.write(data, after)
+        if after != before:
+            changed = field.bytes_with(cast("bytes", key.value), after)
+            c.db.write_part(key, field.offset >> 3, changed)
         replies.append(before if operation.name == b"SET" else after)
         changes += has_grown or before != after
-    if found is None:
-        c.keyspace.note_edited(c.db.create(name, bytes(data)))
-    elif has_grown or changes:
-        c.db.replace(found[0], bytes(data), old)
-        c.keyspace.note_edited(found[0])
+    if has_grown or changes:
+        c.keyspace.note_edited(key)
     if changes:
         c.db.signal(name, b"setbit", STRING)
     return replies

@@ -82,7 +82,7 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
         expires_at_ms = INT64_MIN  # Redis overflows here: the key has expired
     if old is not None:
         c.db.remove(old)
-    if expires_at_ms is not None and expires_at_ms <= c.keyspace.now_ms:
+    if expires_at_ms is not None and c.keyspace.is_past(expires_at_ms):
         if old is not None:
             c.db.signal(name, b"del", GENERIC)
         return OK
@@ -96,10 +96,12 @@ def restore(c: Context, argv: list[bytes]) -> Reply:
     if expires_at_ms is not None:
         c.db.set_expiry(key, expires_at_ms)
     if idle_s is not None:
-        key.accessed_s = c.keyspace.now_s - idle_s
+        key.accessed_s = max(0, c.keyspace.now_s - idle_s)
     if frequency is not None and c.keyspace.frequencies is not None:
         c.keyspace.frequencies.set(key, frequency)
     c.db.signal(name, b"restore", GENERIC)
+    if old is not None:
+        c.db.tell_overwritten(name, old, key)
     return OK
 
 

@@ -60,7 +60,7 @@ def _expire(c: Context, argv: list[bytes], base_ms: int, unit_ms: int) -> Reply:
             results.append(NO_FIELD)
         elif may_replace and not may_replace(value.expires_at_ms(field), expires_at_ms):
             results.append(NOT_MET)
-        elif expires_at_ms <= c.keyspace.now_ms:
+        elif c.keyspace.is_past(expires_at_ms):
             value.remove(field, c.keyspace)
             results.append(IS_DELETED)
         else:
@@ -254,7 +254,7 @@ def _set_expiry(c: Context, value: Hash, field: bytes, options: FieldOptions) ->
         if not options.keep_word or value.expires_at_ms(field) is None:
             return False
         value.set_expiry(field, None, c.keyspace)
-    elif expires_at_ms <= c.keyspace.now_ms:
+    elif c.keyspace.is_past(expires_at_ms):
         value.remove(field, c.keyspace)
     else:
         value.set_expiry(field, expires_at_ms, c.keyspace)
@@ -265,7 +265,7 @@ def _announce_expiry(c: Context, key: Key, expires_at_ms: int | None, fields: li
     """The end of a command that gave fields this expiry, which removes them if it has passed."""
     if expires_at_ms is None:
         _signal(c, key.name, b"hpersist", fields)
-    elif expires_at_ms <= c.keyspace.now_ms:
+    elif c.keyspace.is_past(expires_at_ms):
         c.db.shrunk(key, b"hdel", HASH, fields if c.db.tells_fields else ())
     else:
         _signal(c, key.name, b"hexpire", fields)

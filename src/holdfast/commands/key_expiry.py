@@ -85,7 +85,7 @@ def _expire(
         return 0
     if conditions is not None and not _allows(key.expires_at_ms, expires_at_ms, conditions):
         return 0
-    if expires_at_ms <= c.keyspace.now_ms:
+    if c.keyspace.is_past(expires_at_ms):
         c.db.remove(key)
         c.db.signal(name, b"del", GENERIC)
     else:

@@ -176,6 +176,8 @@ def _rename(c: Context, name: bytes, new_name: bytes, *, replace: bool) -> bool:
         c.keyspace.renamed.add(replaced.id, new_name, c.db.space)
     c.db.signal(name, b"rename_from", GENERIC)
     c.db.signal(new_name, b"rename_to", GENERIC)
+    if replaced is not None:
+        c.db.tell_overwritten(new_name, replaced, key)
     return True
 
 
@@ -209,6 +211,8 @@ def copy(c: Context, argv: list[bytes]) -> Reply:
         target.remove(replaced)
     target.copy(key, new_name)
     target.signal(new_name, b"copy_to", GENERIC)
+    if replaced is not None:
+        target.tell_overwritten(new_name, replaced, key)
     return 1
 
 

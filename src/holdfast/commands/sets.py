@@ -273,16 +273,13 @@ def _combined(c: Context, argv: list[bytes], combine: Combine) -> Reply:
 def _store(c: Context, argv: list[bytes], combine: Combine, event: bytes) -> Reply:
     name = argv[1]
     members = list(combine(c, _sets(c, argv[2:])))
-    old = c.db.find_row(name)
-    if old is not None:
-        c.db.remove(old)
     if members:
-        _, value = c.db.create_as(name, Set, is_new=old is None)
+        value = c.db.replace_as(name, Set)
         for member in members:
             value.add(member, c.keyspace)
         c.db.signal(name, event, SET)
-    elif old is not None:
-        c.db.signal(name, b"del", GENERIC)
+    else:
+        c.db.discard(name)
     return len(members)
 
 

@@ -1,9 +1,8 @@
 """SORT: the elements of a list, set or sorted set in order, or values of keys named after them."""
 
 import sys
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from holdfast.commands.args import Options, parse_float, parse_int
 from holdfast.commands.context import Context
@@ -11,7 +10,7 @@ from holdfast.commands.table import Keys, command, one
 from holdfast.errors import SYNTAX, WRONG_TYPE, CommandError
 from holdfast.resp import Reply
 from holdfast.resp.c_strings import c_string
-from holdfast.store.memory.events import GENERIC, LIST
+from holdfast.store.memory.events import LIST
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.list import List
 from holdfast.store.values.set import Set
@@ -19,6 +18,8 @@ from holdfast.store.values.zset import ZSet
 
 DENIED = "ERR {} option of SORT denied due to insufficient ACL permissions."
 BY_DENIED, GET_DENIED = CommandError(DENIED.format("BY")), CommandError(DENIED.format("GET"))
+MANY: Final = 1000  # elements, of which fewer may be sorted than there are
+SAMPLES: Final = 1000
 NOT_A_SCORE = CommandError("ERR One or more scores can't be converted into double")
 
 BY_AND_GET = Keys(
@@ -67,15 +68,12 @@ def sort(c: Context, argv: list[bytes]) -> Reply:
     if request.target is None:
         return result
     target = request.target
-    old = c.db.find_row(target)
-    if old is not None:
-        c.db.remove(old)
     if result:
-        _, value = c.db.create_as(target, List, is_new=old is None)
+        value = c.db.replace_as(target, List)
         value.push_right([element or b"" for element in result], c.keyspace)
         c.db.signal(target, b"sortstore", LIST)
-    elif old is not None:
-        c.db.signal(target, b"del", GENERIC)
+    else:
+        c.db.discard(target)
     return len(result)
 
 
@@ -161,27 +159,55 @@ def _sorted(c: Context, name: bytes, request: SortRequest) -> list[Any]:
 
 
 def _ordered(c: Context, elements: list[bytes], request: SortRequest) -> list[bytes]:
-    by = request.by
-    weight: Callable[[bytes], Any]
-    if request.alphabetic:
-        # A result to store compares whole strings. A reply compares as C does, up to a NUL.
-        cut = (lambda text: text) if request.target is not None else c_string
-        if by is None:
-            weight = cut
-        else:
-            found = {element: _look_up(c, by, element) for element in elements}
-            weights = {
-                element: (text is not None, cut(text) if text is not None else b"")
-                for element, text in found.items()
-            }
-            weight = weights.__getitem__
+    """The elements in order, at least up to the end of the window."""
+    texts: list[Any] = elements
+    if request.by is not None:
+        texts = [_look_up(c, request.by, element) for element in elements]
+    weights: list[Any]
+    if not request.alphabetic:
+        weights = _scores(texts)
     else:
-        scores = {}
-        for element in elements:
-            text = element if by is None else _look_up(c, by, element)
-            scores[element] = (0.0 if text is None else _score(text), element)
-        weight = scores.__getitem__
-    return sorted(elements, key=weight, reverse=request.descending)
+        # A result to store compares whole strings. A reply compares as C does, up to a NUL.
+        weights = texts
+        if request.target is None and b"\0" in b"".join([text or b"" for text in texts]):
+            weights = [None if text is None else c_string(text) for text in texts]
+        if request.by is not None:
+            weights = [(text is not None, text or b"") for text in weights]
+    places = _first_places(weights, request.window(len(elements)).stop, request.descending)
+    if weights is elements:
+        return sorted([elements[at] for at in places], reverse=request.descending)
+    if not request.alphabetic and len({weights[at] for at in places}) < len(places):
+        places.sort(key=elements.__getitem__, reverse=request.descending)  # of the same score
+    places.sort(key=weights.__getitem__, reverse=request.descending)
+    return [elements[at] for at in places]
+
+
+def _first_places(weights: list[Any], count: int, descending: bool) -> list[int]:
+    """The places of the first weights in order, and of some more, not sorted. Of a few of many, a
+    sample tells about where they end, so that only these need to be sorted. (A heap would be slow
+    if each weight were before the one that it has met last.)"""
+    total = len(weights)
+    if total >= MANY and count < total // 4:
+        sample = sorted(weights[:: total // SAMPLES], reverse=descending)
+        last = sample[min(2 * count * len(sample) // total + SAMPLES // 64, len(sample) - 1)]
+        if descending:
+            places = [at for at, weight in enumerate(weights) if weight >= last]
+        else:
+            places = [at for at, weight in enumerate(weights) if weight <= last]
+        if len(places) >= count:
+            return places
+    return list(range(total))
+
+
+def _scores(texts: list[bytes | None]) -> list[float]:
+    """The numbers of texts; a value that is missing counts as 0."""
+    try:
+        whole = b"".join(texts)  # type: ignore[arg-type]
+        if not whole.translate(None, b"0123456789+-.") and max(map(len, texts), default=0) < 300:  # type: ignore[arg-type]
+            return list(map(float, texts))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # not one of them is so simple
+        pass
+    return [0.0 if text is None else _score(text) for text in texts]
 
 
 def _score(text: bytes) -> float:

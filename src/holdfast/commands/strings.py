@@ -231,7 +231,7 @@ def msetex(c: Context, argv: list[bytes]) -> Reply:
         for name in argv[2:end:2]:
             if (c.db.find_row(name) is not None) != (b"XX" in words):
                 return 0
-    if at_ms is not None and at_ms <= c.keyspace.now_ms:
+    if at_ms is not None and c.keyspace.is_past(at_ms):
         for name in argv[2:end:2]:
             if (key := c.db.find_row(name)) is not None:
                 c.db.remove(key)
@@ -269,7 +269,7 @@ def getex(c: Context, argv: list[bytes]) -> Reply:
         if words and key.expires_at_ms is not None:
             c.db.set_expiry(key, None)
             c.db.signal(name, b"persist", GENERIC)
-    elif at_ms <= c.keyspace.now_ms:
+    elif c.keyspace.is_past(at_ms):
         c.db.remove(key)
         c.db.signal(name, b"del", GENERIC)
     else:
@@ -300,15 +300,15 @@ def append(c: Context, argv: list[bytes]) -> Reply:
     APPEND key value
     """
     _, name, more = argv
-    found = c.db.find_string(name)
-    if found is None:
+    key = c.db.find_string_key(name)
+    if key is None:
         c.db.create(name, more)
         length = len(more)
     else:
-        key, old = found
-        length = _allowed_length(c, len(old), more)
+        old_length = len(key.value)
+        length = _allowed_length(c, old_length, more)
         if more:
-            c.db.replace(key, old + more, old)
+            c.db.write_part(key, old_length, more)
         c.keyspace.note_edited(key)
     c.db.signal(name, b"append", STRING)
     return length
@@ -324,20 +324,17 @@ def setrange(c: Context, argv: list[bytes]) -> Reply:
     offset = parse_int(offset_text)
     if offset < 0:
         raise OFFSET_OUT_OF_RANGE
-    found = c.db.find_string(name)
-    old = b"" if found is None else found[1]
+    key = c.db.find_string_key(name)
     if not part:
-        return len(old)
-    end = _allowed_length(c, offset, part)
-    new = old[:offset].ljust(offset, b"\0") + part + old[end:]
-    if found is None:
-        key = c.db.create(name, new)
+        return 0 if key is None else len(key.value)
+    length = _allowed_length(c, offset, part)
+    if key is None:
+        key = c.db.create(name, bytes(offset) + part)
     else:
-        key = found[0]
-        c.db.replace(key, new, old)
+        length = c.db.write_part(key, offset, part)
     c.keyspace.note_edited(key)
     c.db.signal(name, b"setrange", STRING)
-    return len(new)
+    return length
 
 
 # -- parts ------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ raises ClientError, which has `may_have_executed`.
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeAlias
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from holdfast.client.errors import ServerError
 from holdfast.coordination.lua_scripts import Key, LuaScript, Value, Values
@@ -15,6 +16,22 @@ from holdfast.coordination.lua_scripts import Key, LuaScript, Value, Values
 Rest: TypeAlias = tuple[Value, ...]  # the arguments of EVAL behind the script
 Prepared: TypeAlias = Callable[[str], Coroutine[Any, Any, Any]]
 Heed: TypeAlias = Callable[[bytes], None]
+
+
+class Replicas(NamedTuple):
+    """How many replicas must have a write before it counts, and how long that may take."""
+
+    wanted: int
+    timeout_s: float
+
+    @classmethod
+    def checked(cls, wanted: object, timeout_s: object) -> "Replicas | None":
+        """None: no replica has to have anything. Raises ValueError."""
+        if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0:
+            raise ValueError(f"replicas is a whole number, 0 or above: {wanted!r}")
+        if not isinstance(timeout_s, int | float) or not 0 < timeout_s < 1e6:
+            raise ValueError(f"replicas_timeout_s must be a number above 0: {timeout_s!r}")
+        return cls(wanted, timeout_s) if wanted else None
 
 
 class Backend(Protocol):
@@ -34,6 +51,19 @@ class Backend(Protocol):
         Keys and arguments are named as in the script's header. A call that does not fit raises
         TypeError and sends nothing. The clients of other libraries may send a script twice when a
         connection breaks: a script must be safe to run twice.
+        """
+        ...
+
+    async def run_then_wait(
+        self,
+        script: LuaScript,
+        keys: Mapping[str, Key | list[Key]],
+        args: Mapping[str, Values],
+        replicas: "Replicas",
+    ) -> Any:
+        """`run`, then WAIT on the same connection until the replicas have what the script did.
+
+        Raises NotReplicatedError: it ran, and too few replicas have it.
         """
         ...
 
@@ -108,22 +138,40 @@ class ScriptingBackend(ABC):
     @abstractmethod
     def call(self, command: str, *args: Value) -> Coroutine[Any, Any, Any]: ...
 
+    @abstractmethod
+    def call_then_wait(
+        self, replicas: Replicas, command: str, *args: Value
+    ) -> Coroutine[Any, Any, Any]:
+        """`call`, then WAIT on the same connection."""
+
     async def run(
         self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
     ) -> Any:
-        return await self._send(script, script.command(keys, args))
+        return await self._send(script, script.command(keys, args), self.call)
+
+    async def run_then_wait(
+        self,
+        script: LuaScript,
+        keys: Mapping[str, Key | list[Key]],
+        args: Mapping[str, Values],
+        replicas: Replicas,
+    ) -> Any:
+        call = partial(self.call_then_wait, replicas)
+        return await self._send(script, script.command(keys, args), call)
 
     def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
-        return lambda each: self._send(script, (*before, each, *after))
+        return lambda each: self._send(script, (*before, each, *after), self.call)
 
-    async def _send(self, script: LuaScript, rest: Rest) -> Any:
+    async def _send(
+        self, script: LuaScript, rest: Rest, call: Callable[..., Coroutine[Any, Any, Any]]
+    ) -> Any:
         try:
-            return await self.call("EVALSHA", script.sha, *rest)
+            return await call("EVALSHA", script.sha, *rest)
         except ServerError as error:
             if error.code != b"NOSCRIPT":
                 raise
         # Nothing ran, so to send the source is no replay.
-        return await self.call("EVAL", script.source, *rest)
+        return await call("EVAL", script.source, *rest)
 
     async def time_s(self, key: Key) -> float:
         whole_s, rest_us = await self.run(_CLOCK, {"key": key}, {})

@@ -10,7 +10,7 @@ limit of connections gets no more calls at once than that; further calls take tu
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib import import_module
 from typing import Any
@@ -18,12 +18,13 @@ from weakref import WeakKeyDictionary
 
 from holdfast.client.errors import (
     ConnectionLostError,
+    NotReplicatedError,
     RequestTimeoutError,
     ServerError,
 )
 from holdfast.client.transport.deadlines import sleep
 from holdfast.clock import Clock, SystemClock
-from holdfast.coordination.backend import Heed, ScriptingBackend
+from holdfast.coordination.backend import Heed, Replicas, ScriptingBackend
 from holdfast.coordination.lua_scripts import Key, Value
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,15 @@ class ForeignBackend(ScriptingBackend):
         self.most_at_once = _connections(client)
 
     async def call(self, command: str, *args: Value) -> Any:
-        task = self._start(self._call(command, *args))
+        return await self._to_the_end(self._call(command, *args))
+
+    async def call_then_wait(self, replicas: Replicas, command: str, *args: Value) -> Any:
+        if not hasattr(self._client, "connection_pool"):
+            raise TypeError("replicas: a cluster needs our client here, see holdfast.connect")
+        return await self._to_the_end(self._call_then_wait(replicas, command, *args))
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, Any]) -> Any:
+        task = self._start(work)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -76,12 +85,30 @@ class ForeignBackend(ScriptingBackend):
             limit.cancel()
 
     async def _call(self, command: str, *args: Value) -> Any:
+        return await self._translated(lambda: self._client.execute_command(command, *args))
+
+    async def _call_then_wait(self, replicas: Replicas, command: str, *args: Value) -> Any:
+        """A pipeline has one connection. WAIT counts the writes of its own connection only."""
+
+        async def send() -> Any:
+            async with self._client.pipeline(transaction=False) as pipeline:
+                pipeline.execute_command(command, *args)
+                pipeline.execute_command("WAIT", replicas.wanted, round(replicas.timeout_s * 1000))
+                return await pipeline.execute()
+
+        reply, count = await self._translated(send)
+        if count < replicas.wanted:
+            raise NotReplicatedError(count, replicas.wanted)
+        return reply
+
+    async def _translated(self, send: Callable[[], Awaitable[Any]]) -> Any:
+        """The reply as bytes; the errors of the library as ours."""
         errors = self._errors
         try:
             async with self._turn():
                 if not self._is_initialized:
                     await self._initialize()
-                return _as_bytes(await self._client.execute_command(command, *args))
+                return _as_bytes(await send())
         except errors.NoScriptError as error:
             raise ServerError(f"NOSCRIPT {error}") from error
         except errors.ResponseError as error:

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.client.api.client import Client
 from holdfast.client.errors import ServerError
 from holdfast.client.protocol.request import encode_around
-from holdfast.coordination.backend import Heed, Prepared, Rest, ScriptingBackend
+from holdfast.coordination.backend import Heed, Prepared, Replicas, Rest, ScriptingBackend
 from holdfast.coordination.lua_scripts import Key, LuaScript, Value
 
 
@@ -20,6 +20,11 @@ class OwnBackend(ScriptingBackend):
 
     def call(self, command: str, *args: Value) -> Coroutine[Any, Any, Any]:
         return self._client.run((command, *args), _as_it_is)
+
+    def call_then_wait(
+        self, replicas: Replicas, command: str, *args: Value
+    ) -> Coroutine[Any, Any, Any]:
+        return self._client.run_then_wait((command, *args), replicas.wanted, replicas.timeout_s)
 
     def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
         send = self._client.sender

@@ -218,6 +218,22 @@ class Cells(ReplicatedValue):
             self._keep(name, kept)
         return changes
 
+    def conflict_of(self, effect: Effect) -> str:
+        kind = effect[0]
+        if kind == MANY:
+            for each in effect[1]:
+                if found := self.conflict_of(each):
+                    return found
+            return ""
+        if kind != WRITE and kind != REMOVE:
+            return super().conflict_of(effect)
+        cell = self._find(effect[1])
+        if cell is None or not cell.dot:
+            return ""
+        if kind == REMOVE:
+            return "removals"
+        return "writes" if cell.others else ""
+
     def _keep(self, name: Name, writes: list[Write]) -> None:
         """Set all writes of a cell. No other method does."""
         cell = self._find(name)

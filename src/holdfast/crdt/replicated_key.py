@@ -147,6 +147,16 @@ class ReplicatedKey:
         part: ReplicatedValue = self.part(kind)
         return part.integrate(effect)
 
+    def conflict_of(self, kind: str, effect: Effect) -> str:
+        """As of a value; or "types" if the key has values of several types, of which one is
+        shown."""
+        if self._others is not None:
+            kinds = [other for other, value in self.parts if value and other != EXPIRY]
+            if len(kinds) > 1:
+                return "types"
+        part: ReplicatedValue = self.part(kind)
+        return part.conflict_of(effect)
+
     def merge(
         self, rows: Iterable[tuple[str, Any, Any]], seen: Vector, other_seen: Vector
     ) -> list[tuple[str, RowChange]]:

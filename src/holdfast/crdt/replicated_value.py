@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.crdt.dots import Author, Dot, Vector, covers
-from holdfast.crdt.effects import Effect, RowChange
+from holdfast.crdt.effects import CLEAR, Effect, RowChange
 
 Rows = Iterable[tuple[Any, Any]]  # sub key and row, both plain and hashable
 
@@ -27,6 +27,12 @@ class ReplicatedValue(metaclass=ABCMeta):
 
     @abstractmethod
     def integrate(self, effect: Effect) -> list[RowChange]: ...
+
+    def conflict_of(self, effect: Effect) -> str:
+        """The conflict that an effect, which has just been integrated, has met: "removals" if
+        something stays that the removal has not seen, "writes" if several writes stay that have
+        not seen each other, of which one is shown. Empty for none."""
+        return "removals" if effect[0] == CLEAR and self else ""
 
     @abstractmethod
     def rows(self) -> Iterator[tuple[Any, Any]]: ...

@@ -126,10 +126,14 @@ def commands(file: BinaryIO, path: Path) -> Iterator[list[bytes] | TimeMark]:
                 raise _damaged(path, at)
         if not argv:
             raise _damaged(path, at)
-        if argv[0].upper() == b"XCLAIM" and (delivered_at_ms := _option(argv, b"TIME")):
-            # Redis writes XREADGROUP as XCLAIM, with the time at which it ran.
+        if (delivered_at_ms := delivery_ms(argv)) > 0:
             yield TimeMark(delivered_at_ms)
         yield argv
+
+
+def delivery_ms(argv: list[bytes]) -> int:
+    """The time at which XREADGROUP ran, which Redis writes as XCLAIM; 0 for other commands."""
+    return _option(argv, b"TIME") if argv[0].upper() == b"XCLAIM" else 0
 
 
 def _option(argv: list[bytes], name: bytes) -> int:

@@ -5,9 +5,11 @@ The journal is laid over the tables in memory, as a start does. A value that onl
 read when its turn comes, and not kept.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import apsw
 
 from holdfast.errors import StorageError
 from holdfast.progress import KEYS, Progress, unseen
@@ -26,6 +28,14 @@ from holdfast.store.values.registry import Value
 
 ROWS_AT_ONCE = 1000
 
+TYPE_COUNTS = """
+SELECT d.db, k.type, count(*) FROM redis_keys k JOIN redis_databases d ON d.space = k.space
+GROUP BY d.db, k.type
+"""
+
+# Name, id, type, expires_at_ms, and the key if memory has it.
+Row = tuple[bytes, int, str, int | None, Key | None]
+
 
 @contextmanager
 def database_content(
@@ -38,19 +48,29 @@ def database_content(
     `on_moment` gets the number of the last batch of the journal, as soon as it is known."""
     with reading(path, note) as connection:
         on_moment(int(connection.execute(LAST_LSN).get))
-        version = int(connection.execute("PRAGMA user_version").get)
-        if version < SCHEMA_VERSION:
-            raise StorageError(
-                f"{path} has schema version {version}: start a server on it once, which brings it"
-                f" to version {SCHEMA_VERSION}"
-            )
+        _refuse_older(path, connection)
         tables = Tables(connection)
         keyspace = _keyspace(tables, node_of_file(connection))
         for _ in replay(keyspace, list(batches(connection))):
             pass
         keyspace.recovered(lambda key_id: False)
         keyspace.now_ms = now_ms
-        yield DatabaseContent(keyspace, tables)
+        yield DatabaseContent(keyspace, tables, connection)
+
+
+def refuse_older(path: Path) -> None:
+    """Raise StorageError if a server would convert the file first."""
+    with reading(path) as connection:
+        _refuse_older(path, connection)
+
+
+def _refuse_older(path: Path, connection: apsw.Connection) -> None:
+    version = int(connection.execute("PRAGMA user_version").get)
+    if version < SCHEMA_VERSION:
+        raise StorageError(
+            f"{path} has schema version {version}: start a server on it once, which brings it"
+            f" to version {SCHEMA_VERSION}"
+        )
 
 
 def _keyspace(tables: Tables, node: int) -> Keyspace:
@@ -65,9 +85,14 @@ def _keyspace(tables: Tables, node: int) -> Keyspace:
 class DatabaseContent:
     """A source, while the file is open."""
 
-    def __init__(self, keyspace: Keyspace, tables: Tables) -> None:
+    is_live = False
+    only_database: int | None = None
+    place = ""
+
+    def __init__(self, keyspace: Keyspace, tables: Tables, connection: apsw.Connection) -> None:
         self._keyspace = keyspace
         self._tables = tables
+        self._connection = connection
         self._shown = [database for database in keyspace.databases if len(database)]
 
     @property
@@ -75,25 +100,83 @@ class DatabaseContent:
         """About: keys that have expired are counted, too."""
         return sum(map(len, self._shown))
 
+    def key_counts(self) -> dict[int, int]:
+        """By database. About, likewise."""
+        return {database.index: len(database) for database in self._shown}
+
+    def type_counts(self) -> Iterator[tuple[int, str, int]]:
+        """Database, type, and number of keys, of a file whose journal is empty. About, likewise."""
+        yield from self._connection.execute(TYPE_COUNTS)
+
     @property
     def is_empty(self) -> bool:
         return not self._shown and not self._keyspace.libraries
 
+    @property
+    def position(self) -> bytes | None:
+        """How far it follows another server, if it is the file of a replica."""
+        return self._keyspace.replication_position
+
+    def keep_expired(self) -> None:
+        """Yield keys that have expired, too."""
+        self._keyspace.now_ms = 0
+
     def records(self, progress: Progress = unseen, work: str = "exporting") -> Iterator[Record]:
-        for code in self._keyspace.libraries.values():
+        for code in self.libraries():
             yield Library(code)
         done, total = 0, self.key_count
         for database in self._shown:
             # How many of them expire is not counted: the number is a hint, and counting takes long.
             yield Sizes(database.index, len(database), 0)
-            for name, value, expires_at_ms in self._keys(database):
+            for row in self._rows(database):
                 done += 1
                 progress(work, done, total, KEYS)
-                plain = self._living(plain_of(value))
+                plain = self._living(plain_of(self._value(row)))
                 if plain is not None:
-                    yield Entry(database.index, name, plain, expires_at_ms)
+                    yield Entry(database.index, row[0], plain, row[3])
 
-    def _keys(self, database: Database) -> Iterator[tuple[bytes, Value, int | None]]:
+    def libraries(self) -> list[bytes]:
+        return list(self._keyspace.libraries.values())
+
+    # -- single keys --------------------------------------------------------------------------
+
+    def names(self, database: int) -> Iterator[list[bytes]]:
+        """All names, in lists. Keys whose last field has expired may be among them."""
+        names: list[bytes] = []
+        for row in self._rows(self._keyspace.databases[database]):
+            names.append(row[0])
+            if len(names) == ROWS_AT_ONCE:
+                yield names
+                names = []
+        if names:
+            yield names
+
+    def read(self, database: int, names: Sequence[bytes]) -> Iterator[Entry | None]:
+        """Keys in the order of their names; None for a key that does not exist."""
+        for name in names:
+            row = self._row(database, name)
+            plain = None if row is None else self._living(plain_of(self._value(row)))
+            yield None if row is None or plain is None else Entry(database, name, plain, row[3])
+
+    def has(self, database: int, names: Sequence[bytes]) -> list[bool]:
+        return [self._row(database, name) is not None for name in names]
+
+    def _row(self, index: int, name: bytes) -> Row | None:
+        if index >= len(self._keyspace.databases):
+            return None
+        database = self._keyspace.databases[index]
+        key = database.space.keys.get(name)
+        if key is not None:
+            return next(self._if_living(key, database), None)
+        row = self._keyspace.cold_rows.row(database.space, name)
+        if row is None or not is_live(row[2], self._keyspace.now_ms):
+            return None
+        key_id, type_name, expires_at_ms = row
+        return name, key_id, type_name, expires_at_ms, None
+
+    # -- all keys -----------------------------------------------------------------------------
+
+    def _rows(self, database: Database) -> Iterator[Row]:
         """The living keys of a database: from the tables, unless memory knows better."""
         keyspace, space = self._keyspace, database.space
         state, tables = keyspace.fold_state, self._tables
@@ -108,14 +191,18 @@ class DatabaseContent:
                     if key is not None and key.id == after_id:
                         yield from self._if_living(key, database)
                     elif is_live(expires_at_ms, keyspace.now_ms):
-                        yield name, self._stored_value(after_id, type_name), expires_at_ms
+                        yield name, after_id, type_name, expires_at_ms, None
         for key in state.created:
             yield from self._if_living(key, database)
 
-    def _if_living(self, key: Key, database: Database) -> Iterator[tuple[bytes, Value, int | None]]:
+    def _if_living(self, key: Key, database: Database) -> Iterator[Row]:
         is_here = key.space is database.space and key.is_attached
         if is_here and is_live(key.expires_at_ms, self._keyspace.now_ms):
-            yield key.name, key.value, key.expires_at_ms
+            yield key.name, key.id, key.type_name, key.expires_at_ms, key
+
+    def _value(self, row: Row) -> Value:
+        _, key_id, type_name, _, key = row
+        return self._stored_value(key_id, type_name) if key is None else key.value
 
     def _stored_value(self, key_id: int, type_name: str) -> Value:
         value, rest = self._tables.value(key_id, type_name, lambda nbytes: None)

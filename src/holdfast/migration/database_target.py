@@ -4,6 +4,7 @@ Memory keeps a slice of the records: each slice is committed, folded into the ta
 Nothing is synced before the end, because the file has no name until then.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.clock import Clock
@@ -17,6 +18,8 @@ from holdfast.store.store import FileStore, Store
 # Bytes of values in memory before they are folded; and pages of the WAL before it is emptied.
 SLICE_BYTES = 32 << 20
 CHECKPOINT_PAGES = 16384
+
+NAMES_AT_ONCE = 1000
 
 LARGEST_STRING = 512 << 20  # the largest that a client could send
 
@@ -54,6 +57,27 @@ class DatabaseTarget:
                 db.set_expiry(key, entry.expires_at_ms)
         if keyspace.used_bytes >= SLICE_BYTES:
             self.fold()
+
+    def remove(self, name: bytes, database: int) -> str | None:
+        """Remove a key that this import has created. Returns its type, or None if there is none."""
+        keyspace = self._keyspace
+        db = keyspace.databases[database] if database < len(keyspace.databases) else None
+        old = None if db is None else db.find_row(name)
+        if db is None or old is None or old.id < self._first_id:
+            return None
+        type_name = old.type_name
+        db.remove(old)
+        return type_name
+
+    def names(self, database: int) -> Iterator[list[bytes]]:
+        """The names of all keys that this import has created, in lists."""
+        self.fold()
+        space, tables = self._keyspace.databases[database].space, self._keyspace.tables
+        assert tables is not None
+        after_id = self._first_id - 1
+        while rows := tables.rows_after(after_id, self._keyspace.next_id, NAMES_AT_ONCE):
+            after_id = rows[-1][0]
+            yield [name for _, space_id, name, _, _ in rows if space_id == space.id]
 
     def fold(self) -> None:
         """Move all that memory has into the tables, and forget it."""

@@ -1,4 +1,4 @@
-"""`holdfast export`: all data of a database file into an RDB file."""
+"""`holdfast export`: all data of a database file into an RDB file, or into a server that runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,9 @@ from pathlib import Path
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.migration.database_content import database_content
-from holdfast.migration.errors import MigrationError
+from holdfast.migration.errors import MigrationError, UnfitError
+from holdfast.migration.live_server import LiveServer
+from holdfast.migration.live_target import LiveTarget
 from holdfast.migration.rdb_files import new_file
 from holdfast.migration.report import Report
 from holdfast.migration.selection import Selection
@@ -23,6 +25,54 @@ class ExportOptions:
     rdb_format: RdbFormat = FORMATS["redis7"]
     skips_unknown: bool = False
     replaces: bool = False
+    dry_run: bool = False  # for servers: write nothing, and name all that would not fit
+
+
+def export_to_server(
+    source: Path,
+    server: LiveServer,
+    options: ExportOptions,
+    progress: Progress = unseen,
+    clock: Clock | None = None,
+) -> Report:
+    """Raises MigrationError and StorageError; then the server may have some of the keys, and the
+    same call goes on."""
+    clock = clock or SystemClock()
+    report = Report()
+
+    def left_out(sentence: str) -> None:
+        if not (options.skips_unknown or options.dry_run):
+            raise MigrationError(
+                f"{sentence}; --skip-unknown exports the rest, --dry-run names all that does not"
+                " fit"
+            )
+        report.left_out(sentence)
+
+    target = LiveTarget(
+        server,
+        clock,
+        report,
+        left_out,
+        replaces=options.replaces,
+        is_dry=options.dry_run,
+    )
+    with database_content(source, clock.now_ms(), report.notes.append) as content:
+        selection = options.selection
+        databases = selection.destinations(content.key_counts(), server.database)
+        for record in content.records(progress):
+            if isinstance(record, Entry):
+                if selection.has(record.name):
+                    target.put(record, databases[record.database])
+                else:
+                    report.unmatched += 1
+            elif isinstance(record, Library):
+                try:
+                    target.library(record.code)
+                    report.libraries += 1
+                except UnfitError as error:
+                    left_out(str(error))
+        target.flush()
+    return report
 
 
 def export_file(
@@ -77,7 +127,9 @@ class _Export:
                 f"databases {origin} and {entry.database} would both become database {database}"
             )
         if database != self._database:
-            self._writer.database(database, self._sizes.keys, self._sizes.expiring)
+            # How many keys match is not known before all were read.
+            keys = 0 if selection.has_patterns else self._sizes.keys
+            self._writer.database(database, keys, self._sizes.expiring)
             self._database = database
         try:
             self._writer.entry(entry.name, entry.value, entry.expires_at_ms)

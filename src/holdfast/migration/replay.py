@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from holdfast import all_commands as all_commands
-from holdfast.clock import ManualClock
+from holdfast.clock import Clock, ManualClock
 from holdfast.commands.streams.stream_args import options_of_xadd
 from holdfast.commands.table import TABLE
 from holdfast.errors import CommandError
@@ -96,7 +96,7 @@ class Replay:
                 elif isinstance(record, Unknown):
                     raise UnfitError(about_unknown(record))
                 elif isinstance(record, Aux) and record.name == b"ctime":
-                    self._pass_time_to(_seconds(record.value) * 1000)
+                    self._pass_time_to(seconds_of(record.value) * 1000)
             except UnfitError as error:
                 self._left_out(str(error))
         target.fold()
@@ -110,14 +110,7 @@ class Replay:
     # -- the commands -------------------------------------------------------------------------
 
     async def _run_commands(self, target: DatabaseTarget, start: int) -> None:
-        config = Config(
-            {
-                "maxmemory": MEMORY,
-                "databases": self._databases,
-                "lua_hard_time_limit": SCRIPT_MS,
-            }
-        )
-        engine = Engine(target.store, config, self._clock)
+        engine = engine_on(target, self._databases, self._clock)
         engine.turn.start(asyncio.get_running_loop())
         try:
             for path in self._files.paths:
@@ -151,15 +144,7 @@ class Replay:
         self._done += size
 
     def _belongs(self, path: Path, argv: list[bytes]) -> bool:
-        """Whether Redis writes such a command to its file. Others could stop the replay: they ask
-        for no reply, wait, or end the connection."""
-        name = argv[0].decode("latin-1").lower()
-        entry = TABLE.get(name)
-        if entry is not None and entry.subcommands and len(argv) > 1:
-            entry = entry.subcommands.get(argv[1].decode("latin-1").lower())
-        if entry is None or name in BESIDE_WRITES:
-            return True  # the engine refuses commands that it does not know
-        if entry.is_write or "may_replicate" in entry.flags:
+        if is_replayed(argv):
             return True
         self._left_out(f"the command {printable(argv[0])} of {path} belongs to no such file")
         return False
@@ -173,6 +158,27 @@ class Replay:
 
     def _refused(self, path: Path, argv: list[bytes], error: CommandError) -> None:
         self._left_out(f"the command {printable(argv[0])} of {path} is refused: {error}")
+
+
+def engine_on(target: DatabaseTarget, databases: int, clock: Clock) -> Engine:
+    """An engine that runs commands of elsewhere on the file. They have run there, so some forms are
+    allowed that clients may not send, and no key has expired."""
+    config = Config({"maxmemory": MEMORY, "databases": databases, "lua_hard_time_limit": SCRIPT_MS})
+    engine = Engine(target.store, config, clock)
+    engine.keyspace.obeys_primary = True
+    return engine
+
+
+def is_replayed(argv: list[bytes]) -> bool:
+    """Whether Redis writes such a command to its files and replicas. Others could stop the replay:
+    they ask for no reply, wait, or end the connection."""
+    name = argv[0].decode("latin-1").lower()
+    entry = TABLE.get(name)
+    if entry is not None and entry.subcommands and len(argv) > 1:
+        entry = entry.subcommands.get(argv[1].decode("latin-1").lower())
+    if entry is None or name in BESIDE_WRITES:
+        return True  # the engine refuses commands that it does not know
+    return entry.is_write or "may_replicate" in entry.flags
 
 
 class Replies:
@@ -227,7 +233,7 @@ def _as_it_is(value: Output) -> Output:
     return value
 
 
-def _seconds(text: bytes) -> int:
+def seconds_of(text: bytes) -> int:
     """0 if it is no time: the file is damaged there, and no data is."""
     return int(text) if text.isdigit() and len(text) <= MOST_DIGITS else 0
 

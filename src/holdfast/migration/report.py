@@ -16,6 +16,7 @@ class Report:
     libraries: int = 0
     expired: int = 0
     unmatched: int = 0
+    present: int = 0  # of the keys; a target that runs had them already
     unfit: int = 0
     sentences: list[str] = field(default_factory=list)  # about what does not fit
     notes: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Writes a snapshot for replicas: `python -m holdfast.migration.snapshot DATABASE FD`.
+"""Writes a snapshot for replicas: `python -m holdfast.migration.snapshot DATABASE FD DELAY_US`.
 
 The server that has the database starts it (server/primary/snapshot_process.py). The first line of
 the output is the number of the last batch of the journal that the snapshot has.
@@ -7,10 +7,14 @@ the output is the number of the last batch of the journal that the snapshot has.
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import StorageError
 from holdfast.migration.database_content import database_content
+from holdfast.migration.replica_file import DATABASE
+from holdfast.server.replica.position import unpack
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.rdb.file_writer import FORMATS, RdbWriter
 from holdfast.store.rdb.plain import Plain
@@ -18,15 +22,22 @@ from holdfast.store.rdb.records import Entry, Library, Sizes
 from holdfast.store.rdb.value_codec import has_expiring_fields
 
 
-def main(database: str, target: str) -> None:
-    """`target` is the number of an open file."""
+def main(database: str, target: str, delay_us: str) -> None:
+    """`target` is the number of an open file. The delay is a sleep after each key, for tests."""
+    pause = _pause(int(delay_us))
     now_ms = time.time_ns() // 1_000_000
     with (
         database_content(Path(database), now_ms, on_moment=_say) as content,
         os.fdopen(int(target), "wb") as file,
     ):
         writer = RdbWriter(file.write, FORMATS["redis7"])
-        writer.begin({b"redis-ver": REDIS_VERSION.encode(), b"redis-bits": b"64"})
+        facts = {b"redis-ver": REDIS_VERSION.encode(), b"redis-bits": b"64"}
+        position = unpack(content.position)
+        if position is not None:
+            # A replica: its primary decides what expires, and selects a database when it must.
+            content.keep_expired()
+            facts[DATABASE] = b"%d" % position.database
+        writer.begin(facts)
         for record in content.records():
             match record:
                 case Library(code):
@@ -35,7 +46,14 @@ def main(database: str, target: str) -> None:
                     writer.database(index, keys, expiring)
                 case Entry(_, name, value, expires_at_ms):
                     writer.entry(name, _without_field_times(value), expires_at_ms)
+                    pause()
         writer.end()
+
+
+def _pause(delay_us: int) -> Callable[[], object]:
+    if delay_us > 0:
+        return partial(time.sleep, delay_us / 1e6)
+    return bool
 
 
 def _say(lsn: int) -> None:

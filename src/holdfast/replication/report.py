@@ -23,6 +23,8 @@ def facts(replicator: "Replicator") -> Iterator[tuple[str, object]]:
     yield "active_active_log_used_percent", replicator.log_used_percent
     yield "active_active_lapsed_members", len(stage.members.lapsed)
     yield "active_active_unconfirmed_removals", stage.unconfirmed_removals
+    conflicts = stage.conflicts.items()
+    yield "active_active_conflicts", ",".join(f"{rule}={count}" for rule, count in conflicts)
     yield "active_active_drifting_clocks", len(replicator.drift.ms)
     for number, link in enumerate(links(replicator)):
         lag_s = link.lag_s

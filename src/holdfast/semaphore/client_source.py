@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.client.api.client import Client
 from holdfast.client.api.factory import make_client
 from holdfast.client.transport.options import SERVER_SCHEMES, parse_url
-from holdfast.coordination.backend import Backend, Heed, Prepared, Rest
+from holdfast.coordination.backend import Backend, Heed, Prepared, Replicas, Rest
 from holdfast.coordination.backend_of import backend_of
 from holdfast.coordination.lua_scripts import Key, LuaScript, Value, Values
 
@@ -80,6 +80,16 @@ class LazyBackend:
         self, script: LuaScript, keys: Mapping[str, Key | list[Key]], args: Mapping[str, Values]
     ) -> Any:
         return await (self._inner or await self._open()).run(script, keys, args)
+
+    async def run_then_wait(
+        self,
+        script: LuaScript,
+        keys: Mapping[str, Key | list[Key]],
+        args: Mapping[str, Values],
+        replicas: Replicas,
+    ) -> Any:
+        inner = self._inner or await self._open()
+        return await inner.run_then_wait(script, keys, args, replicas)
 
     def prepare(self, script: LuaScript, before: Rest, after: Rest) -> Prepared:
         known: tuple[Backend | None, Prepared] | None = None

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import count, islice
 from typing import Any
 
-from holdfast.client.errors import ClientError, ClosedError, ServerError
+from holdfast.client.errors import ClientError, ClosedError, NotReplicatedError, ServerError
 from holdfast.client.transport.deadlines import sleep
 from holdfast.clock import Timer
 from holdfast.coordination.backend import Backend, Prepared, warn_of_sharing
@@ -105,6 +105,8 @@ class Keeper:
                 acquisition = Acquisition(id, 1, answer, sent_s)
             else:
                 acquisition = await self._enter(id, waiter, sent_s, answer)
+            if self._settings.replicas is not None:
+                acquisition = await self._replicated(acquisition)
         except (LimitMismatchError, UnknownLimitError):
             raise
         except BaseException:
@@ -153,6 +155,37 @@ class Keeper:
                 answer = await self._run_for(ENTER, id)
             except (ClientError, ServerError) as error:
                 answer = error
+
+    async def _replicated(self, acquisition: Acquisition) -> Acquisition:
+        """Wait until replicas have the acquisition.
+
+        The server is asked once more, on the connection of WAIT: it may be another server by now,
+        after a failover, and lack the acquisition. Then the way in begins again there.
+        """
+        settings, id = self._settings, acquisition.id
+        assert settings.replicas is not None
+        more = {"acquisition_id": id, "mailbox": self._box if settings.shared_mailbox else ""}
+        failures = 0
+        while True:
+            sent_s = self._now_s()
+            try:
+                answer = await self.backend.run_then_wait(
+                    *(ENTER, settings.names.of(ENTER), settings.args_of(ENTER, more)),
+                    settings.replicas,
+                )
+            except (ClientError, ServerError) as error:
+                self.failure = error
+                if settings.max_acquire_time_s is None or not is_passing(error):
+                    raise
+                await self._pause(failures)
+                failures += 1
+                continue
+            self.failure = None
+            state, number, token = self._unpack(answer)
+            if state == 1:
+                return Acquisition(id, number, token, sent_s)
+            waiter = self._waiting[id] = SlotWaiter()
+            await self._enter(id, waiter, sent_s, answer)
 
     def _may_hold(self, acquisition: Acquisition) -> bool:
         """False for a lock that a resize let in beside another holder.
@@ -203,7 +236,7 @@ class Keeper:
     async def _clean_up(self, id: str, *, may_wait: bool = True) -> None:
         """Leave, whatever happens. The caller waits for it only for a short time."""
         leaving = self._start(self._leave_surely(id))
-        if may_wait and self.failure is None:
+        if may_wait and (self.failure is None or isinstance(self.failure, NotReplicatedError)):
             await asyncio.wait([leaving], timeout=CLEAN_UP_S)
 
     async def _leave_surely(self, id: str) -> None:

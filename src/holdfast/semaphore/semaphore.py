@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from holdfast.clock import Clock, SystemClock
+from holdfast.coordination.backend import Replicas
 from holdfast.semaphore.acquisition import Acquisition, id_of
 from holdfast.semaphore.client_source import ClientSource
 from holdfast.semaphore.keeper import CARD, CLEAN_UP_S, RESIZE, STATE, Keeper
@@ -40,8 +41,10 @@ class Semaphore:
     ttl_s: the longest time that a slot may be held. max_acquire_time_s: the longest time that
     `acquire` may take, then it raises TimeoutError. heartbeat_max_interval_s: a holder or waiter
     that is silent for longer counts as dead. cancel_on_loss: whether the body of `async with` is
-    cancelled when the slot is lost. hash_tag=False: keys without braces, which a cluster cannot
-    serve. now: a clock in place of the server's, in seconds; for tests.
+    cancelled when the slot is lost. replicas: how many replicas of the server must have an
+    acquisition before `acquire` returns it; if they do not have it within replicas_timeout_s, it
+    is given back and NotReplicatedError is raised. hash_tag=False: keys without braces, which a
+    cluster cannot serve. now: a clock in place of the server's, in seconds; for tests.
     """
 
     _is_exact = False
@@ -57,6 +60,8 @@ class Semaphore:
         heartbeat_max_interval_s: float = 180,
         namespace: str = "adv-sem",
         cancel_on_loss: bool = True,
+        replicas: int = 0,
+        replicas_timeout_s: float = 1.0,
         hash_tag: bool = True,
         now: Callable[[], float] | None = None,
         clock: Clock | None = None,
@@ -86,6 +91,7 @@ class Semaphore:
             shared_mailbox=hash_tag,
             now=now,
             clock=clock or SystemClock(),
+            replicas=Replicas.checked(replicas, replicas_timeout_s),
         )
         self._source = ClientSource(client)
         self._keepers: dict[asyncio.AbstractEventLoop, Keeper] = {}
@@ -102,7 +108,7 @@ class Semaphore:
     async def acquire(self) -> Acquisition:
         """Wait for a slot. A cancelled call leaves no trace.
 
-        Raises TimeoutError, LimitMismatchError, UnknownLimitError.
+        Raises TimeoutError, LimitMismatchError, UnknownLimitError, NotReplicatedError.
         """
         keeper = self._keepers.get(get_running_loop()) or self._new_keeper()
         limit_s = self._settings.max_acquire_time_s
@@ -226,6 +232,8 @@ class SemaphoreOptions(TypedDict, total=False):
     heartbeat_max_interval_s: float
     namespace: str
     cancel_on_loss: bool
+    replicas: int
+    replicas_timeout_s: float
     hash_tag: bool
     now: Callable[[], float] | None
     clock: Clock | None

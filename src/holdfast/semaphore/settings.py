@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.clock import Clock
+from holdfast.coordination.backend import Replicas
 from holdfast.coordination.lua_scripts import LuaScript
 from holdfast.semaphore.names import Names
 
@@ -23,6 +24,7 @@ class Settings:
     shared_mailbox: bool
     now: Callable[[], float] | None
     clock: Clock
+    replicas: Replicas | None = None  # that must have an acquisition before it counts
     is_warned: bool = False  # of an active-active database
 
     def args_of(self, script: LuaScript, more: dict[str, Any]) -> dict[str, Any]:

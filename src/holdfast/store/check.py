@@ -20,6 +20,7 @@ from holdfast.store.change.ops import (
     SPACES,
     STREAM_CONSUMERS,
     STREAM_PENDING,
+    STRING_PARTS,
     STRINGS,
     RowOp,
 )
@@ -51,7 +52,8 @@ SOUND = f"""(json_valid(sizes) AND (
   FROM {SIZES}))"""
 
 # For each query that must find no row: the meaning of a row that it finds. The queries hold at
-# every moment, whether the journal is folded or not.
+# every moment, whether the journal is folded or not. (An older Holdfast does not keep sizes, and is
+# recognised by its number of the last folded batch.)
 FORBIDDEN_ROWS = {
     "space {} has {} keys, but its size says {}": """
         SELECT s.space, (SELECT count(*) FROM redis_keys k WHERE k.space = s.space) AS there, keys
@@ -59,6 +61,15 @@ FORBIDDEN_ROWS = {
     "space {} has keys, but no size": """
         SELECT DISTINCT space FROM redis_keys
         WHERE space NOT IN (SELECT space FROM redis_space_sizes)""",
+    "key {} has {} elements, but its size says {}": """
+        SELECT key_id,
+          (SELECT count(*) FROM redis_hash_fields f WHERE f.key_id = s.key_id)
+          + (SELECT count(*) FROM redis_set_members m WHERE m.key_id = s.key_id)
+          + (SELECT count(*) FROM redis_zset_members z WHERE z.key_id = s.key_id) AS there, elements
+        FROM redis_sizes s WHERE elements <> there AND (
+          SELECT value FROM holdfast_meta WHERE name = 'sizes_lsn')
+          IS (SELECT value FROM holdfast_meta WHERE name = 'folded_lsn')
+        AND NOT EXISTS (SELECT 1 FROM journal)""",
     "block {1} of list {0} is damaged": f"""
         SELECT key_id, pos FROM redis_list_blocks WHERE pos & {SPAN - 1} OR NOT {SOUND}""",
     "element {1} of list {0} is there twice": f"""
@@ -332,6 +343,10 @@ class Overlay:
         elif table == STRINGS:
             _fields([key_id, value], (int, bytes | None))
             self._strings[key_id] = is_there
+        elif table == STRING_PARTS:
+            offset, _ = _fields([sub, value], (int, bytes))
+            if offset < 0:
+                raise ValueError(f"a part of string {key_id} is at {offset}")
         elif table == LIST_ITEMS:
             position, _ = _fields([sub, value], (int, bytes | None))
             self._items.setdefault(key_id, {})[position] = is_there

@@ -7,12 +7,15 @@ import msgspec
 
 from holdfast.errors import StorageError
 from holdfast.progress import CHANGES, Progress
+from holdfast.store.change.fold_state import LARGE
 from holdfast.store.change.ops import (
     CRDT_FACTS,
     CRDT_KEYS,
     KEYS,
+    REPLICATION,
     SCRIPTS,
     SPACES,
+    STRING_PARTS,
     STRINGS,
     Op,
     RowOp,
@@ -65,7 +68,7 @@ def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list
 
 def _is_of_key(table: int) -> bool:
     """Whether its rows belong to keys. (Some tables came later than those of scripts.)"""
-    return KEYS <= table < SCRIPTS or table in APPLY
+    return KEYS <= table < SCRIPTS or table in APPLY or table == STRING_PARTS
 
 
 class _Replay:
@@ -77,6 +80,8 @@ class _Replay:
         self._tables: Tables = keyspace.tables
         self._keys: dict[int, Key | None] = {}
         self._created: list[int] = []
+        # Strings of which the journal has parts, by id: one that changes, until all are written.
+        self._parts: dict[int, bytearray] = {}
         self._spaces = {database.space.id: database.space for database in keyspace.databases}
         self._shown = self._tables.spaces_shown()
 
@@ -99,7 +104,10 @@ class _Replay:
         if table == SCRIPTS:
             keyspace.set_script(key_id, sub, value)
             return True
-        if table not in ROWS:
+        if table == REPLICATION:
+            keyspace.replication_position = value
+            return True
+        if table not in ROWS and table != STRING_PARTS:
             raise StorageError("a newer Holdfast wrote its journal: this one cannot read it")
         if CRDT_KEYS <= table <= CRDT_FACTS:
             keyspace.next_id = max(keyspace.next_id, key_id + 1)
@@ -120,11 +128,25 @@ class _Replay:
             # the batch that made the key is folded. In the tables the element would stay for ever.
             return False
         elif table == STRINGS:
+            self._parts.pop(key_id, None)
             key.value = value
             keyspace.string_changed(key)
+        elif table == STRING_PARTS:
+            self._put_part(key, sub, value)
         else:
             APPLY[table](key.value, sub, value)
         return True
+
+    def _put_part(self, key: Key, offset: int, part: bytes) -> None:
+        if key.id not in self._parts:
+            assert isinstance(key.value, bytes)
+            self._parts[key.id] = bytearray(key.value)
+            key.value = b""  # frees memory; `finish` sets it
+            self._keyspace.string_changed(key)
+        string = self._parts[key.id]
+        if offset > len(string):
+            string.extend(bytes(offset - len(string)))
+        string[offset : offset + len(part)] = part
 
     def finish(self) -> None:
         """Say where the tables are behind (see FoldState).
@@ -134,6 +156,10 @@ class _Replay:
         the fold had deleted them. Flushed keys prove nothing either: the fold does not write them.)
         """
         keyspace = self._keyspace
+        while self._parts:
+            key_id, string = self._parts.popitem()
+            if (changed := self._keys[key_id]) is not None:
+                changed.value = bytes(string)
         shown = {*self._shown.values()}
         for space_id, space in self._spaces.items():
             if space_id not in shown:
@@ -156,6 +182,8 @@ class _Replay:
             if key is not None:
                 keyspace.watch_fields(key, afresh=True)
                 _settle(key.value)
+                if isinstance(key.value, Hash | Set | ZSet) and len(key.value) >= LARGE:
+                    keyspace.fold_state.large[key.id] = key.value
         # Values changed while they were attached, and names were taken for a while by two.
         keyspace.used_bytes = sum(database.space.nbytes for database in keyspace.databases)
 
@@ -167,6 +195,7 @@ class _Replay:
             keyspace.detach(key)
         if row is None:
             self._keys[key_id] = None
+            self._parts.pop(key_id, None)
             if key is not None:
                 keyspace.fold_state.unfolded[key_id] = key
             return

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from time import thread_time
 from typing import TYPE_CHECKING
 
 import apsw
@@ -11,7 +12,15 @@ from holdfast.progress import Progress, unseen
 from holdfast.store.file.journal import Checkpointer, Journal
 from holdfast.store.file.life import Life
 from holdfast.store.file.mark import this_boot
-from holdfast.store.file.opening import FileLock, Place, open_verified, real
+from holdfast.store.file.opening import (
+    READERS_S,
+    FileLock,
+    Place,
+    open_verified,
+    real,
+    remove_empty_wal,
+    replace_file,
+)
 from holdfast.store.file.tables import Tables
 from holdfast.store.file.wal import wal_path
 from holdfast.store.fold.fold import Fold
@@ -43,6 +52,11 @@ BYTES_PER_SLICE = 8192
 # turns that follow. So no client waits for all the work that a checkpoint has put off, or that a
 # command of a million keys has brought.
 MOST_SLICES = 16
+
+# Slices of one turn end after so much CPU time. The more slices are left over from earlier turns,
+# the longer they may take: so the work of a steady load is spread evenly over its turns.
+SLICES_S = 0.001
+OWED_SLICES = 16  # so many left over give a turn `SLICES_S` more
 
 # To make room there may be more slices: memory must not run out under a steady load.
 MOST_ROOM_SLICES = 64
@@ -146,7 +160,7 @@ class FileStore:
         self._vfs = vfs
         self._boot = this_boot() if boot is None else boot
         try:
-            self._lock = FileLock(path)
+            self._lock = FileLock(path, READERS_S)
         except OSError as error:
             raise StorageError(f"cannot open {path}: {error.strerror}") from None
         try:
@@ -172,18 +186,26 @@ class FileStore:
             raise
 
     def _open(self, databases: int, node: int) -> None:
-        self.journal = Journal(self._connection, self.path, self._boot)
         tables = Tables(self._connection)
         if not node and tables.crdt_facts():
             raise StorageError(f"{self.path} is the file of an active-active server")
-        self.keyspace = _keyspace(tables, databases, node)
-        self.folding = Fold(self._connection, self.journal, self.keyspace)
-        self._eviction = Eviction(self.keyspace, self.folding)
+        self._attach(_keyspace(tables, databases, node), tables)
+        self._adoption = _adoption(self, self.keyspace, node, self._progress)
+
+    def _attach(self, keyspace: Keyspace, tables: Tables) -> None:
+        """Show the content of the file that was opened."""
+        self.journal = Journal(self._connection, self.path, self._boot)
+        self.keyspace = keyspace
+        if keyspace.tables is not tables:  # it has shown another file before
+            keyspace.tables = tables
+            keyspace.forget()
+        self.folding = Fold(self._connection, self.journal, keyspace)
+        self.owed_slices = 0
+        self._eviction = Eviction(keyspace, self.folding)
         self._checkpointer = Checkpointer(self.path, self._vfs)
         self._place = Place(self.path, self._connection)
-        self.recovered_ops = recover(self.keyspace, self.journal, self.folding, self._progress)
+        self.recovered_ops = recover(keyspace, self.journal, self.folding, self._progress)
         self._connection.set_busy_timeout(BUSY_ON_LOOP_MS)
-        self._adoption = _adoption(self, self.keyspace, node, self._progress)
 
     def adopt_step(self) -> bool:
         """Do one step of an adoption (see adoption.py). Call it before anything else, until it
@@ -265,14 +287,17 @@ class FileStore:
         """While the fold is behind, a few slices, in proportion to the operations of a turn."""
         folding = self.folding
         due = (1 + new_ops // OPS_PER_SLICE) * folding.urgency
-        most = due if due > MOST_SLICES and self.owed_slices > MOST_OWED_SLICES else MOST_SLICES
+        is_flooded = due > MOST_SLICES and self.owed_slices > MOST_OWED_SLICES
         self.owed_slices += due
-        for _ in range(min(most, self.owed_slices)):
+        until_s = thread_time() + SLICES_S * (1 + self.owed_slices / OWED_SLICES)
+        for _ in range(min(due if is_flooded else MOST_SLICES, self.owed_slices)):
             if not folding.is_behind:
                 self.owed_slices = 0
                 return
             folding.step()
             self.owed_slices -= 1
+            if not is_flooded and thread_time() >= until_s:
+                return
 
     @property
     def may_fold(self) -> bool:
@@ -323,6 +348,28 @@ class FileStore:
         except apsw.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from error
         self._eviction = Eviction(self.keyspace, self.folding)
+
+    def take_over(self, path: Path) -> None:
+        """Show another, complete file in place of this one, which it replaces. Nothing may be open
+        or in flight. A crash leaves the old file or the new one. Raises StoreBusyError if another
+        program reads the file: then nothing has changed; and StorageError."""
+        assert not self.keyspace.open_ops
+        if not self._empty_wal():
+            self._checkpointer = Checkpointer(self.path, self._vfs)
+            raise StoreBusyError(f"another program reads {self.path}")
+        try:
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+            self.journal.close(is_clean=True)
+            self._connection.close()
+            # The WAL is empty, and its name is for the WAL of the new file.
+            remove_empty_wal(self.path)
+            replace_file(path, self.path)
+            self._connection = open_verified(
+                self.path, self._vfs, self._boot, accept_data_loss=False, keeps_copy=False
+            )
+            self._attach(self.keyspace, Tables(self._connection))
+        except (apsw.Error, OSError) as error:
+            raise StorageError(f"cannot replace {self.path}: {error}") from None
 
     def probe(self) -> bool:
         """Whether the file can be written again after a failure."""

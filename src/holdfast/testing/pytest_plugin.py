@@ -10,6 +10,7 @@ fixtures for anyio, below, and others in `asyncio_fixtures`. The two fixtures wi
 not async, and choose.
 """
 
+import inspect
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -52,15 +53,20 @@ def has_loop_scopes(version: str) -> bool:
 
 
 @pytest.fixture(scope="session")
-def holdfast_servers() -> "Iterator[Servers]":
+def holdfast_servers(pytestconfig: pytest.Config) -> "Iterator[Servers]":
     """Starts further servers: `with holdfast_servers.start(maxmemory="10mb") as server`.
 
     Use it for tests with several servers, and for fixtures of a wider scope.
     """
+    from holdfast.testing.server_logs import ServerLogs
     from holdfast.testing.servers import Servers
 
     with Servers() as servers:
+        # Not before: a run without servers has no hooks of ours.
+        logs = ServerLogs(servers)
+        pytestconfig.pluginmanager.register(logs)
         yield servers
+        pytestconfig.pluginmanager.unregister(logs)
 
 
 @pytest.fixture
@@ -151,6 +157,13 @@ async def _holdfast_embedded_in_anyio() -> "AsyncIterator[LocalDatabase]":
 
 def _async_fixture(request: pytest.FixtureRequest, what: str) -> str:
     """The name of the async fixture that runs in the event loop of the test."""
+    if _is_plain(request.function, f"holdfast_{what}"):
+        instead = ": use holdfast_sync_client" if what == "client" else ""
+        pytest.fail(
+            f"holdfast_{what} is for 'async def' tests, and {request.function.__name__} is"
+            f" none{instead}",
+            pytrace=False,
+        )
     if "anyio_backend" in request.fixturenames:
         backend: Any = request.getfixturevalue("anyio_backend")
         if (backend if isinstance(backend, str) else backend[0]) == "trio":
@@ -165,6 +178,15 @@ def _async_fixture(request: pytest.FixtureRequest, what: str) -> str:
         " test with pytest.mark.anyio; holdfast_sync_client needs none",
         pytrace=False,
     )
+
+
+def _is_plain(test: Any, fixture: str) -> bool:
+    """Whether the test itself asks for an async fixture, and has no `await` to use it with. An
+    async fixture between them has."""
+    test = getattr(getattr(test, "hypothesis", test), "inner_test", test)
+    if inspect.iscoroutinefunction(test) or inspect.isasyncgenfunction(test):
+        return False
+    return fixture in inspect.signature(test).parameters
 
 
 def _default_scope(config: pytest.Config) -> str:

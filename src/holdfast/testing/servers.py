@@ -11,6 +11,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from holdfast.errors import UnavailableError
+from holdfast.testing.log_tails import LogTails
 
 REPLY_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 10.0
@@ -58,12 +59,15 @@ class DisposableServer:
 
     def close(self) -> None:
         """Kill the server and remove its files."""
+        self._servers.logs.closed(self.folder)
         self._servers.ask("end", pid=self.pid, folder=str(self.folder))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._servers.logs.keep(self.folder)
         self.close()
 
     def _start(self) -> None:
@@ -84,6 +88,7 @@ class Servers:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._requests = 0
+        self.logs = LogTails()
 
     def start(self, **options: Option) -> DisposableServer:
         """Start a server with an empty database, on a free port.
@@ -92,7 +97,9 @@ class Servers:
         `holdfast.open`. A relative
         `db` is a file in the folder of the server. Raises UnavailableError.
         """
-        return DisposableServer(self, options)
+        server = DisposableServer(self, options)
+        self.logs.opened(server.folder, server.port)
+        return server
 
     def close(self) -> None:
         """Kill all servers and remove their files. Idempotent."""

@@ -1,29 +1,20 @@
 """The screen fits each terminal, the text has the same figures, and the guide explains them."""
 
 import json
+import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from holdfast.cli.top.sample import Missing
 from holdfast.cli.top.screen import HELP, screen
-from holdfast.cli.top.text import (
-    FIGURES,
-    ORDERS,
-    as_json,
-    count,
-    micros,
-    percent,
-    plain,
-    seconds,
-    sentences,
-    size,
-    tables,
-)
-from holdfast.cli.top.view import CommandView, PeerView, QueueView, SlowView, View
+from holdfast.cli.top.text import FIGURES, ORDERS, as_json, plain, sentences, tables
+from holdfast.figures import view as view_module
+from holdfast.figures.sample import Missing
+from holdfast.figures.units import count, micros, percent, seconds, size
+from holdfast.figures.view import CommandView, PeerView, QueueView, SlowView, View
 
 GUIDE = Path(__file__).parents[3] / "docs/guide-operating.md"
 FULL = View(
@@ -140,6 +131,21 @@ def test_json_has_the_fields_of_the_view() -> None:
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.label)
 def test_the_guide_explains_the_figure(figure: tuple[str, object]) -> None:
     assert f"| `{figure[0]}` |" in GUIDE.read_text()
+
+
+def test_the_guide_has_all_fields_of_json() -> None:
+    _, _, text = GUIDE.read_text().partition("| figure | in `--json` |")
+    lines = text.partition("A share is")[0].splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("|")]
+    named = {
+        name
+        for row in rows
+        for cell in (row[1:2] if len(row) == 3 else row)
+        for name in re.findall(r"`([a-z][a-z0-9_]*)`", cell)
+    }
+    views = [each for name, each in vars(view_module).items() if name.endswith("View")]
+    views.append(Missing)
+    assert named == {field.name for view in views for field in fields(view)}
 
 
 @pytest.mark.parametrize(

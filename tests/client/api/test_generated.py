@@ -30,7 +30,7 @@ def test_the_blocking_client_has_all_that_the_other_has() -> None:
     def public(kind: type) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
-    inside = {"sender", "warn_if_unclosed", "converters_of"}
+    inside = {"sender", "servers", "warn_if_unclosed", "converters_of", "run_then_wait"}
     assert public(Client) - inside <= public(sync.SyncClient)
     assert public(transaction.Transaction) - inside <= public(sync.SyncTransaction)
     told = {"on_message", "on_gap", "on_dropped", "on_closed"}

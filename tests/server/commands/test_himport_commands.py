@@ -80,3 +80,16 @@ def test_in_a_transaction_and_events() -> None:
     assert [event for _, event, _ in setting.events()] == [b"new", b"hset"]
     ask(peer, "HIMPORT SET k u 2")
     assert [event for _, event, _ in setting.events()] == [b"hset"]
+
+
+def test_client_list_counts_the_memory_of_fieldsets() -> None:
+    peer = InProcess().peer()
+
+    def total() -> int:
+        return int(peer.command("CLIENT", "INFO").split(b"tot-mem=")[1].split()[0])
+
+    before = total()
+    peer.command("HIMPORT", "PREPARE", "set", *(b"%0100d" % number for number in range(10)))
+    assert total() == before + 1000
+    peer.command("HIMPORT", "DISCARD", "set")
+    assert total() == before

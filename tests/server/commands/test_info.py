@@ -57,11 +57,46 @@ def test_sections_are_apart_by_one_empty_line(world: InProcess) -> None:
 def test_versions_and_uptime(world: InProcess) -> None:
     world.clock.advance(90061)
     found = facts(world.peer(), "server")
-    assert found["redis_version"] == REDIS_VERSION == "7.2.0"
+    assert found["redis_version"] == REDIS_VERSION == "8.10.0"
     assert found["holdfast_version"].count(".") == 2
     assert found["uptime_in_seconds"] == "90061"
     assert found["uptime_in_days"] == "1"
     assert len(found["run_id"]) == 40
+
+
+def told_versions(peer: Peer) -> set[bytes]:
+    """The version of Redis, in each place that tells it."""
+    hello, lolwut = peer.command("HELLO", 2), peer.command("LOLWUT")
+    return {
+        facts(peer, "server")["redis_version"].encode(),
+        hello.split(b"version\r\n")[1].split(b"\r\n")[1],
+        lolwut.split(b"Redis ver. ")[1].split(b"\n")[0],
+        peer.command("EVAL", "return redis.REDIS_VERSION", 0).split(b"\r\n")[1],
+    }
+
+
+def test_all_places_tell_the_version_that_is_set() -> None:
+    assert told_versions(InProcess().peer()) == {REDIS_VERSION.encode()}
+    assert told_versions(InProcess({"redis-version": "7.0.15"}).peer()) == {b"7.0.15"}
+    peer = InProcess().peer()
+    assert peer.command("CONFIG", "SET", "redis-version", "7.2.4") == b"+OK\r\n"
+    assert told_versions(peer) == {b"7.2.4"}
+    number = peer.command("EVAL", "return redis.REDIS_VERSION_NUM", 0)
+    assert number == b":%d\r\n" % 0x070204
+
+
+@pytest.mark.parametrize("version", ["8.10.1", "8.11.0", "9.0.0", "99.0.0"])
+def test_a_version_that_would_not_be_true_is_refused(version: str) -> None:
+    peer = InProcess().peer()
+    reply = peer.command("CONFIG", "SET", "redis-version", version)
+    assert reply.endswith(b"argument can't be above 8.10.0: what came later is not here\r\n")
+    assert facts(peer, "server")["redis_version"] == "8.10.0"
+
+
+@pytest.mark.parametrize("text", ["", "8", "8.2", "8.2.x", "v8.2.0", "8.02.0", "8.2.0.0", "-8.2.0"])
+def test_a_version_has_three_numbers(text: str) -> None:
+    reply = InProcess().peer().command("CONFIG", "SET", "redis-version", text)
+    assert reply.endswith(b"argument must be a version such as 7.2.4\r\n")
 
 
 def test_clients(world: InProcess) -> None:

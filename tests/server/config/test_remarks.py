@@ -71,7 +71,6 @@ def test_the_redis_conf_of_debian_needs_no_more(tmp_path: Path) -> None:
     ("options", "level", "words"),
     [
         (["--appendfsync", "no"], WARNING, "has not written to disk yet"),
-        (["--replicaof", "a", "1"], WARNING, "follows no other one"),
         (["--cluster-enabled", "yes"], WARNING, "no part of a cluster"),
         (["--syslog-enabled", "yes"], WARNING, "not to syslog"),
         (["--save", "900", "1"], INFO, "there are no snapshots"),

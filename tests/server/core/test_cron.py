@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from holdfast.server.core.cron import EXPIRE_BREAK_S, EXPIRE_SLICE, Cron
+from holdfast.store.memory import lazy_free
 from holdfast.store.store import FileStore
 from holdfast.store.values.hash import Hash
 from tests.harness.in_process import InProcess
@@ -118,4 +121,30 @@ def test_a_million_keys_would_expire_in_slices_that_leave_time_for_others() -> N
         assert left - len(database) <= EXPIRE_SLICE
         left = len(database)
     assert ticks <= 41  # 500 keys every 3 ms: a million in six seconds
+    cron.stop()
+
+
+@pytest.mark.source_only
+def test_memory_goes_back_when_no_client_would_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a large heap, that takes long."""
+    asked: list[bool] = []
+
+    def trim(is_idle: bool) -> bool:
+        asked.append(is_idle)
+        return is_idle
+
+    monkeypatch.setattr(lazy_free, "trim", trim)
+    setting = InProcess()
+    peer, cron = setting.peer(), Cron(setting.engine)
+    cron.tick()
+    setting.engine.keyspace.freeing.tidy(lazy_free.MANY)
+    assert asked == [False]
+    for _ in range(3):
+        peer.command("PING")
+        cron.tick()
+    assert asked == [False]
+    cron.tick()
+    assert asked == [False, True]
+    cron.tick()
+    assert asked == [False, True]
     cron.stop()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from holdfast.errors import StorageError
 from holdfast.server.core import fold_schedule
 from holdfast.server.core.cron import PERIOD_S, Cron
 from holdfast.server.core.fold_schedule import FoldSchedule
@@ -108,6 +109,7 @@ def test_a_busy_server_folds_a_little_at_each_tick_and_is_done_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold, "SLICE_ROWS", 4)
+    monkeypatch.setattr(fold, "SLICES_PER_OP", 0.5)
     running = Running(tmp_path / "a.db")
     for number in range(300):
         running.peer.command("SET", f"{number}", "v")
@@ -202,3 +204,26 @@ def test_time_that_clients_or_the_disk_take_is_time_that_the_fold_has_not(
         schedule.tick()
         assert schedule._has_time is has_time
     setting.engine.store.close()
+
+
+def test_a_disk_that_stays_full_is_said_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log may be on the same disk."""
+    running = Running(tmp_path / "a.db")
+    full = StorageError("cannot write the tables: database or disk is full")
+
+    def fail(self: Fold) -> bool:
+        raise full
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Fold, "step", fail)
+        running.peer.command("SET", "k", "v")
+        for _ in range(150):
+            running.advance(1.0)
+    said = [record.message for record in caplog.records]
+    assert said == [f"{full}; the journal keeps growing"] * 3
+    for _ in range(5):
+        running.advance(1.0)
+    assert running.in_view("k")
+    running.close()

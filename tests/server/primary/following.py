@@ -1,6 +1,7 @@
 """Steps that tests of a primary and its replica share."""
 
-from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.harness import RawClient, wait_until
+from tests.harness.processes import ServerProcess
 
 
 def info(client: RawClient) -> dict[str, str]:
@@ -13,7 +14,7 @@ def is_up(replica: RawClient) -> bool:
     return info(replica)["master_link_status"] == "up"
 
 
-def follow(primary: HoldfastServer, replica: RedisServer) -> RawClient:
+def follow(primary: ServerProcess, replica: ServerProcess) -> RawClient:
     """A client of the replica, once it has a snapshot."""
     client = replica.client()
     assert client.command("REPLICAOF", "127.0.0.1", primary.port) == b"+OK\r\n"

@@ -60,3 +60,32 @@ def test_what_a_snapshot_may_need_stays() -> None:
     backlog.needed_from = None
     backlog.feed(b"c" * 100_000)
     assert backlog.first_offset > 100_001
+
+
+def test_a_large_value_does_not_stay_because_of_its_end(rng: random.Random) -> None:
+    """Its beginning is dropped at once, and what a snapshot needs afterwards."""
+    backlog = Backlog(100_000, ID)
+    large = rng.randbytes(5_000_000)
+    backlog.feed(b"a" * 10)
+    backlog.feed(large)
+    assert backlog.kept_bytes == 100_000
+    assert backlog.since(backlog.first_offset) == large[-100_000:]
+    backlog.needed_from = backlog.offset
+    backlog.feed(large)
+    backlog.feed(b"b" * 10)
+    assert backlog.since(5_000_011) == large + b"b" * 10
+    backlog.needed_from = None
+    backlog.feed(b"c" * 10)
+    assert backlog.kept_bytes == 100_000
+    assert backlog.since(backlog.first_offset) == (large + b"b" * 10 + b"c" * 10)[-100_000:]
+
+
+def test_the_beginning_of_a_piece_is_copied_rarely() -> None:
+    """A piece that is a little too large is left as it is."""
+    backlog = Backlog(1_000_000, ID)
+    backlog.feed(b"a" * 1_500_000)
+    assert backlog.kept_bytes == 1_500_000
+    backlog.feed(b"b" * 200_000)
+    assert backlog.kept_bytes == 1_700_000
+    backlog.feed(b"c" * 100_000)
+    assert backlog.kept_bytes == 1_000_000

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.psync.command_reader import CommandReader
+from holdfast.store.rdb.records import Entry, Library
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
 from tests.server.primary.following import follow, info, is_up, wait_for_replica
+from tests.store.rdb.rdb_bytes import records_of
 
 pytestmark = pytest.mark.oracle
 
@@ -143,6 +146,37 @@ def test_redis_cli_writes_a_file(primary: HoldfastServer, tmp_path: Path) -> Non
     assert checked.returncode == 0, checked.stdout
 
 
+def test_redis_cli_writes_a_file_of_functions(primary: HoldfastServer, tmp_path: Path) -> None:
+    code = b"#!lua name=lib\nredis.register_function('f', function() return 1 end)"
+    client = primary.client()
+    client.command("SET", "a", "1")
+    client.command("FUNCTION", "LOAD", code)
+    dump = tmp_path / "functions.rdb"
+    argv = ["redis-cli", "-p", str(primary.port), "--functions-rdb", str(dump)]
+    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    records = records_of(dump.read_bytes())
+    assert [record for record in records if isinstance(record, Entry | Library)] == [Library(code)]
+    refused = client.command("REPLCONF", "rdb-filter-only", "functions keys")
+    assert refused == b"-ERR Unsupported rdb-filter-only option: keys\r\n"
+
+
+def test_redis_cli_shows_the_commands(primary: HoldfastServer, tmp_path: Path) -> None:
+    client = primary.client()
+    client.command("SET", "before", "1")
+    argv = ["redis-cli", "-p", str(primary.port), "--replica"]
+    with (tmp_path / "shown").open("w") as file:
+        process = subprocess.Popen(argv, stdout=file, stderr=subprocess.STDOUT)
+        try:
+            wait_until(lambda: "state=online" in info(client).get("slave0", ""), "it follows")
+            client.command("SET", "a", "1")
+            client.command("RPUSH", "l", "x")
+            shown = '"SET","a","1"\n"RPUSH","l","x"\n'
+            wait_until(lambda: shown in (tmp_path / "shown").read_text(), "the commands are shown")
+        finally:
+            process.kill()
+            process.wait()
+
+
 def test_a_snapshot_process_that_is_killed_leaves_nothing(
     primary: HoldfastServer, replica: RedisServer
 ) -> None:
@@ -189,8 +223,57 @@ def test_nonsense_is_refused(primary: HoldfastServer, argv: tuple[str, ...]) -> 
     assert primary.client().command(*argv).startswith(b"-ERR ")
 
 
-def test_a_server_of_an_active_active_database_refuses_replicas(
-    start_server: Callable[..., HoldfastServer],
+def test_a_replica_that_sends_commands_gets_no_replies(primary: HoldfastServer) -> None:
+    """A reply inside of the stream would shift all that follows it. Nor may it write."""
+    client, replica = primary.client(), primary.client()
+    replica.send_command("PSYNC", "?", -1)
+    wait_until(lambda: "state=online" in info(client).get("slave0", ""), "it follows")
+    for argv in (
+        ("PING",),
+        ("GET", "a"),
+        ("SET", "a", 1),
+        ("SLOWLOG", "GET"),
+        ("CLIENT", "REPLY", "ON"),
+    ):
+        replica.send_command(*argv)
+    replica.send_command("REPLCONF", "ACK", 7)
+    wait_until(lambda: "offset=7" in info(client)["slave0"], "all have run")
+    client.command("SET", "last", 1)
+    stream = b""
+    while b"$4\r\nlast\r\n$1\r\n1\r\n" not in stream:
+        stream += replica.read_raw(1)
+    head, _, rest = stream.partition(b"+FULLRESYNC ")
+    assert head.strip(b"\n") == b""
+    length = int(rest.partition(b"\r\n$")[2].partition(b"\r\n")[0])
+    commands = rest.partition(b"\r\n$")[2].partition(b"\r\n")[2][length:]
+    names = {each.argv[0] for each in CommandReader(0).feed(commands)}
+    assert names <= {b"SELECT", b"SET", b"PING"}
+    assert client.command("EXISTS", "a") == b":0\r\n"
+
+
+def test_replicas_that_come_while_a_snapshot_is_written_share_it(
+    primary: HoldfastServer, replica: RedisServer, tmp_path: Path
 ) -> None:
-    client = start_server("--active-active", "yes", "--node-id", "1").client()
-    assert client.command("PSYNC", "?", -1).startswith(b"-ERR a server of an active-active")
+    client = primary.client()
+    client.command("DEBUG", "POPULATE", 100)
+    client.command("CONFIG", "SET", "rdb-key-save-delay", 20_000)
+    with RedisServer(tmp_path / "second") as second:
+        copies = [replica.client(), second.client()]
+        copies[0].command("REPLICAOF", "127.0.0.1", primary.port)
+        wait_until(
+            lambda: b"state=wait_bgsave" in client.command("INFO", "replication"), "it waits"
+        )
+        client.command("SELECT", 3)
+        client.command("SET", "between", 1)
+        copies[1].command("REPLICAOF", "127.0.0.1", primary.port)
+        wait_until(lambda: info(client)["connected_slaves"] == "2", "both wait")
+        assert b"rdb_bgsave_in_progress:1" in client.command("INFO", "persistence")
+        client.command("CONFIG", "SET", "rdb-key-save-delay", 10_000_000)  # of a second snapshot
+        client.command("SET", "last", 1)
+        for copy in copies:
+            wait_until(lambda copy=copy: is_up(copy), "it follows")  # type: ignore[misc]
+        assert client.command("WAIT", 2, 20_000) == b":2\r\n"
+        for copy in copies:
+            assert copy.command("DBSIZE") == b":100\r\n"
+            copy.command("SELECT", 3)
+            assert copy.command("MGET", "between", "last") == b"*2\r\n$1\r\n1\r\n$1\r\n1\r\n"

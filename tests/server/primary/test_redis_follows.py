@@ -1,9 +1,6 @@
 """redis-server follows Holdfast through random commands, and has the same data."""
 
-import os
 import random
-from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +8,6 @@ from holdfast import all_commands as all_commands
 from holdfast.commands.table import TABLE
 from tests.commands.streams.talk import parsed
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
-from tests.harness.valkey import ValkeyServer
 from tests.server.primary.following import is_up, wait_for_replica
 from tests.wire import generators
 from tests.wire.differential import WHOLE, split_array
@@ -84,6 +80,9 @@ def contents(client: RawClient) -> dict[tuple[int, bytes], tuple[bytes, ...]]:
             value = client.command(*whole)
             if kind in (b"+hash\r\n", b"+set\r\n"):
                 value = b"\r\n".join(sorted(value.split(b"\r\n")))
+            elif kind == b"+zset\r\n":  # Valkey writes fewer digits
+                items = parsed(value)
+                value = repr([*zip(items[::2], map(float, items[1::2]), strict=True)]).encode()
             elif kind == b"+stream\r\n":  # the times at which consumers were seen differ
                 value = client.command("XRANGE", name, "-", "+")
                 value += client.command("XINFO", "GROUPS", name)
@@ -160,54 +159,3 @@ def test_streams_with_the_commands_of_redis_8(
             if (reply := each.command("XPENDING", "s", group, "-", "+", 99))
         ]
         assert pending[0] == pending[1]
-
-
-ROUNDS = int(os.environ.get("HOLDFAST_FOLLOWING_ROUNDS", "200"))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(60 + 20 * ROUNDS)
-@pytest.mark.parametrize("kind", [RedisServer, ValkeyServer], ids=["redis", "valkey"])
-def test_links_that_break_and_servers_that_die(
-    tmp_path: Path, rng: random.Random, kind: type[RedisServer]
-) -> None:
-    """No write that a replica has acknowledged is missing there, and in the end all is the same."""
-    run_rounds(tmp_path, rng, kind, ROUNDS)
-
-
-def test_a_few_links_that_break(tmp_path: Path, rng: random.Random) -> None:
-    run_rounds(tmp_path, rng, RedisServer, 4)
-
-
-def run_rounds(folder: Path, rng: random.Random, kind: type[RedisServer], rounds: int) -> None:
-    with (
-        HoldfastServer(folder / "primary", "--repl-ping-replica-period", "1") as primary,
-        kind(folder / "replica") as replica,
-    ):
-        copy = replica.client()
-        copy.command("REPLICAOF", "127.0.0.1", primary.port)
-        for number in range(rounds):
-            client = primary.client()
-            Writer(client, rng).run(30)
-            match rng.randrange(5):
-                case 0:
-                    client.command("CLIENT", "KILL", "TYPE", "replica")
-                case 1:
-                    replica.kill()
-                    replica.start()
-                    copy = replica.client()
-                    copy.command("REPLICAOF", "127.0.0.1", primary.port)
-                case 2:
-                    primary.kill()
-                    primary.restart()
-                    client = primary.client()
-                    copy.command("REPLICAOF", "127.0.0.1", primary.port)
-                case 3:
-                    copy.command("CLIENT", "KILL", "TYPE", "master")
-            Writer(client, rng).run(30)
-            client.command("SELECT", 0)
-            client.command("SET", "round", number)
-            wait_until(partial(is_up, copy), "it follows again", 60)
-            wait_for_replica(client)
-            assert copy.command("GET", "round") == b"$%d\r\n%d\r\n" % (len(str(number)), number)
-        compare(client, copy)

@@ -10,6 +10,7 @@ from holdfast.store.change.ops import (
     SET_MEMBERS,
     STREAM_ENTRIES,
     STREAM_META,
+    STRING_PARTS,
     STRINGS,
     Op,
     row_op,
@@ -29,9 +30,10 @@ def rows(log: ChangeLog) -> list[tuple[object, ...]]:
 
 
 def test_runs_and_tables_share_the_numbers() -> None:
-    """First the old tables, then runs, then tables and runs that came later."""
+    """First the old tables, then runs, then tables, runs and parts of rows that came later."""
     assert min(RUNS) == FIRST_RUN == CRDT_FACTS + 1
-    assert sorted([*RUNS, *ROWS]) == list(range(len(RUNS) + len(ROWS)))
+    numbers = sorted([*RUNS, *ROWS, STRING_PARTS])
+    assert numbers == list(range(len(numbers)))
 
 
 def test_an_operation_that_is_no_run_stands_for_itself() -> None:

@@ -8,7 +8,15 @@ import msgspec
 import pytest
 
 from holdfast.errors import StorageError
-from holdfast.store.change.ops import FIRST_ID, KEYS, STRINGS, Op, Run, row_op
+from holdfast.store.change.ops import (
+    FIRST_ID,
+    KEYS,
+    STRING_PARTS,
+    STRINGS,
+    Op,
+    Run,
+    row_op,
+)
 from holdfast.store.change.runs import NEW_KEY_RUNS, NEW_STRING_RUNS, RUNS, STRING_RUNS, rows_in
 from holdfast.store.check import check_file
 from holdfast.store.file import journal
@@ -219,7 +227,7 @@ def test_a_journal_with_operations_of_a_later_version_is_refused(
     store: FileStore, node: int
 ) -> None:
     store.abandon()
-    write_journal(store.path, [Run((max(*ROWS, *RUNS) + 1, 0, None, [A, b"v"]))])
+    write_journal(store.path, [Run((max(*ROWS, *RUNS, STRING_PARTS) + 1, 0, None, [A, b"v"]))])
     with pytest.raises(StorageError, match="newer"):
         open_store(str(store.path), node=node)
 

@@ -201,7 +201,9 @@ def test_two_keys_of_one_name_in_a_pass_are_both_found_later(store: FileStore) -
     store.commit()
     store.fold()
     database.set_string(b"x", b"new")
-    database.move(database.space.keys[b"a"], database, b"b")
+    older = database.find(b"a")
+    assert older is not None
+    database.move(older, database, b"b")
     store.commit()
     store.fold_step()  # the pass has the row of the older key
     database.move(database.space.keys[b"b"], database, b"c")

@@ -91,3 +91,47 @@ def test_no_client_waits_long_for_room_in_memory(tmp_path: Path, steps: list[Fol
         turns += 1
     assert opened.keyspace.used_bytes <= 1
     opened.abandon()
+
+
+class Cpu:
+    """A clock of CPU time, by which each slice takes two milliseconds."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 0.002
+        return self.now_s
+
+
+def test_a_turn_that_owes_little_folds_for_a_millisecond(
+    tmp_path: Path, steps: list[Fold], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The more slices are left over, the longer a turn may fold, up to the most."""
+    opened = behind(tmp_path / "a.db")
+    monkeypatch.setattr(store, "thread_time", Cpu())
+    done = []
+    for owed in (0, store.OWED_SLICES * 8, store.OWED_SLICES * 1000):
+        opened.owed_slices = owed
+        steps.clear()
+        opened.keep_up(0)
+        done.append(len(steps))
+    assert done[0] == 1
+    assert 1 < done[1] < MOST_SLICES
+    assert done[2] == MOST_SLICES
+    opened.abandon()
+
+
+def test_slices_that_write_no_rows_are_progress_of_the_pass(tmp_path: Path) -> None:
+    """Else a pass that collects rows would seem to stand still, and fill whole turns."""
+    opened = FileStore(tmp_path / "a.db")
+    write(opened, KEYS)
+    folding = opened.folding
+    opened.fold_step()
+    shares = []
+    while folding.ops_of_pass[0] == 0:
+        shares.append(folding._done_share)
+        opened.fold_step()
+    assert 0 <= shares[0] < shares[-1] <= 1
+    opened.fold()
+    opened.close()

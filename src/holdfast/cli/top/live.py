@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.live import Live
 
 from holdfast.cli.top.screen import screen
-from holdfast.cli.top.text import ORDERS, seconds
-from holdfast.cli.top.view import View
-from holdfast.cli.top.watch import ServerWatch
+from holdfast.cli.top.text import ORDERS, plain
 from holdfast.errors import HoldfastError
+from holdfast.figures.units import seconds
+from holdfast.figures.view import View
+from holdfast.figures.watch import ServerWatch
 
 TICK_S = 0.5
 PATIENCE_S = 2.0  # without an answer, before the screen says so
@@ -53,7 +54,14 @@ class LiveScreen:
         self._stop: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> int:
-        """Draw until the user leaves or all samples were shown; the exit code."""
+        """Draw until the user leaves or all samples were shown; the exit code. The last of these
+        stays on the terminal as text, because the screen goes when the program ends."""
+        code = await self._show()
+        if self._looks_left == 0:
+            print(plain(self._view), flush=True)
+        return code
+
+    async def _show(self) -> int:
         with self._shown(), self._heeding():
             while True:
                 started_s = time.monotonic()

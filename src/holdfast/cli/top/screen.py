@@ -15,7 +15,7 @@ from holdfast.cli.top.text import (
     sentences,
     tables,
 )
-from holdfast.cli.top.view import View
+from holdfast.figures.view import View
 
 FIGURE_WIDTH = 23  # of a label and a value
 GAP = 3

@@ -14,7 +14,12 @@ from holdfast.client.api.subscriptions import PubSub
 from holdfast.client.api.transaction import Transaction
 from holdfast.client.api.typed_commands import TypedCommands
 from holdfast.client.api.typed_exec import Exec
-from holdfast.client.errors import ConversionError, RequestTimeoutError, ServerError
+from holdfast.client.errors import (
+    ConversionError,
+    NotReplicatedError,
+    RequestTimeoutError,
+    ServerError,
+)
 from holdfast.client.protocol.connection_state import State
 from holdfast.client.protocol.convert import converter
 from holdfast.client.protocol.into import Key
@@ -28,6 +33,7 @@ from holdfast.client.topology.single import (
     check_timeout,
     send_many,
 )
+from holdfast.client.topology.slots import first_key
 from holdfast.client.transport.connection import Connection
 from holdfast.client.transport.deadlines import deadline
 from holdfast.client.transport.hooks import NO_HOOKS, Hooks
@@ -236,6 +242,37 @@ class Client(TypedCommands[str], Exec):
             if over is not None:
                 self._forget(commands)
 
+    async def run_then_wait(self, args: Command, replicas: int, timeout_s: float) -> Any:
+        """Run a command, then WAIT until so many replicas have its effect. Returns its reply,
+        unconverted. Raises NotReplicatedError if they do not have it within the timeout.
+
+        Both go over one connection of their own: WAIT holds up all that follows it, and it counts
+        the writes of its own connection only.
+        """
+        check_timeout(timeout_s)
+        wait: Command = ("WAIT", replicas, max(1, round(timeout_s * 1000)))
+        limit_s = self._caller.options.request_timeout_s
+        limit_s = None if limit_s is None else limit_s + timeout_s
+        moved: ServerError | None = None
+        while True:
+            connection = await self._caller.lease(first_key(args), moved)
+            before: list[Command] = [("ASKING",)] if moved and moved.code == b"ASK" else []
+            commands = [*before, args, wait]
+            try:
+                replies = await self.run_many("pipeline", commands, limit_s, over=connection)
+            finally:
+                self._caller.give(connection)
+            reply, count = replies[-2:]
+            if moved is None and self._caller.has_moved(reply):
+                moved = reply
+                continue
+            for each in (reply, count):
+                if isinstance(each, Exception):
+                    raise each
+            if count < replicas:
+                raise NotReplicatedError(count, replicas)
+            return reply
+
     def _forget(self, commands: list[Command]) -> None:
         """Forget cached replies of keys that these commands may change.
 
@@ -258,6 +295,10 @@ class Client(TypedCommands[str], Exec):
     def pubsub(self) -> PubSub:
         """Channels and patterns, on a connection of their own; use it with `async with`."""
         return PubSub(self._caller)
+
+    async def servers(self) -> list[Caller]:
+        """The servers that have keys of their own: one, or the masters of a cluster."""
+        return await self._caller.servers()
 
     def scan_iter(
         self, match: Key | None = None, *, count: int | None = None, type: str | None = None

@@ -40,7 +40,7 @@ from holdfast.client.protocol.request import encode_all
 from holdfast.client.transport.deadlines import deadline, sleep
 from holdfast.client.transport.handshake import Agreement, handshake
 from holdfast.client.transport.hooks import NO_HOOKS, ConnectionEvent, Hooks
-from holdfast.client.transport.link import Dial, Link, dialer
+from holdfast.client.transport.link import Dial, Link, dialer, reason_of
 from holdfast.client.transport.options import ClientOptions
 from holdfast.client.transport.pulse import Pulse
 from holdfast.clock import Clock, SystemClock, Timer
@@ -432,6 +432,6 @@ def _lost_error(cause: Exception) -> ConnectionLostError:
 def _as_connect_error(cause: Exception, options: ClientOptions) -> ClientError:
     if isinstance(cause, ConnectError | ClosedError):
         return cause
-    error = ConnectError(f"cannot connect to {options.address}: {cause}")
+    error = ConnectError(f"cannot connect to {options.address}: {reason_of(cause)}")
     error.__cause__ = cause
     return error

@@ -5,7 +5,9 @@ Only the link touches the transport. It knows replies and pushes, not requests.
 
 import asyncio
 import ipaddress
+import os
 import socket
+import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeAlias, cast
@@ -204,3 +206,12 @@ async def _resolve(options: ClientOptions, clock: Clock) -> list[str]:
                 raise OSError(f"{host!r:.80} cannot be a host's name") from None
             return list(dict.fromkeys(str(info[4][0]) for info in found))
     return [host]
+
+
+def reason_of(cause: Exception) -> str:
+    """Why a server cannot be reached. Of a refused connection asyncio says "[Errno 111] Connect
+    call failed", and the address once more."""
+    if isinstance(cause, ssl.SSLError) or not isinstance(cause, OSError) or not cause.errno:
+        return str(cause)
+    is_of_resolver = cause.errno < 0
+    return str(cause.strerror) if is_of_resolver else os.strerror(cause.errno)

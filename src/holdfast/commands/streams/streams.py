@@ -171,7 +171,9 @@ def _parse_options(
             trim = trim._replace(limit=min(limit_by_nodes, HIGHEST_LIMIT) or DEFAULT_LIMIT)
         else:
             trim = trim._replace(limit=limit)
-    if limit is not None and (trim is None or not trim.is_rough):
+    has_tilde = trim is not None and trim.is_rough
+    # (A primary of Redis sends the exact length that was left, and the LIMIT that a client gave.)
+    if limit is not None and not has_tilde and not c.keyspace.obeys_primary:
         raise LIMIT_WITHOUT_TILDE
     if trim is not None and policy:
         trim = trim._replace(policy=policy)

@@ -11,7 +11,7 @@ from holdfast.commands.context import Context
 from holdfast.errors import NOT_A_FLOAT, CommandError
 from holdfast.resp import Reply, double_text
 from holdfast.resp.c_strings import c_string
-from holdfast.store.memory.events import GENERIC, ZSET
+from holdfast.store.memory.events import ZSET
 from holdfast.store.values.zset import Entry, LexCut, ScoreCut, ZSet
 
 NOT_A_SCORE_RANGE = CommandError("ERR min or max is not a float")
@@ -168,14 +168,11 @@ def may_change(flags: int, old: float, new: float) -> bool:
 
 def store_entries(c: Context, name: bytes, entries: Sequence[Entry], event: bytes) -> int:
     """Replace a key of any type by a sorted set of these entries. Without entries, remove it."""
-    key = c.db.find_row(name)
-    if key is not None:
-        c.db.remove(key)
     if entries:
-        _, value = c.db.create_as(name, ZSet, is_new=key is None)
+        value = c.db.replace_as(name, ZSet)
         for score, member in entries:
             value.put(member, score, c.keyspace)
         c.db.signal(name, event, ZSET)
-    elif key is not None:
-        c.db.signal(name, b"del", GENERIC)
+    else:
+        c.db.discard(name)
     return len(entries)

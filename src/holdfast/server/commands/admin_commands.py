@@ -8,7 +8,6 @@ from holdfast.server.commands.info import info as info_text
 from holdfast.server.core.engine import engine_of
 from holdfast.server.core.saving import Kind
 from holdfast.server.sessions.session import REPLIES_OFF, Session
-from holdfast.server.version import REDIS_VERSION
 
 SAVES = "admin noscript no_async_loading"
 ALREADY_SAVING = CommandError("ERR Background save already in progress")
@@ -59,11 +58,14 @@ def time(session: Session, argv: list[bytes]) -> Reply:
     categories="admin dangerous",
 )
 def role(session: Session, argv: list[bytes]) -> Reply:
-    """The part this server plays in replication: a master, its offset, and its replicas.
+    """The part this server plays in replication: a master and its replicas, or a replica.
 
     ROLE
     """
-    primary = engine_of(session).primary
+    engine = engine_of(session)
+    primary, following = engine.primary, engine.following
+    if following is not None and following.is_on:
+        return following.role()
     replicas: list[Reply] = [
         [each.address.encode(), b"%d" % each.port, b"%d" % each.acknowledged]
         for each in primary.online()
@@ -79,6 +81,7 @@ def lolwut(session: Session, argv: list[bytes]) -> Reply:
     """
     if len(argv) > 2 and argv[1].upper() == b"VERSION":
         parse_int(argv[2])
+    version = engine_of(session).config.redis_version
     rng = session.rng
     blades = [rng.randrange(4, 9) for _ in range(12)]
     rows = [
@@ -86,7 +89,7 @@ def lolwut(session: Session, argv: list[bytes]) -> Reply:
         for height in range(max(blades) - 1, -1, -1)
     ]
     kelp = "\n".join([*(f"  {row}".rstrip() for row in rows), " /" + "^" * 12 + "\\"])
-    return Verbatim(f"{kelp}\n\nRedis ver. {REDIS_VERSION}\n".encode())
+    return Verbatim(f"{kelp}\n\nRedis ver. {version}\n".encode())
 
 
 # -- saving ---------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from holdfast.server.sessions.session import (
     Session,
     checked_name,
 )
-from holdfast.server.version import REDIS_VERSION
 
 NO_PASSWORD_SET = CommandError(
     "ERR AUTH <password> called without any password configured for the default user."
@@ -82,11 +81,11 @@ def hello(session: Session, argv: list[bytes]) -> Reply:
     session.use_protocol(version)
     return {
         b"server": b"redis",
-        b"version": REDIS_VERSION.encode(),
+        b"version": engine_of(session).config.redis_version.encode(),
         b"proto": version,
         b"id": session.id,
         b"mode": b"standalone",
-        b"role": b"master",
+        b"role": b"replica" if engine_of(session).is_replica else b"master",
         b"modules": [],
     }
 

@@ -10,9 +10,9 @@ from holdfast.server.sessions.session import Session
 
 # The text of a redis-server that is no part of a cluster: clients know it.
 NO_CLUSTER = "ERR This instance has cluster support disabled"
-NO_REPLICATION = "ERR Holdfast does not follow other servers: see active-active in its guides"
 NO_MODULES = "ERR Holdfast does not load modules: they are C libraries for redis-server"
 NO_MIGRATION = "ERR Holdfast does not send keys to other servers: use DUMP and RESTORE instead"
+NO_BACKUP = "ERR Holdfast has no append-only file to pin: use `holdfast backup` instead"
 NO_IMPORT = "ERR Server is not in import mode"  # that of Valkey
 GROUPS = {NO_CLUSTER: "cluster", NO_MIGRATION: "generic", NO_IMPORT: "connection"}  # others: server
 
@@ -103,10 +103,16 @@ TABLE: tuple[tuple[str, int, str, str, tuple[str, ...], str, str], ...] = (
     ("cluster|cancelslotmigrations", 2, VALKEY, "", (), "9.0.0", NO_CLUSTER),
     ("cluster|getslotmigrations", 2, VALKEY, "", (), "9.0.0", NO_CLUSTER),
     ("cluster|syncslots", -3, VALKEY, "", (), "9.0.0", NO_CLUSTER),
+    ("sflush", -3, "write", "keyspace dangerous", (), "8.0.0", NO_CLUSTER),
+    ("trimslots", -5, "write", "keyspace dangerous", (), "8.4.0", NO_CLUSTER),
     ("clusterscan", -2, "readonly valkey", "keyspace", CLUSTERSCAN, "9.1.0", NO_CLUSTER),
-    ("failover", -1, "admin noscript stale", "", (), "6.2.0", NO_REPLICATION),
-    ("replicaof", 3, "admin noscript stale no_async_loading", "", (), "5.0.0", NO_REPLICATION),
-    ("slaveof", 3, "admin noscript stale no_async_loading", "", (), "1.0.0", NO_REPLICATION),
+    ("backup|abort", 2, "admin noscript", "", (), "8.10.0", NO_BACKUP),
+    ("backup|cleanup", 2, "admin noscript", "", (), "8.10.0", NO_BACKUP),
+    ("backup|help", 2, "loading stale", "", (), "8.10.0", NO_BACKUP),
+    ("backup|list", 2, "admin loading stale", "", (), "8.10.0", NO_BACKUP),
+    ("backup|seal", 2, "admin noscript", "", (), "8.10.0", NO_BACKUP),
+    ("backup|start", 2, "admin noscript", "", (), "8.10.0", NO_BACKUP),
+    ("backup|status", 2, "admin loading stale", "", (), "8.10.0", NO_BACKUP),
     ("module|load", -3, "admin noscript no_async_loading", "", (), "4.0.0", NO_MODULES),
     ("module|loadex", -3, "admin noscript no_async_loading", "", (), "7.0.0", NO_MODULES),
     ("module|unload", 3, "admin noscript no_async_loading", "", (), "4.0.0", NO_MODULES),
@@ -135,6 +141,7 @@ def _refusal(name: str, sentence: str) -> Handler:
     return refuse
 
 
+container("backup", -2, "", "Refused, all of it.", group="server", since="8.10.0")
 container("cluster", -2, "", "Refused, all of it.", group="cluster", since="3.0.0")
 container("module", -2, "", "Refused, save for a look.", group="server", since="4.0.0")
 for _name, _arity, _flags, _categories, _tips, _since, _sentence in TABLE:

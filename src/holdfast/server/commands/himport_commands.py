@@ -55,10 +55,8 @@ def set_(session: Session, argv: list[bytes]) -> Reply:
         raise NO_SUCH_FIELDSET
     if len(fields) != len(values):
         raise VALUES_MISMATCH
-    old = session.db.find_as(name, Hash)
-    if old is not None:
-        session.db.remove(old[0])
-    _, value = session.db.create_as(name, Hash, is_new=old is None)
+    session.db.find_as(name, Hash)  # another type is an error
+    value = session.db.replace_as(name, Hash)
     for field, text in zip(fields, values, strict=True):
         value.set(field, text, session.keyspace)
     session.db.signal(name, b"hset", HASH)

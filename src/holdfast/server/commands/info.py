@@ -13,7 +13,7 @@ from holdfast.server.core.engine import Engine
 from holdfast.server.core.saving import Kind
 from holdfast.server.features.meter import resident_bytes
 from holdfast.server.scripts.scripts import Scripts
-from holdfast.server.version import IS_COMPILED, REDIS_VERSION
+from holdfast.server.version import IS_COMPILED
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.store import FileStore
 
@@ -49,7 +49,7 @@ MAX_COUNTED = 50_000
 
 def _server(engine: Engine) -> Facts:
     config, meter = engine.config, engine.meter
-    yield "redis_version", REDIS_VERSION
+    yield "redis_version", config.redis_version
     yield "redis_git_sha1", "00000000"
     yield "redis_git_dirty", 0
     yield "redis_build_id", 0
@@ -149,7 +149,7 @@ def _persistence(engine: Engine) -> Facts:
     yield "async_loading", 0
     yield from dict.fromkeys(NO_FORKS, 0).items()
     yield "rdb_changes_since_last_save", engine.keyspace.dirty
-    yield "rdb_bgsave_in_progress", int(saves)
+    yield "rdb_bgsave_in_progress", int(saves or engine.primary.is_writing)
     yield "rdb_last_save_time", saving.last_s
     yield "rdb_last_bgsave_status", status
     yield "rdb_last_bgsave_time_sec", saving.last_took_s
@@ -226,17 +226,26 @@ def _stats(engine: Engine) -> Facts:
 def _stage(engine: Engine) -> Facts:
     primary, now_s = engine.primary, engine.clock.monotonic_s()
     backlog = primary.backlog
-    yield "role", "master"
+    following = engine.following
+    if following is not None and following.is_on:
+        yield "role", "slave"
+        yield from following.facts()
+    else:
+        yield "role", "master"
     yield "connected_slaves", len(primary.replicas)
     for number, each in enumerate(primary.replicas.values()):
         lag_s = int(now_s - each.acknowledged_s)
         where = f"ip={each.address},port={each.port},state={each.state.value}"
         yield f"slave{number}", f"{where},offset={each.acknowledged},lag={lag_s}"
-    yield "master_failover_state", "no-failover"
-    yield "master_replid", primary.id.decode()
-    yield "master_replid2", "0" * 40
+    state = "no-failover" if following is None else following.failover_state
+    yield "master_failover_state", state
+    second_id, second_offset = b"", -1
+    if backlog is not None and backlog.second_id:
+        second_id, second_offset = backlog.second_id, backlog.second_offset + 1
+    yield "master_replid", primary.replication_id.decode()
+    yield "master_replid2", second_id.decode() or "0" * 40
     yield "master_repl_offset", primary.offset
-    yield "second_repl_offset", -1
+    yield "second_repl_offset", second_offset
     yield "repl_backlog_active", int(backlog is not None)
     yield "repl_backlog_size", engine.config.repl_backlog_size
     yield "repl_backlog_first_byte_offset", 0 if backlog is None else backlog.first_offset

@@ -50,6 +50,7 @@ def stats(session: Session, argv: list[bytes]) -> Reply:
     used, resident = keyspace.used_bytes, resident_bytes()
     peak = max(engine.meter.peak_bytes, used)
     hot = sum(len(database.space.keys) for database in keyspace.databases)
+    in_memory = hot + sum(database.space.packed_count for database in keyspace.databases)
     reply: dict[bytes, Reply] = {
         b"peak.allocated": peak,
         b"total.allocated": used,
@@ -72,7 +73,7 @@ def stats(session: Session, argv: list[bytes]) -> Reply:
     return reply | {
         b"overhead.total": hot * KEY_OVERHEAD,
         b"keys.count": sum(map(len, keyspace.databases)),
-        b"keys.bytes-per-key": used // hot if hot else 0,
+        b"keys.bytes-per-key": used // in_memory if in_memory else 0,
         b"dataset.bytes": used - hot * KEY_OVERHEAD,
         b"dataset.percentage": 100.0 * (used - hot * KEY_OVERHEAD) / used if used else 0.0,
         b"peak.percentage": 100.0 * used / peak if peak else 100.0,

@@ -103,6 +103,7 @@ class Config:
     lua_max_memory: int
     notify_keyspace_events: frozenset[str]
     tracking_table_max_keys: int
+    redis_version: str
     loglevel: str
     logfile: str
     log_format: str
@@ -122,11 +123,26 @@ class Config:
     min_replicas_max_lag: int
     min_replicas_to_write: int
     repl_backlog_size: int
+    rdb_key_save_delay: int
     repl_ping_replica_period: int
     repl_timeout: int
+    replicaof: tuple[str, ...]
+    masteruser: str
+    masterauth: bytes
+    replica_announced: bool
+    replica_announce_ip: str
+    replica_announce_port: int
+    replica_priority: int
+    replica_read_only: bool
+    replica_serve_stale_data: bool
+    replica_skip_unknown: bool
+    tls_replication: bool
     tls_port: int
     http_port: int
     http_bind: tuple[str, ...]
+    dashboard: bool
+    dashboard_port: int
+    dashboard_bind: tuple[str, ...]
     tls_cert_file: str
     tls_key_file: str
     tls_key_file_pass: str

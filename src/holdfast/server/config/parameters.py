@@ -33,6 +33,10 @@ from holdfast.server.config.value_kinds import (
     ValueKind,
     Words,
 )
+from holdfast.server.version import REDIS_VERSION
+
+# A database has a row in the file from the start: see redis_databases in store/file/schema.sql.
+MOST_DATABASES = 1024
 
 
 class Use(enum.Flag):
@@ -110,6 +114,18 @@ def _title(value: str) -> str | None:
     return None
 
 
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
+
+
+def _version(value: str) -> str | None:
+    if not re.fullmatch(r"(0|[1-9][0-9]?)(\.(0|[1-9][0-9]?)){2}", value):
+        return "argument must be a version such as 7.2.4"
+    if _numbers(value) > _numbers(REDIS_VERSION):
+        return f"argument can't be above {REDIS_VERSION}: what came later is not here"
+    return None
+
+
 FIXED, INERT, HIDDEN, FILE = Use.FIXED, Use.INERT, Use.HIDDEN, Use.FILE
 OWN_FIXED = Use.OWN | FIXED
 SECRET = Use.SECRET
@@ -127,7 +143,7 @@ _PARAMS: tuple[Param, ...] = (
     # The file. `db` is ours: a path (relative to `dir`) or :memory:.
     Param("db", _TEXT, "holdfast.db", OWN_FIXED),
     Param("dir", Directory(), ".", Use.PROTECTED),
-    Param("databases", Int(1), "16", FIXED),
+    Param("databases", Int(1, MOST_DATABASES), "16", FIXED),
     Param("accept-data-loss", _BOOL, "no", FIXED | HIDDEN),  # once: see store/file/mark.py
     Param("no-backup", _BOOL, "no", FIXED | HIDDEN),  # of a file that is migrated
     # Active-active: the node id of this server, and the addresses of the others.
@@ -160,6 +176,15 @@ _PARAMS: tuple[Param, ...] = (
     # Ours: /metrics, /health and /ready; 0 for none.
     Param("http-port", _PORT, "0", OWN_FIXED),
     Param("http-bind", Words(16, "Too many bind addresses specified."), _LOCAL, OWN_FIXED),
+    # Ours: pages for a browser, by a process beside the server.
+    Param("dashboard", _BOOL, "no", OWN_FIXED),
+    Param("dashboard-port", _PORT, "8380", OWN_FIXED),
+    Param(
+        "dashboard-bind",
+        Words(16, "Too many bind addresses specified."),
+        "127.0.0.1",
+        OWN_FIXED,
+    ),
     Param("protected-mode", _BOOL, "yes"),
     Param("maxclients", Int(1, 2**32 - 1), "10000"),
     Param("timeout", _COUNT, "0"),
@@ -237,6 +262,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("notify-keyspace-events", KeyspaceEvents(), ""),
     Param("tracking-table-max-keys", _LONG, "1000000"),
     # Watching the server.
+    Param("redis-version", Text(_version), REDIS_VERSION),  # ours: what clients are told
     Param("loglevel", Enum("debug verbose notice warning"), "notice"),
     Param("logfile", _TEXT, "", FIXED),
     Param("log-format", Enum("text json"), "text", FIXED | HIDDEN),  # ours
@@ -276,7 +302,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("tls-client-key-file", _TEXT, "", INERT),
     Param("tls-client-key-file-pass", _TEXT, "", INERT | SECRET),
     Param("tls-cluster", _BOOL, "no", INERT),
-    Param("tls-replication", _BOOL, "no", INERT),
+    Param("tls-replication", _BOOL, "no"),
     # The process.
     Param("daemonize", _BOOL, "no", FIXED | INERT),
     Param("supervised", Enum("upstart systemd auto no"), "no", FIXED),
@@ -327,7 +353,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("rdbchecksum", _BOOL, "yes", FIXED | INERT),
     Param("rdb-del-sync-files", _BOOL, "no", INERT),
     Param("rdb-save-incremental-fsync", _BOOL, "yes", INERT),
-    Param("rdb-key-save-delay", _ANY_INT, "0", INERT | HIDDEN),
+    Param("rdb-key-save-delay", _ANY_INT, "0", HIDDEN),  # microseconds; for tests
     Param("key-load-delay", _ANY_INT, "0", INERT | HIDDEN),
     Param("loading-process-events-interval-bytes", Int(1024), "2097152", INERT | HIDDEN),
     Param("sanitize-dump-payload", Enum("no yes clients"), "no", INERT),
@@ -352,18 +378,20 @@ _PARAMS: tuple[Param, ...] = (
     Param("aof-timestamp-enabled", _BOOL, "no", INERT),
     Param("aof-disable-auto-gc", _BOOL, "no", INERT),
     # Redis's replication and cluster.
-    Param("replicaof", ReplicaOf(2, ""), "", FIXED | INERT, "slaveof"),
-    Param("masteruser", _TEXT, "", INERT | SECRET),
-    Param("masterauth", Secret(), "", INERT | SECRET),
-    Param("replica-announced", _BOOL, "yes", INERT),
-    Param("replica-announce-ip", _TEXT, "", INERT, "slave-announce-ip"),
-    Param("replica-announce-port", _PORT, "0", INERT, "slave-announce-port"),
+    Param("replicaof", ReplicaOf(2, ""), "", FIXED, "slaveof"),
+    Param("masteruser", _TEXT, "", SECRET),
+    Param("masterauth", Secret(), "", SECRET),
+    Param("replica-announced", _BOOL, "yes"),
+    Param("replica-announce-ip", _TEXT, "", alias="slave-announce-ip"),
+    Param("replica-announce-port", _PORT, "0", alias="slave-announce-port"),
     Param("replica-ignore-disk-write-errors", _BOOL, "no", INERT),
     Param("replica-ignore-maxmemory", _BOOL, "yes", INERT, "slave-ignore-maxmemory"),
     Param("replica-lazy-flush", _BOOL, "no", INERT, "slave-lazy-flush"),
-    Param("replica-priority", _COUNT, "100", INERT, "slave-priority"),
-    Param("replica-read-only", _BOOL, "yes", INERT, "slave-read-only"),
-    Param("replica-serve-stale-data", _BOOL, "yes", INERT, "slave-serve-stale-data"),
+    Param("replica-priority", _COUNT, "100", alias="slave-priority"),
+    Param("replica-read-only", _BOOL, "yes", alias="slave-read-only"),
+    Param("replica-serve-stale-data", _BOOL, "yes", alias="slave-serve-stale-data"),
+    # Values of types that Holdfast does not have, in a snapshot: follow without them, or not.
+    Param("replica-skip-unknown", _BOOL, "no", HIDDEN),
     Param("repl-backlog-size", Memory(1, LONG_MAX, (1 << 14, LONG_MAX)), "1mb"),
     Param("repl-backlog-ttl", _LONG, "3600", INERT),
     Param("repl-disable-tcp-nodelay", _BOOL, "no", INERT),

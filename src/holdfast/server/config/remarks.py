@@ -21,7 +21,6 @@ _INSTEAD = {
     "appendonly": (INFO, "every write is in the journal, which cannot be turned off"),
     "cluster-enabled": (WARNING, "this server is no part of a cluster and has all keys itself"),
     "daemonize": (WARNING, "the server stays in the foreground; run it as a service instead"),
-    "replicaof": (WARNING, "this server follows no other one, and takes writes"),
     "save": (INFO, "there are no snapshots; every write is in the database file"),
     "syslog-enabled": (WARNING, "the log goes to stderr or to logfile, not to syslog"),
 }

@@ -23,6 +23,7 @@ from holdfast.server.sessions.session import (
     IN_MULTI,
     MONITORING,
     NEEDS_AUTH,
+    PRIMARY,
     RESTRICTED,
     SUBSCRIBED,
     TRACKING,
@@ -76,6 +77,8 @@ class Admission:
         condition = self._condition
         modes = session.modes
         flags = command.flags
+        if session.kind == PRIMARY:
+            return self._admit_of_primary(session, command, argv)
         if modes & SUBSCRIBED:
             self._pubsub.flush()
         if modes & NEEDS_AUTH and "no_auth" not in flags:
@@ -91,9 +94,12 @@ class Admission:
             or (condition.failure is not None and command.name == "ping")
         ):
             raise condition.refusal
+        if condition.stale is not None and "stale" not in flags:
+            raise condition.stale
         if (
             condition.failure is None
             and condition.deletion is not None
+            and not self._host.keyspace.is_replica
             and not (condition.is_paused or self._scripts.running)
         ):
             condition.is_out_of_memory = not condition.deletion.make_room()
@@ -113,6 +119,14 @@ class Admission:
             self._pause.hold(session, argv)
             return False
         if modes & IN_MULTI and "no_multi_queue" not in flags:
+            queue(session, command, argv)
+            return False
+        self._host.running = session
+        return True
+
+    def _admit_of_primary(self, session: Session, command: Command, argv: list[bytes]) -> bool:
+        """This server is a replica, and does what its primary has done."""
+        if session.modes & IN_MULTI and "no_multi_queue" not in command.flags:
             queue(session, command, argv)
             return False
         self._host.running = session

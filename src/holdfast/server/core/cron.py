@@ -32,6 +32,7 @@ class Cron:
         self._freeing: Timer | None = None
         self._free_at_s = 0.0
         self._ticks = 0
+        self._calls = 0  # of commands, at the tick before
         self._folding = FoldSchedule(engine)
 
     def start(self) -> None:
@@ -62,7 +63,9 @@ class Cron:
         engine.refresh_clock()
         engine.now_s = engine.clock.monotonic_s()
         once_a_second = self._ticks % 10 == 0
-        engine.meter.sample(engine.commands.calls, engine.keyspace.used_bytes)
+        calls = engine.commands.calls
+        is_busy, self._calls = calls != self._calls, calls
+        engine.meter.sample(calls, engine.keyspace.used_bytes)
         if once_a_second:
             for session in list(engine.sessions.values()):
                 session.look_after()
@@ -72,6 +75,8 @@ class Cron:
             self._evict_clients()
         if self._freeing is None:
             self._free()
+        if not is_busy:
+            engine.keyspace.freeing.rest()
         if engine.turn.is_dead:
             return
         if engine.condition.failure is None:
@@ -121,7 +126,9 @@ class Cron:
         soon."""
         engine, keyspace = self._engine, self._engine.keyspace
         self._expiry = None
-        may_expire = engine.expires_actively and not engine.condition.is_paused
+        may_expire = (
+            engine.expires_actively and not engine.condition.is_paused and not keyspace.is_replica
+        )
         if not may_expire or engine.condition.failure is not None:
             return
         started_ns = time.perf_counter_ns()
@@ -157,7 +164,8 @@ class Cron:
         """Continue to evict while memory is above maxmemory, also when no turn ends."""
         engine = self._engine
         turn, store = engine.turn, engine.store
-        if engine.condition.deletion is not None and not engine.condition.is_paused:
+        is_evicting = not (engine.condition.is_paused or engine.keyspace.is_replica)
+        if engine.condition.deletion is not None and is_evicting:
             engine.condition.deletion.load_some()
             if engine.condition.deletion.is_above_limit:
                 started_ns = time.perf_counter_ns()

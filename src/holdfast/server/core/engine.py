@@ -31,6 +31,7 @@ from holdfast.server.dispatch.lookup import Commands, wrong_arity
 from holdfast.server.features.channels import PubSub
 from holdfast.server.features.command_sizes import CommandSizes
 from holdfast.server.features.condition import Condition
+from holdfast.server.features.following import Following
 from holdfast.server.features.hotkeys import HotKeys
 from holdfast.server.features.latency import FAST_NS, SHIFT, Spikes, Stats
 from holdfast.server.features.meter import Meter
@@ -132,7 +133,9 @@ class Engine(SessionHost):
         )
         self.loading = Loading(self, self.blocking, self.take_back, stopwatch_ns)
         self.primary = Primary(self, store, self._have_effects, self._have_replicas)
+        self.following: Following | None = None  # from the first REPLICAOF on
         # Set by the process around the engine.
+        self.open_following: Callable[[], Following] | None = None
         self._peers: Peers | None = None
         self.tls: ssl.SSLContext | None = None  # of the listener, if there is one
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
@@ -381,6 +384,10 @@ class Engine(SessionHost):
         return bool(self.runnable) or self.loading.is_busy
 
     @property
+    def is_replica(self) -> bool:
+        return self.following is not None and self.following.is_on
+
+    @property
     def peers(self) -> Peers | None:
         """The other servers of an active-active database."""
         return self._peers
@@ -399,8 +406,9 @@ class Engine(SessionHost):
             log.error("what was done cannot be told to peers", exc_info=error)
             self.turn.fail(StorageError(f"cannot tell peers: {error}"))
 
-    def _have_effects(self, effects: EffectLog) -> None:
-        """There is a replica: the effects of commands are noted from now on."""
+    def _have_effects(self, effects: EffectLog | None) -> None:
+        """There is a replica: the effects of commands are noted from now on. Not those of a server
+        that is a replica itself: it passes on what it gets."""
         self.invoker.effects = effects
         self.turn.on_batch = self.primary.committed
 
@@ -470,6 +478,8 @@ class Engine(SessionHost):
         log.critical("%s", error)
         self.pubsub.drop()
         self.primary.drop_batch()
+        if self.following is not None:
+            self.following.storage_failed()
         self.last_storage_error = str(error)
         failure = self.condition.failure = CommandError(
             f"MISCONF Errors writing to the database file: {error}"

@@ -65,6 +65,8 @@ def follow(engine: "Engine") -> None:
         if limit and not forgets:
             samples = config.maxmemory_samples
             condition.deletion = Deletion(engine.keyspace, name, limit, samples, engine.rng)
+        # A policy that deletes compares keys, so all of them have to be keys.
+        engine.keyspace.may_pack = name == "noeviction"
         engine.check_room()
         condition.update()
 
@@ -114,6 +116,10 @@ def follow(engine: "Engine") -> None:
         if engine.primary.backlog is not None:
             engine.primary.backlog.resize(config.repl_backlog_size)
 
+    def replica() -> None:
+        if engine.following is not None:
+            engine.following.settings_changed()
+
     def port() -> None:
         engine.change_port()
 
@@ -146,6 +152,8 @@ def follow(engine: "Engine") -> None:
         "min-replicas-to-write": engine.primary.count_good,
         "min-replicas-max-lag": engine.primary.count_good,
         "repl-backlog-size": backlog,
+        "replica-read-only": replica,
+        "replica-serve-stale-data": replica,
         "port": port,
         "bind": needs_a_restart,
         "tls-port": needs_a_restart,

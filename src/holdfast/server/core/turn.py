@@ -65,6 +65,7 @@ class Worker(threading.Thread):
                 done(None)
 
 
+QUIET_RETRIES = 60  # `retry` is called once a second
 BUSY_PATIENCE_S = 5.0  # with another program that writes to the file
 
 
@@ -105,6 +106,7 @@ class Turn(TurnSchedule):
         self.must_sync = False  # a client asked whether this turn's writes are on disk
         self.refuses_writes = False  # the engine does: nothing can be committed
         self._fold_error = ""  # while set, folding is put off
+        self._complaints: dict[str, int] = {}  # for how many retries a sentence is not logged
         self._fatal: CommandError | None = None  # after a failed sync: the answer to everything
         # The engine, which is built after the turn, hooks itself in here.
         self.run_commands: Callable[[], bool] = lambda: False  # whether some are left
@@ -159,6 +161,20 @@ class Turn(TurnSchedule):
             and self._checkpoint is Checkpoint.NOT_DUE
             and self._store.wal_extent != self._copied  # the next commit begins it anew
         )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no other thread works on the file, and nothing waits to be committed."""
+        return (
+            not self._in_flight
+            and self._checkpoint in (Checkpoint.NOT_DUE, Checkpoint.PUT_OFF)
+            and not self._store.keyspace.open_ops
+        )
+
+    def file_replaced(self) -> None:
+        """The store shows another file: nothing is known of its WAL."""
+        self._unsynced = False
+        self._copied = self._kept = (b"", 0)
 
     @property
     def syncs(self) -> int:
@@ -424,17 +440,23 @@ class Turn(TurnSchedule):
 
     def fold_failed(self, error: StorageError) -> None:
         """No harm done: the journal has it all. `retry` tries again."""
-        if str(error) != self._fold_error:
-            log.error("%s; the journal keeps growing", error)
+        self._complain(f"{error}; the journal keeps growing")
         self._fold_error = str(error)
 
     def _checkpoint_failed(self, error: StorageError) -> None:
-        log.error("%s; the WAL keeps growing", error)
+        self._complain(f"{error}; the WAL keeps growing")
         self._checkpoint = Checkpoint.PUT_OFF
+
+    def _complain(self, sentence: str) -> None:
+        """A disk stays full for hours, and the log may be on it."""
+        if sentence not in self._complaints:
+            log.error("%s", sentence)
+            self._complaints[sentence] = QUIET_RETRIES
 
     def retry(self) -> None:
         """Once a second: what failed is due again."""
         self._fold_error = ""
+        self._complaints = {said: left - 1 for said, left in self._complaints.items() if left > 1}
         if self._checkpoint is Checkpoint.PUT_OFF:
             self._checkpoint = Checkpoint.NOT_DUE
             self._copied = (b"", 0)

@@ -73,8 +73,11 @@ def configured_users(config: Config) -> dict[bytes, User]:
         raise ConfigError("users stand either in aclfile or in 'user' lines, not in both")
     try:
         return users_in_file(config)
-    except (OSError, CommandError) as error:
-        raise ConfigError(f"aclfile: {error}") from None
+    except OSError as error:
+        path = config.path(config.aclfile)
+        raise ConfigError(f"aclfile: cannot read {path}: {error.strerror}") from None
+    except CommandError as error:
+        raise ConfigError(f"aclfile: {str(error).removeprefix('ERR ')}") from None
 
 
 def _default(config: Config) -> User:

@@ -19,6 +19,9 @@ def describe(
     now_s = session.host.clock.monotonic_s()
     input_bytes, output_bytes = session.input_bytes, session.output_bytes
     argv_bytes, multi_bytes = session.argv_bytes, session.multi_bytes
+    total_bytes = OWN_BYTES + input_bytes + argv_bytes + multi_bytes + output_bytes
+    if session.fieldsets:
+        total_bytes += session.fieldset_bytes
     running_bytes = len(encode2(tuple(running))) if running else 0
     sub = psub = ssub = 0
     if session.modes & SUBSCRIBED:
@@ -34,7 +37,7 @@ def describe(
         f" qbuf={input_bytes + running_bytes} qbuf-free=0"
         f" argv-mem={argv_bytes} multi-mem={multi_bytes} rbs=0 rbp=0"
         f" obl=0 oll={len(session.out)} omem={output_bytes}"
-        f" tot-mem={OWN_BYTES + input_bytes + argv_bytes + multi_bytes + output_bytes}"
+        f" tot-mem={total_bytes}"
         # bytes that the socket did not take yet
         f" events={'rw' if output_bytes and session.sink.output_bytes else 'r'}"
         f" cmd={session.last_command or 'NULL'} user={session.user.name.decode('utf-8', 'replace')}"

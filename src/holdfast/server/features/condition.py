@@ -12,7 +12,9 @@ from holdfast.store.memory.eviction import Deletion
 class Condition:
     def __init__(self) -> None:
         self.failure: CommandError | None = None  # of the disk
-        self.read_only: CommandError | None = None  # of an active-active server that has to wait
+        # Of a replica; of an active-active server that has to wait.
+        self.read_only: CommandError | None = None
+        self.stale: CommandError | None = None  # see replica-serve-stale-data
         self.too_few_replicas: CommandError | None = None  # see min-replicas-to-write
         self.refusal: CommandError | None = None  # why writes are refused: one of these three
         self.deletion: Deletion | None = None  # what keeps memory below maxmemory, if it is needed
@@ -26,5 +28,9 @@ class Condition:
         """To be called after a change of the others."""
         self.refusal = self.failure or self.read_only or self.too_few_replicas
         self.is_unusual = (
-            self.refusal is not None or self.deletion is not None or self.is_paused or self.is_busy
+            self.refusal is not None
+            or self.stale is not None
+            or self.deletion is not None
+            or self.is_paused
+            or self.is_busy
         )

@@ -14,16 +14,19 @@ from holdfast.store.memory.events import (
     LIST,
     MISS,
     NEW,
+    OVERWRITTEN,
     SET,
     STREAM,
     STRING,
     SUBKEYS,
+    TYPE_CHANGED,
     ZSET,
 )
 
-# The letters of notify-keyspace-events. `d`, the events of modules, never happens here.
+# The letters of notify-keyspace-events. Events of modules (`d`) and of arrays (`a`) never happen
+# here.
 KINDS = {"g": GENERIC, "$": STRING, "l": LIST, "s": SET, "h": HASH, "z": ZSET, "t": STREAM}
-KINDS |= {"x": EXPIRED, "e": EVICTED, "n": NEW, "m": MISS}
+KINDS |= {"x": EXPIRED, "e": EVICTED, "n": NEW, "m": MISS, "o": OVERWRITTEN, "c": TYPE_CHANGED}
 SUBKEY_LETTERS = frozenset("STIV")  # of channels, as K and E are
 CHANGES = GENERIC | STRING | LIST | SET | HASH | ZSET | STREAM | EXPIRED | EVICTED
 

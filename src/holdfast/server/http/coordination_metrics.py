@@ -97,7 +97,8 @@ def _alive(value: Value | None, now_s: float) -> int:
 def _in_memory(database: Database, name: bytes) -> Value | None:
     """The value of a live key. Nothing is loaded, and a key that has expired is left to the server:
     a semaphore in use is in memory."""
-    key = database.space.keys.get(name)
+    space = database.space
+    key = space.keys.get(name) or database.keyspace.unpack(space, name)
     if key is None or not is_live(key.expires_at_ms, database.keyspace.now_ms):
         return None
     return key.value

@@ -93,7 +93,9 @@ class HttpServer:
             return _sentence(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {reason}")
         if request.path == b"/metrics":
             return _sentence(HTTPStatus.NOT_IMPLEMENTED, NO_METRICS)
-        return _sentence(HTTPStatus.NOT_FOUND, "here are /metrics, /health and /ready")
+        config = self._engine.config
+        more = f"; the dashboard is on port {config.dashboard_port}" if config.dashboard else ""
+        return _sentence(HTTPStatus.NOT_FOUND, f"here are /metrics, /health and /ready{more}")
 
 
 async def _text(exposition: "Exposition") -> bytes:

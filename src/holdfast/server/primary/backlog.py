@@ -5,7 +5,7 @@ Otherwise it needs a snapshot. Offsets count from the first byte that was ever f
 in Redis.
 """
 
-import secrets
+import os
 from collections import deque
 from typing import final
 
@@ -14,7 +14,7 @@ PIECE_BYTES = 64 * 1024  # small feeds are joined up to this size
 
 
 def new_id() -> bytes:
-    return secrets.token_hex(ID_BYTES).encode()
+    return os.urandom(ID_BYTES).hex().encode()
 
 
 @final
@@ -24,6 +24,8 @@ class Backlog:
     def __init__(self, max_bytes: int, replication_id: bytes, offset: int = 0) -> None:
         self.id = replication_id
         self.offset = offset
+        # The stream had another id up to this offset: of the primary that this server followed.
+        self.second_id, self.second_offset = b"", -1
         self.max_bytes = max_bytes
         # Bytes after this offset stay, because a replica that gets a snapshot may need them.
         self.needed_from: int | None = None
@@ -46,17 +48,39 @@ class Backlog:
         else:
             pieces.append(bytearray(data))
         self.offset += len(data)
-        while self.kept_bytes - len(pieces[0]) >= self.max_bytes and (
-            self.needed_from is None or self._start + len(pieces[0]) <= self.needed_from
-        ):
+        if self.kept_bytes > self.max_bytes:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """Drop pieces that are not needed, and the beginning of a large one: a value of 300 MB does
+        not stay because of its last megabyte. Half of the piece at least, so that a byte is copied
+        twice at most."""
+        pieces, spare = self._pieces, self.kept_bytes - self.max_bytes
+        if self.needed_from is not None:
+            spare = min(spare, self.needed_from - self._start)
+        while spare >= len(pieces[0]):
+            spare -= len(pieces[0])
             self._start += len(pieces.popleft())
+        if spare > PIECE_BYTES and spare * 2 >= len(pieces[0]):
+            self._start += spare
+            del pieces[0][:spare]
 
     def resize(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
 
     def can_continue(self, replication_id: bytes, offset: int) -> bool:
         """Whether a replica can go on with the byte at `offset`."""
-        return replication_id == self.id and self.first_offset <= offset <= self.offset + 1
+        if replication_id != self.id and (
+            replication_id != self.second_id or offset > self.second_offset + 1
+        ):
+            return False
+        return self.first_offset <= offset <= self.offset + 1
+
+    def rename(self, new_id: bytes) -> None:
+        """The stream goes on under another id."""
+        if new_id != self.id:
+            self.second_id, self.second_offset = self.id, self.offset
+            self.id = new_id
 
     def since(self, offset: int) -> bytes:
         """All bytes from `offset` on, which must be kept."""

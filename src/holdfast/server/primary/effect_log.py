@@ -75,6 +75,13 @@ class EffectLog:
         argv = [b"HDEL", name, *fields] if fields else [b"DEL", name]
         self._effects.append((database, argv))
 
+    def shown(self, commands: list[tuple[int, Argv]]) -> None:
+        """A record of a peer of this server has changed keys, as these commands would."""
+        start = len(self._effects)
+        self._effects += commands
+        if self._open is None:
+            self._join(start)
+
     def forget_selection(self) -> None:
         """A new replica has selected no database yet."""
         self._database = NO_DATABASE

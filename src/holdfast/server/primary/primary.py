@@ -17,11 +17,12 @@ from holdfast.clock import Timer
 from holdfast.commands.context import Block
 from holdfast.errors import CommandError
 from holdfast.resp import Reply, encode2
+from holdfast.server.auth.acl import User
 from holdfast.server.primary.backlog import Backlog, new_id
 from holdfast.server.primary.effect_log import EffectLog
 from holdfast.server.primary.replica import Replica, State
 from holdfast.server.sessions.out_of_band import Published
-from holdfast.server.sessions.session import LINK, Session
+from holdfast.server.sessions.session import LINK, REPLIES_OFF, RESTRICTED, Session
 from holdfast.server.sessions.session_host import SessionHost
 from holdfast.store.values.stream import Stream
 
@@ -30,11 +31,18 @@ log = logging.getLogger(__name__)
 PING = encode2([b"PING"])
 GET_ACK = encode2([b"REPLCONF", b"GETACK", b"*"])
 NO_FILE = CommandError("ERR a database that is only in memory has no snapshot for replicas")
-ACTIVE_ACTIVE = CommandError(
-    "ERR a server of an active-active database has no replicas: they would lack its peers' writes"
+NO_LINK = CommandError("NOMASTERLINK Can't SYNC while not connected with my master")
+NOT_HERE = CommandError(
+    "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a"
+    " replica is configured to be writable (which is not the default) writes to replicas are just"
+    " local and are not propagated."
+)
+ROLE_CHANGED = CommandError(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 )
 TOO_FEW = CommandError("NOREPLICAS Not enough good replicas to write.")
 TICK_S = 1.0
+RULES = [b"on", b"nopass", b"-@all", b"+replconf", b"+ping", b"+quit"]  # of replicas
 
 
 class Cut(NamedTuple):
@@ -88,25 +96,31 @@ class Primary:
         self,
         host: SessionHost,
         batches: Batches,
-        on_effects: Callable[[EffectLog], None],
+        on_effects: Callable[[EffectLog | None], None],
         on_good_replicas: Callable[[CommandError | None], None],
     ) -> None:
-        """`on_effects` is called for the first replica: from then on, effects are noted.
+        """`on_effects` is called for the first replica: from then on, effects are noted. None: this
+        server passes on the stream of its own primary instead.
         `on_good_replicas` gets the reason why writes are refused, or None, when that changes."""
         self._on_good_replicas = on_good_replicas
         self._refusal: CommandError | None = None
         self._host = host
         self._batches = batches
         self._on_effects = on_effects
-        self.id = new_id()
+        self.id = new_id()  # while there is no backlog
         self.effects: EffectLog | None = None  # from the first replica on
         self.backlog: Backlog | None = None
         self.known: dict[Session, Replica] = {}  # by REPLCONF; they may not have asked yet
         self.replicas: dict[Session, Replica] = {}
         self.open_snapshots: Callable[[], Snapshots] | None = None  # of the process around us
         self._snapshots: Snapshots | None = None
-        self.refusal: CommandError | None = None  # why no server may follow this one
-        self._is_writing = False  # a snapshot
+        # Whether this server has all that its own primary has; None: it has none.
+        self.is_following: Callable[[], bool] | None = None
+        self.holds_stream = False  # nothing is added to the stream by itself: a failover waits
+        self._passed_on: list[bytes] = []  # of the stream of its primary, in the open batch
+        self.is_writing = False  # a snapshot
+        self._cut_at: int | None = None  # the offset that it has, once that is known
+        self._is_snapshot_void = False  # it was begun before the data was replaced
         self._cuts: deque[Cut] = deque()  # of the batches that may be the snapshot's last
         self._waits: list[Wait] = []
         self._written = 0  # the offset after the last write of a client
@@ -133,12 +147,13 @@ class Primary:
         self, session: Session, replication_id: bytes, offset: int, *, is_old: bool = False
     ) -> None:
         """PSYNC, or the older SYNC, which has no offsets. Raises CommandError."""
-        if self.refusal is not None:
-            raise self.refusal
         if self.open_snapshots is None:
             raise NO_FILE
+        if self.is_following is not None and not self.is_following():
+            raise NO_LINK
         if self._snapshots is None:
             self._snapshots = self.open_snapshots()
+        if self.backlog is None:
             self.begin()
         replica = self.facts(session)
         replica.knows_offsets = not is_old
@@ -148,7 +163,7 @@ class Primary:
         session.flags.add("S")
         session.limits_changed()
         self.replicas[session] = replica
-        session.skip_this_reply()
+        self._mute(session)
         if backlog.can_continue(replication_id, offset):
             self.partial_syncs += 1
             replica.state = State.ONLINE
@@ -159,8 +174,18 @@ class Primary:
         self.refused_syncs += replication_id != b"?"
         self.full_syncs += 1
         self._log("needs a snapshot", replica)
-        if not self._is_writing:
+        if not self.is_writing:
             self._take_snapshot()
+        elif self._cut_at is not None and not self._is_snapshot_void:
+            self._join_snapshot(replica, self._cut_at)
+
+    def _mute(self, session: Session) -> None:
+        """From now on the session gets the stream and nothing else: a reply would shift all that
+        follows it. So it may send only commands that need none."""
+        session.reply_mode = REPLIES_OFF
+        user = User(session.user.name, all_channels=False)
+        session.user = user.changed(RULES, all_channels=False)
+        session.modes |= RESTRICTED
 
     def _log(self, what: str, replica: Replica) -> None:
         log.info("replica %s %s", replica.session.address, what)
@@ -170,16 +195,79 @@ class Primary:
         host = self._host
         self.effects = EffectLog(host.keyspace)
         host.keyspace.on_removed = self.effects.removed
-        self.backlog = Backlog(host.config.repl_backlog_size, self.id)
+        host.keyspace.on_shown = self.effects.shown
+        if self.backlog is None:
+            self.backlog = Backlog(host.config.repl_backlog_size, self.id)
         self._on_effects(self.effects)
-        self._timer = host.clock.call_later(TICK_S, self._tick)
+        self._start_timer()
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = self._host.clock.call_later(TICK_S, self._tick)
+
+    # -- this server is a replica itself ------------------------------------------------------
+
+    def stop_leading(self) -> None:
+        """This server is about to follow another one. Effects so far are part of its stream."""
+        if self.effects is not None:
+            self._passed_on.append(self.effects.take())
+            self.effects = None
+            self._host.keyspace.on_removed = None
+            self._host.keyspace.on_shown = None
+        self._on_effects(None)
+        self._end_waits()
+
+    def follow(self, replication_id: bytes, offset: int) -> None:
+        """Pass on the stream of another primary, which goes on at this offset."""
+        backlog = self.backlog
+        if backlog is None or backlog.offset != offset:
+            self._begin_anew(replication_id, offset)
+        elif backlog.id != replication_id:
+            backlog.rename(replication_id)
+            self._let_go()  # they ask again, and continue under the new id
+        self._start_timer()
+
+    def data_replaced(self, replication_id: bytes, offset: int) -> None:
+        """This server has got a snapshot: its replicas need one, too."""
+        self._begin_anew(replication_id, offset)
+
+    def _begin_anew(self, replication_id: bytes, offset: int) -> None:
+        self._is_snapshot_void = self.is_writing
+        self._passed_on.clear()
+        self._cuts.clear()
+        self.backlog = Backlog(self._host.config.repl_backlog_size, replication_id, offset)
+        self._let_go()
+
+    def pass_on(self, data: bytes) -> None:
+        """Bytes of the stream of the primary, whose changes are in the open batch."""
+        self._passed_on.append(data)
+
+    def lead(self) -> None:
+        """This server follows no other one any more. Its stream goes on, under a new id."""
+        if self.backlog is not None:
+            self._written = self.backlog.offset
+            self.backlog.feed(b"".join(self._passed_on))
+            self._passed_on.clear()
+            self.backlog.rename(new_id())
+            self.begin()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for replica in list(self.replicas.values()):
+            replica.session.abort()
+
+    def _end_waits(self) -> None:
+        for wait in self._waits:
+            if not wait.is_over and wait.session.waiter is not None:
+                self._host.unblock(wait.session.waiter, ROLE_CHANGED)
+        self._waits.clear()
 
     # -- the snapshot -------------------------------------------------------------------------
 
     def _take_snapshot(self) -> None:
         assert self._snapshots is not None
         assert self.backlog is not None
-        self._is_writing = True
+        self.is_writing, self._cut_at = True, None
         self._cuts.clear()
         self._cuts.append(Cut(self._batches.lsn, self.backlog.offset))
         self.backlog.needed_from = self.backlog.offset
@@ -189,33 +277,55 @@ class Primary:
         """The snapshot has all batches up to this one."""
         backlog, effects = self.backlog, self.effects
         assert backlog is not None
-        assert effects is not None
+        if self._is_snapshot_void:
+            return
         offset = next(cut.offset for cut in reversed(self._cuts) if cut.lsn <= lsn)
         rest = backlog.since(offset + 1)
         for replica in self.replicas.values():
             if replica.state is State.WAITS and replica.held is None:
-                replica.held = []
-                replica.hold(rest)
-                if replica.knows_offsets:
-                    replica.session.deliver([b"+FULLRESYNC %b %d\r\n" % (backlog.id, offset)])
+                self._begin_at(replica, offset, [rest])
         self._cuts.clear()
+        self._cut_at = offset
         backlog.needed_from = None
-        effects.forget_selection()
+        if effects is not None:
+            effects.forget_selection()
+
+    def _begin_at(self, replica: Replica, offset: int, rest: list[bytes]) -> None:
+        """The replica gets the snapshot that is being written, and then this rest of the stream."""
+        assert self.backlog is not None
+        replica.held = []
+        for data in rest:
+            replica.hold(data)
+        if replica.knows_offsets:
+            head = b"+FULLRESYNC %b %d\r\n" % (self.backlog.id, offset)
+            replica.session.deliver([head])
+
+    def _join_snapshot(self, replica: Replica, offset: int) -> None:
+        """Another replica waits for the same snapshot: this one needs the same rest. If there is
+        none, the next snapshot will do."""
+        for other in self.replicas.values():
+            if other.state is State.WAITS and other.held is not None:
+                self._begin_at(replica, offset, other.held)
+                return
 
     def written(self) -> None:
         """The snapshot is complete."""
         assert self._snapshots is not None
-        self._is_writing = False
+        self.is_writing = self._is_snapshot_void = False
         for replica in list(self.replicas.values()):
             if replica.state is State.WAITS and replica.held is not None:
                 replica.state = State.LOADS
                 self._snapshots.send(replica)
         self._snapshot_for_others()
 
+    def libraries(self) -> list[bytes]:
+        """The code of each library of functions."""
+        return list(self._host.keyspace.libraries.values())
+
     def failed(self, error: Exception) -> None:
         """There is no snapshot: the replicas will ask again."""
         log.error("no snapshot for replicas: %s", error)
-        self._is_writing = False
+        self.is_writing = self._is_snapshot_void = False
         self._cuts.clear()
         if self.backlog is not None:
             self.backlog.needed_from = None
@@ -246,11 +356,14 @@ class Primary:
     def committed(self) -> None:
         """A batch is committed."""
         effects, backlog = self.effects, self.backlog
-        assert effects is not None
-        assert backlog is not None
-        if self._cuts:
-            effects.forget_selection()  # a replica may begin here
-        data = effects.take()
+        if backlog is None:
+            return  # a replica that has got nothing yet
+        data = b"".join(self._passed_on)
+        self._passed_on.clear()
+        if effects is not None:
+            if self._cuts:
+                effects.forget_selection()  # a replica may begin here
+            data += effects.take()
         if data:
             self._feed(data)
             self._written = backlog.offset
@@ -261,15 +374,17 @@ class Primary:
 
     def drop_batch(self) -> None:
         """The batch has failed: nothing of it happened."""
+        self._passed_on.clear()
         if self.effects is not None:
             self.effects.drop()
 
     def _feed(self, data: bytes) -> None:
         assert self.backlog is not None
         self.backlog.feed(data)
+        item = Published(data)  # a copy, one for all replicas
         for replica in list(self.replicas.values()):
             if replica.state is State.ONLINE:
-                self._push(replica, data)
+                replica.session.push([item], len(item))
             elif replica.held is not None:
                 replica.hold(data)
             self._check_output(replica)
@@ -292,7 +407,9 @@ class Primary:
         self.count_good()
         if not self.replicas:
             return
-        if now_s - self._pinged_s >= host.config.repl_ping_replica_period:
+        is_due = now_s - self._pinged_s >= host.config.repl_ping_replica_period
+        # (A replica passes on those of its own primary.)
+        if is_due and self.effects is not None and not self.holds_stream:
             self._pinged_s = now_s
             self._feed(PING)
             host.outgoing.schedule()
@@ -325,7 +442,7 @@ class Primary:
     def count_good(self) -> None:
         """Find out whether enough replicas answer in time for `min-replicas-to-write`."""
         config, now_s = self._host.config, self._host.clock.monotonic_s()
-        most_s = config.min_replicas_max_lag
+        most_s = 0 if self.is_following is not None else config.min_replicas_max_lag
         good = sum(now_s - each.acknowledged_s <= most_s for each in self.online())
         is_asked = config.min_replicas_to_write and most_s
         refusal = TOO_FEW if is_asked and good < config.min_replicas_to_write else None
@@ -343,6 +460,8 @@ class Primary:
     def wait(self, session: Session, wanted: int, timeout_s: float) -> Reply | Block:
         """WAIT: how many replicas have all writes so far. The client waits until they are enough,
         or the time is over."""
+        if self.is_following is not None:
+            raise NOT_HERE
         count = self.count_with(self._written)
         if not self.replicas and count >= wanted:
             return count
@@ -362,7 +481,7 @@ class Primary:
             wait.offset = self._written
         if new:
             self._serve_waits()
-        if any(wait in self._waits for wait in new):
+        if any(wait in self._waits for wait in new) and not self.holds_stream:
             self._feed(GET_ACK)
 
     def _serve_waits(self) -> None:
@@ -380,6 +499,10 @@ class Primary:
     @property
     def offset(self) -> int:
         return 0 if self.backlog is None else self.backlog.offset
+
+    @property
+    def replication_id(self) -> bytes:
+        return self.id if self.backlog is None else self.backlog.id
 
     def online(self) -> Iterator[Replica]:
         return (replica for replica in self.replicas.values() if replica.state is State.ONLINE)

@@ -5,6 +5,8 @@ from typing import final
 
 from holdfast.server.sessions.session import Session
 
+FUNCTIONS = b"functions"  # a part of a snapshot, as REPLCONF rdb-filter-only names it
+
 
 class State(enum.Enum):
     """The value is the word in INFO and ROLE."""
@@ -27,6 +29,8 @@ class Replica:
         self.knows_eof = False
         self.knows_offsets = True
         self.wants_snapshot_only = False
+        # The parts of a snapshot that it wants, none of which are keys; None: all of it.
+        self.parts: frozenset[bytes] | None = None
         self.held: list[bytes] | None = None
         self.held_bytes = 0
         self.acknowledged = 0  # the offset that it has, by its own word

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError
-from holdfast.server.primary.replica import Replica
+from holdfast.server.config.config import Config
+from holdfast.server.primary.replica import FUNCTIONS, Replica
+from holdfast.server.version import REDIS_VERSION
+from holdfast.store.rdb.file_writer import FORMATS, RdbWriter
 
 if TYPE_CHECKING:
     from holdfast.server.primary.primary import Primary
@@ -46,12 +49,10 @@ class SnapshotFile:
 
 
 class SnapshotProcess:
-    """`timeout_s` is how long a replica may take in nothing before it is given up."""
-
-    def __init__(self, primary: "Primary", path: Path, timeout_s: float) -> None:
+    def __init__(self, primary: "Primary", path: Path, config: Config) -> None:
         self._primary = primary
         self._path = path
-        self._timeout_s = timeout_s
+        self._config = config
         self._process: asyncio.subprocess.Process | None = None
         self._file: SnapshotFile | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,7 +94,8 @@ class SnapshotProcess:
 
     async def _write(self, fd: int) -> None:
         """Raises StorageError or OSError."""
-        argv = (sys.executable, "-P", "-m", MODULE, str(self._path), str(fd))
+        delay_us = str(self._config.rdb_key_save_delay)
+        argv = (sys.executable, "-P", "-m", MODULE, str(self._path), str(fd), delay_us)
         pipe = asyncio.subprocess.PIPE
         self._process = process = await asyncio.create_subprocess_exec(
             *argv, stdout=pipe, stderr=pipe, pass_fds=(fd,)
@@ -108,6 +110,17 @@ class SnapshotProcess:
             lines = said.decode(errors="replace").strip().splitlines()
             raise StorageError(lines[-1] if lines else "the process that writes it has died")
 
+    def _without_keys(self, parts: frozenset[bytes]) -> bytes:
+        """For `redis-cli --functions-rdb`. The libraries are those of this moment: such a replica
+        does not follow."""
+        blocks: list[bytes] = []
+        writer = RdbWriter(blocks.append, FORMATS["redis7"])
+        writer.begin({b"redis-ver": REDIS_VERSION.encode(), b"redis-bits": b"64"})
+        for code in self._primary.libraries() if FUNCTIONS in parts else ():
+            writer.library(code)
+        writer.end()
+        return b"".join(blocks)
+
     async def _send(self, replica: Replica, file: SnapshotFile) -> None:
         try:
             await self._send_pieces(replica, file)
@@ -118,6 +131,10 @@ class SnapshotProcess:
 
     async def _send_pieces(self, replica: Replica, file: SnapshotFile) -> None:
         session = replica.session
+        if replica.parts is not None:
+            data = self._without_keys(replica.parts)
+            session.deliver([b"$%d\r\n" % len(data), data])
+            return
         session.deliver([b"$%d\r\n" % file.nbytes])
         at, silent_s = 0, 0.0
         while at < file.nbytes and not session.closing:
@@ -130,5 +147,5 @@ class SnapshotProcess:
                 continue
             await asyncio.sleep(LOOK_EVERY_S)
             silent_s = silent_s + LOOK_EVERY_S if session.output_bytes >= waiting_bytes else 0.0
-            if silent_s > self._timeout_s:
+            if silent_s > self._config.repl_timeout:  # the replica takes in nothing
                 session.abort()

@@ -27,7 +27,6 @@ from holdfast.server.scripts.script_command import ALL, NOTHING, READS, ScriptCo
 from holdfast.server.sessions.out_of_band import Output
 from holdfast.server.sessions.session import RESTRICTED, TRACKING, Session
 from holdfast.server.sessions.session_host import SessionHost
-from holdfast.server.version import REDIS_VERSION
 from holdfast.store.memory.savepoint import Savepoint
 
 if TYPE_CHECKING:
@@ -168,14 +167,14 @@ class Scripts:
     def new_sandbox(self, *, for_functions: bool = False) -> "Sandbox":
         from holdfast.scripting.sandbox import Sandbox
 
-        major, minor, patch = map(int, REDIS_VERSION.split("."))
+        config = self._host.config
+        major, minor, patch = map(int, config.redis_version.split("."))
         number = major << 16 | minor << 8 | patch
-        max_bytes = self._host.config.lua_max_memory
         return Sandbox(
             self,
-            REDIS_VERSION.encode(),
+            config.redis_version.encode(),
             number,
-            max_bytes,
+            config.lua_max_memory,
             for_functions=for_functions,
             active_active=self._keyspace.is_active_active,
         )

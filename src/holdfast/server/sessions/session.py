@@ -24,8 +24,9 @@ SUBSCRIBED: Final = 8
 TRACKING: Final = 16
 RESTRICTED: Final = 32
 
-# Kinds of sessions, as in CLIENT LIST TYPE; the third is another server that follows this one.
-NORMAL, PUBSUB, LINK = "normal", "pubsub", "replica"
+# Kinds of sessions, as in CLIENT LIST TYPE. The third is another server that follows this one, the
+# fourth the server that this one follows.
+NORMAL, PUBSUB, LINK, PRIMARY = "normal", "pubsub", "replica", "master"
 
 OWN_BYTES = 2048  # memory of a session without its buffers, about
 
@@ -273,8 +274,8 @@ class Session(Context):
         self.sink.deliver(replies)
 
     def skip_this_reply(self) -> None:
-        """For the rare command that answers nothing."""
-        if self.reply_mode == REPLIES_ON:
+        """For the rare command that answers nothing. In EXEC its place in the array is null."""
+        if self.reply_mode == REPLIES_ON and not self.in_exec:
             self.reply_mode = REPLY_SKIPPED
 
     def abort(self) -> None:

@@ -34,9 +34,15 @@ CRDT_FACTS: Final = 16
 FIRST_RUN: Final = 17
 STREAM_IDEMPOTENCE: Final = 22
 STREAM_IIDS: Final = 23
+# (24 and 25 are runs.) Parts of strings: bytes from an offset on, which is the sub key. They have
+# no table: the fold reads whole strings from memory, and recovery writes the parts into them.
+STRING_PARTS: Final = 26
+REPLICATION: Final = 27
 
 # The key ids of SCRIPTS rows are these kinds; the sub key is the name.
 SCRIPT, LIBRARY = range(2)
+
+POSITION: Final = b"position"  # the sub key of the one row of REPLICATION
 
 # Ids below this are database numbers (SPACES rows); ids of keys and spaces start here.
 FIRST_ID: Final = 1024
@@ -77,6 +83,12 @@ def key_row(key_id: KeyId, row: KeyRow | None) -> RowOp:
 def string_row(key_id: KeyId, value: bytes) -> RowOp:
     """The row of a string. None: the key is gone, too, and only its KEYS row has to be reported."""
     return RowOp((STRINGS, key_id, None, value))
+
+
+def string_part(key_id: KeyId, offset: int, part: bytes) -> RowOp:
+    """Bytes of a string from an offset on; those between its end and the offset become zeros.
+    Later operations are repeated with this one, so it may meet a string that has them already."""
+    return RowOp((STRING_PARTS, key_id, offset, part))
 
 
 def list_item(key_id: KeyId, position: int, element: bytes | None) -> RowOp:

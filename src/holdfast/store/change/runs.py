@@ -36,6 +36,7 @@ MEMBER_RUNS: Final = 21
 # (22 and 23 are tables: see ops.py.)
 NEW_STRING_RUNS: Final = 24
 NEW_KEY_RUNS: Final = 25
+# (26 are parts of strings: see ops.py.)
 
 # From one position on the grid of a list to the next. A power of two.
 STEP: Final = 1 << 20

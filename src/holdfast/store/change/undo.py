@@ -19,6 +19,19 @@ class StringUndo:
 
 
 @final
+class PartUndo:
+    """A key held a string of this length, and these bytes stood in it from the offset on."""
+
+    __slots__ = ("key", "length", "offset", "was")
+
+    def __init__(self, key: Any, offset: int, was: bytes, length: int) -> None:
+        self.key = key
+        self.offset = offset
+        self.was = was
+        self.length = length
+
+
+@final
 class RowUndo:
     """A row of a collection was this, as its row operation would say; None: there was none."""
 
@@ -63,4 +76,4 @@ class WatchUndo:
         self.watcher = watcher
 
 
-Undo = StringUndo | RowUndo | KeyUndo | SpaceUndo | WatchUndo
+Undo = StringUndo | PartUndo | RowUndo | KeyUndo | SpaceUndo | WatchUndo

@@ -18,3 +18,19 @@ CREATE TABLE IF NOT EXISTS redis_stream_iids (
   entry_id BLOB NOT NULL,
   PRIMARY KEY (key_id, producer, iid)
 ) WITHOUT ROWID;
+
+-- How many elements a large hash, set or sorted set has. Not every one has a row here; the row of one that has is
+-- right (store/fold/write_sizes.py).
+CREATE TABLE IF NOT EXISTS redis_sizes (
+  key_id INTEGER PRIMARY KEY,
+  elements INTEGER NOT NULL
+);
+
+-- How far a replica of another server (REPLICAOF) has come: one row, written with the data that it is about. A primary
+-- has none.
+CREATE TABLE IF NOT EXISTS holdfast_replication (
+  part INTEGER NOT NULL,
+  name BLOB NOT NULL,
+  value BLOB NOT NULL,
+  PRIMARY KEY (part, name)
+) WITHOUT ROWID;

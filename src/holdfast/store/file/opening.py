@@ -4,6 +4,8 @@ import fcntl
 import hashlib
 import logging
 import os
+import stat
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +15,7 @@ import apsw
 from holdfast.errors import StorageError, StoreInUseError
 from holdfast.progress import Progress, unseen
 from holdfast.store.file.copying import copy_to, create_private, refuse_unless_utf8
+from holdfast.store.file.fsync import sync_path
 from holdfast.store.file.mark import DamagedFileError, LostWritesError, read_mark
 from holdfast.store.file.migrations import MIGRATIONS, READ_BY_MIGRATION, SCHEMA_VERSION
 from holdfast.store.file.verify import Verifier, dropped_frames
@@ -37,7 +40,12 @@ CACHE_KIB = 16 * 1024  # of pages, which a pass of the fold or a recovery uses a
 SCHEMA = Path(__file__).with_name("schema.sql")
 VIEWS = Path(__file__).with_name("views.sql")
 ADDITIONS = Path(__file__).with_name("additions.sql")
-ADDED_TABLES = ("redis_stream_idempotence", "redis_stream_iids")
+ADDED_TABLES = (
+    "redis_stream_idempotence",
+    "redis_stream_iids",
+    "redis_sizes",
+    "holdfast_replication",
+)
 
 # By the rows of settings, which are few: a stream that has other rows has one of these, too.
 ORPHANS = """
@@ -59,6 +67,10 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+READERS_S = 0.5  # a reader holds the lock for milliseconds
+LOOK_AGAIN_S = 0.01
+
+
 def lock_path(database: Path) -> Path:
     return database.with_name(f"{database.name}-lock")
 
@@ -68,10 +80,14 @@ class FileLock:
 
     The lock is on a file of its own: closing any descriptor of the database itself would drop
     SQLite's locks on it.
+
+    A program that reads the file holds the lock for a moment, too, also after its server died. So a
+    server waits for `patience_s` before it says that the file is in use.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, patience_s: float = 0.0) -> None:
         self._path = lock_path(database)
+        give_up_s = time.monotonic() + patience_s
         while True:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -79,6 +95,9 @@ class FileLock:
             except BlockingIOError:
                 holder = os.read(self._fd, 32).decode("ascii", "replace").strip()
                 os.close(self._fd)
+                if time.monotonic() < give_up_s:
+                    time.sleep(LOOK_AGAIN_S)
+                    continue
                 by = f" by process {holder}" if holder else ""
                 raise StoreInUseError(f"{database} is already open{by}") from None
             except OSError:
@@ -197,6 +216,18 @@ def refuse_newer(path: Path, version: int, newest: int) -> None:
         )
 
 
+def other_names(path: Path) -> str:
+    """A sentence if the file has more names than this one (hard links). SQLite keeps a WAL for each
+    name, and our lock is beside a name, too."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return ""
+    if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):  # a folder has two links and more
+        return ""
+    return f"{path} has {found.st_nlink} names (hard links), and each of them a WAL of its own"
+
+
 def open_verified(
     path: Path,
     vfs: str | None,
@@ -213,6 +244,11 @@ def open_verified(
             raise error
         log.warning("accepted, as asked: %s", error)
 
+    if names := other_names(path):
+        raise StorageError(
+            f"{names}: a server of another name could destroy what this one has written. Serve a"
+            " copy, or remove the other names; 'find -samefile' finds them"
+        )
     claim = None
     try:
         claim = read_mark(path)
@@ -385,6 +421,15 @@ def remove_empty_wal(path: Path) -> None:
     if wal.exists() and wal.stat().st_size == 0:
         wal.unlink()
         path.with_name(path.name + "-shm").unlink(missing_ok=True)
+
+
+def replace_file(new: Path, target: Path) -> None:
+    """Give a complete file the name of another one, which is gone then. Raises OSError."""
+    if target.exists():
+        os.chmod(new, os.stat(target).st_mode)
+    sync_path(new)
+    os.rename(new, target)
+    sync_path(target.parent)
 
 
 def _run(connection: apsw.Connection, script: str) -> None:

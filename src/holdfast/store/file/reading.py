@@ -22,6 +22,7 @@ from holdfast.store.file.opening import (
     FileLock,
     lock_path,
     look,
+    other_names,
     real,
     refuse_newer,
     remove_empty_wal,
@@ -48,6 +49,8 @@ def reading(
     look(path)
     if not path.stat().st_size and not has_wal(path):
         raise StorageError(f"{path} is empty: it has no database")
+    if names := other_names(path):
+        note(f"{names}: changes in the WAL of another name are not seen")
     had_wal = wal_path(path).exists()
     before = _state(path)
     try:

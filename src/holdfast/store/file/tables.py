@@ -20,6 +20,8 @@ from holdfast.store.change.ops import (
     HASH_FIELDS,
     KEYS,
     LIST_ITEMS,
+    POSITION,
+    REPLICATION,
     SCRIPTS,
     SET_MEMBERS,
     SPACES,
@@ -165,6 +167,7 @@ ROWS: dict[int, RowTable] = {
     CRDT_ROWS: RowTable("crdt_rows", sub=("kind", "sub"), values=("row",)),
     CRDT_LOG: RowTable("crdt_log", key="part", sub=("lsn",), values=("record",)),
     CRDT_FACTS: RowTable("crdt_facts", key="part", sub=("name",)),
+    REPLICATION: RowTable("holdfast_replication", key="part", sub=("name",)),
     SCRIPTS: RowTable("redis_scripts", key="kind", sub=("name",), values=("body",)),
     STREAM_IDEMPOTENCE: RowTable(
         "redis_stream_idempotence", values=("duration_s", "maxsize", "added", "duplicates")
@@ -183,6 +186,8 @@ HASH_SIZE: Final = (
     "SELECT count(*), count(*) FILTER (WHERE expires_at_ms IS NULL OR expires_at_ms > ?2),"
     " count(expires_at_ms) FROM redis_hash_fields WHERE key_id = ?1"
 )
+COUNTED_TYPES: Final = ("hash", "set", "zset")
+KNOWN_SIZE: Final = "SELECT elements FROM redis_sizes WHERE key_id = ?"  # if it is large
 STREAM_HEADS: Final = (
     f"SELECT substr(entries, 1, {HEAD_BYTES}) FROM redis_stream_entries WHERE key_id = ?"
 )
@@ -390,6 +395,13 @@ class Tables:
         fact: bytes | None = self._execute(query, (FLUSHED_IDS,)).get
         return {} if fact is None else _decode_flushed(fact)
 
+    def replication_position(self) -> bytes | None:
+        """How far this server has followed another one; see server/replica/position.py."""
+        try:
+            return dict(self._rows(REPLICATION, 0)).get(POSITION)
+        except apsw.SQLError:
+            return None  # a file of an older Holdfast, which is only read
+
     def scripts(self, kind: int) -> dict[bytes, bytes]:
         """Bodies by name."""
         return dict(self._rows(SCRIPTS, kind))
@@ -463,6 +475,10 @@ class Tables:
     def size(self, key_id: int, type_name: str, now_ms: int) -> tuple[int, bool]:
         """How many elements a key has, or bytes of a string; and whether it stays so while no
         row changes, which is not so when fields expire."""
+        if type_name in COUNTED_TYPES:
+            elements: int | None = self._execute(KNOWN_SIZE, (key_id,)).get
+            if elements is not None:
+                return elements, True
         if type_name == "hash":
             size, living, expiring = self._execute(HASH_SIZE, (key_id, now_ms)).get
             return (size, True) if not expiring else (living, False)

@@ -19,6 +19,7 @@ FRAME_HEADER = 24
 SALTS = slice(16, 24)  # of the header: random, new for each generation of the WAL
 SALTS_OF_FRAME = slice(8, 16)
 MAGIC = (0x377F0682, 0x377F0683)
+PENDING_BYTE = 1 << 30  # SQLite locks bytes of the page here, so it never writes this page
 
 
 def wal_path(database: Path) -> Path:
@@ -115,7 +116,9 @@ def lacks_pages(connection: apsw.Connection, path: Path) -> bool:
         count = int(connection.execute("PRAGMA page_count").get)
         frames = valid_frames(connection)
         found = (there, count, frames)
-        if there >= count or (there and count - there <= _pages_in_wal(path, *found)):
+        unwritten = there <= PENDING_BYTE // page_size < count
+        missing = count - there - unwritten
+        if missing <= 0 or (there and missing <= _pages_in_wal(path, *found)):
             return False
         if found == before:
             return True

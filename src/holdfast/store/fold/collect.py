@@ -1,5 +1,5 @@
-"""The rows that a pass of the fold reads from memory: new keys with their strings, and elements of
-hashes and sets. (Other strings: `Keyspace.unwritten_rows`.)
+"""The rows that a pass of the fold reads from memory: new keys with their strings and small hashes
+and sets, and elements of other hashes and sets. (Other strings: `Keyspace.unwritten_rows`.)
 
 FoldState has new keys in the order of their ids. So the fold keeps nothing of the operations that
 made them: no tuple and no entry of a dict for each key, and nothing has to be sorted.
@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.store.change.ops import key_row
 from holdfast.store.fold.pending_rows import SORTED_ROWS, ChangedRows, in_order
 from holdfast.store.memory.key import Key, Space
+from holdfast.store.values.insertion_order import MOST_WHOLE, Ordered
 from holdfast.store.values.registry import TYPE_NAMES, Value
 
 COLLECTED_ROWS: Final = 500  # in about the time of a slice
@@ -20,38 +21,57 @@ COLLECTED_ROWS: Final = 500  # in about the time of a slice
 def collect_new_keys(
     keys: list[Key], rows: ChangedRows, first_new_id: int, shown: AbstractSet[int] | None
 ) -> Generator[None, None, set[int]]:
-    """Take the rows of new keys, and of their strings. Returns the ids of keys that are gone, and
-    of keys in a space that no database shows: the pass writes nothing of them.
+    """Take the rows of new keys, of their strings, and of collections that are read whole. Returns
+    the ids of keys that are gone, and of keys in a space that no database shows: the pass writes
+    nothing of them.
 
     The tables have none of the keys from `first_new_id` on. They may have the others: a pass before
     this one has failed.
     """
     dead: set[int] = set()
-    for start in range(0, len(keys), COLLECTED_ROWS):
-        part = _Part()
-        for key in keys[start : start + COLLECTED_ROWS]:
-            key_id = key.id
-            is_new = key_id >= first_new_id
-            if not key.is_attached:
-                if is_new:
-                    dead.add(key_id)
-                else:
-                    rows.add([key_row(key_id, None)])
-                continue
-            if not is_new:
-                row = (key.space.id, key.name, key.type_name, key.expires_at_ms)
-                rows.add([key_row(key_id, row)])
-            elif shown is not None and key.space.id not in shown:
+    part = _Part()
+    count = 0
+    for key in keys:
+        if count >= COLLECTED_ROWS:
+            part.hand_to(rows)
+            yield
+            part, count = _Part(), 0
+        count += 1
+        key_id = key.id
+        is_new = key_id >= first_new_id
+        if not key.is_attached:
+            if is_new:
                 dead.add(key_id)
-                continue
             else:
-                part.add(key)
-            value = key.value
-            if type(value) is bytes:
-                part.string_ids.append(key_id)
-                part.strings.append(value)
-        part.hand_to(rows)
-        yield
+                rows.add([key_row(key_id, None)])
+            continue
+        if not is_new:
+            row = (key.space.id, key.name, key.type_name, key.expires_at_ms)
+            rows.add([key_row(key_id, row)])
+        elif shown is not None and key.space.id not in shown:
+            dead.add(key_id)
+            continue
+        else:
+            part.add(key)
+        value = key.value
+        if type(value) is bytes:
+            part.string_ids.append(key_id)
+            part.strings.append(value)
+        elif isinstance(value, Ordered) and value.is_read_whole:
+            if len(value) <= MOST_WHOLE:
+                names = value.sorted_names()
+                rows.take(value.table, key_id, names, value.rows(names))
+                count += len(names)
+            else:  # it has grown since the pass began
+                part.hand_to(rows)
+                names = value.sorted_names()
+                for start in range(0, len(names), COLLECTED_ROWS):
+                    some = names[start : start + COLLECTED_ROWS]
+                    rows.take(value.table, key_id, some, value.rows(some))
+                    yield
+                part, count = _Part(), 0
+    part.hand_to(rows)
+    yield
     return dead
 
 
@@ -96,10 +116,13 @@ class _Part:
         rows.take_strings(self.string_ids, self.strings)
 
 
-def collect_elements(changed: list[tuple[Any, list[bytes]]], rows: ChangedRows) -> Generator[None]:
+def collect_elements(
+    changed: list[tuple[Ordered[Any], list[bytes]]], rows: ChangedRows, read_from_id: int
+) -> Generator[None]:
     """Take elements of hashes and sets, in the order of keys. `changed` has collections, each with
-    the names of its elements that changed."""
-    by_id: dict[int, tuple[Any, list[bytes]]] = {}
+    the names of its elements that changed. The pass reads keys from `read_from_id` on as a
+    whole."""
+    by_id: dict[int, tuple[Ordered[Any], list[bytes]]] = {}
     for start in range(0, len(changed), SORTED_ROWS):
         for value, noted in changed[start : start + SORTED_ROWS]:
             value.forget_list(noted)
@@ -112,6 +135,8 @@ def collect_elements(changed: list[tuple[Any, list[bytes]]], rows: ChangedRows) 
             yield
         for key_id in ids:
             value, noted = by_id[key_id]
+            if value.is_read_whole and key_id >= read_from_id:
+                continue  # noted for a pass that failed; `collect_new_keys` takes all of it
             if len(noted) == 1:
                 rows.take(value.table, key_id, noted, value.rows(noted))
                 count += 1
@@ -123,7 +148,6 @@ def collect_elements(changed: list[tuple[Any, list[bytes]]], rows: ChangedRows) 
                     if not names or count >= COLLECTED_ROWS:
                         yield
                         count = 0
-            value.pack()
             if count >= COLLECTED_ROWS:
                 yield
                 count = 0

@@ -19,6 +19,7 @@ from typing import Any
 import apsw
 
 from holdfast.errors import StorageError, StoreBusyError
+from holdfast.store.change.fold_state import NO_ID
 from holdfast.store.change.ops import (
     CRDT_FACTS,
     CRDT_ROWS,
@@ -40,20 +41,27 @@ from holdfast.store.file.tables import (
 )
 from holdfast.store.fold.collect import collect_elements, collect_new_keys
 from holdfast.store.fold.delete_rows import RemovedRows
-from holdfast.store.fold.pending_rows import NO_ID, ChangedRows, Rows
+from holdfast.store.fold.pending_rows import ChangedRows, Rows
 from holdfast.store.fold.write_keys import KeyRows
 from holdfast.store.fold.write_lists import EMPTY_BLOCKS, ListRows, end_of_block
+from holdfast.store.fold.write_sizes import COUNTED, NOTE_FOLDED, SizeRows
 from holdfast.store.fold.write_streams import StreamRows
+from holdfast.store.memory.key import Key
 from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.memory.packing import pack_clean
 from holdfast.store.values.registry import COLLECTIONS
 
 SLICE_ROWS = 500
 SLICE_BYTES = 256 * 1024
 COLLECTED_ROWS = 500  # asked for in about the time of a slice
+PACKED_KEYS = 500  # in about the time of a slice, too
 PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
 PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about 2 s …
 PASS_BYTES = 64 << 20  # … or this many bytes; or when the oldest change is old enough
 PASS_TICKS = 100  # of `grow_older`, in which a pass is done also where clients leave no time
+FEWEST_OPS = 10_000  # of a pass from which the next ones learn
+SLICES_PER_OP = 0.005  # of the first pass, about; later ones know it from the pass before
+MOST_BY_SLICES = 0.95  # of a pass that its number of slices can show to be done
 MOST_URGENT = 4  # times the usual number of slices: no turn is to take long
 
 # A collection's rows go later, in slices; a grave remembers them.
@@ -69,8 +77,6 @@ BURY_REPLICATED = (
 )
 FLUSHED_KEYS = "SELECT id FROM crdt_keys WHERE db = ? AND id > ? AND id < ? ORDER BY id LIMIT ?"
 
-NOTE_FOLDED = "INSERT OR REPLACE INTO holdfast_meta VALUES ('folded_lsn', ?)"
-
 
 class Fold:
     def __init__(self, connection: apsw.Connection, journal: Journal, keyspace: Keyspace) -> None:
@@ -81,6 +87,7 @@ class Fold:
         self._lists = ListRows(connection)
         self._streams = StreamRows(connection)
         self._removed = RemovedRows(connection)
+        self._sizes = SizeRows(connection)
         # New keys that died before the last pass could write them. Changes of them that came while
         # it ran are part of the next pass, which must not write them either.
         self._dead_before: set[int] = set()
@@ -91,7 +98,9 @@ class Fold:
         self._pass: Generator[None] | None = None
         self._buried: dict[int, int] = {}  # by database: replica keys below that id have a grave
         self._emptied: dict[int, int] = {}  # by such a grave: the last key that was taken from it
-        self._is_collecting = False  # whether the pass still reads rows from memory
+        # Whether the pass reads rows or keys from memory, which must have none that are not in the
+        # journal.
+        self._is_collecting = False
         self._pending_since_s: float | None = None  # batches that no pass has taken
         self._pass_since_s: float | None = None  # batches of the running pass
         self._is_next_aged = False  # a pass is due, because of the age of a batch
@@ -101,23 +110,24 @@ class Fold:
         self.pending_bytes = 0
         self._pass_ops = 0
         self._pass_done_ops = 0
+        self._pass_slices = 0  # of the running pass, so far
+        self._slices_per_op = SLICES_PER_OP
         first = connection.execute("SELECT min(lsn) FROM journal").get
         self.folded_lsn = journal.lsn if first is None else first - 1
         # Until recovery is complete, rows of all keys are taken from operations, because memory
         # does not have keys that were flushed.
-        self._first_unwritten_id = self._created_from_id = NO_ID
+        self._first_unwritten_id = NO_ID
 
     def recovered(self) -> None:
         """All batches of the journal are added. No row of an id from the next one on was ever
         written, and memory has all keys from there on."""
-        self._first_unwritten_id = self._created_from_id = self.keyspace.next_id
+        self._first_unwritten_id = self.keyspace.next_id
+        self.keyspace.fold_state.begin_creating(self.keyspace.next_id)
 
     def add(self, lsn: int, ops: list[Op], nbytes: int, count: int) -> None:
         """A batch, which took so many operations; records may stand for many."""
-        # The rows of a key that came after the running pass began are read from memory by the next
-        # pass; those of older ones need not be.
-        created_from_id = max(self._created_from_id, self.keyspace.fold_state.pass_below_id)
         # At once, while they are in the processor's caches: later it would take twice as long.
+        created_from_id = self.keyspace.fold_state.whole_from_id
         self._rows.add(ops, without=STRINGS, created_from_id=created_from_id)
         self._batches.append((lsn, nbytes))
         self.pending_ops += count
@@ -167,7 +177,18 @@ class Fold:
         share = max(self._share_of_next_pass, self._share_by_age)
         if self._pass is None or not self._pass_ops:  # or one that has nothing but graves
             return share >= 1
-        return self._pass_done_ops < share * self._pass_ops
+        return self._done_share < share
+
+    @property
+    def _done_share(self) -> float:
+        """How much of the running pass is done, about. Half of its slices write no rows: they
+        collect rows, sort them, delete batches. So slices are counted, too: if rows alone were,
+        the pass would seem to stand still, and turns would be full of such slices."""
+        by_rows: float = self._pass_done_ops / self._pass_ops
+        by_slices: float = self._pass_slices / (self._slices_per_op * self._pass_ops)
+        if by_slices > MOST_BY_SLICES:
+            by_slices = MOST_BY_SLICES
+        return max(by_rows, by_slices)
 
     @property
     def urgency(self) -> int:
@@ -216,6 +237,7 @@ class Fold:
                     return False
                 self._pass = self._run_pass()
             self.slices += 1
+            self._pass_slices += 1
             next(self._pass)
         except StopIteration:
             self._pass = None
@@ -239,7 +261,7 @@ class Fold:
         batches, self._batches = self._batches, []
         rows = self._rows_in_pass = self._rows
         self._rows = ChangedRows()
-        self._pass_ops, self._pass_done_ops = self.pending_ops, 0
+        self._pass_ops, self._pass_done_ops, self._pass_slices = self.pending_ops, 0, 0
         self.pending_ops = self.pending_bytes = 0
         self._pass_since_s, self._pending_since_s = self._pending_since_s, None
         self._is_next_aged, self._share_by_age = False, 0.0
@@ -268,13 +290,46 @@ class Fold:
                 self._pending_since_s, self._pass_since_s = self._pass_since_s, None
             raise
         self._dead_before = never_lived
+        if self._pass_ops >= FEWEST_OPS:
+            self._slices_per_op = self._pass_slices / self._pass_ops
+        new = keyspace.fold_state.created_in_pass()
         keyspace.end_fold()
         self._keys.end_pass()
         self._pass_since_s = None
         self._rows_in_pass = ChangedRows()
         row_count = rows.count
         yield from rows.free()
+        if keyspace.may_pack and keyspace.loads_rows_alone:
+            new_keys = len(new)
+            yield from self._pack(new)
+            keyspace.tidy(new_keys)
+        yield from self._write_sizes()
         yield from self._empty_graves(row_count // SLICE_ROWS)
+
+    def _write_sizes(self) -> Generator[None]:
+        """If nothing has changed since the pass began, memory has as many elements as the
+        tables."""
+        large = self.keyspace.fold_state.large
+        if not self.keyspace.loads_rows_alone:
+            large.clear()  # nothing asks for sizes
+        while large and not self._batches and not self.keyspace.open_ops:
+            some = [large.popitem()[1] for _ in range(min(len(large), SLICE_ROWS))]
+            self._sizes.write(some)
+            yield
+
+    def _pack(self, keys: list[Key]) -> Generator[None]:
+        """Pack the small ones of the keys that the pass has written. (They go from the list at
+        once, and so from memory.)"""
+        self._is_collecting = True
+        try:
+            yield  # a batch may be open now, and not in the next step
+            while keys:
+                changed = [rows for rows in self._rows.tables if rows]
+                pack_clean(self.keyspace, keys[-PACKED_KEYS:], changed)
+                del keys[-PACKED_KEYS:]
+                yield
+        finally:
+            self._is_collecting = False
 
     def _collect(self, rows: ChangedRows, first_new_id: int) -> Generator[None, None, set[int]]:
         """Rows that are in memory only. They are as new as any that the batches have. Returns the
@@ -282,16 +337,14 @@ class Fold:
         self._is_collecting = True
         state = self.keyspace.fold_state
         try:
-            created = state.created_in_pass(self._created_from_id)
-            never_lived = yield from collect_new_keys(
-                created, rows, first_new_id, self._spaces_shown(rows)
-            )
             unwritten: Iterator[Op] = self.keyspace.unwritten_rows()
             while some := list(islice(unwritten, COLLECTED_ROWS)):
                 rows.add(some)
                 yield
-            yield from collect_elements(state.elements_in_pass, rows)
-            return never_lived
+            yield from collect_elements(state.elements_in_pass, rows, state.read_from_id)
+            created = state.created_in_pass()
+            shown = self._spaces_shown(rows)
+            return (yield from collect_new_keys(created, rows, first_new_id, shown))
         finally:
             self._is_collecting = False
 
@@ -361,8 +414,11 @@ class Fold:
         if table == KEYS:
             self._keys.note_moves(rows)
         there, gone = rows.by_fate()
+        if table in COUNTED:
+            self._sizes.touch(rows.ids)
         self._put(table, there)
         if table == KEYS:
+            self._sizes.touch(gone.ids)
             places = [(key_id,) for key_id in gone.ids]
             self._connection.executemany(BURY, places)
             self._removed.write(STRINGS, gone)

@@ -12,12 +12,14 @@ from itertools import chain, islice
 from operator import lt
 from typing import Any, Final, final
 
+from holdfast.store.change.fold_state import NO_ID
 from holdfast.store.change.ops import (
     FIRST_RUN,
     KEYS,
     LIST_ITEMS,
     STREAM_ENTRIES,
     STREAM_META,
+    STRING_PARTS,
     STRINGS,
     Op,
     RowOp,
@@ -38,8 +40,6 @@ from holdfast.store.change.runs import (
 )
 from holdfast.store.change.stream_blocks import entries_of, first_of, piece_of
 from holdfast.store.file.tables import ROWS
-
-NO_ID: Final = 1 << 60  # above all ids
 
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
 SAMPLES = 16  # of so many sorted rows, from which one learns how all are distributed
@@ -325,6 +325,8 @@ class ChangedRows:
         """By its parts, not row by row; how many rows more there are. Rows that the fold reads from
         memory are none: nothing is kept of them. (Or it is a row of a table that came later.)"""
         if table in (STRING_RUNS, FIELD_RUNS, MEMBER_RUNS, NEW_STRING_RUNS, NEW_KEY_RUNS):
+            return 0
+        if table == STRING_PARTS:
             return 0
         if table == LIST_RUNS:
             rows = self._of_key(LIST_ITEMS, key_id)

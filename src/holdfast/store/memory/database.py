@@ -15,8 +15,19 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 from holdfast.errors import WRONG_TYPE
 from holdfast.store.change.ops import SPACES, row_op, string_row
 from holdfast.store.change.undo import KeyUndo, SpaceUndo, WatchUndo
-from holdfast.store.memory.events import EXPIRED, GENERIC, HASH, MISS, NEW, STRING, SUBKEYS
+from holdfast.store.memory.events import (
+    EXPIRED,
+    GENERIC,
+    HASH,
+    MISS,
+    NEW,
+    OVERWRITTEN,
+    STRING,
+    SUBKEYS,
+    TYPE_CHANGED,
+)
 from holdfast.store.memory.key import Key, Space, is_live
+from holdfast.store.memory.string_parts import SHORTEST_IN_PARTS, with_part
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.registry import TYPE_NAMES, Collection, Value
 from holdfast.store.values.stream import Stream
@@ -73,8 +84,11 @@ class Database:
         if key is None and (not space.cold or (key := keyspace.load(space, name)) is None):
             return None
         # Most keys never expire, and need no call.
-        if key.expires_at_ms is not None and not is_live(key.expires_at_ms, keyspace.now_ms):
-            self.expire(key)
+        if (
+            key.expires_at_ms is not None
+            and not is_live(key.expires_at_ms, keyspace.now_ms)
+            and self.expire(key)
+        ):
             return None
         if keyspace.needs_slow_find and not self._find_slowly(key):
             return None
@@ -92,8 +106,7 @@ class Database:
             return None
         if key.is_loaded:
             return self.find(name)
-        if not is_live(key.expires_at_ms, keyspace.now_ms):
-            self.expire(key)
+        if not is_live(key.expires_at_ms, keyspace.now_ms) and self.expire(key):
             return None
         key.accessed_s = keyspace.now_s
         return key
@@ -102,6 +115,8 @@ class Database:
         """`find` for OBJECT, TYPE and TTL: it does not count as a use of the key."""
         keyspace, space = self.keyspace, self.space
         hot = space.keys.get(name)
+        if hot is None and space.packed is not None:
+            hot = keyspace.unpack(space, name)
         if hot is None:
             if not space.cold:
                 return None
@@ -194,8 +209,11 @@ class Database:
         key = use_plain(self.space.keys.get(name), keyspace)
         if key is not None:
             keyspace.hits += 1
-        elif (key := self.read(name)) is None:
-            return None
+        else:
+            if (packed := self._packed_string(name)) is not None:
+                return packed
+            if (key := self.read(name)) is None:
+                return None
         value = key.value
         if type(value) is bytes:
             return value
@@ -212,10 +230,23 @@ class Database:
             if key is not None:
                 keyspace.hits += 1
             else:
+                if (packed := self._packed_string(names[number])) is not None:
+                    values.append(packed)
+                    continue
                 key = self.read(names[number])
             value = None if key is None else key.value
             values.append(value if type(value) is bytes else None)
         return values
+
+    def _packed_string(self, name: bytes) -> bytes | None:
+        """The string of a packed key, which stays packed; it must not be among those in `keys`."""
+        packed, keyspace = self.space.packed, self.keyspace
+        if packed is None or name in self.space.keys or keyspace.frequencies is not None:
+            return None
+        value: bytes | None = packed.string(name, keyspace.now_ms, keyspace.now_s)
+        if value is not None:
+            keyspace.hits += 1
+        return value
 
     def read_as(self, name: bytes, kind: type[Kind]) -> Kind | None:
         """`read_string`, for collections."""
@@ -235,6 +266,13 @@ class Database:
         value = key.value
         if type(value) is bytes:
             return key, value
+        raise WRONG_TYPE
+
+    def find_string_key(self, name: bytes) -> Key | None:
+        """For commands that change a part of the string: see `write_part`."""
+        key = self.find(name)
+        if key is None or type(key.value) is bytes:
+            return key
         raise WRONG_TYPE
 
     def find_as(self, name: bytes, kind: type[Kind]) -> tuple[Key, Kind] | None:
@@ -271,8 +309,12 @@ class Database:
             if keep_ttl:
                 expires_at_ms = key.expires_at_ms
             self.remove(key)
-            return self.create(name, value, expires_at_ms, is_new=False)
+            new = self.create(name, value, expires_at_ms, is_new=False)
+            self.tell_overwritten(name, key, new)
+            return new
         self.replace(key, value, old)
+        if self.keyspace.notify_kinds & OVERWRITTEN:
+            self.tell_overwritten(name, key, key)
         if key.expires_at_ms is expires_at_ms:
             return key  # neither has one; to compare them takes longer
         if not keep_ttl and key.expires_at_ms != expires_at_ms:
@@ -354,6 +396,19 @@ class Database:
         else:
             keyspace.write_large(key.id, value, was_large=old_length >= LARGE_STRING)
 
+    def write_part(self, key: Key, offset: int, part: bytes) -> int:
+        """Put bytes into the string that the key holds, from an offset on, with zeros before them
+        if needed. Returns its length. The caller must not keep the value, which may be changed in
+        place."""
+        end = offset + len(part)
+        length = max(len(cast("bytes", key.value)), end)
+        if self.keyspace.states_intents or length < SHORTEST_IN_PARTS or 2 * len(part) > length:
+            old = cast("bytes", key.value)
+            self.replace(key, with_part(old, offset, part, length), old)
+        else:
+            self.keyspace.put_part(key, offset, part)
+        return length
+
     def create(
         self,
         name: bytes,
@@ -395,6 +450,24 @@ class Database:
         if is_new:
             self.notify(name, b"new", NEW)
         return key, value
+
+    def replace_as(self, name: bytes, kind: type[Kind]) -> Kind:
+        """A new, empty collection in place of any value that the name had; the caller fills it at
+        once."""
+        old = self.find_row(name)
+        if old is None:
+            return self.create_as(name, kind)[1]
+        self.remove(old)
+        key, value = self.create_as(name, kind, is_new=False)
+        self.tell_overwritten(name, old, key)
+        return value
+
+    def discard(self, name: bytes) -> None:
+        """Remove the key of that name, if there is one, as DEL does."""
+        key = self.find_row(name)
+        if key is not None:
+            self.remove(key)
+            self.signal(name, b"del", GENERIC)
 
     def copy(self, key: Key, name: bytes) -> Key:
         """A new key here with the same value and expiry; the name must be free."""
@@ -511,6 +584,12 @@ class Database:
         else:
             keyspace.later.append(partial(keyspace.notify_fields, self, name, event, fields))
 
+    def tell_overwritten(self, name: bytes, old: Key, new: Key) -> None:
+        """The value of `new` took the place of another one, the whole of it."""
+        self.notify(name, b"overwritten", OVERWRITTEN)
+        if type(old.value) is not type(new.value):
+            self.notify(name, b"type_changed", TYPE_CHANGED)
+
     def touch(self, name: bytes) -> None:
         undo = self.keyspace.undo
         for watcher in self.watched.get(name, ()):
@@ -518,16 +597,20 @@ class Database:
                 undo.append(WatchUndo(watcher))
             watcher.watch_broken = True
 
-    def expire(self, key: Key) -> None:
-        """Remove a key whose time has come. No client sees it any more, also if it stays."""
-        if self.keyspace.keeps_expired:
-            return
-        self.remove(key)
+    def expire(self, key: Key) -> bool:
+        """Remove a key whose time has come. No client sees it any more, also if it stays. False if
+        the command must see it nevertheless: the primary of this replica has sent it."""
         keyspace = self.keyspace
+        if keyspace.obeys_primary:
+            return False
+        if keyspace.keeps_expired or keyspace.is_replica:
+            return True
+        self.remove(key)
         keyspace.expired += 1
         if keyspace.on_removed is not None:
             keyspace.on_removed(self.index, key.name, [])
         self.notify(key.name, b"expired", EXPIRED)
+        return True
 
     def expire_fields(self, key: Key, limit: int) -> int:
         """Remove fields of a hash whose time has come, and the hash if none is left; how many."""

@@ -13,4 +13,6 @@ EXPIRED: Final = 128
 EVICTED: Final = 256
 NEW: Final = 512
 MISS: Final = 1024
-SUBKEYS: Final = 2048  # no event: the names of fields are told, too
+OVERWRITTEN: Final = 2048
+TYPE_CHANGED: Final = 4096
+SUBKEYS: Final = 8192  # no event: the names of fields are told, too

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from holdfast.store.memory.events import EVICTED
+from holdfast.store.memory.expiry import FROM_THE_START
 from holdfast.store.memory.key import Key
 from holdfast.store.memory.keyspace import Keyspace
 
@@ -21,6 +22,9 @@ GO_TOGETHER = 16  # victims of one draw
 MOST_FORGOTTEN = 64  # in a row; about 0.2 ms
 MOST_DELETED = 64  # before a command; about 0.2 ms
 MOST_LOADED = 100  # keys in a tick of the cron, under a policy that deletes
+MOST_SEARCHES = 4  # for a packed key that may go
+
+ANY_TIME = 1 << 32  # after all times of use
 
 _last_use: Callable[[Key], float] = attrgetter("accessed_s")
 
@@ -60,6 +64,10 @@ class Sampler:
                 return key
         return None
 
+    def put_back(self, key: Key) -> None:
+        """It was the next one, and is the next one again."""
+        self._victims.append(key)
+
     def _sample(self) -> list[Key]:
         size = GO_TOGETHER * self._share
         if self._samples_left <= 0:
@@ -87,6 +95,7 @@ class Eviction:
         self._keyspace = keyspace
         self._fold = fold
         self._sampler = Sampler(self._list_keys, _last_use, FORGET_SAMPLES)
+        self._before_packed = 0  # victims that go before packed keys are looked at again
         self._lingering: deque[Key] = deque()  # have expired, and wait for the fold
 
     def step(self, max_bytes: int) -> int:
@@ -101,12 +110,30 @@ class Eviction:
         count = draws_in_vain = 0
         while keyspace.used_bytes > max_bytes and count < MOST_FORGOTTEN and draws_in_vain < 4:
             key = self._sampler.next(self._may_go)
-            if key is None:
+            forgotten = self._forget_packed(key)
+            if forgotten:
+                count += forgotten
+                if key is not None:
+                    self._sampler.put_back(key)
+            elif key is None:
                 draws_in_vain += 1
             else:
                 keyspace.evict(key)
                 count += 1
         return count
+
+    def _forget_packed(self, key: Key | None) -> int:
+        """Forget packed keys that were used before this one; any, if there is none. When none was
+        found, the next victims of the sampler go first."""
+        before_s = ANY_TIME
+        if key is not None:
+            before_s = key.accessed_s
+            self._before_packed -= 1
+            if self._before_packed >= 0:
+                return 0
+        forgotten = self._keyspace.forget_packed(GO_TOGETHER, FORGET_SAMPLES + 1, before_s)
+        self._before_packed = 0 if forgotten else GO_TOGETHER
+        return forgotten
 
     def forget_lingering(self, limit: int) -> int:
         """Keys that have expired, but that an active-active server keeps for a while (see
@@ -162,9 +189,15 @@ class Deletion:
         self._only_volatile = policy.startswith("volatile")
         self._started_s = keyspace.now_s
         self._loaded_up_to = 0
+        # Packed keys that expire before this have been unpacked; None: all of them.
+        self._unpacked_up_to: tuple[int, int] | None = FROM_THE_START
         kind = policy.rpartition("-")[2]
-        worth = {"lru": _last_use, "lfu": self._uses}.get(kind, lambda key: rng.random())
-        self._sampler = Sampler(self._list_keys, worth, samples)
+        self._rng = rng
+        self._is_random = kind == "random"
+        self._packed_samples = GO_TOGETHER * samples  # to look at one takes nearly no time
+        worths: dict[str, Callable[[Key], float]] = {"lru": _last_use, "lfu": self._uses}
+        self._worth = worths.get(kind, self._by_chance)
+        self._sampler = Sampler(self._list_keys, self._worth, samples)
         special = {"ttl": self._next_to_expire, "noeviction": _nobody}
         self._next = special.get(kind, self._sampled)
 
@@ -195,14 +228,59 @@ class Deletion:
         if key is None:
             self._sampler.clear()  # its list is old; a new list may have a key that may go
             key = self._sampler.next(self._may_go)
-        return key
+        packed = self._packed(is_needed=key is None)
+        if packed is None:
+            return key
+        if key is not None:
+            if not self._is_random and self._worth(packed) > self._worth(key):
+                return key  # the other one is not packed any more
+            self._sampler.put_back(key)
+        return packed
+
+    def _packed(self, *, is_needed: bool) -> Key | None:
+        """The least of a sample of the keys that were packed before the policy began, unpacked.
+        None if there is none; a random policy takes one by chance, unless it is needed."""
+        keyspace = self._keyspace
+        for database in keyspace.databases:
+            space = database.space
+            if space.packed is None or not space.packed_count:
+                continue
+            if self._is_random and not is_needed:
+                share = space.packed_count / (space.packed_count + len(space.keys))
+                if self._rng.random() >= share:
+                    return None
+            for _ in range(MOST_SEARCHES):
+                name = space.packed.least(self._packed_samples, self._only_volatile)
+                if name is not None:
+                    return keyspace.unpack(space, name)
+        return None
 
     def _next_to_expire(self) -> Key | None:
-        """The heap of expiries knows, so none need be drawn."""
-        while due := self._keyspace.expiring.pop_due(sys.maxsize, 1):
+        """The heap of expiries knows, so none need be drawn. It does not know packed keys, so those
+        that come first are unpacked."""
+        expiring = self._keyspace.expiring
+        for _ in range(MOST_SEARCHES):
+            up_to = self._unpacked_up_to
+            if up_to is None or (len(expiring) and expiring.first_ms < up_to[0]):
+                break
+            self._unpack_by_expiry(up_to)
+        while due := expiring.pop_due(sys.maxsize, 1):
             if self._may_go(due[0]):
                 return due[0]
         return None
+
+    def _unpack_by_expiry(self, after: tuple[int, int]) -> None:
+        keyspace, tables = self._keyspace, self._keyspace.tables
+        spaces = {each.space.id: each.space for each in keyspace.databases}
+        if tables is None or not any(space.packed_count for space in spaces.values()):
+            self._unpacked_up_to = None
+            return
+        rows = tables.due(after, sys.maxsize, MOST_LOADED)
+        for _, key_id, space_id, name in rows:
+            space = spaces.get(space_id)
+            if space is not None and not keyspace.fold_state.is_ahead_of_file(key_id):
+                keyspace.unpack(space, name)
+        self._unpacked_up_to = rows[-1][:2] if len(rows) == MOST_LOADED else None
 
     def _list_keys(self) -> list[Key]:
         return list(filter(self._may_go, _in_memory(self._keyspace)))
@@ -213,6 +291,9 @@ class Deletion:
             and (key.expires_at_ms is not None or not self._only_volatile)
             and self._keyspace.shows(key.space)
         )
+
+    def _by_chance(self, key: Key) -> float:
+        return self._rng.random()
 
     def _uses(self, key: Key) -> int:
         """And of those used as often, the one not used for longest."""
@@ -233,6 +314,8 @@ class Deletion:
         for key_id, space_id, name, type_name, expires_at_ms in rows:
             space = spaces.get(space_id)
             if space is None or name in space.keys or keyspace.fold_state.is_ahead_of_file(key_id):
+                continue
+            if keyspace.unpack(space, name) is not None:
                 continue
             load = keyspace.begin_load(space, name)
             if load is None:

@@ -39,6 +39,11 @@ class ExpiryHeap:
     def __len__(self) -> int:
         return len(self._heap)
 
+    @property
+    def first_ms(self) -> int:
+        """The time of the first entry, which may be stale. There must be one."""
+        return self._heap[0][0]
+
     def push(self, key: "Key") -> None:
         time_ms = self._time_ms(key)
         assert time_ms is not None

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from holdfast.store.memory.packed_keys import SLOT_BYTES
 from holdfast.store.values.registry import TYPE_NAMES, Value
 
 # Bytes that a key costs beyond its name and value: the Key, its id, a dict slot, headers.
@@ -78,7 +79,7 @@ class FollowedKey(Key):
 class Space:
     """The keys that one database shows. FLUSHDB swaps it for a new one."""
 
-    __slots__ = ("cold", "id", "keys", "unloaded")
+    __slots__ = ("cold", "id", "keys", "packed", "unloaded")
 
     def __init__(self, space_id: int, cold: int = 0) -> None:
         self.id = space_id
@@ -86,18 +87,31 @@ class Space:
         self.cold = cold  # how many keys are in the file and not in `keys`
         # Of these, the collections whose row memory has, and maybe knows better than the file.
         self.unloaded: dict[bytes, Key] = {}
+        # Of these, the keys that memory has in a small form (see PackedKeys); None if there are
+        # none. (Any: it is a class of Python or of C.)
+        self.packed: Any = None
 
     def __len__(self) -> int:
         return len(self.keys) + self.cold
 
     @property
     def has_any_in_memory(self) -> bool:
-        return bool(self.keys or self.unloaded)
+        return bool(self.keys or self.unloaded) or self.packed is not None
+
+    @property
+    def packed_count(self) -> int:
+        return 0 if self.packed is None else len(self.packed)
+
+    @property
+    def packed_bytes(self) -> int:
+        packed = self.packed
+        return 0 if packed is None else packed.nbytes + len(packed) * SLOT_BYTES
 
     def in_memory(self) -> list[Key]:
+        """Without packed keys."""
         return [*self.keys.values(), *self.unloaded.values()]
 
     @property
     def nbytes(self) -> int:
         """What its keys take in memory, counted."""
-        return sum(key.nbytes for key in self.in_memory())
+        return sum(key.nbytes for key in self.in_memory()) + self.packed_bytes

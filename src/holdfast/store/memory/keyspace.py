@@ -13,15 +13,18 @@ from holdfast.store.change.intents import Intent
 from holdfast.store.change.ops import (
     FIRST_ID,
     LIBRARY,
+    POSITION,
+    REPLICATION,
     SCRIPT,
     SCRIPTS,
     Op,
     RowOp,
     key_row,
     row_op,
+    string_part,
     string_row,
 )
-from holdfast.store.change.undo import KeyUndo, StringUndo, Undo
+from holdfast.store.change.undo import KeyUndo, PartUndo, StringUndo, Undo
 from holdfast.store.memory.cold_rows import ColdRows
 from holdfast.store.memory.database import Database
 from holdfast.store.memory.expiry import FROM_THE_START, ExpiryHeap, fields_scheduled_ms
@@ -29,7 +32,10 @@ from holdfast.store.memory.key import NOT_LOADED, Key, Space
 from holdfast.store.memory.lazy_free import Freeing
 from holdfast.store.memory.lfu import Frequencies
 from holdfast.store.memory.loads import Load, Loads, NotLoadedError
+from holdfast.store.memory.packed_keys import LONGEST, SLOT_BYTES, PackedKeys
+from holdfast.store.memory.packing import body_of, value_of
 from holdfast.store.memory.renamed import Renamed
+from holdfast.store.memory.string_parts import edit
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.insertion_order import Ordered
 from holdfast.store.values.registry import COLLECTIONS, Value
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
 
 LONGEST_EMBEDDED: Final = 44  # bytes: Redis keeps longer strings as it keeps those that were edited
 MOST_EDITED: Final = 1024
+MOST_COPIED: Final = 10_000  # keys of a dict, in less than a millisecond
 NEVER: Final = -1  # see Keyspace.may_wait_at
 # Database, name of the key, event, fields of the hash.
 FieldNotification = Callable[[Database, bytes, bytes, Sequence[bytes]], None]
@@ -69,6 +76,7 @@ class Keyspace(ChangeLog):
     is_active_active = False  # scripts may ask
     takes_entry_ids = True  # whether clients may choose the ids of the entries that they add
     loads_rows_alone = True  # of cold collections
+    may_pack = True  # small keys, once the file has them; not where rows are not loaded alone
 
     @property
     def own_position(self) -> tuple[int, int]:
@@ -95,6 +103,9 @@ class Keyspace(ChangeLog):
         # A key has expired or was evicted, or fields of a hash have expired: the index of the
         # database, the name of the key, the fields. None while there are no replicas to tell.
         self.on_removed: Callable[[int, bytes, list[bytes]], None] | None = None
+        # A peer of an active-active server has changed keys, as these commands would: the index of
+        # the database, and the command. None likewise.
+        self.on_shown: Callable[[list[tuple[int, list[bytes]]]], None] | None = None
         # Calls that wait until the running script has succeeded; see Savepoint.
         self.later: list[Callable[[], object]] | None = None
         self.freeing = Freeing()
@@ -105,6 +116,11 @@ class Keyspace(ChangeLog):
         # Keys stay when their time has come: nothing may change, see server/features/pause.py. No
         # command that writes may run meanwhile: it would take the name for free.
         self.keeps_expired = False
+        # Another server decides which keys have expired. They stay until it says so, and no client
+        # sees them meanwhile.
+        self.is_replica = False
+        # The command that runs comes from that server. It sees expired keys, as it did there.
+        self.obeys_primary = False
         # Short strings that a command has changed in part, by id of the key; the last ones.
         self.edited: dict[int, bytes] = {}
         self.databases = [self._database(index) for index in range(databases)]
@@ -126,6 +142,11 @@ class Keyspace(ChangeLog):
     def _database(self, index: int) -> Database:
         return Database(self, index, Space(index))
 
+    def is_past(self, expires_at_ms: int) -> bool:
+        """Whether what gets this expiry is gone at once. Not if the primary of this replica says
+        it: the primary will also say when it is gone."""
+        return expires_at_ms <= self.now_ms and not self.obeys_primary
+
     @property
     def horizon_ms(self) -> int:
         """Keys that expire until then can go."""
@@ -134,7 +155,7 @@ class Keyspace(ChangeLog):
     @property
     def fields_horizon_ms(self) -> int:
         """Fields of hashes that expire until then can go."""
-        return self.now_ms
+        return 0 if self.is_replica else self.now_ms
 
     def forget(self) -> None:
         """Forget everything that the tables do not have. Sessions keep their databases; waiters and
@@ -164,6 +185,7 @@ class Keyspace(ChangeLog):
         self.scripts, self.libraries = (
             {} if tables is None else tables.scripts(kind) for kind in (SCRIPT, LIBRARY)
         )
+        self.replication_position = None if tables is None else tables.replication_position()
         for database in self.databases:
             if database.space.has_any_in_memory:
                 self.freeing.flushed(database.space)
@@ -217,6 +239,7 @@ class Keyspace(ChangeLog):
 
     def flushed(self) -> None:
         """Tell the clients that track keys, once it is certain."""
+        self.fold_state.large.clear()  # it may have values of flushed keys
         if self.later is None:
             self.on_flush()
         else:
@@ -241,6 +264,8 @@ class Keyspace(ChangeLog):
     def detach(self, key: Key) -> None:
         if not key.is_attached:
             return
+        if self.fold_state.large:
+            self.fold_state.large.pop(key.id, None)  # its value may be taken apart
         space = key.space
         if key.is_loaded:
             del space.keys[key.name]
@@ -273,6 +298,25 @@ class Keyspace(ChangeLog):
         if self.undo is not None:
             self.undo.append(StringUndo(key, old))
 
+    def put_part(self, key: Key, offset: int, part: bytes) -> None:
+        """Bytes from an offset on, in the string of a key; the journal gets these alone."""
+        length = len(key.value)
+        end = offset + len(part)
+        if self.undo is not None:
+            value = key.value
+            assert type(value) is bytes
+            self.undo.append(PartUndo(key, offset, value[offset:end], length))
+            value = b""  # else the string would be copied
+        self.large.pop(key.id, None)  # a whole string that follows must stand behind this one
+        # Before the string is edited: if there is no memory for it, it may be gone, and a command
+        # that has failed without a change would leave it so.
+        self.ops.append(string_part(key.id, offset, part))
+        edit(key, offset, part, max(length, end))
+        if key.dirty_in_fold != self.fold_state.next_fold:
+            self.string_changed(key)
+        if end > length:
+            self.used_bytes += end - length
+
     def write_string(self, key_id: int, value: bytes) -> None:
         """A small string of a key that existed before: one more in a run."""
         run = self.add_strings(1)
@@ -298,6 +342,11 @@ class Keyspace(ChangeLog):
             bodies.pop(name, None)
         else:
             bodies[name] = body
+
+    def set_position(self, position: bytes | None) -> None:
+        """How far this server follows another one, with the open batch. None: it does not."""
+        self.replication_position = position
+        self.ops.append(row_op(REPLICATION, 0, POSITION, position))
 
     # -- rolling back -------------------------------------------------------------------------
 
@@ -332,11 +381,22 @@ class Keyspace(ChangeLog):
         self.used_bytes += len(value) - len(key.value)
         key.value = value
 
+    def put_part_back(self, key: Key, offset: int, was: bytes, length: int) -> None:
+        self.used_bytes += length - len(key.value)
+        edit(key, min(offset, length), was, length)
+
     # -- the file -----------------------------------------------------------------------------
 
     def load(self, space: Space, name: bytes, *, only_row: bool = False) -> Key | None:
         """A cold key, made hot. With `only_row` a collection that lives is not loaded, and one
         that has expired never is: it only comes to go."""
+        packed = space.packed
+        if packed is not None:
+            unpacked = self.unpack(space, name)
+            if unpacked is not None:
+                return unpacked
+            if len(packed) >= space.cold:
+                return None  # memory has all of them, so the file need not be asked
         row = self.cold_rows.row(space, name)
         if row is None:
             return None
@@ -354,6 +414,8 @@ class Keyspace(ChangeLog):
     def begin_load(self, space: Space, name: bytes) -> Load | None:
         """The load of a cold collection, which may be under way already. None when there is nothing
         to load: of a list only the elements that a command needs are loaded."""
+        if space.packed is not None and self.unpack(space, name) is not None:
+            return None
         row = self.cold_rows.row(space, name) if self.loads_rows_alone else None
         if row is None or row[1] in ("string", "list"):
             return None
@@ -428,11 +490,72 @@ class Keyspace(ChangeLog):
 
     def evict(self, key: Key) -> None:
         """Forget a key that the file has. The object may live on in a heap: empty it."""
+        self.cold_rows.note(key)
         self.detach(key)
         key.space.cold += 1
         self.freeing.take(key.value)
         key.value = b""
         self.forgotten += 1
+
+    # -- packed keys --------------------------------------------------------------------------
+
+    def pack(self, key: Key) -> None:
+        """Keep a key that the file has, and that is small, as bytes."""
+        body = body_of(key.value)
+        name = key.name
+        if body is None or len(name) > LONGEST:
+            return
+        space, expires_at_ms = key.space, key.expires_at_ms
+        packed = space.packed
+        if packed is None:
+            packed = space.packed = PackedKeys()
+        size = packed.put(name, key.id, body[0], key.accessed_s, expires_at_ms, body[1])
+        self.detach(key)
+        self.used_bytes += size + SLOT_BYTES
+        space.cold += 1
+        if expires_at_ms is not None:
+            key.value = b""  # the object lives on in the heap of expiries
+
+    def tidy(self, packed: int) -> None:
+        """A pass of the fold has ended, which has packed about so many keys. A dict that was large
+        is as large as before, so that of a space with few keys is replaced."""
+        for database in self.databases:
+            space = database.space
+            if space.packed is not None and len(space.keys) < min(packed // 8, MOST_COPIED):
+                space.keys = dict(space.keys)
+        self.freeing.tidy(packed)
+
+    def unpack(self, space: Space, name: bytes) -> Key | None:
+        """A packed key, made hot. None if none of that name is packed."""
+        packed = space.packed
+        if packed is None:
+            return None
+        before: int = packed.nbytes
+        taken = packed.take(name)
+        if taken is None:
+            return None
+        key_id, kind, accessed_s, expires_at_ms, body = taken
+        key = self.key(key_id, space, name, value_of(kind, key_id, body), expires_at_ms)
+        key.accessed_s = accessed_s
+        self.used_bytes -= before - packed.nbytes + SLOT_BYTES
+        space.cold -= 1
+        self.attach(key)
+        if expires_at_ms is not None:
+            self.expiring.push(key)
+        return key
+
+    def forget_packed(self, most: int, samples: int, before_s: int) -> int:
+        """Forget packed keys that were not used since a time (see PackedKeys); how many. The file
+        has them."""
+        count = 0
+        for database in self.databases:
+            space = database.space
+            if space.packed is not None and count < most:
+                before = space.packed_bytes
+                count += space.packed.forget(most - count, samples, before_s)
+                self.used_bytes -= before - space.packed_bytes
+        self.forgotten += count
+        return count
 
     def count_uses(self, frequencies: Frequencies | None) -> None:
         self.frequencies = frequencies
@@ -445,8 +568,10 @@ class Keyspace(ChangeLog):
     def has_unwritten_value(self, key: Key) -> bool:
         """Whether the fold still has to read the value from memory."""
         value = key.value
-        noted = value.dirty_in_fold if isinstance(value, Ordered) else key.dirty_in_fold
-        return self.fold_state.is_due(noted)
+        if not isinstance(value, Ordered):
+            return self.fold_state.is_due(key.dirty_in_fold)
+        is_whole = value.is_read_whole and key.id >= self.fold_state.folded_below_id
+        return is_whole or self.fold_state.is_due(value.dirty_in_fold)
 
     def unwritten_rows(self) -> Iterator[RowOp]:
         """Rows that the running pass reads from memory, but for elements of hashes and sets. Of

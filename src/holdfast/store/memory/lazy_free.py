@@ -11,6 +11,7 @@ and the space they are in, entries that are pending and their consumers.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+from holdfast.store.memory.packed_keys import trim
 from holdfast.store.values.stream import Stream
 
 if TYPE_CHECKING:
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
     from holdfast.store.values.registry import Collection, Value
 
 FEW: Final = 64  # elements: as in Redis, they are not worth waiting
+MANY: Final = 50_000  # elements and keys: after so many, free memory goes back to the system
 SLICE: Final = 2000  # elements, or keys: less than a millisecond
+PACKED_CHUNKS: Final = 4  # of packed keys, 256 KB each: less than a millisecond, too
 CHUNK: Final = 250  # elements that one of a list's items may have, about
 
 
 class Freeing:
-    __slots__ = ("_parts", "_removed", "_spaces", "freed", "let_go")
+    __slots__ = ("_done", "_is_trim_due", "_parts", "_removed", "_spaces", "freed", "let_go")
 
     def __init__(self) -> None:
         self._removed: list[Key] = []
         self._spaces: list[Space] = []
         self._parts: list[Any] = []  # dicts and lists, of values that are being taken apart
+        self._done = 0  # work since memory was given back
+        self._is_trim_due = False  # it would have taken long
         self.freed = 0  # keys that were removed with large values, or flushed
         # Called for each flushed key: other objects may refer to it.
         self.let_go: Callable[[Key], None] | None = None
@@ -40,10 +45,13 @@ class Freeing:
     @property
     def pending(self) -> int:
         """Keys and large values that wait."""
-        flushed = sum([len(space.keys) + len(space.unloaded) for space in self._spaces])
+        flushed = sum(
+            [len(each.keys) + len(each.unloaded) + each.packed_count for each in self._spaces]
+        )
         return flushed + len(self._removed) + bool(self._parts)
 
     def removed(self, key: "Key") -> None:
+        self._done += 1
         if _is_worth_waiting(key.value):
             self._removed.append(key)
 
@@ -79,8 +87,24 @@ class Freeing:
             elif self._spaces:
                 left -= self._empty(self._spaces[-1], left)
             else:
+                self.tidy(SLICE - left)
                 return False
+        self._done += SLICE - left
         return True
+
+    def tidy(self, count: int) -> None:
+        """So many elements or keys have gone from memory. When there were many, give it back."""
+        self._done += count
+        if self._done >= MANY and self.is_idle:
+            self._done = 0
+            self._is_trim_due = not trim(False)
+
+    def rest(self) -> None:
+        """No client has sent anything for a while: give memory back, if that was too much work
+        before."""
+        if self._is_trim_due and self.is_idle:
+            self._is_trim_due = False
+            trim(True)
 
     def _shrink(self, part: Any, most: int) -> int:
         """Returns how much work it was."""
@@ -97,6 +121,11 @@ class Freeing:
         return count * CHUNK
 
     def _empty(self, space: "Space", most: int) -> int:
+        if space.packed is not None:
+            self.freed += len(space.packed)
+            if space.packed.dissolve(PACKED_CHUNKS):
+                return most
+            space.packed = None
         keys = space.keys or space.unloaded
         count = min(most, len(keys))
         for _ in range(count):

@@ -7,7 +7,7 @@ watchers, messages) are kept until it is certain that the script has succeeded.
 from collections.abc import Callable
 from functools import partial
 
-from holdfast.store.change.undo import KeyUndo, RowUndo, SpaceUndo, StringUndo, Undo
+from holdfast.store.change.undo import KeyUndo, PartUndo, RowUndo, SpaceUndo, StringUndo, Undo
 from holdfast.store.memory.database import Database
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.values.registry import revert
@@ -19,6 +19,8 @@ def undo(steps: list[Undo], keyspace: Keyspace) -> None:
         step = steps.pop()
         if isinstance(step, StringUndo):
             keyspace.put_back(step.key, step.was)
+        elif isinstance(step, PartUndo):
+            keyspace.put_part_back(step.key, step.offset, step.was, step.length)
         elif isinstance(step, RowUndo):
             revert(step, keyspace)
         elif isinstance(step, KeyUndo):

@@ -69,9 +69,11 @@ class RdbWriter:
         self._put([bytes([LIBRARY]), string(code)])
 
     def database(self, index: int, keys: int, expiring: int) -> None:
-        """The entries that follow are of this database. It has about so many keys."""
+        """The entries that follow are of this database. It has about so many keys, for which a
+        reader makes room; 0: unknown."""
         self._put([bytes([DATABASE]), length(index)])
-        self._put([bytes([SIZES]), length(keys), length(expiring)])
+        if keys:
+            self._put([bytes([SIZES]), length(keys), length(expiring)])
 
     def entry(self, name: bytes, value: Plain, expires_at_ms: int | None) -> None:
         """Write a key. Raises FieldExpiryError, and has written nothing then."""

@@ -29,6 +29,7 @@ STREAM_2, SET_LISTPACK, STREAM_3 = range(19, 22)
 HASH_EXPIRING_RC, HASH_LISTPACK_EXPIRING_RC = 22, 23  # of release candidates of Redis 7.4
 HASH_EXPIRING, HASH_LISTPACK_EXPIRING, STREAM_4, STREAM_5 = range(24, 28)
 VALKEY_HASH_EXPIRING = 22
+FIRST_OF_VALKEY = 80  # of the versions
 LIBRARY = 245
 
 PLAIN_NODE, PACKED_NODE = 1, 2  # of a quicklist; a plain one is one long element
@@ -43,6 +44,10 @@ class RdbError(Exception):
 
 class ChecksumError(RdbError):
     """The checksum is wrong, the bytes are incomplete, or their version is unknown."""
+
+
+class UnknownFormError(RdbError):
+    """The value is of a type that Holdfast does not have: of a module, or newer."""
 
 
 class EmptyError(ValueError):
@@ -146,6 +151,25 @@ def load(payload: bytes) -> Plain:
         raise RdbError(str(error)) from None
 
 
+def load_foreign(payload: bytes) -> Plain:
+    """Read the DUMP of another server, which may be a Valkey or newer than RESTORE knows. Raises
+    ChecksumError, or RdbError also for a form that no type of ours has."""
+    reader, version = _unsealed_foreign(payload)
+    loaders = VALKEY_LOADERS if version >= FIRST_OF_VALKEY else REDIS_LOADERS
+    try:
+        form = reader.byte()
+        if form not in loaders:
+            raise UnknownFormError(f"form {form} is unknown")
+        return finished(loaders[form](reader))
+    except (ValueError, IndexError, OverflowError) as error:
+        raise RdbError(str(error)) from None
+
+
+def load_foreign_libraries(payload: bytes) -> Iterator[bytes]:
+    """The same for FUNCTION DUMP."""
+    return _libraries(_unsealed_foreign(payload)[0])
+
+
 def load_libraries(payload: bytes) -> Iterator[bytes]:
     """The code of each library. Raises ChecksumError at once; raises RdbError, with Redis's
     message, when it reaches the faulty library."""
@@ -164,12 +188,20 @@ def _libraries(reader: Reader) -> Iterator[bytes]:
 
 
 def _unsealed(payload: bytes) -> Reader:
+    reader, version = _unsealed_foreign(payload)
+    if version > VERSION_OF_STREAM_5:
+        raise ChecksumError
+    return reader
+
+
+def _unsealed_foreign(payload: bytes) -> tuple[Reader, int]:
+    """The content, and the version of its form."""
     if len(payload) < _FOOTER.size:
         raise ChecksumError
     version, checksum = _FOOTER.unpack(payload[-_FOOTER.size :])
-    if version > VERSION_OF_STREAM_5 or crc64(payload[:-8]) != checksum:
+    if crc64(payload[:-8]) != checksum:
         raise ChecksumError
-    return Reader(payload[: -_FOOTER.size])
+    return Reader(payload[: -_FOOTER.size]), version
 
 
 def _list(elements: Iterable[bytes]) -> Plain:

@@ -114,6 +114,8 @@ class Inbound:
         if changes:
             self._replica_keys.changed(replica_key, kind, changes)
             self._touched[replica_key] = self._view.update(replica_key, kind, changes, before)
+            if conflict := replica_key.conflict_of(kind, effect):
+                self._state.conflicts[conflict] += 1
             if kind == EXPIRY and replica_key.orphans:
                 self._residue.add(replica_key.address)
 
@@ -195,6 +197,7 @@ class Inbound:
                     replica_keys.changed(replica_key, TEXT, NO_CHANGES)
                 if is_heard:
                     self._touched[replica_key] = key
+                    view.string_changed(replica_key, key)
                 count += 1
             dot += NEXT_DOT
             i += width

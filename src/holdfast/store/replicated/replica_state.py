@@ -40,6 +40,8 @@ class ReplicaState:
         # The alarm of a clock that is too far ahead: by how much, and whose record said so.
         self.drift_ms = 0
         self.drift_replica = 0
+        # Conflicts that effects of peers have met since the start: see ReplicatedKey.conflict_of.
+        self.conflicts = {"writes": 0, "removals": 0, "types": 0}
         self._has_moved = False  # whether vector or clock moved since they were last noted
 
     # -- facts --------------------------------------------------------------------------------

@@ -79,10 +79,11 @@ class ReplicatedDatabase(Database):
 
     # -- keys whose time has come -------------------------------------------------------------
 
-    def expire(self, key: Key) -> None:
+    def expire(self, key: Key) -> bool:
         assert key.expires_at_ms is not None
         if key.expires_at_ms <= self.keyspace.horizon_ms:
             super().expire(key)
+        return True
 
     def copy(self, key: Key, name: bytes) -> Key:
         self.bury(name)
@@ -102,6 +103,8 @@ class ReplicatedDatabase(Database):
         key = self.space.keys.get(name)
         if key is not None:
             self.remove(key)
+            if self.keyspace.on_removed is not None:
+                self.keyspace.on_removed(self.index, name, [])
 
 
 def show_space(spaces: dict[int, int], database: int, space: int) -> None:

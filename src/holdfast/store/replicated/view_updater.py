@@ -24,6 +24,7 @@ from holdfast.store.memory.key import FollowedKey, Key
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.replicated.replica_keys import Address, ReplicaKey
 from holdfast.store.replicated.replicated_database import ReplicatedDatabase, show_space
+from holdfast.store.replicated.shown_commands import ShownCommands
 from holdfast.store.values import hll_sketch
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.list import List
@@ -65,10 +66,12 @@ class ViewUpdater:
         self._addresses = addresses
         self._spaces = spaces
         self._log = ChangeLog()
+        self._commands: ShownCommands | None = None  # while this server has replicas of Redis
 
     def begin(self) -> None:
         """The batch must be sealed."""
         self._log.ops = self._keyspace.ops
+        self._commands = None if self._keyspace.on_shown is None else ShownCommands()
 
     def end(self, rows: list[Op]) -> None:
         """The update is complete; its rows are appended to those."""
@@ -79,6 +82,8 @@ class ViewUpdater:
             keyspace.used_bytes += log.used_bytes
             keyspace.recorded += log.recorded
             log.used_bytes = log.recorded = 0
+        if self._commands is not None and keyspace.on_shown is not None:
+            keyspace.on_shown(self._commands.take())
 
     def update(
         self, replica_key: ReplicaKey, kind: str, changes: list[RowChange], before: str | None
@@ -93,14 +98,23 @@ class ViewUpdater:
         key = self._key(database, replica_key)
         if key is None:
             return None  # an expiry without a value
+        last_id = key.value.last_id if isinstance(key.value, Stream) else 0
         if kind == EXPIRY:
             self._expire_fields(key, replica_key, changes)
         else:
             _UPDATES[kind](self, key, replica_key.part(kind), changes)
             if kind == "hash" and replica_key.find(EXPIRY) is not None:
                 self._expire_fields(key, replica_key, changes)  # fields that came back have theirs
+        if self._commands is not None and kind != EXPIRY:
+            part = replica_key.part(kind)
+            self._commands.changed(database.index, key, part, changes, last_id)
         self._follow_expiry(database, key, replica_key)
         return key
+
+    def string_changed(self, replica_key: ReplicaKey, key: Key) -> None:
+        """A run has changed the string, the short way."""
+        if self._commands is not None:
+            self._commands.whole(replica_key.database, key)
 
     def key_of(self, replica_key: ReplicaKey) -> FollowedKey | None:
         """The key that clients see."""
@@ -122,7 +136,7 @@ class ViewUpdater:
     def is_heard(self, index: int) -> bool:
         """Whether changes in that database have to be announced."""
         databases = self._keyspace.databases
-        if self._keyspace.notify_kinds:
+        if self._keyspace.notify_kinds or self._commands is not None:
             return True
         return index < len(databases) and bool(databases[index].watched)
 
@@ -131,14 +145,20 @@ class ViewUpdater:
         database = self._database(replica_key.database)
         key = None if database is None else self._key(database, replica_key)
         if key is not None:
-            value, log = key.value, self._log
+            value, log, commands = key.value, self._log, self._commands
             assert isinstance(value, List)
             if effect[0] == PUSH:
                 value.push_right(effect[3], log)
-            elif replica_key.part("list").is_left_of(effect[1]):
-                value.pop_right(effect[2], log)
-            else:
+                if commands is not None:
+                    commands.pushed(replica_key.database, key.name, effect[3])
+                return key
+            at_left = not replica_key.part("list").is_left_of(effect[1])
+            if at_left:
                 value.pop_left(effect[2], log)
+            else:
+                value.pop_right(effect[2], log)
+            if commands is not None:
+                commands.popped(replica_key.database, key.name, effect[2], left=at_left)
         return key
 
     def _key(self, database: ReplicatedDatabase, replica_key: ReplicaKey) -> Key | None:
@@ -163,6 +183,8 @@ class ViewUpdater:
             replica_key.release()
             key = None
         if kind is None:
+            if self._commands is not None:
+                self._commands.removed(database.index, name)
             return None
         if kind in _FILLS:
             key, value = database.create_as(name, COLLECTIONS[kind].cls)
@@ -175,6 +197,8 @@ class ViewUpdater:
         self._follow_expiry(database, key, replica_key)
         self._addresses[key.id] = replica_key
         replica_key.show_by(key)
+        if self._commands is not None:
+            self._commands.whole(database.index, key)
         return key
 
     def flush(self, index: int) -> None:
@@ -184,6 +208,8 @@ class ViewUpdater:
             database.flush()
             show_space(self._spaces, index, database.space.id)
             self._keyspace.flushed()
+            if self._commands is not None:
+                self._commands.flushed(index)
 
     def announce(self, address: Address, key: Key | None) -> None:
         """The record is applied: tell watchers, notifications, and clients that wait for a
@@ -206,6 +232,8 @@ class ViewUpdater:
     ) -> None:
         if key.expires_at_ms != replicated.expires_at_ms:
             database.set_expiry(key, replicated.expires_at_ms)
+            if self._commands is not None:
+                self._commands.expiry(database.index, key)
 
     def _expire_fields(self, key: Key, replicated: ReplicatedKey, changes: list[RowChange]) -> None:
         if not isinstance(key.value, Hash):

@@ -12,7 +12,13 @@ from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import ADDED
 from holdfast.store.change.ops import HASH_FIELDS, hash_field
 from holdfast.store.change.undo import RowUndo
-from holdfast.store.values.insertion_order import ELEMENT_OVERHEAD, LONGEST_PACKED, Ordered
+from holdfast.store.values.insertion_order import ELEMENT_OVERHEAD, Ordered
+from holdfast.store.values.packed_form import (
+    LONGEST_PACKED,
+    MOST_PACKED,
+    lengthened,
+    shortened,
+)
 
 # Value, ordinal, expires_at_ms, as its row has them, and before which fold it was noted that it
 # changed, if it was. (If its type told how many there are, compiled code would take it apart.)
@@ -124,8 +130,7 @@ class Hash(Ordered[Field]):
         return new
 
     def rows(self, names: list[bytes]) -> list[Any]:
-        elements = self._elements
-        fields = [elements.get(name) for name in names]
+        fields = [self._elements.get(name) for name in names]
         return [None if field is None else field[:3] for field in fields]
 
     def parts(self) -> list[Any]:
@@ -156,7 +161,38 @@ class Hash(Ordered[Field]):
         if new is not None:
             self._place(name, (*new[:3], 0), old, None)
 
+    # -- packed -------------------------------------------------------------------------------
+
+    def packable(self) -> list[Any] | None:
+        """See packed_form.py: the ordinals, and each field with its value."""
+        if (
+            self.most_fields > MOST_PACKED
+            or self.longest > LONGEST_PACKED
+            or self._deadlines
+            or not self._elements
+        ):
+            return None
+        ordinals: list[int] = []
+        words: list[Any] = [0]
+        for name, field in self._in_order().items():
+            ordinals.append(field[1])
+            words.append(name)
+            words.append(field[0])
+        words[0] = shortened(ordinals)
+        return words
+
+    def fill_packed(self, flat: list[Any]) -> None:
+        at = 1
+        for ordinal in lengthened(flat[0], len(flat) // 2):
+            self._place(flat[at], (flat[at + 1], ordinal, None, 0), None, None)
+            at += 2
+
     # -- expiry -------------------------------------------------------------------------------
+
+    @property
+    def has_deadlines(self) -> bool:
+        """False: no field expires. True: fields may expire, or did."""
+        return bool(self._deadlines)
 
     @property
     def next_expiry_ms(self) -> int | None:
@@ -211,35 +247,21 @@ class Hash(Ordered[Field]):
             log.undo.append(RowUndo(HASH_FIELDS, self, name, old))
 
     def _place(self, name: bytes, new: Field, old: Field | None, log: ChangeLog | None) -> None:
-        """Store a field. A field that existed keeps its ordinal. The caller has looked for it, so
-        the hash is not packed."""
+        """Store a field. A field that existed keeps its ordinal."""
         length = len(_value(new))
         if old is None:
             self._insert(name, new, new[1], self._size(name, new), log)
             if len(name) > self.longest:
                 self.longest = len(name)
-            if len(self._dict) > self.most_fields:
-                self.most_fields = len(self._dict)
+            if len(self._elements) > self.most_fields:
+                self.most_fields = len(self._elements)
         else:
-            self._dict[name] = new
+            self._elements[name] = new
             self._resize(length - len(_value(old)), log)
         if length > self.longest:
             self.longest = length
         if new[2] is not None and (old is None or old[2] != new[2]):
             self._remember_deadline(new[2], name)
-
-    def _flat(self, elements: dict[bytes, Field]) -> list[Any] | None:
-        if self.longest > LONGEST_PACKED or self._deadlines:
-            return None
-        flat: list[Any] = []
-        for name, field in elements.items():
-            flat.append(name)
-            flat.append(field[0])
-            flat.append(field[1])
-        return flat
-
-    def _from_flat(self, flat: list[Any]) -> dict[bytes, Field]:
-        return {flat[at]: (flat[at + 1], flat[at + 2], None, 0) for at in range(0, len(flat), 3)}
 
     def _ordinal(self, element: Field) -> int:
         ordinal: int = element[1]

@@ -11,8 +11,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable, Iterator, KeysView, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-import msgspec
-
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.values.score_index import Ranking
 
@@ -23,17 +21,9 @@ FIRST_ORDINAL = 1  # because cursor 0 means "from the beginning"
 CHUNK = 512  # places; closing the holes of so many takes 20 µs
 ALWAYS_PLACED = 1024  # from so many elements on places are kept: to make them takes long
 SETTLED: Final = 500  # elements in a slice of `settle`, about 0.3 ms
+MOST_WHOLE: Final = 128  # elements of a new collection of which the fold needs no notes
 
 NO_NAMES: Final[list[bytes]] = []  # of collections that did not change: a list takes 56 bytes
-
-# Elements of a packed collection: how many, and the size of their names and values.
-MOST_PACKED: Final = 128
-LONGEST_PACKED: Final = 64
-
-NOTHING: Final[dict[bytes, Any]] = {}  # the dict of packed collections
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Any]).decode
 
 E = TypeVar("E")
 
@@ -154,83 +144,40 @@ class Places:
 
 class Ordered(Generic[E]):
     """Elements by name. The dict is in order of ordinals, unless `_is_shuffled`. `_dirty_names` are
-    the elements noted for the pass of the fold with the number `dirty_in_fold` (see FoldState).
-
-    A new collection that is small is packed when the fold has read it for the first time: all of
-    its elements are one bytes object, `_packed`, and the dict is empty. Its next use unpacks it for
-    good. So jobs and sessions that wait take little memory, and nothing is packed again and
-    again."""
+    the elements noted for the pass of the fold with the number `dirty_in_fold` (see FoldState). A
+    small collection of a new key is read as a whole instead, if `is_read_whole`."""
 
     table = -1  # that its rows are in
 
     __slots__ = (
-        "_dict",
         "_dirty_names",
+        "_elements",
         "_is_shuffled",
-        "_may_pack",
         "_next",
-        "_packed",
-        "_packed_count",
         "_places",
         "dirty_in_fold",
         "id",
+        "is_read_whole",
         "nbytes",
     )
 
     def __init__(self, key_id: int) -> None:
         self.id: Any = key_id  # as in Elements
         self.nbytes = 0
-        self._dict: dict[bytes, E] = {}
-        self._packed: bytes | None = None
-        self._packed_count = 0
+        self._elements: dict[bytes, E] = {}
         self._next = FIRST_ORDINAL
         self._is_shuffled = False
-        self._may_pack = True
         self._places: Places | None = None  # made when asked for, or when there are many
         self.dirty_in_fold = 0
+        self.is_read_whole = False
         self._dirty_names = NO_NAMES
 
     def __len__(self) -> int:
-        return len(self._dict) if self._packed is None else self._packed_count
+        return len(self._elements)
 
     def parts(self) -> list[Any]:
         places = self._places
-        return [self._dict] if places is None else [self._dict, places.chunks]
-
-    # -- packed -------------------------------------------------------------------------------
-
-    @property
-    def _elements(self) -> dict[bytes, E]:
-        if self._packed is not None:
-            self._unpack(self._packed)
-        return self._dict
-
-    def pack(self) -> None:
-        """Pack the elements, if there are few and short ones and they never were packed. No more
-        of them may be noted than those that the running pass has."""
-        if (
-            self._may_pack
-            and self._packed is None
-            and 0 < len(self._dict) <= MOST_PACKED
-            and not self._is_shuffled
-            and self._places is None
-            and self._dirty_names is NO_NAMES
-            and (flat := self._flat(self._dict)) is not None
-        ):
-            self._packed, self._packed_count = _encode(flat), len(self._dict)
-            self._dict = NOTHING
-
-    def _unpack(self, packed: bytes) -> None:
-        self._packed, self._may_pack = None, False
-        self._dict = self._from_flat(_decode(packed))
-
-    def _flat(self, elements: dict[bytes, E]) -> list[Any] | None:
-        """The elements in order, as a list that msgpack can encode; None if some are long, or have
-        more to them than an ordinal and a value."""
-        raise NotImplementedError
-
-    def _from_flat(self, flat: list[Any]) -> dict[bytes, E]:
-        raise NotImplementedError
+        return [self._elements] if places is None else [self._elements, places.chunks]
 
     def __contains__(self, name: bytes) -> bool:
         return name in self._elements
@@ -284,16 +231,35 @@ class Ordered(Generic[E]):
         """The values of the rows of these elements; None for elements that are gone."""
         raise NotImplementedError
 
+    def sorted_names(self) -> list[bytes]:
+        """In the order of rows in the file."""
+        names = list(self._elements)
+        if len(names) > 1:
+            names.sort()
+        return names
+
     def _note(self, name: bytes, log: ChangeLog) -> None:
         """Note an element for the next pass of the fold. It changed for the first time since the
         last pass began, or it is a new one of that name."""
         state = log.fold_state
-        if self.dirty_in_fold != state.next_fold:
-            self.dirty_in_fold = state.next_fold
-            self._dirty_names = []
-            state.dirty_elements.append((self, self._dirty_names))
-        self._dirty_names.append(name)
         state.dirty_element_count += 1
+        if len(self._elements) >= state.large_from:
+            state.large[self.id] = self
+        if self.dirty_in_fold != state.next_fold:
+            if self.id >= state.whole_from_id:
+                if len(self._elements) <= MOST_WHOLE:
+                    self.is_read_whole = True
+                    return
+                names = list(self._elements) if self.is_read_whole else [name]
+                self.is_read_whole = False
+            else:
+                # (`is_read_whole` stays: the running pass may not have read it yet.)
+                names = [name]
+            self.dirty_in_fold = state.next_fold
+            self._dirty_names = names
+            state.dirty_elements.append((self, names))
+            return
+        self._dirty_names.append(name)
 
     def forget_notes(self) -> None:
         self.dirty_in_fold = 0
@@ -316,13 +282,13 @@ class Ordered(Generic[E]):
         self, name: bytes, element: E, ordinal: int, nbytes: int, log: ChangeLog | None
     ) -> None:
         """Add an element that did not exist. Its ordinal is `_next`, or the ordinal that it had
-        before an undo. The caller has looked for it, so the collection is not packed."""
-        self._dict[name] = element
+        before an undo."""
+        self._elements[name] = element
         if ordinal >= self._next:
             self._next = ordinal + 1
             if self._places is not None:
                 self._places.append(name, ordinal)
-            elif len(self._dict) >= ALWAYS_PLACED and not self._is_shuffled:
+            elif len(self._elements) >= ALWAYS_PLACED and not self._is_shuffled:
                 self._by_place()
         else:
             self._is_shuffled = True
@@ -337,7 +303,6 @@ class Ordered(Generic[E]):
         order is first needed: without that, loading takes half the time."""
         self._next = max(self._next, highest + 1)
         self._is_shuffled = True
-        self._may_pack = False  # it was loaded because it is used
         self.nbytes += nbytes
 
     def settle(self) -> Generator[None]:
@@ -363,6 +328,8 @@ class Ordered(Generic[E]):
             if self._places is not None:
                 self._places.remove(self._ordinal(element))
             self._resize(-self._size(name, element), log)
+            if log is not None and len(self._elements) >= log.fold_state.large_from:
+                log.fold_state.large[self.id] = self
         return element
 
     def _resize(self, nbytes: int, log: ChangeLog | None) -> None:
@@ -373,7 +340,7 @@ class Ordered(Generic[E]):
     def _in_order(self) -> dict[bytes, E]:
         if self._is_shuffled:
             elements = self._elements
-            self._dict = {name: elements[name] for name in self._sorted()[0]}
+            self._elements = {name: elements[name] for name in self._sorted()[0]}
             self._is_shuffled = False
         return self._elements
 

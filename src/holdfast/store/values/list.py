@@ -7,6 +7,7 @@ happens at the ends in list_ends.py.
 
 from bisect import bisect_right
 from itertools import repeat
+from typing import Any
 
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import INSERT_AT, PUSH_RIGHT, REMOVE_AT, SET_AT
@@ -15,6 +16,7 @@ from holdfast.store.change.runs import STEP
 from holdfast.store.values.list_chunks import Chunk, grid_after, grid_before
 from holdfast.store.values.list_elements import ELEMENT_OVERHEAD, starts_of
 from holdfast.store.values.list_ends import ListEnds
+from holdfast.store.values.packed_form import LONGEST_PACKED, MOST_PACKED
 
 # A window that is renumbered to make room: its smallest size and the smallest gap worth having.
 # Larger windows ask for larger gaps, so that a wide renumbering is not soon needed again.
@@ -166,6 +168,25 @@ class List(ListEnds):
         new._length = self._length
         new.nbytes = self.nbytes  # all of it is loaded now
         return new
+
+    def packable(self) -> list[Any] | None:
+        """See packed_form.py: the position of the first element, and all elements. None if they do
+        not follow each other on the grid."""
+        if not 0 < self._length <= MOST_PACKED or len(self._nodes) != 1:
+            return None
+        chunk = self._nodes[0]
+        if type(chunk) is not Chunk or chunk.explicit is not None:
+            return None
+        if max([len(value) for value in chunk.values]) > LONGEST_PACKED:
+            return None
+        return [chunk.first, *chunk.values]
+
+    def fill_packed(self, flat: list[Any]) -> None:
+        values = flat[1:]
+        self._nodes.append(Chunk(flat[0], values))
+        self._starts.append(0)
+        self._length = len(values)
+        self.nbytes = sum([len(value) + ELEMENT_OVERHEAD for value in values])
 
     # -- changing nodes -----------------------------------------------------------------------
 

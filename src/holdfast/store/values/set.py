@@ -10,7 +10,13 @@ from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import WRITTEN_AGAIN
 from holdfast.store.change.ops import SET_MEMBERS, set_member
 from holdfast.store.change.undo import RowUndo
-from holdfast.store.values.insertion_order import ELEMENT_OVERHEAD, LONGEST_PACKED, Ordered
+from holdfast.store.values.insertion_order import ELEMENT_OVERHEAD, Ordered
+from holdfast.store.values.packed_form import (
+    LONGEST_PACKED,
+    MOST_PACKED,
+    lengthened,
+    shortened,
+)
 
 
 class Set(Ordered[int]):
@@ -60,8 +66,7 @@ class Set(Ordered[int]):
         return new
 
     def rows(self, names: list[bytes]) -> list[Any]:
-        elements = self._elements
-        return [elements.get(name) for name in names]
+        return [self._elements.get(name) for name in names]
 
     def fill(self, rows: list[tuple[bytes, int]]) -> None:
         """Rows of the file, many at once."""
@@ -82,6 +87,25 @@ class Set(Ordered[int]):
             if ordinal is not None:
                 self._come(member, ordinal, None)
 
+    # -- packed -------------------------------------------------------------------------------
+
+    def packable(self) -> list[Any] | None:
+        """See packed_form.py: the ordinals, `has_only_integers`, and the members."""
+        members = self._elements
+        if self.most_members > MOST_PACKED or not members:
+            return None
+        if max([len(member) for member in members]) > LONGEST_PACKED:
+            return None
+        members = self._in_order()
+        return [shortened(list(members.values())), self.has_only_integers, *members]
+
+    def fill_packed(self, flat: list[Any]) -> None:
+        at = 2
+        for ordinal in lengthened(flat[0], len(flat) - 2):
+            self._come(flat[at], ordinal, None)
+            at += 1
+        self.has_only_integers = flat[1]
+
     # -- parts --------------------------------------------------------------------------------
 
     def _record(self, member: bytes, new: Any, old: int | None, log: ChangeLog) -> None:
@@ -94,20 +118,8 @@ class Set(Ordered[int]):
         self._insert(name, ordinal, ordinal, len(name) + ELEMENT_OVERHEAD, log)
         if self.has_only_integers and not _is_integer(name):
             self.has_only_integers = False
-        if len(self._dict) > self.most_members:
-            self.most_members = len(self._dict)
-
-    def _flat(self, elements: dict[bytes, int]) -> list[Any] | None:
-        if self.nbytes > len(elements) * (ELEMENT_OVERHEAD + LONGEST_PACKED):
-            return None
-        flat: list[Any] = []
-        for member, ordinal in elements.items():
-            flat.append(member)
-            flat.append(ordinal)
-        return flat
-
-    def _from_flat(self, flat: list[Any]) -> dict[bytes, int]:
-        return {flat[at]: flat[at + 1] for at in range(0, len(flat), 2)}
+        if len(self._elements) > self.most_members:
+            self.most_members = len(self._elements)
 
     def _ordinal(self, element: int) -> int:
         return element

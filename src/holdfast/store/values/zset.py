@@ -13,6 +13,7 @@ from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import ADDED, WRITTEN_AGAIN
 from holdfast.store.change.ops import ZSET_MEMBERS, row_ops, zset_member
 from holdfast.store.change.undo import RowUndo
+from holdfast.store.values.packed_form import LONGEST_PACKED, MOST_PACKED
 from holdfast.store.values.score_index import Ranking
 
 # Score and member, the order of sorting. (score_index.py explains why the score is Any.)
@@ -150,6 +151,8 @@ class ZSet:
             if self._shuffle is not None:
                 self._shuffle.add(member)
             log.used_bytes += self._came(member)
+        if len(self._scores) >= log.fold_state.large_from:
+            log.fold_state.large[self.id] = self
         log.ops.append(zset_member(self.id, member, new))
         if log.undo is not None:
             log.undo.append(RowUndo(ZSET_MEMBERS, self, member, old))
@@ -191,6 +194,8 @@ class ZSet:
         nbytes = len(member) + MEMBER_OVERHEAD
         self.nbytes -= nbytes
         log.used_bytes -= nbytes
+        if len(self._scores) >= log.fold_state.large_from:
+            log.fold_state.large[self.id] = self
         log.ops.append(zset_member(self.id, member, None))
         if log.undo is not None:
             log.undo.append(RowUndo(ZSET_MEMBERS, self, member, score))
@@ -248,6 +253,23 @@ class ZSet:
         new.nbytes, new.longest, new.most_members = self.nbytes, self.longest, self.most_members
         log.ops += row_ops(ZSET_MEMBERS, repeat(new_id), new._scores, new._scores.values())
         return new
+
+    # -- packed -------------------------------------------------------------------------------
+
+    def packable(self) -> list[Any] | None:
+        """See packed_form.py: each member with its score."""
+        if self.most_members > MOST_PACKED or self.longest > LONGEST_PACKED or not self._scores:
+            return None
+        words: list[Any] = []
+        for member, score in self._scores.items():
+            words.append(member)
+            words.append(score)
+        return words
+
+    def fill_packed(self, flat: list[Any]) -> None:
+        for at in range(0, len(flat), 2):
+            self._scores[flat[at]] = flat[at + 1]
+            self._came(flat[at])
 
     # -- in order -----------------------------------------------------------------------------
 

@@ -148,6 +148,41 @@ function Queue.forget_job(q, job)
   redis.call("DEL", job_key(q, job))
 end
 
+-- -- freezes: jobs that were frozen by hand, with the time of their thaw ---------------------------
+-- (They are not among the facts about a job, which end with its last build.)
+
+local function freezes_key(q)
+  return q.root .. ":freezes"
+end
+
+-- The time until which a job is frozen by hand; nil if it is not.
+function Queue.frozen_until(q, job)
+  local at = tonumber(redis.call("HGET", freezes_key(q), job) or "")
+  return at and at > q.now and at or nil
+end
+
+-- The jobs that are frozen by hand: name, time, name, time; in a second list, those of which the
+-- time has passed.
+function Queue.frozen_jobs(q)
+  local all, frozen, passed = redis.call("HGETALL", freezes_key(q)), {}, {}
+  for n = 1, #all, 2 do
+    if tonumber(all[n + 1]) > q.now then
+      frozen[#frozen + 1], frozen[#frozen + 2] = all[n], all[n + 1]
+    else
+      passed[#passed + 1] = all[n]
+    end
+  end
+  return frozen, passed
+end
+
+function Queue.set_freeze(q, job, until_ms)
+  redis.call("HSET", freezes_key(q), job, until_ms)
+  local _, passed = Queue.frozen_jobs(q)
+  for _, name in ipairs(passed) do
+    redis.call("HDEL", freezes_key(q), name)
+  end
+end
+
 -- -- wake: the list where idle workers wait -------------------------------------------------------
 
 local function wake_key(q)
@@ -187,8 +222,12 @@ function Queue.watch(q, build, at)
   redis.call("ZADD", due_key(q), at, "run:" .. build.id)
 end
 
+function Queue.scheduled(q, what)
+  return tonumber(redis.call("ZSCORE", due_key(q), what) or "")
+end
+
 function Queue.watched(q, build)
-  return tonumber(redis.call("ZSCORE", due_key(q), "run:" .. build.id) or "")
+  return Queue.scheduled(q, "run:" .. build.id)
 end
 
 function Queue.unschedule(q, ...)

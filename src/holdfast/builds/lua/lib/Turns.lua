@@ -4,7 +4,7 @@
 -- @include DependencyResolver
 -- @include CronDecider
 -- @include Runs
-local Turns = { NOT_BEFORE = "NOT_BEFORE" }
+local Turns = { NOT_BEFORE = "NOT_BEFORE", JOB_FROZEN = "JOB_FROZEN" }
 
 local MOST_ASKED = 200 -- builds that may ask in one call; for the rest, another call is due at once
 local DAY = 24 * 3600 * 1000
@@ -22,16 +22,25 @@ end
 
 -- The time at which freeze windows let a build start, or at which they must be checked again; nil
 -- for now. One call may need this for hundreds of builds, so windows that stay open for long are
--- not followed to their end. A call that only reads needs the present state alone.
+-- not followed to their end. A call that only reads needs the present state alone. A job that is
+-- frozen by hand is in one more window. Also returns the reason.
 local function thaw(q, build)
-  local text = build.freeze
-  if text == "" or build.force then
+  if build.force then
+    return nil
+  end
+  local by_hand, text = Queue.frozen_until(q, build.job), build.freeze
+  if by_hand then
+    return by_hand, Turns.JOB_FROZEN
+  elseif text == "" then
     return nil
   elseif not q.thaws[text] then
     local days = q.only_looks and 0 or LOOK_DAYS
     q.thaws[text] = CronDecider.first(text, q.now, false, days) or q.now + LOOK_DAYS * DAY
   end
-  return q.thaws[text] > q.now and q.thaws[text] or nil
+  if q.thaws[text] > q.now then
+    return q.thaws[text], "FREEZE_WINDOW"
+  end
+  return nil
 end
 
 -- The time at which the windows of a new build let it start; nil for never.
@@ -57,10 +66,10 @@ end
 -- window or those builds have ended.
 -- Returns action, reason, the builds that the build waits for; nil if the build may begin.
 function Turns.hold(q, build)
-  local frozen_until = thaw(q, build)
+  local frozen_until, frozen_by = thaw(q, build)
   if frozen_until then
     Queue.hold(q, build, frozen_until)
-    return "FREEZE", "FREEZE_WINDOW", {}
+    return "FREEZE", frozen_by, {}
   end
   local reason, blockers, until_ms = hindrance(q, build, running_builds)
   if reason then
@@ -74,7 +83,10 @@ end
 -- versions do not know `held`, and may leave it behind.)
 local function release(q, job)
   local build = job.held and job.ready and Record.load(q, job.ready)
-  if build and not hindrance(q, build, running_builds) then
+  local frozen_until = build and thaw(q, build)
+  if frozen_until then
+    Queue.hold(q, build, frozen_until)
+  elseif build and not hindrance(q, build, running_builds) then
     Queue.offer_again(q, build, job.held)
   end
 end
@@ -104,10 +116,10 @@ local function decide(q, build, job, running)
   if pointless then
     return "COLLAPSE", pointless, {}
   end
-  local frozen_until = thaw(q, build)
+  local frozen_until, frozen_by = thaw(q, build)
   if frozen_until then
     -- A build that waits already keeps its place; a new build is frozen.
-    return build.state == "BLOCKED" and "BLOCK" or "FREEZE", "FREEZE_WINDOW", {}, frozen_until
+    return build.state == "BLOCKED" and "BLOCK" or "FREEZE", frozen_by, {}, frozen_until
   end
   facts.has_turn = CollapseDecider.has_turn(facts)
   local reason, blockers, again_at = DependencyResolver.reason(facts, q.now, running)
@@ -126,8 +138,8 @@ local function running_as_it_is(q, job, has_begun)
   return overdue
 end
 
--- The present reason why a build waits, and the builds that it waits for; nil if its record has
--- both. The record of a BLOCKED build has the first reason only: to write each new reason into all
+-- The present reason why a build waits, the builds that it waits for, and the end of its freeze; nil
+-- if its record has them. The record of a BLOCKED build has the first reason only: to write each new reason into all
 -- waiting records would cost more than to compute the reason for a reader. The reason READY means
 -- that the build may start with the next call.
 local function why_now(q, build)
@@ -140,10 +152,15 @@ local function why_now(q, build)
       return reason, blockers
     end
   elseif build.state == "READY" then
-    if thaw(q, build) then
-      return "FREEZE_WINDOW", {}
+    local frozen_until, frozen_by = thaw(q, build)
+    if frozen_until then
+      return frozen_by, {}
     end
     return hindrance(q, build, running_as_it_is)
+  elseif build.state == "FROZEN" then
+    local by_hand, _, frozen_by = Queue.frozen_until(q, build.job), thaw(q, build)
+    local until_ms = not build.force and by_hand or Queue.scheduled(q, "start:" .. build.id)
+    return frozen_by or "FREEZE_WINDOW", {}, until_ms
   end
   return nil
 end
@@ -152,15 +169,17 @@ end
 function Turns.record(q, id)
   q.only_looks = true
   local raw = Record.raw(q, id)
-  local reason, blockers = nil, nil
+  local reason, blockers, until_ms = nil, nil, nil
   if raw[1] then
-    reason, blockers = why_now(q, Record.typed(Record.by_name(raw)))
+    reason, blockers, until_ms = why_now(q, Record.typed(Record.by_name(raw)))
   end
   for n = 1, reason and #raw or 0, 2 do
     if raw[n] == "reason" then
       raw[n + 1] = reason
     elseif raw[n] == "blockers" then
       raw[n + 1] = table.concat(blockers, " ")
+    elseif raw[n] == "frozen_until" and until_ms then
+      raw[n + 1] = string.format("%.0f", until_ms)
     end
   end
   return raw
@@ -179,7 +198,7 @@ end
 
 -- Freezes a build. A job has one frozen build, the newest. Returns false if the frozen build is
 -- newer.
-local function freeze(q, build, job, at)
+local function freeze(q, build, job, reason, at)
   if job.frozen and job.frozen ~= build.id then
     local other = Record.load(q, job.frozen)
     if not CollapseDecider.is_overtaken(other.number, true, build.number) then
@@ -188,7 +207,7 @@ local function freeze(q, build, job, at)
     end
     Runs.finish(q, other, "COLLAPSED", CollapseDecider.NEWER_EXISTS)
   end
-  Record.change(q, build, "FROZEN", { "reason", "FREEZE_WINDOW", "frozen_until", at })
+  Record.change(q, build, "FROZEN", { "reason", reason, "frozen_until", at })
   Queue.set_job(q, build.job, "frozen", build.id)
   Queue.schedule(q, "start:" .. build.id, at)
   return true
@@ -221,7 +240,7 @@ function Turns.ask(q, build, job, begin)
   elseif action == "DELAY" then
     Queue.schedule(q, "start:" .. build.id, again_at)
   elseif action == "FREEZE" then
-    if not freeze(q, build, job, again_at) then
+    if not freeze(q, build, job, reason, again_at) then
       action, reason = "COLLAPSE", CollapseDecider.NEWER_EXISTS
     end
   elseif action == "BLOCK" then
@@ -280,6 +299,21 @@ local function by_oldest(q, jobs)
   table.sort(jobs, function(a, b)
     return heads[a] < heads[b] or heads[a] == heads[b] and a < b
   end)
+end
+
+-- Freezes a job by hand until a time, or thaws it (0), and lets its builds ask again.
+function Turns.freeze_job(q, name, until_ms)
+  Queue.set_freeze(q, name, until_ms)
+  local job = Queue.job(q, name)
+  local frozen = job.frozen and Record.load(q, job.frozen)
+  if frozen then
+    Turns.ask(q, frozen, job)
+  end
+  local ready = job.ready and Record.load(q, job.ready)
+  if ready then
+    Turns.hold(q, ready)
+  end
+  Queue.touch(q, name)
 end
 
 -- The end of every call that changed the queue: makes all builds READY that may start now, the

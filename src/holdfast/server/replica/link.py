@@ -1,0 +1,253 @@
+"""The link to a primary: dials it, again and again, and hands over what it says.
+
+A primary that is silent for `repl-timeout` is given up, whether its process was stopped, its
+machine is gone, or the network swallows everything. While this server itself is slow (it loads a
+snapshot, or runs commands), the primary may be as silent as it likes: nothing is read then.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable
+from time import perf_counter_ns
+from typing import Protocol
+
+from holdfast.errors import ConfigError, StorageError
+from holdfast.psync.events import (
+    Commands,
+    Continues,
+    Event,
+    FullResync,
+    PsyncError,
+    SnapshotBegins,
+    SnapshotEnds,
+    SnapshotPiece,
+)
+from holdfast.psync.follower import Follower
+from holdfast.psync.handshake import Introduction
+from holdfast.server.config.tls import tls_to_peers
+from holdfast.server.core.engine import Engine
+from holdfast.server.replica.link_states import LinkState, after
+from holdfast.server.replica.position import Position
+from holdfast.server.replica.primary_session import PrimarySession
+from holdfast.server.replica.snapshot_load import SnapshotLoad
+from holdfast.server.sessions.out_of_band import Output
+
+log = logging.getLogger(__name__)
+
+PIECE_BYTES = 1 << 18
+MOST_WAITING_BYTES = 8 << 20  # of commands that have not run; more is not read
+LOOK_EVERY_S = 0.005
+RETRY_S = 1.0
+TICK_S = 1.0
+FAILURES = (OSError, PsyncError, StorageError, ConfigError, ssl.SSLError, asyncio.TimeoutError)
+
+
+class Owner(Protocol):
+    """What a link asks for, and tells."""
+
+    def introduction(self) -> Introduction: ...
+
+    def accepted(self) -> None:
+        """The primary has answered PSYNC."""
+        ...
+
+    def link_failed(self, reason: str) -> None: ...
+
+    def state_changed(self) -> None: ...
+
+    def continues(self, replication_id: bytes) -> Position: ...
+
+    def new_load(self) -> SnapshotLoad: ...
+
+    def replace_data(self, load: SnapshotLoad) -> Awaitable[Position]: ...
+
+
+class Link:
+    def __init__(self, engine: Engine, owner: Owner, host: str, port: int) -> None:
+        self._engine = engine
+        self._owner = owner
+        self.host = host
+        self.port = port
+        self.state = LinkState.WAITING
+        self.session: PrimarySession | None = None
+        self.load: SnapshotLoad | None = None
+        self.down_since_s: float | None = engine.clock.monotonic_s()
+        self.heard_s = engine.clock.monotonic_s()
+        self._writer: asyncio.StreamWriter | None = None
+        self._position: Position | None = None  # of the snapshot that comes
+        self._listens_since_s: float | None = None
+        self._has_room = asyncio.Event()
+        self._reason = ""  # why the last attempt failed
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        """For good."""
+        if self._task is not None:
+            self._task.cancel()
+        self._hang_up()
+
+    def cut(self) -> None:
+        """Begin again, from the position that the file has."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+        if self.session is not None:
+            self.session.closing = True  # what has come and not run comes again
+
+    # -- one attempt after the other ----------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            reason = "the primary has closed the connection"
+            try:
+                await self._follow()
+            except FAILURES as error:
+                reason = str(error) or type(error).__name__
+            except Exception as error:  # a bug must not end replication for good
+                log.error("the link to the primary failed", exc_info=error)
+            self._hang_up()
+            if reason != self._reason:
+                log.warning("primary %s:%d is lost: %s", self.host, self.port, reason)
+            self._reason = reason
+            self._enter(LinkState.WAITING)
+            self._owner.link_failed(reason)
+            await asyncio.sleep(RETRY_S)
+
+    def _hang_up(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+            self._writer = None
+        if self.session is not None:
+            self._engine.disconnected(self.session)
+            self.session = None
+        if self.load is not None:
+            self.load.stop()
+            self.load = None
+
+    def _enter(self, state: LinkState) -> None:
+        now_s = self._engine.clock.monotonic_s()
+        was_up = self.state is LinkState.FOLLOWING
+        self.state = after(self.state, state)
+        if state is LinkState.FOLLOWING:
+            self.down_since_s, self._reason = None, ""
+        elif was_up:
+            self.down_since_s = now_s
+        self._owner.state_changed()
+
+    async def _follow(self) -> None:
+        engine, config = self._engine, self._engine.config
+        if engine.condition.failure is not None:
+            raise StorageError("the database file cannot be written")
+        while engine.keyspace.open_ops:  # noqa: ASYNC110 - rarely, and the position is not known
+            await asyncio.sleep(LOOK_EVERY_S)
+        self._enter(LinkState.DIALING)
+        tls = None
+        if config.tls_replication:
+            tls = tls_to_peers(config)
+            tls.check_hostname = False  # as Redis: the authority counts, not the name
+        reader, self._writer = await asyncio.wait_for(
+            asyncio.open_connection(self.host, self.port, ssl=tls, limit=PIECE_BYTES),
+            config.repl_timeout,
+        )
+        self._enter(LinkState.GREETING)
+        follower = Follower(self._owner.introduction())
+        ticks = asyncio.get_running_loop().create_task(self._tick())
+        try:
+            await self._talk(reader, follower)
+        finally:
+            ticks.cancel()
+
+    async def _talk(self, reader: asyncio.StreamReader, follower: Follower) -> None:
+        clock = self._engine.clock
+        while self._writer is not None:
+            self._writer.write(follower.to_send())
+            self._listens_since_s = clock.monotonic_s()
+            data = await reader.read(PIECE_BYTES)
+            self._listens_since_s, self.heard_s = None, clock.monotonic_s()
+            if not data:
+                return
+            self._engine.meter.input_bytes += len(data)
+            for event in follower.receive(data):
+                await self._take(event)
+
+    async def _take(self, event: Event) -> None:
+        match event:
+            case FullResync(replication_id, offset):
+                self._position = Position(replication_id, offset, 0)
+                self._owner.accepted()
+                log.info("primary %s:%d sends a snapshot", self.host, self.port)
+                self._enter(LinkState.LOADING)
+            case SnapshotBegins(nbytes):
+                assert self._position is not None
+                self.load = self._owner.new_load()
+                await self.load.begin(self._position, nbytes)
+            case SnapshotPiece(data):
+                assert self.load is not None
+                await self.load.feed(data)
+            case SnapshotEnds():
+                assert self.load is not None
+                await self.load.finish()
+                self._be_online(await self._owner.replace_data(self.load))
+                self.load.stop()
+                self.load = None
+            case Continues(replication_id):
+                self._owner.accepted()
+                self._be_online(self._owner.continues(replication_id))
+            case Commands():
+                await self._hand_over(event)
+
+    def _be_online(self, position: Position) -> None:
+        assert self._writer is not None
+        address = f"{self.host}:{self.port}"
+        local = self._writer.get_extra_info("sockname") or ("", 0)
+        self.session = session = PrimarySession(
+            self._engine, self, address, f"{local[0]}:{local[1]}", position, perf_counter_ns
+        )
+        session.on_room = self._has_room.set
+        self._engine.connected(session)
+        session.sign_in()
+        log.info("follows %s:%d from offset %d on", self.host, self.port, position.offset)
+        self._enter(LinkState.FOLLOWING)
+        session.acknowledge()
+
+    async def _hand_over(self, commands: Commands) -> None:
+        session = self.session
+        assert session is not None
+        session.take(commands)
+        while session.input_bytes > MOST_WAITING_BYTES and commands.commands:
+            self._has_room.clear()
+            await self._has_room.wait()
+            if session.closing:
+                return
+
+    async def _tick(self) -> None:
+        """Once a second: say how far this server is, and notice a primary that is silent."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            now_s = self._engine.clock.monotonic_s()
+            since_s, limit_s = self._listens_since_s, self._engine.config.repl_timeout
+            if since_s is not None and now_s - since_s > limit_s:
+                log.warning("primary %s:%d is silent for %d s", self.host, self.port, limit_s)
+                self.cut()
+            elif self.session is not None:
+                self.session.acknowledge()
+            elif self.state is LinkState.LOADING and self._writer is not None:
+                self._writer.write(b"\n")  # the primary must not take the silence for a failure
+
+    # -- the sink of the session --------------------------------------------------------------
+
+    @property
+    def output_bytes(self) -> int:
+        return 0 if self._writer is None else self._writer.transport.get_write_buffer_size()
+
+    def deliver(self, replies: list[Output]) -> None:
+        if self._writer is not None:
+            self._writer.write(b"".join(replies))
+
+    def close(self) -> None:
+        """CLIENT KILL: the link is dialed again."""
+        self._has_room.set()
+        self.cut()

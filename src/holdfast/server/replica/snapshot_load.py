@@ -1,0 +1,76 @@
+"""Loading the snapshot of a primary: another process reads it and writes a database file.
+
+The old data is served meanwhile, and no loop turn is longer for it. The new file takes the place of
+the old one when it is complete, so a crash leaves the old data or the new data.
+"""
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import StorageError
+from holdfast.server.replica.position import Position
+from holdfast.store.file.copying import BESIDE
+
+MODULE = "holdfast.migration.replica_file"
+
+
+class SnapshotLoad:
+    """`path` is the new file, beside the one that is served."""
+
+    def __init__(self, target: Path, databases: int, *, skips_unknown: bool) -> None:
+        self.path = target.with_name(f".{target.name}.following")
+        self._databases = databases
+        self._skips_unknown = skips_unknown
+        self._process: asyncio.subprocess.Process | None = None
+        self.received_bytes = 0
+        self.total_bytes: int | None = None
+
+    async def begin(self, position: Position, nbytes: int | None) -> None:
+        self.total_bytes = nbytes
+        self.remove()
+        pipe = asyncio.subprocess.PIPE
+        words = (str(self._databases), str(int(self._skips_unknown)), str(nbytes or 0))
+        stream = (position.replication_id.decode(), str(position.offset))
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", MODULE, str(self.path), *words, *stream),
+            stdin=pipe,
+            stderr=pipe,
+        )
+
+    async def feed(self, data: bytes) -> None:
+        """Raises StorageError when the process has given up."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self.received_bytes += len(data)
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError):
+            await self.finish()
+
+    async def finish(self) -> None:
+        """Until the file is complete. Raises StorageError."""
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        said = await process.stderr.read()
+        if await process.wait():
+            lines = said.decode(errors="replace").strip().splitlines()
+            raise StorageError(lines[-1] if lines else "the process that loads it has died")
+
+    def stop(self) -> None:
+        """It is not needed any more, complete or not."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+        self.remove()
+
+    def remove(self) -> None:
+        for end in ("", *BESIDE):
+            with suppress(OSError):
+                os.unlink(f"{self.path}{end}")

@@ -1,0 +1,7 @@
+"""The dashboard: a web application that reaches a server only through our client.
+
+`application` puts the rooms together, `routes` lists every page and action. `security` has
+sessions, permissions and tokens; `live` the one poller and its subscribers; `history` the files
+that outlive a restart; `readers` what a page shows, as values; `pages` one file for each page.
+It imports nothing of the server, so it works on Redis and Valkey, too.
+"""

@@ -1,0 +1,164 @@
+"""The file of the dashboard: buckets of figures, and the audit trail. SQLite, one writer.
+
+The number of rows is bounded, not their age: a clock that jumps ahead and back costs no history.
+"""
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.errors import StorageError
+from holdfast.web.history.rollup import RESOLUTIONS, Bucket, Range, Stat
+
+SCHEMA = """
+create table if not exists buckets (
+    step_s integer not null, at_s integer not null, stats text not null,
+    primary key (step_s, at_s)
+) without rowid;
+create table if not exists audit (
+    id integer primary key, at_s real not null, user text not null, address text not null,
+    action text not null, detail text not null, outcome text not null
+);
+"""
+MOST_AUDITED = 100_000
+FORMAT = 1  # in user_version; a file of a later format is not opened
+
+
+class AuditEntry(NamedTuple):
+    id: int
+    at_s: float
+    user: str
+    address: str
+    action: str
+    detail: str
+    outcome: str
+
+
+class HistoryFile:
+    """ ":memory:" keeps nothing. Raises StorageError, which names the file. It may be called from
+    any thread: the poller writes from one of its own."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db = apsw.Connection(":memory:" if path is None else str(path))
+            self._db.set_busy_timeout(5000)
+            if path is not None:
+                path.chmod(0o600)
+            format_found = self._db.pragma("user_version")
+            if format_found not in (0, FORMAT):
+                self._db.close()
+                raise StorageError(f"{path} is of a later version of the dashboard")
+            self._db.pragma("journal_mode", "wal")
+            self._db.pragma("synchronous", "normal")
+            self._db.execute(SCHEMA)
+            self._db.pragma("user_version", FORMAT)
+        except apsw.Error as error:
+            raise StorageError(f"cannot open {path}: {error}") from None
+        except OSError as error:
+            raise StorageError(f"cannot open {path}: {error.strerror}") from None
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # -- figures ------------------------------------------------------------------------------
+
+    def merge(self, buckets: Iterable[Bucket]) -> None:
+        try:
+            with self._lock, self._db:
+                for bucket in _joined(buckets):
+                    self._merge(bucket)
+                for step_s, keep in RESOLUTIONS:
+                    self._db.execute(
+                        "delete from buckets where step_s = ?1 and at_s <= (select at_s from"
+                        " buckets where step_s = ?1 order by at_s desc limit 1 offset ?2)",
+                        (step_s, keep),
+                    )
+        except apsw.Error as error:
+            raise StorageError(f"cannot write {self.path}: {error}") from None
+
+    def _merge(self, bucket: Bucket) -> None:
+        where = bucket.step_s, bucket.at_s
+        query = "select stats from buckets where step_s = ? and at_s = ?"
+        merged = Bucket(*where)
+        for (text,) in self._db.execute(query, where):
+            merged.merge(_stats(text))
+        merged.merge(bucket.stats)
+        text = json.dumps({name: tuple(stat) for name, stat in merged.stats.items()})
+        self._db.execute("insert or replace into buckets values (?, ?, ?)", (*where, text))
+
+    def buckets(self, span: Range, now_s: float) -> dict[int, Mapping[str, Stat]]:
+        """By the time of their begin."""
+        query = "select at_s, stats from buckets where step_s = ? and at_s between ? and ?"
+        wanted = span.step_s, int(now_s) - span.seconds - span.step_s, int(now_s)
+        try:
+            with self._lock:
+                rows = list(self._db.execute(query, wanted))
+        except apsw.Error as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from None
+        return {at_s: _stats(text) for at_s, text in rows}
+
+    def rows(self) -> int:
+        with self._lock:
+            count = self._db.execute("select count(*) from buckets").get
+        return int(count)
+
+    # -- the audit trail ----------------------------------------------------------------------
+
+    def audit(self, at_s: float, user: str, address: str, action: str, detail: str) -> int:
+        """Note a change before it is sent; returns the id for `finished`. Raises StorageError: a
+        change that cannot be noted is not made."""
+        row = (at_s, user, address, action, detail, "sent, no answer noted")
+        try:
+            with self._lock, self._db:
+                self._db.execute(
+                    "insert into audit (at_s, user, address, action, detail, outcome)"
+                    " values (?, ?, ?, ?, ?, ?)",
+                    row,
+                )
+                entry: int = self._db.last_insert_rowid()
+                self._db.execute("delete from audit where id <= ?", (entry - MOST_AUDITED,))
+        except apsw.Error as error:
+            raise StorageError(f"the audit trail cannot be written: {error}") from None
+        return entry
+
+    def finished(self, entry: int, outcome: str) -> None:
+        try:
+            with self._lock:
+                self._db.execute("update audit set outcome = ? where id = ?", (outcome, entry))
+        except apsw.Error as error:
+            raise StorageError(f"the audit trail cannot be written: {error}") from None
+
+    def audited(self, before: int | None, count: int) -> list[AuditEntry]:
+        """The newest first."""
+        query = (
+            "select id, at_s, user, address, action, detail, outcome from audit"
+            " where id < ? order by id desc limit ?"
+        )
+        try:
+            with self._lock:
+                rows = self._db.execute(query, (before or 1 << 62, count))
+                return [AuditEntry(*row) for row in rows]
+        except apsw.Error as error:
+            raise StorageError(f"the audit trail cannot be read: {error}") from None
+
+
+def _joined(buckets: Iterable[Bucket]) -> Iterable[Bucket]:
+    """Those of the same moment as one: the file is asked once for each."""
+    found: dict[tuple[int, int], Bucket] = {}
+    for each in buckets:
+        where = each.step_s, each.at_s
+        found.setdefault(where, Bucket(*where)).merge(each.stats)
+    return found.values()
+
+
+def _stats(text: str) -> dict[str, Stat]:
+    return {name: Stat(*values) for name, values in json.loads(text).items()}

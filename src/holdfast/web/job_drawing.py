@@ -1,0 +1,53 @@
+"""The graph of jobs as SVG: a column for each level, a line for each "waits for". No I/O."""
+
+from collections import Counter
+from html import escape
+
+from markupsafe import Markup
+
+from holdfast.web.readers.builds import JobGraph, JobNode
+
+WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 170, 44, 70, 14, 10
+_MOST_NAME = 18
+
+
+def draw(graph: JobGraph) -> Markup:
+    """Classes only: the policy of our pages allows no inline style."""
+    if not graph.nodes:
+        return Markup("")
+    rows: Counter[int] = Counter()
+    places: dict[str, tuple[int, int]] = {}
+    for node in graph.nodes:
+        x = MARGIN + node.level * (WIDTH + GAP_X)
+        y = MARGIN + rows[node.level] * (HEIGHT + GAP_Y)
+        places[node.job] = x, y
+        rows[node.level] += 1
+    width = MARGIN + max(x for x, _ in places.values()) + WIDTH
+    height = MARGIN + max(y for _, y in places.values()) + HEIGHT
+    lines = []
+    for edge in graph.edges:
+        (x1, y1), (x2, y2) = places[edge.blocked_by], places[edge.job]
+        start, end = (x1 + WIDTH, y1 + HEIGHT // 2), (x2, y2 + HEIGHT // 2)
+        bend = (start[0] + end[0]) // 2
+        kind = "edge now" if edge.is_active else "edge"
+        lines.append(
+            f'<path class="{kind}" d="M{start[0]} {start[1]} C{bend} {start[1]} {bend} {end[1]}'
+            f' {end[0]} {end[1]}"/>'
+        )
+    boxes = [_box(node, *places[node.job]) for node in graph.nodes]
+    label = f"{len(graph.nodes)} jobs and {len(graph.edges)} rules between them"
+    return Markup(
+        f'<svg class="jobs" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        f' role="img" aria-label="{label}">{"".join(lines)}{"".join(boxes)}</svg>'
+    )
+
+
+def _box(node: JobNode, x: int, y: int) -> str:
+    name = node.job if len(node.job) <= _MOST_NAME else f"{node.job[: _MOST_NAME - 1]}…"
+    kind = "job runs" if node.running else "job waits" if node.waiting else "job"
+    counts = f"{len(node.running)} running, {len(node.waiting)} waiting"
+    return (
+        f'<g class="{kind}"><rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="7"/>'
+        f'<text x="{x + 10}" y="{y + 19}">{escape(name)}</text>'
+        f'<text class="more" x="{x + 10}" y="{y + 35}">{counts}</text></g>'
+    )

@@ -1,0 +1,250 @@
+"""Keys as values for a page: names found with a budget, parts of one key of any type and size."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.client import Client, ServerError
+from holdfast.web.readers.asking import ask, number, pairs
+from holdfast.web.readers.bodies import MOST_BYTES
+from holdfast.web.readers.bounded import (
+    Part,
+    UnshownError,
+    field_parts,
+    list_parts,
+    stream_entries,
+    zset_parts,
+)
+
+SCAN_COUNT = 500
+SCAN_S = 0.25  # the longest search of one page: the next page goes on
+PAGE_KEYS = 100
+PAGE_ROWS = 50
+LENGTHS = {
+    "string": "STRLEN",
+    "list": "LLEN",
+    "hash": "HLEN",
+    "set": "SCARD",
+    "zset": "ZCARD",
+    "stream": "XLEN",
+}
+TYPES = tuple(LENGTHS)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A key in a list. None: it is not known, or the user may not ask."""
+
+    name: bytes
+    type: str
+    ttl_ms: int | None
+    length: int | None
+    memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    rows: tuple[KeyRow, ...]
+    cursor: str  # where the next page begins; "0": there is none
+    looked_at: int  # names
+
+
+async def find_keys(
+    client: Client,
+    pattern: bytes,
+    kind: str,
+    cursor: str,
+    monotonic_s: Callable[[], float] = time.monotonic,
+) -> KeyPage:
+    """Names that match, as many as a page has or as are found in a quarter of a second."""
+    names: dict[bytes, None] = {}
+    looked_at, until_s = 0, monotonic_s() + SCAN_S
+    words: list[Any] = ["MATCH", pattern] if pattern not in (b"", b"*") else []
+    words += ["COUNT", SCAN_COUNT if words or kind else PAGE_KEYS]
+    words += ["TYPE", kind] if kind in TYPES else []
+    while True:
+        cursor_bytes, found = await client.exec("SCAN", cursor, *words)
+        cursor = cursor_bytes.decode()
+        names.update(dict.fromkeys(found))
+        looked_at += SCAN_COUNT if len(words) > 2 else len(found)
+        if cursor == "0" or len(names) >= PAGE_KEYS or monotonic_s() >= until_s:
+            break
+    return KeyPage(await _rows(client, list(names)), cursor, looked_at)
+
+
+async def largest_keys(client: Client, names: list[bytes]) -> list[KeyRow]:
+    """These keys, the one with the most memory first."""
+    rows = await _rows(client, names)
+    return sorted(rows, key=lambda row: (-(row.memory or 0), row.name))
+
+
+async def _rows(client: Client, names: list[bytes]) -> tuple[KeyRow, ...]:
+    commands: list[tuple[Any, ...]] = []
+    for name in names:
+        commands += [("TYPE", name), ("PTTL", name), ("MEMORY", "USAGE", name)]
+    replies = await ask(client, commands)
+    kinds = [_word(reply) for reply in replies[::3]]
+    asked = [
+        (LENGTHS[kind], name) for kind, name in zip(kinds, names, strict=True) if kind in LENGTHS
+    ]
+    lengths = iter(await ask(client, asked))
+    rows = []
+    for n, (kind, name) in enumerate(zip(kinds, names, strict=True)):
+        length = number(next(lengths)) if kind in LENGTHS else None
+        ttl_ms = number(replies[3 * n + 1])
+        if kind != "none":  # it has gone since
+            ttl = None if ttl_ms is None or ttl_ms < 0 else ttl_ms
+            rows.append(KeyRow(name, kind, ttl, length, number(replies[3 * n + 2])))
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One element. `label`: its index, score, id or field."""
+
+    label: str
+    name: Part | None  # the field of a hash
+    value: Part
+    more: tuple[tuple[Part, Part], ...] = ()  # the fields of an entry
+
+
+@dataclass(frozen=True, slots=True)
+class KeyView:
+    """One key and a part of its value."""
+
+    name: bytes
+    type: str
+    ttl_ms: int | None
+    length: int | None
+    memory: int | None
+    encoding: str
+    rows: tuple[Row, ...] = ()
+    text: Part | None = None  # of a string: from `first` on
+    first: int = 0
+    next_place: str = ""  # for the next page
+    note: str = ""
+    groups: tuple[dict[str, Any], ...] = ()
+
+
+async def read_key(client: Client, name: bytes, place: str) -> KeyView | None:
+    """The key, from a place on: an offset, an index, a cursor or an id. None: there is none."""
+    kind, ttl_ms, memory, encoding = await ask(
+        client,
+        [("TYPE", name), ("PTTL", name), ("MEMORY", "USAGE", name), ("OBJECT", "ENCODING", name)],
+    )
+    kind = _word(kind)
+    if kind == "none":
+        return None
+    (length,) = await ask(client, [(LENGTHS[kind], name)]) if kind in LENGTHS else [None]
+    ttl = number(ttl_ms)
+    head = KeyView(
+        name,
+        kind,
+        ttl if ttl is not None and ttl >= 0 else None,
+        number(length),
+        number(memory),
+        _word(encoding),
+    )
+    reader = _READERS.get(kind)
+    if reader is None:
+        return replace(head, note=f"Values of the type {kind} cannot be shown.")
+    try:
+        return await reader(client, head, place)
+    except UnshownError as error:
+        return replace(head, note=f"Not shown: {error}.")
+
+
+async def _string(client: Client, head: KeyView, place: str) -> KeyView:
+    first = _index(place)
+    data = await client.exec("GETRANGE", head.name, first, first + MOST_BYTES - 1, into=bytes)
+    length = head.length or 0
+    after = first + len(data)
+    more = str(after) if after < length else ""
+    return replace(head, text=Part(data, length), first=first, next_place=more)
+
+
+async def _list(client: Client, head: KeyView, place: str) -> KeyView:
+    first = _index(place)
+    parts = await list_parts(client, head.name, first, PAGE_ROWS)
+    rows = tuple(Row(str(first + n), None, part) for n, part in enumerate(parts))
+    return replace(head, rows=rows, first=first, next_place=_after(first, len(parts), head.length))
+
+
+async def _zset(client: Client, head: KeyView, place: str) -> KeyView:
+    first = _index(place)
+    parts = await zset_parts(client, head.name, first, PAGE_ROWS)
+    rows = tuple(Row(f"{part.score:.17g}", None, part) for part in parts)
+    return replace(head, rows=rows, first=first, next_place=_after(first, len(parts), head.length))
+
+
+async def _hash(client: Client, head: KeyView, place: str) -> KeyView:
+    cursor, names = await _scan_fields(client, head.name, place if place.isdigit() else "0")
+    names = list(dict.fromkeys(names))
+    values = await field_parts(client, [(head.name, name) for name in names])
+    # An empty value is no part: `field_parts` does not tell it from one that is missing.
+    rows = tuple(
+        Row("", _whole(name), value or Part(b"", 0))
+        for name, value in zip(names, values, strict=True)
+    )
+    return replace(head, rows=rows, next_place="" if cursor == "0" else cursor)
+
+
+async def _scan_fields(client: Client, key: bytes, cursor: str) -> tuple[str, list[bytes]]:
+    """Only names, where the server can do that: a value may be huge."""
+    words = ("HSCAN", key, cursor, "COUNT", PAGE_ROWS)
+    try:
+        after, names = await client.exec(*words, "NOVALUES")
+    except ServerError as error:
+        if error.code != b"ERR":
+            raise
+        after, flat = await client.exec(*words)
+        names = list(pairs(flat))
+    return after.decode(), names
+
+
+async def _set(client: Client, head: KeyView, place: str) -> KeyView:
+    cursor = place if place.isdigit() else "0"
+    after, members = await client.exec("SSCAN", head.name, cursor, "COUNT", PAGE_ROWS)
+    rows = tuple(Row("", None, _whole(member)) for member in dict.fromkeys(members))
+    return replace(head, rows=rows, next_place="" if after == b"0" else after.decode())
+
+
+async def _stream(client: Client, head: KeyView, place: str) -> KeyView:
+    entries = await stream_entries(client, head.name, place.encode() or b"+", PAGE_ROWS, step=-1)
+    rows = tuple(Row(entry.id.decode(), None, Part(b"", 0), entry.fields) for entry in entries)
+    (groups,) = await ask(client, [("XINFO", "GROUPS", head.name)])
+    found = tuple(
+        {_word(name): value for name, value in pairs(group).items()} for group in groups or ()
+    )
+    more = f"({rows[-1].label}" if len(rows) == PAGE_ROWS else ""
+    return replace(head, rows=rows, next_place=more, groups=found)
+
+
+_READERS = {
+    "string": _string,
+    "list": _list,
+    "hash": _hash,
+    "set": _set,
+    "zset": _zset,
+    "stream": _stream,
+}
+
+
+def _whole(value: bytes) -> Part:
+    return Part(value[:MOST_BYTES], len(value))
+
+
+def _index(place: str) -> int:
+    return int(place) if place.isascii() and place.isdigit() and len(place) < 19 else 0
+
+
+def _after(first: int, count: int, length: int | None) -> str:
+    after = first + count
+    return str(after) if count and length is not None and after < length else ""
+
+
+def _word(reply: Any) -> str:
+    if reply is None:
+        return ""
+    return reply.decode("utf-8", "backslashreplace") if isinstance(reply, bytes) else str(reply)

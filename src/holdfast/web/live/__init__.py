@@ -1,0 +1,2 @@
+"""Values that change while a page is open: one poller asks the server, all open pages get the same
+answer by server-sent events."""

@@ -1,0 +1,94 @@
+"""The one task that asks the server for its figures, for all open pages and for the history.
+
+While no page is open, it asks as often as the history needs it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from holdfast.client import Client, ClosedError
+from holdfast.errors import HoldfastError, StorageError
+from holdfast.figures.view import View
+from holdfast.figures.watch import ServerWatch
+from holdfast.web.history.history_file import HistoryFile
+from holdfast.web.history.rollup import Bucket, Rollup, values_of
+from holdfast.web.live.hub import Hub
+
+log = logging.getLogger(__name__)
+
+WATCHED_S = 2.0
+ALONE_S = 10.0
+
+
+class Poller:
+    def __init__(
+        self,
+        client: Client,
+        address: str,
+        hub: Hub,
+        history: HistoryFile,
+        render: Callable[["Poller"], dict[str, bytes]],
+        unix_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.address = address
+        self.view = View(address, unix_s(), trouble="the server was not asked yet")
+        self.failed_since_s: float | None = None
+        self.history_trouble = ""
+        self.is_refused = False  # the server does not accept the login of the URL
+        self.is_lent = False  # it asks with the login of a user
+        self._unix_s = unix_s
+        self._watch = self._watch_of(client)
+        self._hub = hub
+        self._history = history
+        self._rollup = Rollup()
+        self._render = render
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server does not answer, rather than does not accept."""
+        return self.view.trouble is not None and (self.is_lent or not self.is_refused)
+
+    def lend(self, client: Client) -> None:
+        """Ask with the login of a user, whose session may end at any time."""
+        self._watch = self._watch_of(client)
+        self.is_lent = True
+
+    def _watch_of(self, client: Client) -> ServerWatch:
+        return ServerWatch(client, self.address, unix_s=self._unix_s, searches=False)
+
+    async def run(self) -> None:
+        """Until it is cancelled. What was not written yet is written then."""
+        try:
+            while True:
+                await self.poll()
+                await self._hub.wait_for_page(WATCHED_S if self._hub.pages else ALONE_S)
+        finally:
+            self._hub.close()
+            self._remember(self._rollup.flush())
+
+    async def poll(self) -> None:
+        now_s = self._unix_s()
+        try:
+            self.view = await self._watch.look()
+            self.failed_since_s = None
+            ended = self._rollup.add(now_s, values_of(self.view))
+            if ended:
+                await asyncio.to_thread(self._remember, ended)
+        except HoldfastError as error:
+            if isinstance(error, ClosedError):
+                self.is_lent = False
+            if self.failed_since_s is None:
+                self.failed_since_s = now_s
+            self.view = View(self.address, now_s, trouble=str(error))
+        self._hub.publish(self._render(self))
+
+    def _remember(self, ended: list[Bucket]) -> None:
+        try:
+            self._history.merge(ended)
+            self.history_trouble = ""
+        except StorageError as error:
+            if not self.history_trouble:
+                log.warning("the history is not written: %s", error)
+            self.history_trouble = str(error)

@@ -1,0 +1,28 @@
+"""Failed attempts to sign in, so that passwords cannot be guessed quickly. No I/O."""
+
+from collections import OrderedDict
+
+MOST_FAILURES = 10
+PERIOD_S = 60.0
+MOST_ADDRESSES = 10_000
+
+
+class SignInAttempts:
+    """By the address of the browser. After ten failures in a minute it waits for the rest of it."""
+
+    def __init__(self) -> None:
+        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # since, how many
+
+    def wait_s(self, address: str, now_s: float) -> float:
+        """How long this address has to wait."""
+        since_s, count = self._failures.get(address, (now_s, 0))
+        rest_s = since_s + PERIOD_S - now_s
+        return rest_s if count >= MOST_FAILURES and rest_s > 0 else 0.0
+
+    def failed(self, address: str, now_s: float) -> None:
+        since_s, count = self._failures.pop(address, (now_s, 0))
+        if now_s - since_s >= PERIOD_S:
+            since_s, count = now_s, 0
+        self._failures[address] = since_s, count + 1
+        while len(self._failures) > MOST_ADDRESSES:
+            self._failures.popitem(last=False)

@@ -1,0 +1,126 @@
+"""Which commands a user may run, as far as pages offer them. The server is asked once a session.
+
+An answer decides what a page offers, nothing else: the server checks each command again, and also
+the keys, which are not known before.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.client import Client, Request, ServerError
+from holdfast.client.protocol.request import Argument
+from holdfast.errors import HoldfastError
+
+Words = tuple[Argument, ...]
+
+# Every command that a page or an action needs, with as many arguments as it takes. They are never
+# run: ACL DRYRUN only looks at them, and a transaction that holds them is discarded.
+PROBES: dict[str, Words] = {
+    "INFO": ("INFO",),
+    "SCAN": ("SCAN", "0"),
+    "TYPE": ("TYPE", "k"),
+    "GET": ("GET", "k"),
+    "GETRANGE": ("GETRANGE", "k", "0", "0"),
+    "LRANGE": ("LRANGE", "k", "0", "0"),
+    "HSCAN": ("HSCAN", "k", "0"),
+    "SSCAN": ("SSCAN", "k", "0"),
+    "ZRANGE": ("ZRANGE", "k", "0", "0"),
+    "XRANGE": ("XRANGE", "k", "-", "+"),
+    "SET": ("SET", "k", "v"),
+    "DEL": ("DEL", "k"),
+    "UNLINK": ("UNLINK", "k"),
+    "RENAMENX": ("RENAMENX", "k", "l"),
+    "EXPIRE": ("EXPIRE", "k", "1"),
+    "PERSIST": ("PERSIST", "k"),
+    "LPUSH": ("LPUSH", "k", "v"),
+    "RPUSH": ("RPUSH", "k", "v"),
+    "LSET": ("LSET", "k", "0", "v"),
+    "LREM": ("LREM", "k", "1", "v"),
+    "HSET": ("HSET", "k", "f", "v"),
+    "HDEL": ("HDEL", "k", "f"),
+    "SADD": ("SADD", "k", "m"),
+    "SREM": ("SREM", "k", "m"),
+    "ZADD": ("ZADD", "k", "1", "m"),
+    "ZREM": ("ZREM", "k", "m"),
+    "XADD": ("XADD", "k", "*", "f", "v"),
+    "XDEL": ("XDEL", "k", "0-1"),
+    "OBJECT FREQ": ("OBJECT", "FREQ", "k"),
+    "HOTKEYS GET": ("HOTKEYS", "GET"),
+    "HOTKEYS START": ("HOTKEYS", "START", "METRICS", "1", "CPU"),
+    "EVALSHA": ("EVALSHA", "0" * 40, "0"),
+    "SLOWLOG GET": ("SLOWLOG", "GET"),
+    "SLOWLOG RESET": ("SLOWLOG", "RESET"),
+    "CLIENT LIST": ("CLIENT", "LIST"),
+    "CLIENT KILL": ("CLIENT", "KILL", "ID", "0"),
+    "ACL LIST": ("ACL", "LIST"),
+    "ACL GETUSER": ("ACL", "GETUSER", "k"),
+    "ACL LOG": ("ACL", "LOG"),
+    "CONFIG GET": ("CONFIG", "GET", "k"),
+    "CONFIG SET": ("CONFIG", "SET", "k", "v"),
+    "CONFIG REWRITE": ("CONFIG", "REWRITE"),
+    "ACTIVE DIGEST": ("ACTIVE", "DIGEST"),
+    "ACTIVE PAUSE": ("ACTIVE", "PAUSE", "1"),
+    "ACTIVE RESUME": ("ACTIVE", "RESUME", "1"),
+    "ACTIVE FORGET": ("ACTIVE", "FORGET", "1"),
+    "CLUSTER INFO": ("CLUSTER", "INFO"),
+}
+# Commands that change data: without any of these, the dashboard says that it is read-only.
+CHANGES = ("SET", "DEL", "LPUSH", "HSET", "SADD", "ZADD", "XADD", "EVALSHA")
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    denied: frozenset[str] = field(default_factory=frozenset)
+
+    def may(self, *commands: str) -> bool:
+        return self.denied.isdisjoint(commands)
+
+    @property
+    def is_read_only(self) -> bool:
+        return self.denied.issuperset(CHANGES)
+
+
+async def permissions_of(client: Client, username: str, operator: Client | None) -> Permissions:
+    """Ask with the client of the user. `operator` has the login of the URL and may be allowed to
+    ask about other users, which leaves no entries in ACL LOG."""
+    for asker in (client, operator):
+        if asker is not None:
+            denied = await _by_dry_run(asker, username)
+            if denied is not None:
+                return Permissions(denied)
+    return Permissions(await _by_transaction(client))
+
+
+async def _by_dry_run(client: Client, username: str) -> frozenset[str] | None:
+    """None if this client may not ask, or the server has no ACL DRYRUN (before Redis 7)."""
+    try:
+        await client.exec("ACL", "DRYRUN", username, "PING")
+        asked = Request(("ACL", "DRYRUN", username, *words) for words in PROBES.values())
+        answers = await client.exec_dynamic(asked, into=Any)
+    except HoldfastError:
+        return None
+    return _denied(zip(PROBES, answers, strict=True))
+
+
+async def _by_transaction(client: Client) -> frozenset[str]:
+    """A server checks the permission for a command when it is queued. Nothing of it is run."""
+    words: list[Words] = [("MULTI",), *PROBES.values(), ("DISCARD",)]
+    answers = await client.exec_dynamic(Request(words), into=Any)
+    if isinstance(answers[0], HoldfastError):
+        return frozenset()  # not known: the server decides when a command is sent
+    return _denied(zip(PROBES, answers[1:-1], strict=True))
+
+
+def _denied(answers: Iterable[tuple[str, Any]]) -> frozenset[str]:
+    return frozenset(name for name, answer in answers if _is_denial(answer))
+
+
+def _is_denial(answer: Any) -> bool:
+    """Whether the command itself is refused; another key may be allowed."""
+    if isinstance(answer, ServerError):
+        return answer.code == b"NOPERM" and b"to run the" in answer.message
+    if isinstance(answer, bytes | str):
+        text = answer if isinstance(answer, bytes) else answer.encode()
+        return b"to run the" in text
+    return False

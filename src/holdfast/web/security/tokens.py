@@ -1,0 +1,47 @@
+"""Tokens of forms. A token is good for one session, one path and one use. No I/O.
+
+So a form of another site cannot be sent (it has no token), and a request that was recorded cannot
+be sent again.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+
+LIFE_S = 12 * 3600
+MOST_USED = 10_000  # remembered in each session; older tokens are refused then
+
+
+class FormTokens:
+    """The tokens of one session."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._used: OrderedDict[str, int] = OrderedDict()
+        self._oldest_s = 0
+
+    def issue(self, path: str, now_s: float) -> str:
+        head = f"{int(now_s)}.{secrets.token_urlsafe(9)}"
+        return f"{head}.{self._mac(path, head)}"
+
+    def spend(self, token: str, path: str, now_s: float) -> str | None:
+        """None if the token is good, which it is not a second time. Otherwise why it is not."""
+        issued, _, rest = token.partition(".")
+        nonce, _, mac = rest.rpartition(".")
+        head = f"{issued}.{nonce}"
+        if not hmac.compare_digest(mac.encode(), self._mac(path, head).encode()):
+            return "the form is not of this session"
+        if not max(self._oldest_s, now_s - LIFE_S) <= int(issued) <= now_s + 60:
+            return "the form is too old"
+        if nonce in self._used:
+            return "the form was sent already"
+        self._used[nonce] = int(issued)
+        if len(self._used) > MOST_USED:
+            _, forgotten_s = self._used.popitem(last=False)
+            self._oldest_s = max(self._oldest_s, forgotten_s + 1)
+        return None
+
+    def _mac(self, path: str, head: str) -> str:
+        text = f"{path}\n{head}".encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, text, hashlib.sha256).hexdigest()[:32]

@@ -1,0 +1,192 @@
+"""The dashboard in Chromium: every page and action, on our server and on redis-server."""
+
+import os
+import signal
+
+import pytest
+import redis
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from holdfast.web.routes import ROUTES
+from tests.browser.conftest import Browser, start_driver
+from tests.harness import HoldfastServer, RedisServer
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("browser")]
+HOSTILE = "<script>document.title='owned'</script>"
+SHOWN = {
+    "/keys/show": [f"?name={name}" for name in ("text", "jobs", "hash", "set", "scores", "stream")],
+    "/queues/show": ["?library=plain%20list&name=jobs"],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def data(backend: HoldfastServer | RedisServer) -> None:
+    """Something of everything, with hostile names and values."""
+    with redis.Redis(port=backend.port) as client:
+        client.flushall()
+        client.set("text", "hello\nworld")
+        client.set(HOSTILE, HOSTILE)
+        client.set(b"\xff\xfe", b"\x00\xff")
+        client.rpush("jobs", HOSTILE, *(f"job {n}" for n in range(120)))
+        client.hset("hash", mapping={"field": "value", HOSTILE: HOSTILE})
+        client.sadd("set", "a", "b", HOSTILE)
+        client.zadd("scores", {"one": 1, "two": 2.5, HOSTILE: 3})
+        client.xadd("stream", {"event": "started", "name": HOSTILE})
+        client.set("session:1", "x", ex=3600)
+        client.get("missing")
+
+
+def paths() -> list[str]:
+    found = []
+    for route in ROUTES:
+        is_page = not route.is_action and route.path not in ("/events", "/console/commands")
+        if is_page and route.title:
+            found.append(route.path)
+        found += [route.path + query for query in SHOWN.get(route.path, [])]
+    return [*dict.fromkeys(found), "/keys/big", "/sign-in"]
+
+
+def test_every_page_is_sound(browser: Browser) -> None:
+    browser.driver.set_window_size(1280, 860)
+    for path in paths():
+        browser.open(path)
+        assert browser.text("h1"), path
+        assert "owned" not in browser.driver.title
+        browser.check()
+        browser.shot(path.strip("/").replace("/", "-").partition("?")[0] or "overview")
+
+
+def test_pages_are_sound_in_the_dark(browser: Browser) -> None:
+    browser.open("/sign-in")
+    browser.script("localStorage.setItem('holdfast-theme', 'dark')")
+    for path in ("/", "/keys/show?name=jobs", "/configuration?show=all"):
+        browser.open(path)
+        browser.check()
+        browser.shot((path.strip("/").replace("/", "-").partition("?")[0] or "overview") + "-dark")
+    browser.script("localStorage.clear()")
+
+
+def test_every_page_fits_a_phone(browser: Browser) -> None:
+    browser.driver.set_window_size(500, 860)  # the narrowest window of Chromium
+    for path in paths():
+        browser.open(path)
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert browser.script(wide) <= 0, path
+    browser.open("/")
+    browser.shot("overview-phone")
+    browser.driver.set_window_size(1280, 860)
+
+
+def test_figures_move_without_loading_the_page(
+    browser: Browser, backend: HoldfastServer | RedisServer
+) -> None:
+    browser.open("/")
+    origin = browser.script("return performance.timeOrigin")
+    browser.wait(lambda: browser.text("#state") == "live", "the stream is open")
+    tile = "[...document.querySelectorAll('.tile')].find((t) => t.innerText.startsWith('Keys'))"
+    keys = f"return {tile}.innerText"
+    before = browser.script(keys)
+    with redis.Redis(port=backend.port) as client:
+        client.mset({f"more:{n}": n for n in range(50)})
+        browser.wait(lambda: browser.script(keys) != before, "another number of keys")
+        client.delete(*(f"more:{n}" for n in range(50)))
+    assert browser.script("return performance.timeOrigin") == origin
+
+
+def test_a_key_is_created_changed_and_deleted_by_hand(
+    browser: Browser, backend: HoldfastServer | RedisServer
+) -> None:
+    browser.open("/keys")
+    browser.script("document.querySelector('details.card').open = true")
+    browser.find('form[action="/keys/create"] input[name=name]').send_keys("made by hand")
+    browser.find('form[action="/keys/create"] textarea').send_keys("first\nsecond")
+    browser.click('form[action="/keys/create"] button')
+    assert "The key was created" in browser.text()
+    area = browser.find('form[action="/keys/edit"] textarea')
+    area.clear()
+    area.send_keys("third")
+    browser.click('form[action="/keys/edit"] button')
+    assert "The value was changed" in browser.text()
+    with redis.Redis(port=backend.port) as client:
+        assert client.get("made by hand") == b"third"
+        browser.script("window.confirm = () => false")
+        browser.find('form[action="/keys/delete"] button').click()
+        assert client.exists("made by hand")
+        browser.script("window.confirm = () => true")
+        browser.click('form[action="/keys/delete"] button')
+        assert not client.exists("made by hand")
+    browser.open("/audit")
+    assert "delete key" in browser.text()
+    browser.check()
+    browser.shot("audit")
+
+
+def test_the_console_completes_and_runs(browser: Browser) -> None:
+    browser.open("/console")
+    line = browser.find("#line")
+    offered = "return [...document.querySelectorAll('#commands option')].map((o) => o.value)"
+
+    def is_offered() -> bool:  # the names may come after the first letters
+        line.clear()
+        line.send_keys("ZAD")
+        return "ZADD" in browser.script(offered)
+
+    browser.wait(is_offered, "completion")
+    line.clear()
+    line.send_keys("LRANGE jobs 0 1")
+    browser.click('form[action="/console"] button')
+    assert "job 0" in browser.text()
+    assert "<script>" in browser.text()
+    browser.check()
+    browser.shot("console")
+
+
+def test_keys_of_the_keyboard(browser: Browser) -> None:
+    browser.open("/")
+    page = browser.find("body")
+    page.send_keys("?")
+    assert browser.script("return document.querySelector('#help').open")
+    browser.find("#help button").click()
+    page.send_keys("t")
+    theme = browser.script("return document.documentElement.dataset.theme")
+    assert theme in ("light", "dark")
+    page.send_keys("t")
+    assert browser.script("return document.documentElement.dataset.theme") != theme
+    page.send_keys("g", "k")
+    browser.wait(lambda: browser.driver.current_url.endswith("/keys"), "the page of keys")
+    browser.wait(lambda: bool(browser.driver.find_elements(By.CSS_SELECTOR, "[data-search]")), "it")
+    browser.find("body").send_keys("/")
+    assert browser.script("return document.activeElement.name") == "pattern"
+    browser.script("localStorage.clear()")
+
+
+def test_a_server_that_is_killed_under_an_open_page(
+    browser: Browser, backend: HoldfastServer | RedisServer, kind: str
+) -> None:
+    """The page says so, and goes on by itself."""
+    browser.open("/")
+    browser.wait(lambda: browser.text("#state") == "live", "the stream is open")
+    if kind == "redis":  # its port is not kept over a restart: it is silent instead
+        os.kill(backend.pid, signal.SIGSTOP)
+    else:
+        backend.kill()
+    browser.wait(lambda: "does not answer" in browser.text("#away"), "the page says so")
+    browser.shot("away")
+    if kind == "redis":
+        os.kill(backend.pid, signal.SIGCONT)
+    else:
+        backend.start()
+    browser.wait(lambda: browser.text("#state") == "live", "the page goes on")
+    assert not browser.find("#away").is_displayed()
+    browser.check()
+
+
+def test_pages_can_be_read_without_javascript(browser: Browser) -> None:
+    driver: webdriver.Chrome = start_driver(javascript=False)
+    try:
+        for path, wanted in (("/", "Operations/s"), ("/keys", "jobs"), ("/clients", "connections")):
+            driver.get(browser.url + path)
+            assert wanted in driver.find_element(By.TAG_NAME, "main").text, path
+    finally:
+        driver.quit()
