@@ -27,13 +27,13 @@ INNER  := $(addprefix tests/,commands crdt model replication scripting server st
 install: $(BUILT)
 	@:
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml scripts/dev-versions.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Holdfast needs Python 3.11 or newer; name one with: make PYTHON=python3.x" >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv >/dev/null 2>&1 \
 	  || { echo "$(PYTHON) -m venv does not work here; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@echo "building .venv, once: this takes a minute"
-	@HOLDFAST_PURE=1 $(BIN)/pip install -qq --disable-pip-version-check '.[dev]'
+	@HOLDFAST_PURE=1 $(BIN)/pip install -qq --disable-pip-version-check -c scripts/dev-versions.txt '.[dev]'
 	@scripts/install-valkey $(BIN)/pip
 	@touch $@
 

@@ -640,9 +640,12 @@ def test_a_negative_count_is_bounded(pair: Pair, command: str) -> None:
     pair.same("SADD", "SRANDMEMBER", "a")
     pair.same("HSET", "HRANDFIELD", "a", 1)
     pair.same("ZADD", "ZRANDMEMBER", 1, "a")
-    ours, theirs = both(pair, command, command, -1_048_577)
+    # A script counts the elements, because a reply of a million takes the test seconds to read.
+    count = "return #redis.call(KEYS[1], KEYS[1], ARGV[1])"
+    assert pair.ours.command(command, command, -1_048_577).startswith(b"-ERR ")
+    ours, theirs = both(pair, "EVAL", count, 1, command, -1_048_577)
     assert ours.startswith(b"-ERR ")
-    assert theirs.startswith(b"*1048577\r\n")
+    assert theirs == b":1048577\r\n"
 
 
 @shows("redacted-arguments")
