@@ -67,7 +67,7 @@ test: install $(if $(ARGS),,test-compiled)
 	@scripts/install-libraries
 	@scripts/install-monitors
 	@scripts/install-browser
-	@$(PYTEST) $(ARGS)
+	@$(if $(ARGS),,! $(COMPILED) || export TESTED_COMPILED=1; )$(PYTEST) $(ARGS)
 
 # The other tests import src. These import the installed package, if that is compiled.
 test-compiled: install

@@ -82,6 +82,9 @@ def oracle_client(oracle: RedisServer) -> Iterator[RawClient]:
         yield client
 
 
+COMPILED_ALONE = {"commands", "crdt", "model", "replication", "server"}
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """Random choices; tests/harness/seeds.py says which."""
@@ -119,13 +122,23 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m decides by these marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function):
             if "oracle" in item.fixturenames:
                 item.add_marker(pytest.mark.oracle)
             if {"server", "start_server"} & {*item.fixturenames}:
                 item.add_marker(pytest.mark.source_only)
+    if os.environ.get("TESTED_COMPILED"):
+        config.hook.pytest_deselected(items=[item for item in items if has_run_compiled(item)])
+        items[:] = [item for item in items if not has_run_compiled(item)]
+
+
+def has_run_compiled(item: pytest.Item) -> bool:
+    """Whether `make test` has run it on the compiled modules, and once is enough. Tests of the
+    store and of scripts run on both, because modules in C have twins in Python there."""
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    return folder in COMPILED_ALONE and item.get_closest_marker("source_only") is None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
