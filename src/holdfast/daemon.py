@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import all_commands as all_commands
 from holdfast._version import __version__
-from holdfast.errors import ConfigError, HoldfastError, StorageError, UnavailableError
+from holdfast.errors import ConfigError, HoldfastError, StorageError
 from holdfast.operation.logs import LogWriter, event, logging_to
 from holdfast.operation.progress_lines import ProgressLines
 from holdfast.operation.service_manager import ServiceManager
@@ -478,14 +478,18 @@ def _log_recovery(store: Store, took_s: float) -> None:
 
 @contextlib.contextmanager
 def _pidfile(config: Config) -> Iterator[None]:
+    """Without one the server goes on, as Redis does: a stock redis.conf names one in a folder that
+    only the service of Redis makes."""
     path = Path(config.path(config.pidfile)) if config.pidfile else None
     if path is not None:
         try:
             path.write_text(f"{os.getpid()}\n")
         except OSError as error:
-            raise UnavailableError(f"cannot write {path}: {error.strerror}") from None
+            log.warning("cannot write the pidfile %s: %s", path, error.strerror)
+            path = None
     try:
         yield
     finally:
         if path is not None:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()

@@ -74,7 +74,6 @@ def test_options_and_configuration(tmp_path: Path, args: list[str], words: str) 
         (["--unixsocket", "taken"], "cannot listen on "),
         (["--unixsocket", "no/such/folder.sock"], "cannot listen on "),
         (["--logfile", "no/such/folder.log"], "no/such/folder.log: No such file or directory"),
-        (["--pidfile", "no/such/folder.pid"], "cannot write "),
     ],
 )
 def test_places_that_cannot_be_had(tmp_path: Path, args: list[str], words: str) -> None:

@@ -123,6 +123,24 @@ def test_unix_socket_and_pidfile(start_server: Start, tmp_path: Path) -> None:
     assert not pidfile.exists()
 
 
+def test_a_pidfile_that_cannot_be_written_is_a_warning(start_server: Start, tmp_path: Path) -> None:
+    """The stock redis.conf of Debian has one in a folder that only the service of Redis makes."""
+    server = start_server("--pidfile", str(tmp_path / "none" / "x.pid"), db=":memory:")
+    said = f"warning cannot write the pidfile {tmp_path}/none/x.pid: No such file or directory"
+    assert said in server.stderr
+    assert server.client().command("PING") == b"+PONG\r\n"
+    assert server.terminate() == 0
+
+
+def test_a_pidfile_whose_folder_is_gone_is_no_failure(start_server: Start, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    server = start_server("--pidfile", str(tmp_path / "run" / "x.pid"), db=":memory:")
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    (tmp_path / "run").touch()
+    assert server.terminate() == 0
+    assert "Traceback" not in server.stderr
+
+
 def test_a_unix_socket_in_use_stays_whose_it_is(start_server: Start, tmp_path: Path) -> None:
     path = str(tmp_path / "x.sock")
     server = start_server("--unixsocket", path)
