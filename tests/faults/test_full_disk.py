@@ -9,6 +9,7 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.store.check import check_file
 from tests.harness import HoldfastServer, RawClient, wait_until
+from tests.harness.http import start_with_http
 
 Start = Callable[..., HoldfastServer]
 
@@ -97,6 +98,20 @@ def test_an_exec_that_was_queued_before_is_discarded(start_server: Start) -> Non
     allow(server)
     wait_until(lambda: early.command("SET", "k", "v") == b"+OK\r\n", "writes work again")
     assert early.command("GET", "early") == b"$-1\r\n"
+
+
+def test_it_is_alive_and_not_ready(start_server: Start) -> None:
+    server, http = start_with_http(start_server)
+    fill_up(server, server.client())
+    assert http.get("/health").status == 200
+    reply = http.get("/ready")
+    assert reply.status == 503
+    assert reply.body.startswith("not ready: the disk fails: cannot write the journal: ")
+    body = http.get("/metrics").body
+    assert "\nholdfast_storage_ok 0.0\n" in body
+    assert "\nholdfast_ready 0.0\n" in body
+    allow(server)
+    wait_until(lambda: http.get("/ready").status == 200, "the disk has room again")
 
 
 def test_killed_while_full(start_server: Start) -> None:
