@@ -84,6 +84,13 @@ def test_every_command_has_help(run: Run, name: str) -> None:
     assert run("help", name) == (0, out, "")
 
 
+def test_the_guide_has_the_fields_of_every_command_with_json(run: Run) -> None:
+    guide = (Path(__file__).parents[2] / "docs/guide-operating.md").read_text()
+    names = [command.name for command in COMMANDS if "--json" in run(command.name, "--help")[1]]
+    assert "compare" in names
+    assert [name for name in names if f"\n| `holdfast {name}" not in guide] == []
+
+
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
