@@ -126,6 +126,7 @@ class Server:
         self._dashboard = _dashboard(config)
         try:
             http = _http_server(config)
+            _log_start(config)
             with _pidfile(config):
                 self._manager = ServiceManager.of(config.supervised, os.environ)
                 opening = self._manager.asking_for_time(f"opening {config.db}")
@@ -141,7 +142,6 @@ class Server:
 
     def _open(self, node: int, progress: Progress) -> Store:
         config = self._config
-        _log_start(config)
         started_s = time.monotonic()
         store = open_store(
             config.db_path,
