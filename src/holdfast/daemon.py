@@ -324,24 +324,36 @@ def _begin_to_follow(engine: Engine) -> None:
 
 
 async def _drain(engine: Engine, timeout_s: int) -> None:
-    """Answer the commands that have arrived, send the replies once they are synced, then close."""
+    """Answer the commands that have arrived, send the replies once they are synced, then close.
+
+    Replicas come last. A connection that is closed before its input was read is reset, and a reset
+    takes away what the other side has not read yet. So replicas go on until they have acknowledged
+    all writes."""
     for _ in range(3):  # reads the buffers of the sockets
         await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_s
-    connections = [
-        session.sink for session in engine.sessions.values() if isinstance(session.sink, Connection)
-    ]
-    for connection in connections:
-        connection.pause_reading()
+    replicas = engine.primary.replicas
+    clients = [session for session in engine.sessions.values() if session not in replicas]
+    for session in clients:
+        if isinstance(session.sink, Connection):
+            session.sink.pause_reading()
     while (engine.runnable or engine.loading.is_busy) and loop.time() < deadline_s:
         engine.turn.end()
         await asyncio.sleep(0)
     engine.loading.stop()
-    for session in list(engine.sessions.values()):
+    for session in clients:
         session.closing = True
     await engine.turn.drain()
-    for session in list(engine.sessions.values()):
+    for session in clients:
+        if isinstance(session.sink, Connection):
+            session.sink.finish()
+    engine.primary.ask_how_far()
+    while engine.primary.is_ahead and loop.time() < deadline_s:  # noqa: ASYNC110 - as below
+        await asyncio.sleep(0.01)
+    engine.primary.say_who_has_all()
+    for session in list(replicas):
+        session.closing = True
         if isinstance(session.sink, Connection):
             session.sink.finish()
     # Slow readers get time to read.

@@ -11,6 +11,7 @@ import pytest
 from holdfast.psync.command_reader import CommandReader
 from holdfast.store.rdb.records import Entry, Library
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.harness.processes import ServerProcess
 from tests.server.primary.following import follow, info, is_up, wait_for_replica
 from tests.store.rdb.rdb_bytes import records_of
 
@@ -64,8 +65,8 @@ def test_a_replica_that_lacks_more_than_the_backlog_takes_a_snapshot(
     assert stat(client, "sync_full") == 2
 
 
-def stat(client: RawClient, name: str) -> int:
-    text = client.command("INFO", "stats").decode()
+def stat(client: RawClient, name: str, section: str = "stats") -> int:
+    text = client.command("INFO", section).decode()
     return int(text.partition(f"\r\n{name}:")[2].partition("\r\n")[0])
 
 
@@ -208,6 +209,50 @@ def test_a_stop_does_not_wait_for_a_snapshot(primary: HoldfastServer, replica: R
     child = int(children.read_text().split()[0])
     assert primary.terminate() == 0
     wait_until(lambda: not Path(f"/proc/{child}").exists(), "the process is gone")
+
+
+@pytest.mark.parametrize("how", ["SHUTDOWN", "SIGTERM"])
+@pytest.mark.parametrize("kind", [HoldfastServer, RedisServer])
+def test_a_server_that_stops_waits_until_its_replica_has_all(
+    primary: HoldfastServer, kind: type[ServerProcess], how: str, tmp_path: Path
+) -> None:
+    """The replica stands still, and much of the stream is still here when the server stops."""
+    with kind(tmp_path / "replica") as replica:
+        client, copy = primary.client(), follow(primary, replica)
+        replica.suspend()
+        try:
+            for _ in range(300):
+                client.send_command("SET", "large", "x" * 65_536)
+                client.send_command("INCR", "n")
+            client.read_replies(600)
+            assert stat(client, "mem_total_replication_buffers", "memory") > 1 << 20
+            if how == "SHUTDOWN":
+                client.send_command("SHUTDOWN")
+            else:
+                primary.process.send_signal(signal.SIGTERM)
+            assert client.read_until_closed() == b""
+        finally:
+            replica.resume()
+        assert primary.process.wait(30) == 0
+        wait_until(lambda: not is_up(copy), "it notices")
+        assert copy.command("GET", "n") == b"$3\r\n300\r\n"
+        assert "1 of 1 replicas have all writes" in primary.stderr
+
+
+def test_a_server_that_stops_now_does_not_wait(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "shutdown-timeout", 600)
+    follow(primary, replica)
+    replica.suspend()
+    try:
+        client.command("INCR", "n")
+        client.send_command("SHUTDOWN", "NOW")
+        assert primary.process.wait(30) == 0
+    finally:
+        replica.resume()
+    assert "0 of 1 replicas have all writes" in primary.stderr
 
 
 @pytest.mark.parametrize(

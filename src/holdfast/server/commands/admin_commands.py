@@ -177,6 +177,7 @@ def lastsave(session: Session, argv: list[bytes]) -> Reply:
 )
 def shutdown(session: Session, argv: list[bytes]) -> Reply:
     """Stop the server. Nothing is lost either way; NOSAVE leaves the journal for the next start.
+    NOW does not wait for replicas.
 
     SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
     """
@@ -195,6 +196,7 @@ def shutdown(session: Session, argv: list[bytes]) -> Reply:
     if stop is None:
         raise CommandError("ERR There is no server to shut down: close the database instead")
     scripts.end_for_shutdown()
+    engine.primary.waits_at_end = b"NOW" not in words
     stop(b"NOSAVE" not in words, f"SHUTDOWN of {session.address}")
     session.reply_mode = REPLIES_OFF  # the end of the connection is the reply
     return OK

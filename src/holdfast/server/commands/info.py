@@ -22,10 +22,7 @@ Facts = Iterable[tuple[str, object]]
 SYSTEM_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 # Counters of Redis for things that never happen here: a program that adds them up finds a 0.
-NO_BUFFERS = (
-    *("mem_replication_backlog", "mem_total_replication_buffers"),
-    *("mem_clients_slaves", "mem_cluster_links", "mem_aof_buffer"),
-)
+NO_BUFFERS = ("mem_cluster_links", "mem_aof_buffer")
 NO_FORKS = (
     *("current_cow_peak", "current_cow_size", "current_cow_size_age", "current_fork_perc"),
     *("current_save_keys_processed", "current_save_keys_total"),
@@ -114,8 +111,13 @@ def _memory(engine: Engine) -> Facts:
     yield "mem_fragmentation_ratio", f"{resident / used if used else 0:.2f}"
     yield "mem_fragmentation_bytes", max(0, resident - used)
     yield "mem_not_counted_for_evict", overhead
+    primary = engine.primary
+    replicas = sum(each.memory_bytes for each in primary.replicas)
+    yield "mem_replication_backlog", 0 if primary.backlog is None else primary.backlog.kept_bytes
+    yield "mem_total_replication_buffers", primary.buffered_bytes
+    yield "mem_clients_slaves", replicas
     yield from dict.fromkeys(NO_BUFFERS, 0).items()
-    yield "mem_clients_normal", clients
+    yield "mem_clients_normal", clients - replicas
     yield "mem_allocator", "python"
     yield "active_defrag_running", 0
     yield "lazyfree_pending_objects", engine.keyspace.freeing.pending

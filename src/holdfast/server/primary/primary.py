@@ -124,6 +124,7 @@ class Primary:
         self._cuts: deque[Cut] = deque()  # of the batches that may be the snapshot's last
         self._waits: list[Wait] = []
         self._written = 0  # the offset after the last write of a client
+        self.waits_at_end = True  # for replicas, when this server stops
         self._timer: Timer | None = None
         self._pinged_s = host.clock.monotonic_s()
         self.full_syncs = self.partial_syncs = self.refused_syncs = 0
@@ -421,6 +422,26 @@ class Primary:
             elif replica.state is State.WAITS and replica.held is None:
                 replica.session.deliver([b"\n"])  # it must not take the silence for a failure
 
+    # -- this server stops --------------------------------------------------------------------
+
+    def ask_how_far(self) -> None:
+        """Let the replicas say at once how far they are."""
+        if self.effects is not None and self.is_ahead:
+            self._feed(GET_ACK)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a replica has not acknowledged all writes, and this server waits for it."""
+        behind = (replica.acknowledged < self._written for replica in self.online())
+        return self.waits_at_end and any(behind)
+
+    def say_who_has_all(self) -> None:
+        count = sum(1 for _ in self.online())
+        if count:
+            having = self.count_with(self._written)
+            level = logging.INFO if having == count else logging.WARNING
+            log.log(level, "%d of %d replicas have all writes", having, count)
+
     async def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -495,6 +516,15 @@ class Primary:
         self._waits = [wait for wait in self._waits if not wait.is_over]
 
     # -- for people ---------------------------------------------------------------------------
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What replicas have not taken in, and the backlog. Replicas share these bytes."""
+        kept = 0 if self.backlog is None else self.backlog.kept_bytes
+        return kept + max(
+            (each.held_bytes + each.session.output_bytes for each in self.replicas.values()),
+            default=0,
+        )
 
     @property
     def offset(self) -> int:
