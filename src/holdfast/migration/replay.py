@@ -162,8 +162,16 @@ class Replay:
 
 def engine_on(target: DatabaseTarget, databases: int, clock: Clock) -> Engine:
     """An engine that runs commands of elsewhere on the file. They have run there, so some forms are
-    allowed that clients may not send, and no key has expired."""
-    config = Config({"maxmemory": MEMORY, "databases": databases, "lua_hard_time_limit": SCRIPT_MS})
+    allowed that clients may not send, and no key has expired. No batch waits for the disk: the
+    source has the commands until the file is complete."""
+    config = Config(
+        {
+            "maxmemory": MEMORY,
+            "databases": databases,
+            "lua_hard_time_limit": SCRIPT_MS,
+            "appendfsync": "everysec",
+        }
+    )
     engine = Engine(target.store, config, clock)
     engine.keyspace.obeys_primary = True
     return engine
