@@ -5,6 +5,7 @@ A unit that stops making progress is ended, and the test in which it stopped cou
 """
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -83,6 +84,8 @@ def run_unit(folder: Path, unit: str) -> list[Result]:
     else:
         argv = ["tclsh", "tests/test_helper.tcl", "--single", unit, "--clients", "1", "--durable"]
         argv += ["--timeout", str(SILENT_S), "--dump-logs"]
+        # Two runs at the same time must not meet; above these ports are those of clients.
+        argv += ["--baseport", str(random.randrange(12_000, 28_000)), "--portcount", "4000"]
     print(f"\n{unit}", flush=True)  # noqa: T201
     # A session of its own, so that servers that a test left behind can be ended.
     with subprocess.Popen(
