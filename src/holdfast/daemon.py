@@ -242,6 +242,9 @@ class Server:
         await engine.primary.stop()
         listeners.close()
         await _drain(engine, self._config.shutdown_timeout)
+        if replicator is None:
+            await engine.turn.drain()
+            _note_end_of_stream(engine)
 
     def _announce(self, sockets: list[socket.socket], tls_sockets: list[socket.socket]) -> None:
         """Say that clients may come: on stdout, in the log, and to the service manager."""
@@ -313,14 +316,35 @@ def _following(engine: Engine) -> "Following":
 
 def _begin_to_follow(engine: Engine) -> None:
     """As the configuration says. A replica that starts as a primary is one from now on: its data
-    will differ from that of the server that it followed."""
+    will differ from that of the server that it followed. Replicas that are exactly where this
+    server is may go on with it, under its new id."""
+    keyspace = engine.keyspace
+    if keyspace.replication_position is not None:
+        from holdfast.server.replica.position import unpack
+
+        position = unpack(keyspace.replication_position)
+        assert position is not None
+        is_true = position.lsn in (0, engine.store.lsn)
+        if is_true and not engine.config.replicaof:
+            engine.primary.go_on(position.replication_id, position.offset)
+        if not (is_true and engine.config.replicaof):
+            keyspace.set_position(None)
+            engine.turn.schedule()
     if engine.config.replicaof:
         host, port = engine.config.replicaof
         engine.following = _following(engine)
         engine.following.follow(host, int(port))
-    elif engine.keyspace.replication_position is not None:
-        engine.keyspace.set_position(None)
-        engine.turn.schedule()
+
+
+def _note_end_of_stream(engine: Engine) -> None:
+    """In the last batch, so that nothing comes behind it."""
+    primary, keyspace = engine.primary, engine.keyspace
+    if primary.effects is None or keyspace.open_ops or engine.condition.failure is not None:
+        return
+    from holdfast.server.replica.position import Position
+
+    end = Position(primary.replication_id, primary.offset, 0, engine.store.lsn + 1)
+    keyspace.set_position(end.pack())
 
 
 async def _drain(engine: Engine, timeout_s: int) -> None:

@@ -1,5 +1,6 @@
 """A server that is followed: snapshots, continuing, acknowledgements, and replicas that fail."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.psync.command_reader import CommandReader
 from holdfast.store.rdb.records import Entry, Library
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
-from tests.harness.processes import ServerProcess
+from tests.harness.processes import ServerProcess, SteadyServer
 from tests.server.primary.following import follow, info, is_up, wait_for_replica
 from tests.store.rdb.rdb_bytes import records_of
 
@@ -253,6 +255,55 @@ def test_a_server_that_stops_now_does_not_wait(
     finally:
         replica.resume()
     assert "0 of 1 replicas have all writes" in primary.stderr
+
+
+@pytest.mark.parametrize("kind", [HoldfastServer, RedisServer])
+def test_a_replica_goes_on_after_a_restart_of_its_primary(
+    tmp_path: Path, kind: type[ServerProcess]
+) -> None:
+    with SteadyServer(tmp_path / "primary") as primary, kind(tmp_path / "replica") as replica:
+        client, copy = primary.client(), follow(primary, replica)
+        for round_ in range(1, 4):
+            client.command("SELECT", 7)
+            client.command("INCR", "n")
+            client.command("SELECT", 0)
+            client.command("INCR", "n")
+            primary.terminate()
+            wait_until(lambda: not is_up(copy), "it notices")
+            primary.start()
+            client = primary.client()
+            wait_until(lambda: is_up(copy), "it is back")
+            assert (stat(client, "sync_full"), stat(client, "sync_partial_ok")) == (0, 1)
+            assert copy.command("GET", "n") == b"$1\r\n%d\r\n" % round_
+        assert client.command("INCR", "n") == b":4\r\n"
+        wait_for_replica(client)
+        assert copy.command("GET", "n") == b"$1\r\n4\r\n"
+
+
+async def increment(path: str) -> None:
+    async with holdfast.open(path) as database:
+        await database.execute("INCR", "n")
+
+
+@pytest.mark.parametrize("what", ["killed", "changed meanwhile"])
+def test_a_replica_takes_a_snapshot_after_another_end_of_its_primary(
+    tmp_path: Path, what: str
+) -> None:
+    with SteadyServer(tmp_path / "primary") as primary, RedisServer(tmp_path / "copy") as replica:
+        client, copy = primary.client(), follow(primary, replica)
+        client.command("INCR", "n")
+        wait_for_replica(client)
+        if what == "killed":
+            primary.kill()
+        else:
+            primary.terminate()
+            asyncio.run(increment(primary.db))
+        wait_until(lambda: not is_up(copy), "it notices")
+        primary.start()
+        client = primary.client()
+        wait_until(lambda: is_up(copy), "it is back")
+        assert (stat(client, "sync_full"), stat(client, "sync_partial_ok")) == (1, 0)
+        assert copy.command("GET", "n") == client.command("GET", "n")
 
 
 @pytest.mark.parametrize(

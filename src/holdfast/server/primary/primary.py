@@ -253,6 +253,13 @@ class Primary:
             self.begin()
             self._let_go()
 
+    def go_on(self, replication_id: bytes, offset: int) -> None:
+        """The stream of this id ended here when the server stopped. It goes on, under a new id."""
+        self.backlog = Backlog(self._host.config.repl_backlog_size, replication_id, offset)
+        self._written = offset
+        self.backlog.rename(new_id())
+        self.begin()
+
     def _let_go(self) -> None:
         for replica in list(self.replicas.values()):
             replica.session.abort()
