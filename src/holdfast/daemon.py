@@ -200,9 +200,14 @@ class Server:
             self._dashboard.start(listener.port_of(sockets))
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            """A plain signal handler. A handler of the loop would wait for a script to end."""
+            """A plain signal handler. A handler of the loop would wait for a script to end. The next
+            signal ends the process at once. (This one may come after SHUTDOWN: programs that stop
+            servers often do both.)"""
+            for each in SIGNALS:
+                signal.signal(each, lambda *_: os._exit(1))
             engine.scripts.end_for_shutdown()
-            loop.call_soon_threadsafe(self.stop, True, signal.Signals(number).name)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self.stop, True, signal.Signals(number).name)
 
         def reload() -> None:
             loop.call_soon_threadsafe(self._reload)
@@ -270,15 +275,13 @@ class Server:
             self._manager.ready(self._ready_status)
 
     def stop(self, folds: bool, why: str) -> None:
-        """Begin to stop. From now on a signal ends the process at once."""
+        """Begin to stop."""
         if self._stopping is None or self._stopping.done():
             return
         self._stopping_since_s = time.monotonic()
         log.info("stopping: %s", why, extra=event("stopping", reason=why))
         self._manager.stopping(f"stopping: {why}")
         self._stopping.set_result(folds)
-        for number in SIGNALS:
-            signal.signal(number, lambda *_: os._exit(1))
 
     def _give_up(self, error: StorageError) -> None:
         self._fatal = error
