@@ -200,9 +200,10 @@ class Server:
             self._dashboard.start(listener.port_of(sockets))
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            """A plain signal handler. A handler of the loop would wait for a script to end. The next
-            signal ends the process at once. (This one may come after SHUTDOWN: programs that stop
-            servers often do both.)"""
+            """A plain signal handler. A handler of the loop would wait for a script to end.
+
+            The next signal ends the process at once. (This one may come after SHUTDOWN: programs
+            that stop servers often do both.)"""
             for each in SIGNALS:
                 signal.signal(each, lambda *_: os._exit(1))
             engine.scripts.end_for_shutdown()

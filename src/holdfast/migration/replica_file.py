@@ -1,11 +1,12 @@
 """Writes the database file of a replica from the snapshot of its primary, which comes on stdin:
-`python -m holdfast.migration.replica_file FILE DATABASES SKIPS_UNKNOWN NBYTES ID OFFSET`.
+`python -m holdfast.migration.replica_file FILE DATABASES SKIPS_UNKNOWN`.
 
-The server that follows the primary starts it (server/replica/snapshot_load.py). The file has the
-position in the stream of the primary, as if the server had written it itself.
+The server that follows the primary starts it (server/replica/snapshot_load.py), often before the
+primary has a snapshot. So the first line on stdin says what comes: the size of the snapshot, or 0,
+and the id and offset of the stream. The file has the position in the stream of the primary, as if
+the server had written it itself.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -58,20 +59,23 @@ class ReplicaFile:
         self._target.abandon()
 
 
-def main(
-    path: str, databases: str, skips_unknown: str, nbytes: str, replication_id: str, offset: str
-) -> None:
+def main(path: str, databases: str, skips_unknown: str) -> None:
     file = ReplicaFile(Path(path), int(databases), skips_unknown=bool(int(skips_unknown)))
-    reader = RdbReader(int(nbytes) or None)
     try:
-        while data := os.read(sys.stdin.fileno(), PIECE_BYTES):
-            for record in reader.feed(data):
-                file.take(record)
+        with open(sys.stdin.fileno(), "rb", closefd=False) as source:
+            line = source.readline()
+            if not line:
+                sys.exit("the primary has sent no snapshot")
+            nbytes, replication_id, offset = line.split()
+            reader = RdbReader(int(nbytes) or None)
+            while data := source.read1(PIECE_BYTES):
+                for record in reader.feed(data):
+                    file.take(record)
         reader.end()
     except BaseException:
         file.abandon()
         raise
-    file.close(replication_id.encode(), int(offset))
+    file.close(replication_id, int(offset))
 
 
 if __name__ == "__main__":

@@ -329,10 +329,10 @@ def test_a_primary_that_swallows_everything_is_given_up(
 def test_a_snapshot_with_a_type_that_is_unknown(tmp_path: Path, skips: bool) -> None:
     """The process that loads snapshots stops, or leaves the key out: `replica-skip-unknown`."""
     path = tmp_path / ".app.db.following"
-    words = ("16", str(int(skips)), "0", "a" * 40, "123")
-    argv = [sys.executable, "-P", "-m", MODULE, str(path), *words]
+    argv = [sys.executable, "-P", "-m", MODULE, str(path), "16", str(int(skips))]
+    head = b"0 %b 123\n" % (b"a" * 40)
     data = with_module(b"\x00" + string(b"b") + string(b"2"))
-    done = subprocess.run(argv, input=data, capture_output=True)
+    done = subprocess.run(argv, input=head + data, capture_output=True)
     if skips:
         assert done.returncode == 0, done.stderr
         assert names(path) == [(0, b"a"), (0, b"b")]

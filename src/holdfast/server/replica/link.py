@@ -153,7 +153,12 @@ class Link:
             config.repl_timeout,
         )
         self._enter(LinkState.GREETING)
-        follower = Follower(self._owner.introduction())
+        introduction = self._owner.introduction()
+        # Only a snapshot can be the answer. The process that loads it starts while the primary
+        # writes it; not again and again, though, at a primary that sends none.
+        if introduction.offset < 0 and not self._reason:
+            await self._start_load()
+        follower = Follower(introduction)
         ticks = asyncio.get_running_loop().create_task(self._tick())
         try:
             await self._talk(reader, follower)
@@ -180,9 +185,11 @@ class Link:
                 self._owner.accepted()
                 log.info("primary %s:%d sends a snapshot", self.host, self.port)
                 self._enter(LinkState.LOADING)
+                if self.load is None:
+                    await self._start_load()
             case SnapshotBegins(nbytes):
                 assert self._position is not None
-                self.load = self._owner.new_load()
+                assert self.load is not None
                 await self.load.begin(self._position, nbytes)
             case SnapshotPiece(data):
                 assert self.load is not None
@@ -198,6 +205,10 @@ class Link:
                 self._be_online(self._owner.continues(replication_id))
             case Commands():
                 await self._hand_over(event)
+
+    async def _start_load(self) -> None:
+        self.load = self._owner.new_load()
+        await self.load.start()
 
     def _be_online(self, position: Position) -> None:
         assert self._writer is not None

@@ -230,7 +230,7 @@ class ReplicaRole:
         yield "master_sync_in_progress", int(link.state is LinkState.LOADING)
         yield "slave_read_repl_offset", offset if session is None else session.received
         yield "slave_repl_offset", offset
-        if load is not None:
+        if load is not None and link.state is LinkState.LOADING:
             total = load.total_bytes
             left = 0 if total is None else total - load.received_bytes
             yield "master_sync_total_bytes", 0 if total is None else total

@@ -28,23 +28,29 @@ class SnapshotLoad:
         self.received_bytes = 0
         self.total_bytes: int | None = None
 
-    async def begin(self, position: Position, nbytes: int | None) -> None:
-        self.total_bytes = nbytes
+    async def start(self) -> None:
+        """Start the process. It needs some time until it can load anything, so this may come
+        before anything is known of the snapshot."""
         self.remove()
         pipe = asyncio.subprocess.PIPE
-        words = (str(self._databases), str(int(self._skips_unknown)), str(nbytes or 0))
-        stream = (position.replication_id.decode(), str(position.offset))
+        words = (str(self._databases), str(int(self._skips_unknown)))
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", MODULE, str(self.path), *words, *stream),
-            stdin=pipe,
-            stderr=pipe,
+            *(sys.executable, "-P", "-m", MODULE, str(self.path), *words), stdin=pipe, stderr=pipe
         )
+
+    async def begin(self, position: Position, nbytes: int | None) -> None:
+        """Raises StorageError, as `feed`."""
+        self.total_bytes = nbytes
+        await self._send(b"%d %b %d\n" % (nbytes or 0, position.replication_id, position.offset))
 
     async def feed(self, data: bytes) -> None:
         """Raises StorageError when the process has given up."""
+        self.received_bytes += len(data)
+        await self._send(data)
+
+    async def _send(self, data: bytes) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        self.received_bytes += len(data)
         try:
             self._process.stdin.write(data)
             await self._process.stdin.drain()
