@@ -123,6 +123,24 @@ def test_a_replica_that_takes_in_nothing_is_cut_off(
     assert client.command("PING") == b"+PONG\r\n"
 
 
+def test_a_replica_may_have_as_much_to_take_in_as_the_backlog_has(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "repl-backlog-size", 100 << 20)
+    client.command("CONFIG", "SET", "client-output-buffer-limit", "replica 512kb 0 0")
+    copy = follow(primary, replica)
+    replica.suspend()
+    try:
+        for _ in range(10):
+            client.command("SET", "k", "x" * LARGE)
+    finally:
+        replica.resume()
+    wait_for_replica(client)
+    assert is_up(copy)
+    assert (stat(client, "sync_full"), stat(client, "sync_partial_ok")) == (1, 0)
+
+
 def test_the_first_ping_comes_after_a_period(primary: HoldfastServer, replica: RedisServer) -> None:
     """Without pings, a program that reads the stream sees the commands of clients only."""
     client = primary.client()

@@ -402,9 +402,12 @@ class Primary:
             replica.session.push([Published(data)], len(data))
 
     def _check_output(self, replica: Replica) -> None:
-        """A replica that takes in less than is written here is cut off, as Redis does."""
-        hard = self._host.config.client_output_buffer_limit.replica.hard_bytes
-        if hard and replica.held_bytes + replica.session.output_bytes > hard:
+        """A replica that takes in less than is written here is cut off, as Redis does. It may have
+        as much to take in as the backlog has: it would ask for just that again."""
+        config = self._host.config
+        hard = config.client_output_buffer_limit.replica.hard_bytes
+        most = max(hard, config.repl_backlog_size)
+        if hard and replica.held_bytes + replica.session.output_bytes > most:
             log.warning("replica %s is too slow: cut off", replica.session.address)
             replica.session.abort()
 
