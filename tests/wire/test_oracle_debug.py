@@ -88,6 +88,16 @@ def test_an_expired_key_is_still_there(pair: Pair) -> None:
     assert_same(pair, ["EXISTS k", "DEBUG OBJECT k", "DEBUG SET-ACTIVE-EXPIRE 1"])
 
 
+@pytest.mark.parametrize("line", ["SCAN 0", "RANDOMKEY", "KEYS *"])
+def test_which_commands_remove_expired_keys_that_they_meet(pair: Pair, line: str) -> None:
+    pair.same("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+    pair.same("MULTI")
+    for queued in ("SET k v PX 1", "SET l v PX 1", "DEBUG SLEEP 0.002"):
+        pair.same(*queued.split())
+    pair.same("EXEC")
+    assert_same(pair, ["DBSIZE", line, "DBSIZE", "DEBUG SET-ACTIVE-EXPIRE 1"])
+
+
 @pytest.mark.parametrize("size", ["1b", "5kb", "0", "x", "-1"])
 def test_sizes_of_nodes_that_lists_do_not_have(pair: Pair, size: str) -> None:
     pair.same("DEBUG", "QUICKLIST-PACKED-THRESHOLD", size)

@@ -192,6 +192,18 @@ def test_a_key_that_expires_is_deleted(primary: Primary) -> None:
     assert primary.sent == ["DEL a"]
 
 
+@pytest.mark.parametrize("line", ["SCAN 0", "RANDOMKEY"])
+def test_keys_that_a_walk_finds_expired_are_deleted_one_by_one(primary: Primary, line: str) -> None:
+    primary.process.engine.expires_actively = False
+    for name in "ab":
+        primary.do(f"SET {name} 1 PX 10")
+    primary.do("SET c 1 PX 100")
+    assert len(primary.sent) == 3
+    primary.process.clock.advance(0.011)
+    assert b"c" in primary.do(line)
+    assert primary.sent == ["DEL a", "DEL b"]
+
+
 def test_a_field_that_expires_is_deleted(primary: Primary) -> None:
     primary.do("HSET h f 1 g 2")
     primary.do("HPEXPIRE h 10 FIELDS 1 f")
