@@ -133,8 +133,8 @@ def _lines() -> Iterator[str]:
     for sentence in dict.fromkeys(row[-1] for row in EXCLUDED):
         names = " ".join(row[0] for row in EXCLUDED if row[-1] == sentence)
         yield f"| {sentence.removeprefix('ERR ')} | {_shown(names)} |"
-    yield "\nA Holdfast server is a single node. So commands of a cluster, `CLUSTER SLOT-STATS` among"
-    yield "them, get the error of a Redis or Valkey server outside of a cluster, byte for byte."
+    yield "\nA Holdfast server is a single node. So commands of a cluster, `CLUSTER SLOT-STATS`"
+    yield "too, get the error of a Redis or Valkey server outside of a cluster, byte for byte."
     yield "`CLIENT IMPORT-SOURCE` gets that of a Valkey server whose `import-mode` is off."
     yield "\nUnknown here, as for a redis-server without these modules:\n"
     yield "| | since | | |\n|---|---|---|---|"

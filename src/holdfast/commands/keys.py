@@ -141,8 +141,8 @@ def randomkey(c: Context, argv: list[bytes]) -> Reply:
 
 
 def _expire_some(c: Context) -> None:
-    """SCAN and RANDOMKEY remove expired keys that they meet, as in Redis; KEYS does not. Most of the
-    time there are none, because the server removes them by itself."""
+    """SCAN and RANDOMKEY remove expired keys that they meet, as in Redis; KEYS does not. Most of
+    the time there are none, because the server removes them by itself."""
     keyspace, db = c.keyspace, c.db
     expiring, now_ms = keyspace.expiring, keyspace.now_ms
     if len(expiring) and expiring.first_ms <= now_ms:
