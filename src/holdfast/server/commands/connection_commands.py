@@ -177,7 +177,7 @@ def reset(session: Session, argv: list[bytes]) -> Reply:
     engine_of(session).users.welcome(session)
     session.reset_transaction()
     session.name = b""
-    session.fieldsets.clear()
+    session.drop_fieldsets()
     session.flags -= {"e", "T"}
     if session.reply_mode != REPLY_SKIPPED:
         session.reply_mode = REPLIES_ON

@@ -39,7 +39,7 @@ def prepare(session: Session, argv: list[bytes]) -> Reply:
     fields = argv[3:]
     if len(set(fields)) < len(fields):
         raise DUPLICATE_FIELD
-    session.fieldsets[argv[2]] = fields
+    session.keep_fieldset(argv[2], fields)
     return OK
 
 
@@ -71,7 +71,7 @@ def discard(session: Session, argv: list[bytes]) -> Reply:
 
     HIMPORT DISCARD fieldset-name
     """
-    return int(session.fieldsets.pop(argv[2], None) is not None)
+    return int(session.drop_fieldset(argv[2]))
 
 
 @importing("himport|discardall", 2, "", tips=EVERYWHERE)
@@ -81,5 +81,5 @@ def discardall(session: Session, argv: list[bytes]) -> Reply:
     HIMPORT DISCARDALL
     """
     count = len(session.fieldsets)
-    session.fieldsets.clear()
+    session.drop_fieldsets()
     return count

@@ -20,8 +20,7 @@ def describe(
     input_bytes, output_bytes = session.input_bytes, session.output_bytes
     argv_bytes, multi_bytes = session.argv_bytes, session.multi_bytes
     total_bytes = OWN_BYTES + input_bytes + argv_bytes + multi_bytes + output_bytes
-    if session.fieldsets:
-        total_bytes += session.fieldset_bytes
+    total_bytes += session.fieldset_bytes
     running_bytes = len(encode2(tuple(running))) if running else 0
     sub = psub = ssub = 0
     if session.modes & SUBSCRIBED:

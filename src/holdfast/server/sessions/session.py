@@ -29,6 +29,7 @@ RESTRICTED: Final = 32
 NORMAL, PUBSUB, LINK, PRIMARY = "normal", "pubsub", "replica", "master"
 
 OWN_BYTES = 2048  # memory of a session without its buffers, about
+NAME_BYTES = 48  # memory of a name in a list without its text, about
 
 # Whether the next command of a session waits for a collection to be loaded (see loading.py), has
 # waited for it and not run yet, or neither.
@@ -128,6 +129,7 @@ class Session(Context):
         "created_s",
         "encode",
         "fd",
+        "fieldset_bytes",
         "fieldsets",
         "flags",
         "host",
@@ -176,6 +178,7 @@ class Session(Context):
         # The letters of CLIENT LIST that follow from no other attribute.
         self.flags: set[str] = set()
         self.fieldsets: dict[bytes, list[bytes]] = {}  # of HIMPORT
+        self.fieldset_bytes = 0  # their memory, about
         self.fd = -1  # the file descriptor for CLIENT LIST, if there is one
         self.modes = 0
         self.authenticated = True
@@ -347,14 +350,30 @@ class Session(Context):
         bytes_of_commands = self.input_bytes + self.argv_bytes + self.multi_bytes
         return OWN_BYTES + bytes_of_commands + self.fieldset_bytes + self.output_bytes
 
-    @property
-    def fieldset_bytes(self) -> int:
-        """Memory of the lists of fields that it has prepared."""
-        return sum(len(name) for fields in self.fieldsets.values() for name in fields)
+    def keep_fieldset(self, name: bytes, fields: list[bytes]) -> None:
+        self.drop_fieldset(name)
+        self.fieldsets[name] = fields
+        self.fieldset_bytes += _bytes_of_fieldset(name, fields)
+
+    def drop_fieldset(self, name: bytes) -> bool:
+        """Whether there was one of this name."""
+        fields = self.fieldsets.pop(name, None)
+        if fields is None:
+            return False
+        self.fieldset_bytes -= _bytes_of_fieldset(name, fields)
+        return True
+
+    def drop_fieldsets(self) -> None:
+        self.fieldsets.clear()
+        self.fieldset_bytes = 0
 
     @property
     def may_be_evicted(self) -> bool:
         return False  # there is nothing to gain
+
+
+def _bytes_of_fieldset(name: bytes, fields: list[bytes]) -> int:
+    return NAME_BYTES * (1 + len(fields)) + len(name) + sum(map(len, fields))
 
 
 def checked_attribute(value: bytes, what: bytes) -> bytes:
