@@ -266,6 +266,9 @@ SCENARIOS = {
         GET a
         PING
         DBSIZE
+        SWAPDB 3 3
+        SWAPDB 3 0
+        SWAPDB x 3
         SELECT 3
         GET a
         SELECT 1

@@ -30,7 +30,9 @@ def named_databases(command: Command, argv: Sequence[bytes]) -> list[int]:
 
 @cache
 def touches_database(command: Command) -> bool:
-    """Whether a command reads or writes the database of its client."""
+    """Whether a command reads or writes the database of its client, unless it names it."""
+    if command.name == "swapdb":
+        return False  # it names both
     has_keys = any(spec.access != "not_key" for spec in command.keys)
     return has_keys or not command.categories.isdisjoint(("read", "write", "keyspace"))
 
