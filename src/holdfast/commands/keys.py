@@ -11,14 +11,13 @@ from holdfast.resp import OK, Reply, Simple
 from holdfast.store.memory import scanning
 from holdfast.store.memory.database import Database
 from holdfast.store.memory.events import GENERIC
-from holdfast.store.memory.key import is_live
 
 SAME_OBJECT = CommandError("ERR source and destination objects are the same")
 NO_SUCH_DATABASE = CommandError("ERR DB index is out of range")
 BEYOND_INT = CommandError(
     "ERR value is out of range, value must between -2147483648 and 2147483647"
 )
-MOST_EXPIRED_AT_ONCE = 20
+MOST_REMOVED_AT_ONCE = 1000
 
 generic = partial(command, group="generic", categories="keyspace")
 server = partial(command, group="server")
@@ -112,8 +111,9 @@ def scan(c: Context, argv: list[bytes]) -> Reply:
     """
     cursor = parse_cursor(argv[1])
     count, matches, type_name, _ = ScanOptions.parse(argv, 2, takes_type=True)
-    _expire_some(c)
-    cursor, found = scanning.scan(c.keyspace, c.db.space, cursor, count)
+    expired: list[bytes] = []
+    cursor, found = scanning.scan(c.keyspace, c.db.space, cursor, count, expired)
+    _remove_expired(c, expired)
     return [
         b"%d" % cursor,
         tuple(
@@ -136,19 +136,17 @@ def randomkey(c: Context, argv: list[bytes]) -> Reply:
 
     RANDOMKEY
     """
-    _expire_some(c)
-    return scanning.random_name(c.keyspace, c.db.space, c.rng)
+    expired: list[bytes] = []
+    name = scanning.random_name(c.keyspace, c.db.space, c.rng, expired)
+    _remove_expired(c, expired)
+    return name
 
 
-def _expire_some(c: Context) -> None:
+def _remove_expired(c: Context, names: list[bytes]) -> None:
     """SCAN and RANDOMKEY remove expired keys that they meet, as in Redis; KEYS does not. Most of
     the time there are none, because the server removes them by itself."""
-    keyspace, db = c.keyspace, c.db
-    expiring, now_ms = keyspace.expiring, keyspace.now_ms
-    if len(expiring) and expiring.first_ms <= now_ms:
-        for key in expiring.keys(MOST_EXPIRED_AT_ONCE):
-            if key.space is db.space and not is_live(key.expires_at_ms, now_ms):
-                db.expire(key)
+    for name in names[:MOST_REMOVED_AT_ONCE]:
+        c.db.find_row(name)  # looking at an expired key removes it
 
 
 # -- other names, other databases ---------------------------------------------------------------

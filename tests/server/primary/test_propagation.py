@@ -197,11 +197,10 @@ def test_keys_that_a_walk_finds_expired_are_deleted_one_by_one(primary: Primary,
     primary.process.engine.expires_actively = False
     for name in "ab":
         primary.do(f"SET {name} 1 PX 10")
-    primary.do("SET c 1 PX 100")
-    assert len(primary.sent) == 3
+    assert len(primary.sent) == 2
     primary.process.clock.advance(0.011)
-    assert b"c" in primary.do(line)
-    assert primary.sent == ["DEL a", "DEL b"]
+    primary.do(line)
+    assert sorted(primary.sent) == ["DEL a", "DEL b"]
 
 
 def test_a_field_that_expires_is_deleted(primary: Primary) -> None:

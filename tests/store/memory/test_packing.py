@@ -185,6 +185,20 @@ def test_the_fold_packs_new_keys_that_are_small(store: FileStore) -> None:
     assert sorted(name for name, _ in scan(store.keyspace, database.space, 0, 100)[1]) == ALL
 
 
+def test_a_walk_names_the_expired_keys_that_it_meets(store: FileStore) -> None:
+    database = fill(store)
+    database.set_string(b"young", b"s", EXPIRED_MS)
+    store.keyspace.now_ms = EXPIRED_MS
+    expired: list[bytes] = []
+    found = scan(store.keyspace, database.space, 0, 100, expired)[1]
+    assert sorted(name for name, _ in found) == [name for name in ALL if name != b"session"]
+    assert sorted(expired) == [b"session", b"young"]
+    for name in expired:
+        assert database.find_row(name) is None
+    assert len(database) == len(ALL) - 1
+    store.commit()
+
+
 def test_a_string_that_is_read_stays_packed(store: FileStore) -> None:
     database = fill(store)
     store.keyspace.now_s = 9

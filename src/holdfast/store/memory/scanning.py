@@ -17,29 +17,46 @@ MOST_IDS_PASSED = 1000  # by one call of SCAN that finds nothing; about a millis
 Found = list[tuple[bytes, str]]  # names and types
 
 
-def scan(keyspace: "Keyspace", space: Space, after_id: int, limit: int) -> tuple[int, Found]:
+def scan(
+    keyspace: "Keyspace",
+    space: Space,
+    after_id: int,
+    limit: int,
+    expired: list[bytes] | None = None,
+) -> tuple[int, Found]:
     """`walk` for walks during which keys change: a name that is there throughout is seen,
     maybe more than once. Ids of other spaces and of the dead are passed over, some at a
-    time, so that it takes not many more calls than the space has keys for."""
+    time, so that it takes not many more calls than the space has keys for. `expired` gets the
+    names of expired keys that are met."""
     if not space.cold and len(space.keys) <= limit:
         now_ms = keyspace.now_ms
         living = [key for key in space.keys.values() if is_live(key.expires_at_ms, now_ms)]
+        if expired is not None and len(living) < len(space.keys):
+            expired += [
+                key.name for key in space.keys.values() if not is_live(key.expires_at_ms, now_ms)
+            ]
         return 0, [(key.name, key.type_name) for key in living]
-    last_id, found = walk(keyspace, space, after_id, limit)
+    last_id, found = walk(keyspace, space, after_id, limit, expired)
     for _ in range(MOST_IDS_PASSED // limit):
         if found or not last_id:
             break
-        last_id, found = walk(keyspace, space, last_id, limit)
+        last_id, found = walk(keyspace, space, last_id, limit, expired)
     for name in keyspace.renamed.between(after_id, last_id or keyspace.next_id, space):
         key = space.keys.get(name) or (
             keyspace.load(space, name, only_row=True) if space.cold else None
         )
         if key is not None and key.id <= after_id:
-            _add_if_living(key, space, found, keyspace)
+            _add(key, space, found, expired, keyspace)
     return last_id, found
 
 
-def walk(keyspace: "Keyspace", space: Space, after_id: int, limit: int) -> tuple[int, Found]:
+def walk(
+    keyspace: "Keyspace",
+    space: Space,
+    after_id: int,
+    limit: int,
+    expired: list[bytes] | None = None,
+) -> tuple[int, Found]:
     """Living keys in order of id, from memory and file.
 
     Looks at no more than `limit` ids. Returns the id to go on after, 0 at the end. A key
@@ -54,16 +71,19 @@ def walk(keyspace: "Keyspace", space: Space, after_id: int, limit: int) -> tuple
             after_id = key_id
             key = state.changed_key(key_id)
             if key is not None:
-                _add_if_living(key, space, found, keyspace)
-            elif space_id == space.id and is_live(expires_at_ms, keyspace.now_ms):
-                found.append((name, type_name))
+                _add(key, space, found, expired, keyspace)
+            elif space_id == space.id:
+                if is_live(expires_at_ms, keyspace.now_ms):
+                    found.append((name, type_name))
+                elif expired is not None:
+                    expired.append(name)
         limit -= len(rows)
     if limit > 0:
         created = state.created
         start = bisect_right(created, after_id, key=id_of)
         for key in created[start : start + limit]:
             after_id = key.id
-            _add_if_living(key, space, found, keyspace)
+            _add(key, space, found, expired, keyspace)
         if start + limit >= len(created):
             after_id = 0
     return after_id, found
@@ -79,15 +99,23 @@ def names(keyspace: "Keyspace", space: Space) -> Iterator[bytes]:
             return
 
 
-def random_name(keyspace: "Keyspace", space: Space, rng: random.Random) -> bytes | None:
-    """A living key from a random place, or None when there is none."""
+def random_name(
+    keyspace: "Keyspace", space: Space, rng: random.Random, expired: list[bytes] | None = None
+) -> bytes | None:
+    """A living key from a random place, or None when there is none. `expired` as for `scan`."""
     for _ in range(32 if len(space) else 0):
-        _, found = walk(keyspace, space, rng.randrange(FIRST_ID - 1, keyspace.next_id), 16)
+        after_id = rng.randrange(FIRST_ID - 1, keyspace.next_id)
+        _, found = walk(keyspace, space, after_id, 16, expired)
         if found:
             return rng.choice(found)[0]
     return next(names(keyspace, space), None)
 
 
-def _add_if_living(key: Key, space: Space, found: Found, keyspace: "Keyspace") -> None:
-    if key.space is space and key.is_attached and is_live(key.expires_at_ms, keyspace.now_ms):
-        found.append((key.name, key.type_name))
+def _add(
+    key: Key, space: Space, found: Found, expired: list[bytes] | None, keyspace: "Keyspace"
+) -> None:
+    if key.space is space and key.is_attached:
+        if is_live(key.expires_at_ms, keyspace.now_ms):
+            found.append((key.name, key.type_name))
+        elif expired is not None:
+            expired.append(key.name)
