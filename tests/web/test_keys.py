@@ -1,12 +1,14 @@
 """Keys in a browser: every type, every change, hostile names and bodies stay text."""
 
 import html
+import re
 from typing import Any
 from urllib.parse import quote_from_bytes
 
 import pytest
 
 from holdfast.web.names import in_url
+from holdfast.web.security import login
 from tests.harness import RawClient
 from tests.web.conftest import Browser, Place, add_users, play
 
@@ -188,6 +190,46 @@ def test_large_values_are_shown_in_part(server_port: int) -> None:
 
     play(server_port, scenario)
     get(server_port, "DEL", "huge")
+
+
+def test_names_and_members_that_are_too_large_hide_nothing_else(
+    server_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "MOST_REPLY_BYTES", 1 << 20)  # as 100 MB are with 64 MB
+    huge = b"x" * (2 << 20)
+    with RawClient.connect(server_port, 60) as raw:
+        raw.command("SET", huge, "v")
+        raw.command("SET", b"y" * 20_000, "v")
+        raw.command("RPUSH", "jobs", "job")
+        for n in range(500):  # so that most members are small
+            raw.command("SADD", "set", f"member {n}")
+            raw.command("HSET", "hash", f"field {n}", "v")
+        raw.command("SADD", "set", huge)
+        raw.command("HSET", "hash", huge, "v")
+
+    async def scenario(place: Place) -> None:
+        browser = place.browser()
+        for path in ("/keys", "/keys/big", "/queues"):
+            page = (await browser.get(path)).text
+            assert ">jobs<" in page, path
+            assert len(page) < 100_000
+        assert "too long for a page: 2." in (await browser.get("/keys")).text
+        assert (await browser.get("/keys/hot")).status_code == 200
+        for name in (b"set", b"hash"):
+            seen, path = "", show(name)
+            while path:
+                answer = await browser.get(path)
+                assert answer.status_code == 200
+                seen += answer.text
+                found = re.search(r'rel="next" href="([^"]+)"', answer.text)
+                path = html.unescape(found[1]) if found else ""
+            kind = "member" if name == b"set" else "field"
+            assert all(f"{kind} {n}" in seen for n in range(500))
+            assert len(seen) < 2_000_000
+            assert "M in all" in seen or "Not shown: 1 fields" in seen
+
+    play(server_port, scenario)
+    get(server_port, "FLUSHALL")
 
 
 def test_other_databases(server_port: int) -> None:

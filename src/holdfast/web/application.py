@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp
 
-from holdfast.client import ServerError
+from holdfast.client import ReplyTooLargeError, ServerError
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.web.dashboard import Dashboard
 from holdfast.web.rendering import static_files
@@ -170,6 +170,9 @@ class Endpoint:
             status = 403 if error.code == b"NOPERM" else 422
             title = "Not permitted" if status == 403 else "The server refused"
             return visit.render("problem.html", status, title=title, sentence=str(error))
+        if isinstance(error, ReplyTooLargeError):
+            text = f"It is too large for a page: {error}."
+            return visit.render("problem.html", 422, title="This did not work", sentence=text)
         if isinstance(error, StorageError):
             return visit.render("problem.html", 500, title="This did not work", sentence=str(error))
         return away(visit.dashboard, visit.request, error, visit)

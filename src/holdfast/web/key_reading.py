@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.client import Client, ServerError
+from holdfast.client import Client
 from holdfast.web.readers.asking import ask, number, pairs
 from holdfast.web.readers.bodies import MOST_BYTES
 from holdfast.web.readers.bounded import (
@@ -13,9 +13,11 @@ from holdfast.web.readers.bounded import (
     UnshownError,
     field_parts,
     list_parts,
+    member_parts,
     stream_entries,
     zset_parts,
 )
+from holdfast.web.readers.scanning import scan
 
 SCAN_COUNT = 500
 SCAN_S = 0.25  # the longest search of one page: the next page goes on
@@ -48,6 +50,7 @@ class KeyPage:
     rows: tuple[KeyRow, ...]
     cursor: str  # where the next page begins; "0": there is none
     looked_at: int  # names
+    left_out: int = 0  # names that are too long
 
 
 async def find_keys(
@@ -56,21 +59,24 @@ async def find_keys(
     kind: str,
     cursor: str,
     monotonic_s: Callable[[], float] = time.monotonic,
-) -> KeyPage:
-    """Names that match, as many as a page has or as are found in a quarter of a second."""
+) -> KeyPage | None:
+    """Names that match, as many as a page has or as are found in a quarter of a second. None if
+    the user may not scan."""
     names: dict[bytes, None] = {}
-    looked_at, until_s = 0, monotonic_s() + SCAN_S
+    looked_at, left_out, until_s = 0, 0, monotonic_s() + SCAN_S
     words: list[Any] = ["MATCH", pattern] if pattern not in (b"", b"*") else []
     words += ["COUNT", SCAN_COUNT if words or kind else PAGE_KEYS]
     words += ["TYPE", kind] if kind in TYPES else []
     while True:
-        cursor_bytes, found = await client.exec("SCAN", cursor, *words)
-        cursor = cursor_bytes.decode()
-        names.update(dict.fromkeys(found))
-        looked_at += SCAN_COUNT if len(words) > 2 else len(found)
-        if cursor == "0" or len(names) >= PAGE_KEYS or monotonic_s() >= until_s:
+        step = await scan(client, cursor, *words)
+        if step is None:
+            return None
+        cursor, left_out = step.cursor, left_out + step.left_out
+        names.update(dict.fromkeys(step.names))
+        looked_at += SCAN_COUNT if len(words) > 2 else len(step.names)
+        if step.is_last or len(names) >= PAGE_KEYS or monotonic_s() >= until_s:
             break
-    return KeyPage(await _rows(client, list(names)), cursor, looked_at)
+    return KeyPage(await _rows(client, list(names)), cursor, looked_at, left_out)
 
 
 async def largest_keys(client: Client, names: list[bytes]) -> list[KeyRow]:
@@ -179,35 +185,22 @@ async def _zset(client: Client, head: KeyView, place: str) -> KeyView:
 
 
 async def _hash(client: Client, head: KeyView, place: str) -> KeyView:
-    cursor, names = await _scan_fields(client, head.name, place if place.isdigit() else "0")
-    names = list(dict.fromkeys(names))
-    values = await field_parts(client, [(head.name, name) for name in names])
+    cursor, names = await member_parts(client, head.name, "hash", _cursor(place), PAGE_ROWS)
+    whole = [name for name in names if name.is_whole]
+    values = await field_parts(client, [(head.name, name.data) for name in whole])
     # An empty value is no part: `field_parts` does not tell it from one that is missing.
     rows = tuple(
-        Row("", _whole(name), value or Part(b"", 0))
-        for name, value in zip(names, values, strict=True)
+        Row("", name, value or Part(b"", 0)) for name, value in zip(whole, values, strict=True)
     )
-    return replace(head, rows=rows, next_place="" if cursor == "0" else cursor)
-
-
-async def _scan_fields(client: Client, key: bytes, cursor: str) -> tuple[str, list[bytes]]:
-    """Only names, where the server can do that: a value may be huge."""
-    words = ("HSCAN", key, cursor, "COUNT", PAGE_ROWS)
-    try:
-        after, names = await client.exec(*words, "NOVALUES")
-    except ServerError as error:
-        if error.code != b"ERR":
-            raise
-        after, flat = await client.exec(*words)
-        names = list(pairs(flat))
-    return after.decode(), names
+    cut = len(names) - len(whole)
+    note = f"Not shown: {cut} fields whose names are too large." if cut else ""
+    return replace(head, rows=rows, next_place="" if cursor == "0" else cursor, note=note)
 
 
 async def _set(client: Client, head: KeyView, place: str) -> KeyView:
-    cursor = place if place.isdigit() else "0"
-    after, members = await client.exec("SSCAN", head.name, cursor, "COUNT", PAGE_ROWS)
-    rows = tuple(Row("", None, _whole(member)) for member in dict.fromkeys(members))
-    return replace(head, rows=rows, next_place="" if after == b"0" else after.decode())
+    cursor, members = await member_parts(client, head.name, "set", _cursor(place), PAGE_ROWS)
+    rows = tuple(Row("", None, member) for member in members)
+    return replace(head, rows=rows, next_place="" if cursor == "0" else cursor)
 
 
 async def _stream(client: Client, head: KeyView, place: str) -> KeyView:
@@ -231,8 +224,8 @@ _READERS = {
 }
 
 
-def _whole(value: bytes) -> Part:
-    return Part(value[:MOST_BYTES], len(value))
+def _cursor(place: str) -> str:
+    return place if place.isascii() and place.isdigit() and len(place) < 21 else "0"
 
 
 def _index(place: str) -> int:

@@ -173,7 +173,7 @@ def test_ten_thousand_queues_take_turns(play: Play) -> None:
 
 def test_the_search_ends_at_a_bound() -> None:
     search = Search()
-    search.scanned("list", b"7", [b"q%d" % n for n in range(MOST_QUEUES + 5)])
+    search.scanned("list", "7", [b"q%d" % n for n in range(MOST_QUEUES + 5)])
     assert len(search.found) == MOST_QUEUES
     assert search.is_full
 

@@ -10,10 +10,12 @@ from holdfast.figures.view import shown
 from holdfast.web.key_reading import TYPES, find_keys, largest_keys, read_key
 from holdfast.web.names import escaped, from_hidden, in_url, is_plain, typed
 from holdfast.web.readers.bounded import Part
+from holdfast.web.readers.scanning import scan
 from holdfast.web.visit import BadRequestError, Visit
 
 BIG_LOOK = 2_000  # keys that one look for big ones takes
 MOST_EDITED = 64 * 1024
+NO_SCAN = "The server refuses to list names of keys to this user."
 # What can be added to a key of a type: the command, and the fields of its form.
 ADDITIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "list": ("RPUSH", ("value",)),
@@ -39,6 +41,8 @@ async def browse(visit: Visit) -> Response:
         pattern if any(each in pattern for each in b"*?[") or not pattern else b"*%b*" % pattern
     )
     found = await find_keys(await visit.client(), wanted, kind, cursor)
+    if found is None:
+        raise BadRequestError(NO_SCAN)
     total = await visit.ask("DBSIZE") if visit.may("INFO") else None
     return visit.render(
         "keys.html",
@@ -56,10 +60,12 @@ async def big(visit: Visit) -> Response:
     client = await visit.client()
     cursor, names = "0", dict[bytes, None]()
     while len(names) < BIG_LOOK:
-        page = await client.exec("SCAN", cursor, "COUNT", 500)
-        cursor = page[0].decode()
-        names.update(dict.fromkeys(page[1]))
-        if cursor == "0":
+        step = await scan(client, cursor, "COUNT", 500)
+        if step is None:
+            raise BadRequestError(NO_SCAN)
+        cursor = step.cursor
+        names.update(dict.fromkeys(step.names))
+        if step.is_last:
             break
     rows = await largest_keys(client, list(names))
     return visit.render("big.html", rows=rows[:100], looked_at=len(names), all=cursor == "0")

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.client import Client, ServerError
+from holdfast.client import Client, ReplyTooLargeError, ServerError
 from holdfast.web.readers.asking import Argument, Command, ask, ask_one, scored
 from holdfast.web.readers.bodies import MOST_BYTES, Body, body_of, unread
 
 MOST_LOOKED_AT = 1024 * 1024  # bytes of elements in one call
 _SMALL_KEY = 1024 * 1024
 _LARGE_ELEMENT = 256 * 1024
-_LENGTHS = {"list": "LLEN", "zset": "ZCARD", "stream": "XLEN"}
+_LENGTHS = {"list": "LLEN", "zset": "ZCARD", "stream": "XLEN", "set": "SCARD", "hash": "HLEN"}
 
 
 class UnshownError(Exception):
@@ -70,6 +70,20 @@ return found
 """
 
 
+# KEYS[1]: the key. ARGV: set or hash; cursor; COUNT; bytes of a member or field that are sent.
+# Returns the cursor, and {size, beginning} of each.
+_CUT_MEMBERS = """
+local kind, cursor, count, cut = unpack(ARGV)
+local command = kind == 'set' and 'SSCAN' or 'HSCAN'
+local step = redis.call(command, KEYS[1], cursor, 'COUNT', count)
+local found = {}
+for n = 1, #step[2], kind == 'set' and 1 or 2 do
+  found[#found + 1] = {#step[2][n], string.sub(step[2][n], 1, tonumber(cut))}
+end
+return {step[1], found}
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """The beginning of a value, and the size of the whole. `score`: of a sorted set."""
@@ -117,6 +131,45 @@ async def zset_parts(
         return [Part(text[:MOST_BYTES], len(text), score) for text, score in found[::step]]
     reply = await _cut(client, key, "zset", first, count, step)
     return [Part(text, size, float(at)) for size, text, at in reply]
+
+
+async def member_parts(
+    client: Client, key: bytes, kind: str, cursor: str, count: int
+) -> tuple[str, list[Part]]:
+    """Members of a set, or names of a hash's fields, from a cursor on; and the next cursor. Raises
+    UnshownError."""
+    words = ("SSCAN" if kind == "set" else "HSCAN", key, cursor, "COUNT", count)
+    reply: Any = None
+    if await _is_small(client, key, kind):
+        try:
+            reply = await ask_one(client, *words)
+        except ReplyTooLargeError:
+            pass  # the estimate was wrong: the server looks at some of the elements only
+    if reply is None:
+        reply = await _cut_members(client, words, kind)
+    if reply is None:
+        reply = await client.exec(*words, into=Any)
+    if kind == "hash" and reply[1] and isinstance(reply[1][0], bytes):
+        reply = reply[0], reply[1][::2]
+    sized = ((len(each), each) if isinstance(each, bytes) else each for each in reply[1])
+    parts = dict.fromkeys(Part(text[:MOST_BYTES], size) for size, text in sized)
+    return bytes(reply[0]).decode(), list(parts)
+
+
+async def _cut_members(client: Client, words: Command, kind: str) -> Any:
+    """The same step, with the size and the beginning of each. None if the server can cut nothing
+    for this user."""
+    _, key, cursor, _, count = words
+    if kind == "hash":  # names alone, where the server can do that: a value may be huge
+        try:
+            reply = await client.exec("HSCAN", *words[1:], "NOVALUES")
+            return reply[0], [(len(name), name[:MOST_BYTES]) for name in reply[1]]
+        except (ServerError, ReplyTooLargeError):
+            pass
+    try:
+        return await _read_only(client, _CUT_MEMBERS, key, kind, cursor, count, MOST_BYTES)
+    except UnshownError:
+        return None
 
 
 async def stream_entries(
@@ -191,7 +244,8 @@ def text_of_part(part: Part | None) -> str:
 async def _is_small(client: Client, key: bytes, kind: str) -> bool:
     """Whether all of the key may be sent. The size is an estimate of the server."""
     size, length = await ask(client, [("MEMORY", "USAGE", key), (_LENGTHS[kind], key)])
-    if size is not None and length and size / length > _LARGE_ELEMENT:
+    is_large = size is not None and length and size / length > _LARGE_ELEMENT
+    if is_large and kind != "hash":  # names of fields are shown without their values
         raise UnshownError(f"about {size // length:,} bytes an element: too large to show")
     return size is not None and size <= _SMALL_KEY
 
@@ -199,10 +253,14 @@ async def _is_small(client: Client, key: bytes, kind: str) -> bool:
 async def _cut(
     client: Client, key: bytes, kind: str, first: Argument, count: int, step: int
 ) -> Any:
-    rest = (1, key, kind, first, count, step, MOST_BYTES, MOST_LOOKED_AT)
+    rest = (kind, first, count, step, MOST_BYTES, MOST_LOOKED_AT)
+    return await _read_only(client, _CUT, key, *rest)
+
+
+async def _read_only(client: Client, script: str, key: Argument, *rest: Argument) -> Any:
     for command in ("EVAL_RO", "EVAL"):  # Redis before 7 knows the second one only
         try:
-            return await client.exec(command, _CUT, *rest, into=Any)
+            return await client.exec(command, script, 1, key, *rest, into=Any)
         except ServerError as error:
             if error.is_retryable:
                 raise

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.client import Client
 from holdfast.web.readers.asking import ask, ask_one, number, pairs
+from holdfast.web.readers.scanning import scan
 
 MOST_COUNTED = 32  # keys of each measure
 LOOKED_AT = 2_000  # keys whose counters are read
@@ -70,12 +71,12 @@ async def read_frequencies(client: Client) -> Frequencies | None:
     """Of the keys that some SCANs find. None: the server has no such counters."""
     cursor, names = "0", dict[bytes, None]()
     while len(names) < LOOKED_AT:
-        reply = await ask_one(client, "SCAN", cursor, "COUNT", 500)
-        if reply is None:
+        step = await scan(client, cursor, "COUNT", 500)
+        if step is None:
             return None
-        cursor = reply[0].decode()
-        names.update(dict.fromkeys(reply[1]))
-        if cursor == "0":
+        cursor = step.cursor
+        names.update(dict.fromkeys(step.names))
+        if step.is_last:
             break
     if names and await ask_one(client, "OBJECT", "FREQ", next(iter(names))) is None:
         return None

@@ -16,7 +16,8 @@ from holdfast.client.protocol.request import text_of
 from holdfast.coordination.backend_of import backend_of
 from holdfast.semaphore.keeper import LEAVE
 from holdfast.semaphore.names import Names
-from holdfast.web.readers.asking import ask, ask_one, number, scored, server_time_s
+from holdfast.web.readers.asking import ask, number, scored, server_time_s
+from holdfast.web.readers.scanning import scan
 
 MOST_SHOWN = 200  # holders, and waiters, of one semaphore
 MOST_FOUND = 5_000
@@ -91,21 +92,21 @@ class SemaphoreReader:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._found: dict[SemaphoreId, None] = {}
-        self._cursor: Any = 0
+        self._cursor = "0"
         self._history: dict[SemaphoreId, deque[Contention]] = {}
 
     async def look(self) -> list[SemaphoreState]:
         """The semaphores in use, those with most waiters first, without holders and waiters."""
         for _ in range(_SCANS):
             match = ("MATCH", "*:semaphore_max:*", "COUNT", _COUNT, "TYPE", "string")
-            reply = await ask_one(self._client, "SCAN", self._cursor, *match)
-            if reply is None:
+            step = await scan(self._client, self._cursor, *match)
+            if step is None:
                 break
-            self._cursor, names = reply
-            for name in names:
+            self._cursor = step.cursor
+            for name in step.names:
                 if (id := parse_key(name)) is not None and len(self._found) < MOST_FOUND:
                     self._found[id] = None
-            if self._cursor in (b"0", "0", 0):
+            if step.is_last:
                 break
         states = await self._counted(list(self._found)[:_MEASURED])
         return sorted(states, key=lambda each: (-each.waiting, -each.taken, each.id))

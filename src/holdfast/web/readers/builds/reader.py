@@ -15,6 +15,7 @@ from holdfast.web.readers.builds.graph import JobGraph, job_graph
 from holdfast.web.readers.builds.replay import History, Replay
 from holdfast.web.readers.builds.search import BuildIndex
 from holdfast.web.readers.builds.why import why
+from holdfast.web.readers.scanning import scan
 
 MOST_SHOWN = 50  # builds of one state on the board
 MOST_REPLAYED = 300  # builds, the newest
@@ -50,22 +51,22 @@ class BuildReader:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._cursor: Any = 0
+        self._cursor = "0"
         self._found: set[str] = set()
 
     async def find(self) -> list[str]:
         """The names of build queues that were found so far."""
         for _ in range(_SCANS):
-            words = ("SCAN", self._cursor, "MATCH", "{*}:state:*", "COUNT", _COUNT, "TYPE", "zset")
-            reply = await ask_one(self.client, *words)
-            if reply is None:
+            words = ("MATCH", "{*}:state:*", "COUNT", _COUNT, "TYPE", "zset")
+            step = await scan(self.client, self._cursor, *words)
+            if step is None:
                 break
-            self._cursor, names = reply
-            for name in names:
+            self._cursor = step.cursor
+            for name in step.names:
                 match = _STATE_KEY.fullmatch(name)
                 if match is not None and len(self._found) < _MOST_QUEUES:
                     self._found.add(match[1].decode("utf-8", "replace"))
-            if self._cursor in (b"0", "0", 0):
+            if step.is_last:
                 break
         return sorted(name for name in self._found if name.isprintable())
 

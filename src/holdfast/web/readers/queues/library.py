@@ -13,6 +13,7 @@ from holdfast.client import Client
 from holdfast.web.readers.asking import Command, ask_one, number
 from holdfast.web.readers.bounded import Part, list_parts, zset_parts
 from holdfast.web.readers.queues.model import Count, Job, JobPage, QueueId, QueueState, Role
+from holdfast.web.readers.scanning import scan
 
 MOST_JOBS = 200  # on one page
 _SCANS = 20  # calls of SCAN, when jobs have to be searched for
@@ -178,17 +179,17 @@ class Library(ABC):
     ) -> tuple[list[Part], bool]:
         """Names of keys that match, as far as a bounded search finds them."""
         found: dict[bytes, None] = {}
-        cursor: Any = 0
+        cursor = "0"
         pattern = self.key(shelf.key, replace(queue, name=escaped(queue.name)))
         for _ in range(_SCANS):
-            reply = await ask_one(client, "SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED)
-            if reply is None:
+            step = await scan(client, cursor, "MATCH", pattern, "COUNT", _SCANNED)
+            if step is None:
                 break
-            cursor, names = reply
-            found.update(dict.fromkeys(names))
-            if cursor in (b"0", "0", 0) or len(found) >= count:
+            cursor = step.cursor
+            found.update(dict.fromkeys(step.names))
+            if step.is_last or len(found) >= count:
                 break
-        is_part = cursor not in (b"0", "0", 0) or len(found) > count
+        is_part = cursor != "0" or len(found) > count
         return [Part(name, len(name)) for name in list(found)[:count]], is_part
 
 

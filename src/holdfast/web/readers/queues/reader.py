@@ -21,6 +21,7 @@ from holdfast.web.readers.queues.recognise import PLAIN
 from holdfast.web.readers.queues.rq import Rq
 from holdfast.web.readers.queues.saq import Saq
 from holdfast.web.readers.queues.search import COUNT, MOST_CALLS, Search
+from holdfast.web.readers.scanning import scan
 
 LIBRARIES: dict[str, Library] = {
     each.name: each
@@ -117,11 +118,10 @@ class QueueReader:
         """One call of SCAN. False: this round is over, or the user may not scan."""
         rounds = self._search.rounds
         kind, cursor = self._search.next()
-        words = ("SCAN", cursor, "COUNT", COUNT, "TYPE", kind)
-        reply = await ask_one(self._client, *words)  # type: ignore[arg-type]
-        if reply is None:
+        step = await scan(self._client, cursor, "COUNT", COUNT, "TYPE", kind)
+        if step is None:
             return False
-        for queue in self._search.scanned(kind, *reply):
+        for queue in self._search.scanned(kind, step.cursor, step.names):
             if queue.library == "celery" and kind == "set":
                 await self._bind(queue)
         return self._search.rounds == rounds

@@ -18,20 +18,20 @@ class Search:
         self.found: dict[QueueId, None] = {}
         self.rounds = 0
         self.is_full = False
-        self._cursors: dict[str, object] = {}
+        self._cursors: dict[str, str] = {}
         self._turns: deque[str] = deque(SCANNED)
         self._calls = 0
 
-    def next(self) -> tuple[str, object]:
+    def next(self) -> tuple[str, str]:
         """The type to scan for, and the cursor."""
-        return self._turns[0], self._cursors.get(self._turns[0], 0)
+        return self._turns[0], self._cursors.get(self._turns[0], "0")
 
-    def scanned(self, kind: str, cursor: object, names: Iterable[bytes]) -> list[QueueId]:
+    def scanned(self, kind: str, cursor: str, names: Iterable[bytes]) -> list[QueueId]:
         """The reply of SCAN. Returns the queues that are new."""
         self._calls += 1
         self._turns.popleft()
-        is_over = cursor in (b"0", "0", 0)
-        self._cursors[kind] = 0 if is_over else cursor
+        is_over = cursor == "0"
+        self._cursors[kind] = cursor
         if not is_over:
             self._turns.append(kind)
         elif not self._turns:
