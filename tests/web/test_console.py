@@ -90,6 +90,9 @@ def test_secrets_are_not_shown(server_port: int) -> None:
             f'CONFIG SET masterauth "{PASSWORD}"',
             "CONFIG GET masterauth",
             'CONFIG SET masterauth ""',
+            f'AUTH default "{PASSWORD}"',  # these are not sent
+            f"HELLO 3 AUTH default '{PASSWORD}'",
+            f'ACL SETUSER reader ">{PASSWORD}',
         ):
             await browser.get("/console")
             texts.append((await browser.submit("/console", line=line)).text)

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.figures.view import shown
 from holdfast.web.names import unescaped
 from holdfast.web.readers.asking import ask_one, pairs
-from holdfast.web.security.redaction import safe_reply, safe_words
+from holdfast.web.security.redaction import safe_reply, safe_words, unread_words
 from holdfast.web.visit import BadRequestError, Visit
 
 MOST_LINES = 500
@@ -38,6 +38,7 @@ async def run(visit: Visit) -> Response:
     line = visit.form.get("line", "").strip()
     if not line:
         return visit.go("/console")
+    words = unread_words(as_bytes(line))
     try:
         words = split(line)
         why = refusal(words)
@@ -45,10 +46,7 @@ async def run(visit: Visit) -> Response:
             raise BadRequestError(why)
         text = await _run(visit, words)
         is_error = False
-    except (BadRequestError, ValueError) as error:
-        text, is_error = str(error), True
-        words = [as_bytes(line)]
-    except HoldfastError as error:
+    except (BadRequestError, ValueError, HoldfastError) as error:
         text, is_error = str(error), True
     entry = {"line": " ".join(map(_quoted, safe_words(words))), "text": text, "is_error": is_error}
     visit.session.console.append(entry)

@@ -11,6 +11,7 @@ _SECRET_NAME = re.compile(
 )
 _NOT_SECRET = frozenset({"aclfile", "tls-auth-clients"})
 _HASH = re.compile(rb"#[0-9a-fA-F]{64}|\b[0-9a-f]{64}\b")
+_WITH_SECRETS = frozenset({b"AUTH", b"HELLO", b"ACL", b"CONFIG", b"MIGRATE"})
 _ACL_PASSWORD = re.compile(rb"^[<>#!]")
 
 
@@ -42,6 +43,13 @@ def safe_words(words: Sequence[bytes]) -> list[bytes]:
                 shown[at + 1 : at + 3] = [hidden] * len(shown[at + 1 : at + 3])
         return shown
     return list(words)
+
+
+def unread_words(line: bytes) -> list[bytes]:
+    """A line whose words cannot be told, because a quotation mark is missing: passwords in it are
+    not found, so nothing is shown of commands that may have one."""
+    words = line.split()
+    return [words[0], HIDDEN.encode()] if words and words[0].upper() in _WITH_SECRETS else [line]
 
 
 def safe_reply(words: Sequence[bytes], reply: Any) -> Any:
