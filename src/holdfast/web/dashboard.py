@@ -131,7 +131,7 @@ class Dashboard:
         async with self._open_lock:
             if self._open_login is not None:
                 return self._open_login
-            if self.now_s() - self._refused_at_s < REFUSED_FOR_S:
+            if 0 <= self.now_s() - self._refused_at_s < REFUSED_FOR_S:
                 return None
             login = Login(self.settings.url, self.db)
             try:

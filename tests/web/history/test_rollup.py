@@ -1,6 +1,9 @@
 """A week of samples: right at the edges of each bucket and each chart, and bounded."""
 
+import sys
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 
@@ -120,6 +123,62 @@ def test_a_clock_that_is_set_back_costs_no_history() -> None:
     drawn = list(points(history.buckets(span, now_s), "keys", span, now_s))
     known = [point for point in drawn if point is not None]
     assert [point.at_s for point in known] == list(range(BEGIN_S, BEGIN_S + 900, 10))
+
+
+def test_a_clock_that_was_ahead_for_long_does_not_stop_the_history() -> None:
+    history = HistoryFile(None)
+    ahead_s = BEGIN_S + 10**8
+    fill(history, ahead_s, ahead_s + 4 * 3600)  # more than is kept
+    fill(history, BEGIN_S, BEGIN_S + 600)
+    span, now_s = RANGES["hour"], BEGIN_S + 599
+    drawn = points(history.buckets(span, now_s), "keys", span, now_s)
+    assert len([point for point in drawn if point is not None]) == 60
+    assert history.rows() <= sum(keep for _, keep in RESOLUTIONS)
+
+
+def test_several_dashboards_write_into_one_file(tmp_path: Path) -> None:
+    """As processes: SQLite waits for a lock without giving up Python's."""
+    path = tmp_path / "history.db"
+    history = HistoryFile(path)
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from holdfast.web.history.history_file import HistoryFile\n"
+        "from holdfast.web.history.rollup import Bucket, Stat\n"
+        "history = HistoryFile(Path(sys.argv[1])); print(flush=True); input()\n"
+        f"for _ in range(200): history.merge([Bucket(10, {BEGIN_S}, {{'keys': Stat(1, 1, 1)}})])"
+    )
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(
+                Popen([sys.executable, "-c", script, path], stdin=PIPE, stdout=PIPE)
+            )
+            for _ in range(2)
+        ]
+        for writer in writers:
+            assert writer.stdout is not None
+            writer.stdout.readline()  # it has opened the file
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write(b"\n")
+            writer.stdin.flush()
+        assert [writer.wait() for writer in writers] == [0, 0]
+    (found,) = history.buckets(RANGES["hour"], BEGIN_S + 5).values()
+    assert found["keys"].samples == 400
+    history.close()
+
+
+def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    history = HistoryFile(path)
+    fill(history, BEGIN_S, BEGIN_S + 60)
+    path.unlink()
+    fill(history, BEGIN_S + 60, BEGIN_S + 120)
+    path.unlink()
+    history.audit(1.0, "ada", "h", "delete key", "DEL a")
+    history.close()
+    again = HistoryFile(path)
+    assert [each.action for each in again.audited(None, 10)] == ["delete key"]
+    again.close()
 
 
 def test_a_metric_that_the_server_did_not_say_is_a_gap() -> None:

@@ -59,3 +59,5 @@ def test_failures_are_counted_by_address_and_forgotten_after_a_minute() -> None:
     assert attempts.wait_s("a", 101.0) == PERIOD_S - 1
     assert attempts.wait_s("b", 101.0) == 0
     assert attempts.wait_s("a", 100.0 + PERIOD_S) == 0
+    attempts.failed("a", 100.0)
+    assert attempts.wait_s("a", 5.0) == 0  # the clock was set back

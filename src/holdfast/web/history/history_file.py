@@ -1,9 +1,13 @@
-"""The file of the dashboard: buckets of figures, and the audit trail. SQLite, one writer.
+"""The file of the dashboard: buckets of figures, and the audit trail. SQLite; several dashboards
+may share it.
 
 The number of rows is bounded, not their age: a clock that jumps ahead and back costs no history.
+A file that was deleted is made anew: what is written into it must not be lost with the process.
 """
 
 import json
+import logging
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +17,8 @@ import apsw
 
 from holdfast.errors import StorageError
 from holdfast.web.history.rollup import RESOLUTIONS, Bucket, Range, Stat
+
+log = logging.getLogger(__name__)
 
 SCHEMA = """
 create table if not exists buckets (
@@ -45,11 +51,16 @@ class HistoryFile:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._lock = threading.Lock()
+        self._open()
+
+    def _open(self) -> None:
+        path = self.path
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = apsw.Connection(":memory:" if path is None else str(path))
             self._db.set_busy_timeout(5000)
+            self._db.transaction_mode = "IMMEDIATE"  # the file is read before it is written
             if path is not None:
                 path.chmod(0o600)
             format_found = self._db.pragma("user_version")
@@ -60,6 +71,7 @@ class HistoryFile:
             self._db.pragma("synchronous", "normal")
             self._db.execute(SCHEMA)
             self._db.pragma("user_version", FORMAT)
+            self._file = None if path is None else _identity(path)
         except apsw.Error as error:
             raise StorageError(f"cannot open {path}: {error}") from None
         except OSError as error:
@@ -69,19 +81,35 @@ class HistoryFile:
         with self._lock:
             self._db.close()
 
+    def _find_file(self) -> None:
+        """Before something is written: SQLite goes on with a file that was deleted or replaced."""
+        if self.path is not None and _identity(self.path) != self._file:
+            log.warning("%s was deleted or replaced while it was in use", self.path)
+            self._db.close()
+            self._open()
+
     # -- figures ------------------------------------------------------------------------------
 
     def merge(self, buckets: Iterable[Bucket]) -> None:
+        joined = list(_joined(buckets))
+        if not joined:
+            return
+        now_s = joined[-1].at_s
         try:
-            with self._lock, self._db:
-                for bucket in _joined(buckets):
-                    self._merge(bucket)
-                for step_s, keep in RESOLUTIONS:
-                    self._db.execute(
-                        "delete from buckets where step_s = ?1 and at_s <= (select at_s from"
-                        " buckets where step_s = ?1 order by at_s desc limit 1 offset ?2)",
-                        (step_s, keep),
-                    )
+            with self._lock:
+                self._find_file()
+                with self._db:
+                    for bucket in joined:
+                        self._merge(bucket)
+                    for step_s, keep in RESOLUTIONS:
+                        # Those that are furthest from now go. The oldest would not do: after a
+                        # clock that was ahead, those of now are the oldest.
+                        self._db.execute(
+                            "delete from buckets where step_s = ?1 and at_s in (select at_s from"
+                            " buckets where step_s = ?1 order by abs(at_s - ?3)"
+                            " limit -1 offset ?2)",
+                            (step_s, keep, now_s),
+                        )
         except apsw.Error as error:
             raise StorageError(f"cannot write {self.path}: {error}") from None
 
@@ -118,14 +146,16 @@ class HistoryFile:
         change that cannot be noted is not made."""
         row = (at_s, user, address, action, detail, "sent, no answer noted")
         try:
-            with self._lock, self._db:
-                self._db.execute(
-                    "insert into audit (at_s, user, address, action, detail, outcome)"
-                    " values (?, ?, ?, ?, ?, ?)",
-                    row,
-                )
-                entry: int = self._db.last_insert_rowid()
-                self._db.execute("delete from audit where id <= ?", (entry - MOST_AUDITED,))
+            with self._lock:
+                self._find_file()
+                with self._db:
+                    self._db.execute(
+                        "insert into audit (at_s, user, address, action, detail, outcome)"
+                        " values (?, ?, ?, ?, ?, ?)",
+                        row,
+                    )
+                    entry: int = self._db.last_insert_rowid()
+                    self._db.execute("delete from audit where id <= ?", (entry - MOST_AUDITED,))
         except apsw.Error as error:
             raise StorageError(f"the audit trail cannot be written: {error}") from None
         return entry
@@ -161,4 +191,16 @@ def _joined(buckets: Iterable[Bucket]) -> Iterable[Bucket]:
 
 
 def _stats(text: str) -> dict[str, Stat]:
-    return {name: Stat(*values) for name, values in json.loads(text).items()}
+    try:
+        return {name: Stat(*values) for name, values in json.loads(text).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StorageError(f"the history is damaged: {error}") from None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file the path leads to; None: to none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 WATCHED_S = 2.0
 ALONE_S = 10.0
+MOST_UNWRITTEN = 1080  # buckets that are kept in memory: an hour, in three resolutions
 
 
 class Poller:
@@ -43,6 +44,7 @@ class Poller:
         self._hub = hub
         self._history = history
         self._rollup = Rollup()
+        self._unwritten: list[Bucket] = []  # another dashboard may have locked the file
         self._render = render
 
     @property
@@ -85,8 +87,10 @@ class Poller:
         self._hub.publish(self._render(self))
 
     def _remember(self, ended: list[Bucket]) -> None:
+        self._unwritten = [*self._unwritten, *ended][-MOST_UNWRITTEN:]
         try:
-            self._history.merge(ended)
+            self._history.merge(self._unwritten)
+            self._unwritten = []
             self.history_trouble = ""
         except StorageError as error:
             if not self.history_trouble:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
 
+from holdfast.errors import StorageError
 from holdfast.figures.units import count, micros, percent, seconds, size
 from holdfast.web.charts import Line, Text, chart
 from holdfast.web.dashboard import Dashboard
@@ -46,8 +47,13 @@ async def overview(visit: Visit) -> Response:
     async def draw() -> list[Drawn]:
         return drawn_charts(dashboard, span)
 
-    # They are the same for all users, and a thousand open pages ask for them every ten seconds.
-    charts = await dashboard.recent.get(("charts", span.name), CHARTS_FRESH_S, draw)
+    charts: list[Drawn] = []
+    trouble = ""
+    try:
+        # They are the same for all users, and a thousand open pages ask for them every ten seconds.
+        charts = await dashboard.recent.get(("charts", span.name), CHARTS_FRESH_S, draw)
+    except StorageError as error:  # the figures of now are shown in any case
+        trouble = str(error)
     return visit.render(
         "overview.html",
         view=dashboard.poller.view,
@@ -55,7 +61,7 @@ async def overview(visit: Visit) -> Response:
         charts=charts,
         span=span,
         ranges=list(RANGES),
-        has_history=bool(charts),
+        trouble=trouble,
     )
 
 

@@ -17,11 +17,12 @@ class SignInAttempts:
         """How long this address has to wait."""
         since_s, count = self._failures.get(address, (now_s, 0))
         rest_s = since_s + PERIOD_S - now_s
-        return rest_s if count >= MOST_FAILURES and rest_s > 0 else 0.0
+        # More than the period: the clock was set back.
+        return rest_s if count >= MOST_FAILURES and 0 < rest_s <= PERIOD_S else 0.0
 
     def failed(self, address: str, now_s: float) -> None:
         since_s, count = self._failures.pop(address, (now_s, 0))
-        if now_s - since_s >= PERIOD_S:
+        if not 0 <= now_s - since_s < PERIOD_S:
             since_s, count = now_s, 0
         self._failures[address] = since_s, count + 1
         while len(self._failures) > MOST_ADDRESSES:
