@@ -9,23 +9,26 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from holdfast.builds import BuildRecord, State
+from holdfast.errors import StorageError
 
 MOST_FOUND = 200
 MOST_DROPPED = 1000  # builds in one step
-_VERSION = 2  # of the tables; a file of another version is made anew
+_VERSION = 3  # of the tables; a file of another version is made anew
 _MOST_TEXT = 2000  # characters of annotations that are indexed
 _MOST_WORDS = 10
 _LEAST_BEGINNING = 2  # letters
 _PLACES_PER_MS = 1 << 20
 _WORD = re.compile(r"\w+")
 _QUEUES = """
-CREATE TABLE IF NOT EXISTS finished_queues(number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS finished_queues(
+    number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, builds INTEGER NOT NULL DEFAULT 0);
 """
 # Each queue has tables of its own, so that no search goes through the builds of another queue.
 # `place` is the order in which builds ended. `kept_until_ms`: when the queue deletes the build.
@@ -65,33 +68,52 @@ class FoundBuild:
 
 
 class BuildIndex:
-    """May be used from several threads. Close it at the end."""
+    """May be used from several threads, and by several dashboards. Close it at the end. Raises
+    StorageError; a file that is damaged is made anew."""
 
     def __init__(self, path: Path | str) -> None:
+        self._path = path
         self._lock = Lock()
-        try:
-            self._open(path)
-        except sqlite3.DatabaseError:  # it can be filled again
-            self._db.close()
-            Path(path).unlink()
-            self._open(path)
+        with self._using():
+            try:
+                self._open()
+            except sqlite3.OperationalError:
+                raise  # another dashboard writes, or the disk is full: nothing is wrong with it
+            except sqlite3.DatabaseError:
+                self._renew()
 
-    def _open(self, path: Path | str) -> None:
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """One use at a time."""
+        with self._lock:
+            try:
+                yield
+            except (sqlite3.OperationalError, sqlite3.ProgrammingError) as error:
+                raise StorageError(f"the index of builds cannot be used: {error}") from None
+            except sqlite3.DatabaseError as error:
+                self._renew()
+                text = f"the index of builds was damaged and is filled anew: {error}"
+                raise StorageError(text) from None
+            except OSError as error:
+                raise StorageError(f"cannot open {self._path}: {error.strerror}") from None
+
+    def _renew(self) -> None:
+        self._db.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        self._open()
+
+    def _open(self) -> None:
+        path = self._path
         if path != ":memory:":
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        self._db = sqlite3.connect(path, check_same_thread=False)
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level="IMMEDIATE")
         self._db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;")
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version != _VERSION and self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise sqlite3.DatabaseError(f"version {version}")
         self._db.executescript(f"{_QUEUES} PRAGMA user_version = {_VERSION};")
-        self._numbers: dict[str, int] = dict(
-            self._db.execute("SELECT name, number FROM finished_queues")
-        )
-        self._counts = {
-            queue: self._db.execute(f"SELECT count(*) FROM builds_{n}").fetchone()[0]
-            for queue, n in self._numbers.items()
-        }
+        self._numbers: dict[str, int] = {}  # of queues whose tables are there
 
     def close(self) -> None:
         with self._lock:
@@ -101,8 +123,10 @@ class BuildIndex:
 
     def count(self, queue: str) -> int:
         """The number of builds in the index."""
-        found: int = self._counts.get(queue, 0)
-        return found
+        sql = "SELECT builds FROM finished_queues WHERE name = ?"
+        with self._using():
+            found = self._db.execute(sql, (queue,)).fetchone()
+        return found[0] if found else 0
 
     def count_between(self, queue: str, after_ms: int, until_ms: int) -> int:
         """The number of builds that the queue deletes in this time."""
@@ -120,7 +144,7 @@ class BuildIndex:
     def _between(
         self, queue: str, what: str, after_ms: int, until_ms: int
     ) -> list[tuple[int, ...]]:
-        with self._lock:
+        with self._using():
             n = self._number(queue)
             sql = f"SELECT {what} FROM builds_{n} WHERE kept_until_ms > ? AND kept_until_ms <= ?"
             return self._db.execute(sql, (after_ms, until_ms)).fetchall()
@@ -128,14 +152,19 @@ class BuildIndex:
     def add(self, queue: str, records: Iterable[tuple[BuildRecord, int]]) -> int:
         """Builds that have ended, and when the queue deletes each. Returns the number of builds."""
         count = 0
-        with self._lock, self._db:
+        with self._using():
             n = self._number(queue)
-            for record, kept_until_ms in records:
-                self._drop(queue, [record.id])  # of a queue that was deleted and begun again
-                self._insert(n, record, kept_until_ms)
-                count += 1
-            self._counts[queue] += count
+            with self._db:
+                for record, kept_until_ms in records:
+                    self._drop(n, [record.id])  # of a queue that was deleted and begun again
+                    self._insert(n, record, kept_until_ms)
+                    count += 1
+                self._counted(n, count)
         return count
+
+    def _counted(self, n: int, change: int) -> None:
+        sql = "UPDATE finished_queues SET builds = builds + ? WHERE number = ?"
+        self._db.execute(sql, (change, n))
 
     def _insert(self, n: int, record: BuildRecord, kept_until_ms: int) -> None:
         place = (record.ended_at_ms or 0) * _PLACES_PER_MS + record.id % _PLACES_PER_MS
@@ -156,38 +185,43 @@ class BuildIndex:
 
     def drop(self, queue: str, builds: Iterable[int]) -> None:
         """Builds that the queue does not have any more."""
-        with self._lock, self._db:
-            self._drop(queue, builds)
+        with self._using():
+            n = self._number(queue)
+            with self._db:
+                self._drop(n, builds)
 
     def drop_old(self, now_ms: int) -> bool:
         """Drop some of the builds that their queues have deleted. True if there may be more."""
         is_more = False
-        with self._lock, self._db:
-            for queue, n in self._numbers.items():
+        with self._using():
+            names = self._db.execute("SELECT name FROM finished_queues").fetchall()
+            for n in [self._number(name) for (name,) in names]:
                 sql = f"SELECT build FROM builds_{n} WHERE kept_until_ms <= ? LIMIT ?"
                 old = [row[0] for row in self._db.execute(sql, (now_ms, MOST_DROPPED))]
-                self._drop(queue, old)
+                with self._db:
+                    self._drop(n, old)
                 is_more = is_more or len(old) == MOST_DROPPED
         return is_more
 
-    def _drop(self, queue: str, builds: Iterable[int]) -> None:
+    def _drop(self, n: int, builds: Iterable[int]) -> None:
         """The table of words has no words of its own: it is told which ones to forget."""
-        n = self._numbers[queue]
         columns = "place, build, job, state, reason, worker, annotations"
         for build in builds:
             sql = f"DELETE FROM builds_{n} WHERE build = ? RETURNING {columns}"
             for place, *texts in self._db.execute(sql, (build,)).fetchall():
                 forget = f"INSERT INTO words_{n}(words_{n}, rowid, words) VALUES ('delete', ?, ?)"
                 self._db.execute(forget, (place, _words(*texts)))
-                self._counts[queue] -= 1
+                self._counted(n, -1)
 
     def _number(self, queue: str) -> int:
         if queue not in self._numbers:
-            sql = "INSERT INTO finished_queues(name) VALUES (?)"
-            number = self._db.execute(sql, (queue,)).lastrowid
-            assert number is not None
+            with self._db:
+                sql = "INSERT OR IGNORE INTO finished_queues(name) VALUES (?)"
+                self._db.execute(sql, (queue,))
+            sql = "SELECT number FROM finished_queues WHERE name = ?"
+            number = self._db.execute(sql, (queue,)).fetchone()[0]
             self._db.executescript(_TABLES.format(n=number))
-            self._numbers[queue], self._counts[queue] = number, 0
+            self._numbers[queue] = number
         return self._numbers[queue]
 
     # -- searching ----------------------------------------------------------------------------
@@ -207,11 +241,10 @@ class BuildIndex:
         If few have the last word as it is, those are found in which a word begins so, because the
         reader may still type. `before`: only builds before this place, for the next page.
         """
-        if queue not in self._numbers:
-            return []
         limit = max(1, min(limit, MOST_FOUND))
         words = [word.lower() for word in _WORD.findall(text)][:_MOST_WORDS]
-        n = self._numbers[queue]
+        with self._using():
+            n = self._number(queue)
         if not words:
             return self._rows(f"builds_{n}", "place", *_having(state, job), before, limit)
         table, place = f"words_{n} JOIN builds_{n} ON place = words_{n}.rowid", f"words_{n}.rowid"
@@ -238,7 +271,7 @@ class BuildIndex:
             values.append(before)
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         sql = f"SELECT {_COLUMNS} FROM {table} {where} ORDER BY {place} DESC LIMIT ?"
-        with self._lock:
+        with self._using():
             rows = self._db.execute(sql, (*values, limit)).fetchall()
         return [FoundBuild(row[0], row[1], row[2], State[row[3]], *row[4:]) for row in rows]
 
