@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from datetime import UTC, datetime, timedelta
 
 import arq
 from arq.connections import RedisSettings
@@ -34,8 +35,10 @@ class WorkerSettings:
 async def main() -> None:
     pool = await arq.create_pool(SETTINGS)
     if sys.argv[1] == jobs.FIRST:
-        await pool.enqueue_job("add", 2, 3, _job_id="done")
-        await pool.enqueue_job("fail", "boom", _job_id="failed")
+        # Jobs of the same millisecond run in the order of their ids: "active" would be the first.
+        before = datetime.now(UTC) - timedelta(seconds=1)
+        await pool.enqueue_job("add", 2, 3, _job_id="done", _defer_until=before)
+        await pool.enqueue_job("fail", "boom", _job_id="failed", _defer_until=before)
         await pool.enqueue_job("hold", "here", _job_id="active")
     else:
         for number in range(3):
