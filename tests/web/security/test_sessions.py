@@ -47,6 +47,16 @@ def test_visitors_do_not_push_out_who_has_signed_in() -> None:
     assert found.find(cookie) is not None
 
 
+def test_open_pages_of_visitors_go_on_when_there_are_too_many() -> None:
+    found = Sessions(Time())
+    shared = Login("redis://localhost:1", 0)
+    visitors = [Session(shared) for _ in range(MOST_SESSIONS + 50)]
+    for visitor in visitors:
+        found.add(visitor)
+    assert all(visitor.login is shared for visitor in visitors)
+    assert not found.dropped
+
+
 def test_a_session_does_not_show_its_password() -> None:
     assert "secret" not in repr(personal())
 

@@ -10,7 +10,7 @@ from holdfast.web.security.login import Login
 from holdfast.web.security.tokens import FormTokens
 
 IDLE_S = 12 * 3600
-MOST_SESSIONS = 500
+MOST_SESSIONS = 2_000
 
 
 @dataclass(slots=True, eq=False)
@@ -82,9 +82,11 @@ class Sessions:
             self._drop(self._by_hash.pop(key))
 
     def _drop(self, session: Session) -> None:
+        """Its open pages are told. Those of a visitor go on: they would come back at once, as a new
+        session that pushes out the next."""
         if session.login is not None and session.login.is_personal:
             self.dropped.append(session.login)
-        session.login = None
+            session.login = None
 
 
 def _hash(cookie: str) -> bytes:
