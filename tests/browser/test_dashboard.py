@@ -71,8 +71,7 @@ def test_every_page_fits_a_phone(browser: Browser) -> None:
     browser.driver.set_window_size(500, 860)  # the narrowest window of Chromium
     for path in paths():
         browser.open(path)
-        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert browser.script(wide) <= 0, path
+        browser.check_width()
     browser.open("/")
     browser.shot("overview-phone")
     browser.driver.set_window_size(1280, 860)
