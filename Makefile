@@ -175,10 +175,14 @@ bench-builds: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.builds $(ARGS)
 
-# The long versions of the crash tests and of the tests of clients whose servers come and go.
+# The long versions of the crash tests, of the tests of clients whose servers come and go, and of
+# the dashboard in a browser.
 faults: export HOLDFAST_SEED := $(or $(HOLDFAST_SEED),new)
 faults: install
-	@$(PYTEST) tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/migration tests/server/replica tests/testing -m slow $(ARGS)
+	@scripts/install-oracle
+	@scripts/install-libraries
+	@scripts/install-browser
+	@$(PYTEST) tests/browser tests/faults tests/model tests/store tests/builds tests/client tests/semaphore tests/replication tests/migration tests/server/replica tests/testing -m slow $(ARGS)
 
 # Minutes of mixed load, then a check of all data: make soak ARGS="--minutes 30 --kills"
 soak: install
