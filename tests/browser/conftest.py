@@ -77,6 +77,7 @@ class Browser:
         self.driver: Any = driver  # selenium has few types
         self.url = url
         self.name = name  # of the server, in names of files
+        self.uses_axe = AXE.exists()
 
     def open(self, path: str) -> None:
         self.driver.get(self.url + path)
@@ -166,7 +167,7 @@ class Browser:
             if message["method"] == "Network.requestWillBeSent":
                 asked = message["params"]["request"]["url"]
                 assert asked.startswith((self.url + "/", "data:", "chrome:", "about:")), asked
-        if AXE.exists():
+        if self.uses_axe:
             self.script(AXE.read_text())
             run = "const done = arguments[0]; axe.run().then((r) => done(r.violations))"
             found = self.driver.execute_async_script(run)
@@ -238,6 +239,7 @@ def backend(
 
 @pytest.fixture(scope="module")
 def browser(
+    request: pytest.FixtureRequest,
     kind: str,
     backend: HoldfastServer | RedisServer,
     driver: webdriver.Chrome,
@@ -245,6 +247,10 @@ def browser(
 ) -> Iterator[Browser]:
     with DashboardProcess(tmp_path_factory.mktemp("dashboard"), backend.port) as process:
         found = Browser(driver, process.url, kind)
+        # Most of the time is axe's. The pages of both servers are of the same templates, so the
+        # quick tests let it look at one of them.
+        if kind == "redis" and request.node.get_closest_marker("slow") is None:
+            found.uses_axe = False
         for log in ("browser", "performance"):
             found.driver.get_log(log)  # the last requests to another dashboard are not this one's
         yield found
