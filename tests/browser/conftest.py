@@ -117,6 +117,8 @@ class Browser:
     def look_at(self, path: str, name: str) -> None:
         """A page in both themes, and on a phone: sound, and with a screenshot of each."""
         self.driver.set_window_size(*WIDE)
+        if not self.driver.current_url.startswith(self.url):
+            self.open(path)  # only a page of ours can store the theme
         for theme in ("light", "dark"):
             self.script("localStorage.setItem('holdfast-theme', arguments[0])", theme)
             self.open(path)

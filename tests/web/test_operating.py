@@ -1,6 +1,7 @@
 """Slow log, clients, users, configuration, live events, and a server that goes away."""
 
 import asyncio
+import html
 import json
 from collections.abc import Callable
 
@@ -56,6 +57,7 @@ def test_the_slow_log_is_shown_and_emptied(server_port: int) -> None:
         browser = place.browser()
         assert "&lt;b&gt;slow" in (await browser.get("/slow-log")).text
         await browser.submit("/slow-log/reset")
+        assert "<b>slow" not in html.unescape((await browser.get("/slow-log")).text)
 
     play(server_port, scenario)
     with RawClient.connect(server_port) as raw:

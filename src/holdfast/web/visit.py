@@ -179,5 +179,8 @@ class Audited:
         self._entry = history.audit(now_s, visit.username, visit.address, *self._what)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        login = self._visit.session.login
+        if login is not None:
+            login.recent.forget()  # the next page shows the change
         outcome = "done" if error is None else f"failed: {error}"
         self._visit.dashboard.history.finished(self._entry, outcome[:MOST_DETAIL])

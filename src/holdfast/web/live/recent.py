@@ -8,18 +8,23 @@ from typing import Any
 
 class Recent:
     """One question at a time for each name. Its answer is good for all that asked meanwhile, and
-    for those that come a moment later. An error is not kept."""
+    for those that come a moment later, unless something was changed. An error is not kept."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
         self._locks: dict[Hashable, asyncio.Lock] = {}
         self._answers: dict[Hashable, tuple[float, Any]] = {}
 
+    def forget(self) -> None:
+        """After a change: also answers that are under way may be from before it."""
+        self._answers = {}
+
     async def get(self, name: Hashable, fresh_s: float, look: Callable[[], Awaitable[Any]]) -> Any:
         async with self._locks.setdefault(name, asyncio.Lock()):
             found = self._answers.get(name)
             if found is not None and self._monotonic_s() - found[0] < fresh_s:
                 return found[1]
+            answers = self._answers
             answer = await look()
-            self._answers[name] = self._monotonic_s(), answer
+            answers[name] = self._monotonic_s(), answer
             return answer
