@@ -78,6 +78,8 @@ class Browser:
         self.url = url
         self.name = name  # of the server, in names of files
         self.uses_axe = AXE.exists()
+        for log in ("browser", "performance"):
+            self.driver.get_log(log)  # the last requests to another dashboard are not this one's
 
     def open(self, path: str) -> None:
         self.driver.get(self.url + path)
@@ -253,8 +255,6 @@ def browser(
         # quick tests let it look at one of them.
         if kind == "redis" and request.node.get_closest_marker("slow") is None:
             found.uses_axe = False
-        for log in ("browser", "performance"):
-            found.driver.get_log(log)  # the last requests to another dashboard are not this one's
         yield found
         driver.get("about:blank")
 

@@ -49,10 +49,10 @@ def test_links_are_paused_resumed_compared_and_forgotten(
         browser.check()
         browser.shot("replication-digests")
         press("/replication/pause", "is cut until it is resumed")
-        assert "paused" in browser.text()
+        assert "Resume" in browser.text("#replication")
         browser.shot("replication-paused")
         press("/replication/resume", "is resumed")
-        browser.wait(lambda: "paused" not in browser.text("#replication"), "it is linked again")
+        browser.wait(lambda: "Resume" not in browser.text("#replication"), "it is linked again")
         press("/replication/forget", "is forgotten")
         browser.check()
         assert pressed == {

@@ -2,9 +2,13 @@
 
 import http.client
 import os
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -34,6 +38,28 @@ def test_a_server_has_its_dashboard_until_it_ends(
     os.kill(server.pid, number)
     server.process.wait(30)
     wait_until(lambda: status_of(port) == 0, "the dashboard has ended", 60)
+
+
+def test_an_open_page_does_not_hold_up_the_end(server: HoldfastServer, tmp_path: Path) -> None:
+    url = f"redis://127.0.0.1:{server.port}"
+    argv = (sys.executable, "-m", "holdfast", "dashboard", url, "--port", "0")
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        history = ("--history", str(tmp_path / "history.db"))
+        process = subprocess.Popen([*argv, *history], stdout=out, stderr=out)
+    try:
+        wait_until(lambda: "ready on" in log.read_text(), "the dashboard is ready")
+        found = re.search(r"ready on (\S+)/", log.read_text())
+        assert found is not None
+        with urlopen(f"{found[1]}/events?kind=figures", timeout=60) as stream:
+            assert stream.readline().startswith(b"event")
+            process.terminate()
+            assert stream.read()  # the stream ends, and is not cut
+            assert process.wait(60) == -signal.SIGTERM  # after a clean end, uvicorn raises it again
+    finally:
+        process.kill()
+        process.wait()
+    assert log.read_text().count("\n") == 1, log.read_text()
 
 
 def test_its_history_lies_beside_the_database_and_knows_the_password(

@@ -32,10 +32,21 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         dashboard = Dashboard(settings)
         url = first_url(settings.bind, settings.port, settings.is_https)
         dashboard.on_started = lambda: announce(url)
-        await uvicorn.Server(configuration(dashboard)).serve(sockets)
+        await Server(dashboard).serve(sockets)
     finally:
         for each in sockets:
             each.close()
+
+
+class Server(uvicorn.Server):
+    def __init__(self, dashboard: Dashboard) -> None:
+        super().__init__(configuration(dashboard))
+        self._dashboard = dashboard
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Streams of open pages end first: they would be waited for, and then be cut."""
+        self._dashboard.hub.close()
+        await super().shutdown(sockets)
 
 
 def listen(settings: Settings) -> list[socket.socket]:
