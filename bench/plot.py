@@ -33,6 +33,7 @@ SOURCES = {
     "memory": ["2026-11-16-memory.json"],
     "fairness": ["2026-11-16-fairness.json"],
     "start": ["2026-11-17-start.json", "2026-11-17-start-plain-python.json"],
+    "dashboard": ["2026-11-18-dashboard-search.json"],
 }
 
 OURS, REDIS = "#00796b", "#b0563f"
@@ -259,6 +260,32 @@ def start_table(_: str, runs: list[Any]) -> Iterator[str]:
             yield f"| {server}: the first `{command}` after that | {' | '.join(cells)} |"
 
 
+def dashboard_table(_: str, runs: list[Any]) -> Iterator[str]:
+    """The parts of `make bench-dashboard`, each with its own measure."""
+    parts = {name: part for run in runs for name, part in run.items()}
+    beside = {"open": "20 dashboards", "tabs": "1,000 open pages"}
+    if not beside.keys().isdisjoint(parts):
+        yield "| beside | CPU time a request, without : with | requests/s, with : without |"
+        yield "|---|---|---|"
+    for name, title in beside.items():
+        for load, figures in parts.get(name, {}).items():
+            ratios = f"{figures['cpu_ratio']:.2f} | {figures['rps_ratio']:.2f}"
+            yield f"| {load}, {title} | {ratios} |"
+    if "search" in parts:
+        words, slowest = max(parts["search"].items(), key=lambda item: float(item[1]["cpu_ms"]))
+        middle = statistics.median(each["cpu_ms"] for each in parts["search"].values())
+        yield (
+            f"A search over a million finished builds takes {middle:.1f} ms of CPU time (median of"
+            f" {len(parts['search'])}); the slowest one, for {words}, {slowest['cpu_ms']:.1f} ms."
+        )
+    if "large" in parts:
+        yield ""
+        yield "| page; a million keys and 10,000 queues | ms | longest wait of a `PING` in ms |"
+        yield "|---|---|---|"
+        for path, figures in parts["large"].items():
+            yield f"| `{path}` | {figures['page_ms']:.0f} | {figures['longest_ping_ms']:.0f} |"
+
+
 def source(runs: list[Any], names: list[str]) -> str:
     """The origin of the figures: the machine, the commit, the files."""
     facts = {key: sorted({str(run["machine"][key]) for run in runs}) for key in runs[0]["machine"]}
@@ -279,6 +306,7 @@ KINDS: dict[
     "fairness": (fairness_plot, fairness_table),
     "start": (start_plot, start_table),
 }
+TABLES = {"dashboard": dashboard_table}  # without a plot
 
 
 def files() -> dict[Path, str]:
@@ -290,6 +318,9 @@ def files() -> dict[Path, str]:
         result[IMAGES / f"bench-{name}.svg"] = svg(plot(name, runs))
         lines = [*table(name, runs), "", source(runs, SOURCES[name])]
         page = put(page, name, "\n".join(lines))
+    for name, table in TABLES.items():
+        runs = load(SOURCES[name])
+        page = put(page, name, "\n".join([*table(name, runs), "", source(runs, SOURCES[name])]))
     result[PAGE] = page
     return result
 

@@ -73,8 +73,8 @@ class DashboardProcess:
 class Browser:
     """Chromium, and what must be true of every page that it shows."""
 
-    def __init__(self, driver: webdriver.Chrome, url: str, name: str) -> None:
-        self.driver: Any = driver  # selenium has few types
+    def __init__(self, driver: Any, url: str, name: str) -> None:
+        self.driver = driver  # selenium has few types
         self.url = url
         self.name = name  # of the server, in names of files
         self.uses_axe = AXE.exists()

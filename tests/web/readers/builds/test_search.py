@@ -1,6 +1,7 @@
 """The file of finished builds: shared by dashboards, locked, damaged."""
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,15 +34,10 @@ def test_an_index_that_another_dashboard_writes_is_not_thrown_away(
     index = BuildIndex(path)
     index.add("ci", some(0, 10))
     index.close()
-    open_file = sqlite3.connect
-
-    def at_once(*arguments: object, **options: object) -> sqlite3.Connection:
-        return open_file(*arguments, **options, timeout=0)  # type: ignore[arg-type]
-
-    writer = open_file(path, isolation_level=None)
+    writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("PRAGMA locking_mode = EXCLUSIVE")
     writer.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr(sqlite3, "connect", at_once)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
     with pytest.raises(StorageError, match="locked"):
         BuildIndex(path)
     writer.close()
