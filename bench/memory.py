@@ -87,6 +87,7 @@ CONTENTS = (
     Content("sorted sets of one member", small("ZADD", "1", "member"), ("ZRANGE", FIRST, 0, 0)),
     Content("streams of one entry", small("XADD", "*", "field", VALUE), ("XLEN", FIRST)),
     Content("strings of 1 kB", small("SET", VALUE * 32), ("GET", FIRST)),
+    Content("hashes of five fields", small("HSET", *pairs(5)), ("HGETALL", FIRST)),
     Content("hashes of ten fields", small("HSET", *pairs(10)), ("HGETALL", FIRST)),
     Content("sets of ten members", small("SADD", *members(10)), ("SMEMBERS", FIRST)),
     Content("lists of ten elements", small("RPUSH", *([VALUE] * 10)), ("LRANGE", FIRST, 0, 0)),

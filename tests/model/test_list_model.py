@@ -13,7 +13,7 @@ import pytest
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.runs import STEP, rows_in
 from holdfast.store.values import list as lists
-from holdfast.store.values import list_chunks, list_ends
+from holdfast.store.values import list_chunks, list_elements, list_ends
 from holdfast.store.values.list import List
 from tests.store.list_rows import KEY_ID, Table, roll_back
 
@@ -213,6 +213,7 @@ def test_a_list_equals_a_plain_list(
 ) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(list_chunks, "CHUNK", rng.choice([2, 3, 4, 8]))
+    monkeypatch.setattr(list_elements, "LOOSE", rng.choice([1, 2, 16]))
     monkeypatch.setattr(lists, "WINDOW", rng.choice([2, 4, 8]))
     monkeypatch.setattr(list_ends, "FARTHEST", rng.choice([STEP * 20, list_ends.FARTHEST]))
     model = Model(rng, is_stored=is_stored)

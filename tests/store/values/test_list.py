@@ -8,7 +8,8 @@ from holdfast.store.change.ops import LIST_ITEMS
 from holdfast.store.change.runs import STEP
 from holdfast.store.values import list_ends
 from holdfast.store.values.list import List
-from holdfast.store.values.list_chunks import CHUNK, Chunk
+from holdfast.store.values.list_chunks import CHUNK, MOST_PACKED, Chunk, Packed
+from holdfast.store.values.list_elements import ENDS, LOOSE
 from tests.store.list_rows import KEY_ID, Table, roll_back
 
 MILLION = 1_000_000
@@ -235,6 +236,117 @@ class TestWholeLists:
         table.write(5 * STEP, None)
         with pytest.raises(RuntimeError, match="rows"):
             subject.index(0)
+
+
+class TestPacking:
+    """Chunks away from both ends are packed, and a change makes objects of one of them."""
+
+    VALUES = tuple(b"%d" % number for number in range(40 * CHUNK))
+
+    @pytest.fixture(params=["right", "left", "run", "applied", "applied from the right", "copied"])
+    def subject(self, request: pytest.FixtureRequest, log: ChangeLog) -> List:
+        subject = List(KEY_ID)
+        if request.param == "right":
+            for value in self.VALUES:
+                subject.push_right([value], log)
+        elif request.param == "left":
+            subject.push_left(self.VALUES[::-1], log)
+        elif request.param == "applied":
+            for place, value in enumerate(self.VALUES):
+                subject.apply(place * STEP, value)
+        elif request.param == "applied from the right":
+            for place, value in enumerate(self.VALUES[::-1]):
+                subject.apply(-place * STEP, value)
+        else:
+            subject.push_right(self.VALUES, log)
+        if request.param == "copied":
+            subject = subject.copy(KEY_ID, log)
+        log.ops.clear()
+        subject._settle(log)
+        log.used_bytes = subject.nbytes
+        return subject
+
+    def test_a_long_list_has_objects_at_its_ends_only(self, subject: List) -> None:
+        assert packed_nodes(subject) == list(range(ENDS, 40 - ENDS))
+        assert tuple(subject) == self.VALUES
+        subject.check()
+        assert subject.nbytes < 15 * len(self.VALUES)
+
+    def test_to_read_leaves_it_packed(self, subject: List) -> None:
+        packed = packed_nodes(subject)
+        middle = 20 * CHUNK + 7
+        assert subject.index(middle) == self.VALUES[middle]
+        assert subject.range(middle, middle + CHUNK) == self.VALUES[middle : middle + CHUNK + 1]
+        assert subject.range(0, -1) == self.VALUES
+        assert subject.find(self.VALUES[middle], 1, 1, 0) == [middle]
+        assert subject.find(self.VALUES[middle], -1, 0, 0) == [middle]
+        assert [value for _, value in subject.rows()] == list(self.VALUES)
+        assert packed_nodes(subject) == packed
+
+    def test_a_change_in_the_middle_is_seen_and_packed_later(
+        self, subject: List, log: ChangeLog
+    ) -> None:
+        expected = list(self.VALUES)
+        for number in range(ENDS, 40 - ENDS):
+            assert subject.set(number * CHUNK, b"set", log)
+            expected[number * CHUNK] = b"set"
+            subject.check()
+            assert subject.nbytes == log.used_bytes
+        assert list(subject) == expected
+        assert len(packed_nodes(subject)) == 40 - 2 * ENDS - LOOSE
+
+    def test_insertions_and_removals_reach_packed_elements(
+        self, subject: List, log: ChangeLog
+    ) -> None:
+        expected = list(self.VALUES)
+        for number in range(5, 35):
+            place = number * CHUNK + number
+            assert subject.insert(self.VALUES[place], b"new", True, log)
+            expected.insert(expected.index(self.VALUES[place]), b"new")
+        assert list(subject) == expected
+        assert subject.remove(0, b"new", log) == 30
+        subject.check()
+        assert subject.nbytes == log.used_bytes
+        assert tuple(subject) == self.VALUES
+        assert len(packed_nodes(subject)) >= 40 - 2 * ENDS - LOOSE
+
+    def test_pops_reach_packed_elements(self, subject: List, log: ChangeLog) -> None:
+        half = len(self.VALUES) // 2
+        assert tuple(subject.pop_left(half, log)) == self.VALUES[:half]
+        assert tuple(subject.pop_right(half, log)) == self.VALUES[: half - 1 : -1]
+        assert (len(subject), subject.nbytes, log.used_bytes) == (0, 0, 0)
+
+    def test_a_failed_script_is_undone_in_packed_chunks(
+        self, subject: List, log: ChangeLog
+    ) -> None:
+        log.undo = []
+        subject.pop_left(3 * CHUNK, log)
+        subject.pop_right(3 * CHUNK, log)
+        for number in range(ENDS, 30):
+            subject.set(number * CHUNK, b"set", log)
+        subject.push_right([b"more"] * 6 * CHUNK, log)
+        subject.push_left([b"more"] * 6 * CHUNK, log)
+        roll_back(log)
+        subject.check()
+        assert tuple(subject) == self.VALUES
+        assert subject.nbytes == log.used_bytes
+
+    def test_long_elements_are_not_packed(self, log: ChangeLog) -> None:
+        subject = List(KEY_ID)
+        for _ in range(8 * CHUNK):
+            subject.push_right([bytes(MOST_PACKED // CHUNK + 1)], log)
+        assert packed_nodes(subject) == []
+
+    def test_a_stored_list_that_is_read_is_packed(self, log: ChangeLog) -> None:
+        subject = Table.numbered(40 * CHUNK).open(log)
+        assert subject.range(0, -1) == self.VALUES
+        assert len(packed_nodes(subject)) >= 40 - 2 * ENDS - 1
+        assert subject.nbytes == log.used_bytes < 20 * len(self.VALUES)
+        subject.check()
+
+
+def packed_nodes(subject: List) -> list[int]:
+    return [number for number, node in enumerate(subject._nodes) if isinstance(node, Packed)]
 
 
 class TestStoredLists:

@@ -303,6 +303,7 @@ class Fold:
             new_keys = len(new)
             yield from self._pack(new)
             keyspace.tidy(new_keys)
+        keyspace.freeing.tidy(row_count)
         yield from self._write_sizes()
         yield from self._empty_graves(row_count // SLICE_ROWS)
 

@@ -5,12 +5,15 @@ To sort 100k rows takes 0.1 s, so they are sorted in parts. After each part the 
 list, so that it can do other work first.
 """
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from operator import lt
 from typing import Any, Final, final
+
+import msgspec
 
 from holdfast.store.change.fold_state import NO_ID
 from holdfast.store.change.ops import (
@@ -43,6 +46,10 @@ from holdfast.store.file.tables import ROWS
 
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
 SAMPLES = 16  # of so many sorted rows, from which one learns how all are distributed
+MOST_PACKED: Final = 256 * 1024  # bytes of so many elements that are packed
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
 @final
@@ -133,12 +140,19 @@ class RowsOfKey:
     is neither searched nor sorted: that is most of the cost of a row here. Rows after a long
     sequence are kept in a dict, by sub key, and are newer than the same rows in the sequence. A
     short sequence becomes a part of the dict.
+
+    Elements of lists are `packable`: memory has packed most of them, too, so the objects of a long
+    sequence would be there for this pass alone. Objects of 200,000 elements are 25 MB.
     """
 
-    __slots__ = ("_after", "_descends", "_subs", "_values")
+    __slots__ = ("_after", "_descends", "_packable", "_packed", "_subs", "_values")
 
-    def __init__(self) -> None:
-        self._subs: list[Any] = []  # the sequence
+    def __init__(self, *, packable: bool = False) -> None:
+        # The sequence: `SORTED_ROWS` at a time, places and values (as msgpack if they are short),
+        # and the rest.
+        self._packed: list[tuple[Sequence[int], Any]] | None = None
+        self._packable = packable
+        self._subs: list[Any] = []
         self._values: list[Any] = []
         self._descends = False
         self._after: dict[Any, Any] | None = None
@@ -158,8 +172,10 @@ class RowsOfKey:
             if sub < last if self._descends else sub > last:
                 subs.append(sub)
                 self._values.append(value)
+                if self._packable and len(subs) >= 2 * SORTED_ROWS:
+                    self._pack()
                 return 1
-            if len(subs) <= SORTED_ROWS:
+            if len(subs) <= SORTED_ROWS and self._packed is None:
                 after = dict(zip(subs, self._values, strict=True))
                 self._subs, self._values = [], []
             else:
@@ -176,33 +192,63 @@ class RowsOfKey:
         if self._after is None and not (subs and (first <= subs[-1] or self._descends)):
             subs += places
             self._values += values
+            while len(subs) >= 2 * SORTED_ROWS:
+                self._pack()
             return len(values)
         count = 0
         for place, value in zip(places, values, strict=True):
             count += self.add(place, value)
         return count
 
+    def _pack(self) -> None:
+        """Pack the older half of the sequence."""
+        subs, values = self._subs[:SORTED_ROWS], self._values[:SORTED_ROWS]
+        step = -STEP if self._descends else STEP
+        places: Sequence[int] = range(subs[0], subs[-1] + step, step)
+        if subs != list(places):
+            places = array("q", subs)
+        nbytes = sum([len(value) for value in values if value is not None])
+        if self._packed is None:
+            self._packed = []
+        self._packed.append((places, _encode(values) if nbytes <= MOST_PACKED else values))
+        del self._subs[:SORTED_ROWS], self._values[:SORTED_ROWS]
+
+    def _parts(self, *, backward: bool) -> Iterator[tuple[list[Any], list[Any]]]:
+        """The sequence in parts, from old to new, or from new to old."""
+        starts = range(0, len(self._subs), SORTED_ROWS)
+        packed = self._packed or []
+        if backward:
+            for start in reversed(starts):
+                yield self._part(start)
+            for places, values in reversed(packed):
+                yield _unpacked(places, values)
+        else:
+            for places, values in packed:
+                yield _unpacked(places, values)
+            for start in starts:
+                yield self._part(start)
+
+    def _part(self, start: int) -> tuple[list[Any], list[Any]]:
+        end = start + SORTED_ROWS
+        return self._subs[start:end], self._values[start:end]
+
     def __len__(self) -> int:
-        return len(self._subs) + len(self._after or ())
+        packed = sum([len(places) for places, _ in self._packed or ()])
+        return packed + len(self._subs) + len(self._after or ())
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """From old to new."""
-        yield from zip(self._subs, self._values, strict=True)
+        for subs, values in self._parts(backward=False):
+            yield from zip(subs, values, strict=True)
         yield from (self._after or {}).items()
 
     def in_order(self, key_id: int) -> Iterator[Rows]:
         """Each row once, sorted (a long run by itself, before the rest); nothing between."""
         after = self._after
-        for start in range(0, len(self._subs), SORTED_ROWS):
+        for subs, values in self._parts(backward=self._descends):
             if self._descends:
-                end = len(self._subs) - start
-                start = max(0, end - SORTED_ROWS)
-                subs, values = self._subs[start:end], self._values[start:end]
                 subs.reverse()
                 values.reverse()
-            else:
-                end = start + SORTED_ROWS
-                subs, values = self._subs[start:end], self._values[start:end]
             if after is not None:
                 left = [at for at, sub in enumerate(subs) if sub not in after]
                 subs, values = [subs[at] for at in left], [values[at] for at in left]
@@ -212,11 +258,18 @@ class RowsOfKey:
                 yield Rows([key_id] * len(subs), subs, [after[sub] for sub in subs])
 
     def free(self) -> Generator[None]:
+        while self._packed:
+            self._packed.pop()
+            yield
         while self._subs:
             del self._subs[-SORTED_ROWS:], self._values[-SORTED_ROWS:]
             yield
         if self._after is not None:
             yield from _free(self._after)
+
+
+def _unpacked(places: Sequence[int], values: Any) -> tuple[list[Any], list[Any]]:
+    return list(places), _decode(values) if type(values) is bytes else list(values)
 
 
 class EntriesOfKey(RowsOfKey):
@@ -393,7 +446,10 @@ class ChangedRows:
         of_table = self.tables[table]
         found: RowsOfKey | None = of_table.get(key_id)
         if found is None:
-            found = EntriesOfKey() if table == STREAM_ENTRIES else RowsOfKey()
+            if table == STREAM_ENTRIES:
+                found = EntriesOfKey()
+            else:
+                found = RowsOfKey(packable=table == LIST_ITEMS)
             of_table[key_id] = found
         return found
 

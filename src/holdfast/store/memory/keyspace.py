@@ -523,7 +523,6 @@ class Keyspace(ChangeLog):
             space = database.space
             if space.packed is not None and len(space.keys) < min(packed // 8, MOST_COPIED):
                 space.keys = dict(space.keys)
-        self.freeing.tidy(packed)
 
     def unpack(self, space: Space, name: bytes) -> Key | None:
         """A packed key, made hot. None if none of that name is packed."""

@@ -13,9 +13,9 @@ from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.change.intents import INSERT_AT, PUSH_RIGHT, REMOVE_AT, SET_AT
 from holdfast.store.change.ops import LIST_ITEMS, row_ops
 from holdfast.store.change.runs import STEP
-from holdfast.store.values.list_chunks import Chunk, grid_after, grid_before
-from holdfast.store.values.list_elements import ELEMENT_OVERHEAD, starts_of
-from holdfast.store.values.list_ends import ListEnds
+from holdfast.store.values.list_chunks import ELEMENT_OVERHEAD, Chunk, grid_after, grid_before
+from holdfast.store.values.list_elements import ENDS, starts_of
+from holdfast.store.values.list_ends import ListEnds, nbytes_of
 from holdfast.store.values.packed_form import LONGEST_PACKED, MOST_PACKED
 
 # A window that is renumbered to make room: its smallest size and the smallest gap worth having.
@@ -37,19 +37,19 @@ class List(ListEnds):
             i += self._length
         if not 0 <= i < self._length:
             return None
-        at, chunk = self._chunk(i)
-        return chunk.values[i - at]
+        at, node = self._node(i)
+        return node.values[i - at] if type(node) is Chunk else node.element(i - at)
 
     def range(self, start: int, stop: int) -> tuple[bytes, ...]:
         """LRANGE: `stop` is included, both count from the end when negative."""
         start, end = self._slice(start, stop)
         if start >= end:
             return ()
-        at, chunk = self._chunk(start)
-        part = chunk.values[start - at : end - at]
+        part: list[bytes] = []
         while len(part) < end - start:
-            at, chunk = self._chunk(start + len(part))
-            part += chunk.values[: end - at]
+            at, node = self._node(start + len(part))
+            values = node.values if type(node) is Chunk else node.chunk().values
+            part += values[start + len(part) - at : end - at]
         return tuple(part)
 
     def set(self, i: int, value: bytes, log: ChangeLog) -> bool:
@@ -63,6 +63,7 @@ class List(ListEnds):
         old, chunk.values[i - at] = chunk.values[i - at], value
         self._record(log, chunk.positions[i - at], value, old)
         self._resize(len(value) - len(old), log)
+        self._settle(log)
         return True
 
     # -- by value -----------------------------------------------------------------------------
@@ -77,7 +78,7 @@ class List(ListEnds):
         lo, hi = (0, looked_at) if rank > 0 else (self._length - looked_at, self._length)
         skip = abs(rank) - 1
         found: list[int] = []
-        for at, chunk in self._chunks(lo, hi, backward=rank < 0):
+        for at, chunk in self._chunks(lo, hi, backward=rank < 0, having=value):
             if value not in chunk.values:
                 continue
             matches = [
@@ -117,6 +118,7 @@ class List(ListEnds):
             self._put(self._seek(pos), pos, value)
             self._record(log, pos, value, None)
             log.used_bytes += len(value) + ELEMENT_OVERHEAD
+            self._settle(log)
 
     def remove(self, count: int, value: bytes, log: ChangeLog) -> int:
         """LREM: returns how many were removed; count > 0 from the head, < 0 from the tail, 0 all of
@@ -143,6 +145,7 @@ class List(ListEnds):
             self._starts = starts_of(self._nodes, 0)
         self._length -= len(found)
         self._resize(-len(found) * (len(value) + ELEMENT_OVERHEAD), log)
+        self._settle(log)
         return len(found)
 
     def remove_at(self, i: int, log: ChangeLog) -> None:
@@ -152,6 +155,7 @@ class List(ListEnds):
         nbytes = self.nbytes
         self.apply(chunk.positions[i - at], None)
         log.used_bytes += self.nbytes - nbytes
+        self._settle(log)
 
     # -- whole --------------------------------------------------------------------------------
 
@@ -164,9 +168,11 @@ class List(ListEnds):
             twin = Chunk(at * STEP, chunk.values.copy())
             new._nodes.append(twin)
             new._starts.append(at)
+            new.nbytes += nbytes_of(twin.values)
+            new._pack(len(new._nodes) - 1 - ENDS)
             log.ops += row_ops(LIST_ITEMS, repeat(new_id), twin.positions, twin.values)
         new._length = self._length
-        new.nbytes = self.nbytes  # all of it is loaded now
+        new._count_untold()
         return new
 
     def packable(self) -> list[Any] | None:

@@ -1,4 +1,5 @@
-"""The parts a list is made of: chunks in memory, and extents that are still in the file.
+"""The parts a list is made of: chunks in memory, packed ones, and extents that are still in the
+file.
 
 Pure structure: nothing here knows keys or commands.
 
@@ -12,7 +13,9 @@ missing either: such an extent has `is_regular`, and its n-th element is found b
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Final, final
+
+import msgspec
 
 from holdfast.store.change.runs import STEP
 
@@ -20,6 +23,18 @@ from holdfast.store.change.runs import STEP
 # chunk of pointers, which at 256 still costs less than a deque makes LRANGE dearer; below it
 # the chunks themselves begin to weigh.
 CHUNK = 256
+
+# The bytes that a small element costs beyond its own: object header, rounding, its pointer. And
+# those that a packed chunk costs beyond its data.
+ELEMENT_OVERHEAD: Final = 57
+PACKED_OVERHEAD: Final = 128
+
+# Bytes of all elements of a chunk that is packed, at most. Of longer elements the overhead is less
+# than half, and to read one of them takes all of the chunk.
+MOST_PACKED: Final = 32 * 1024
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 # Rows with from_pos <= pos <= to_pos, ascending, or descending if reverse; at most limit, after
 # skip others.
@@ -117,6 +132,40 @@ class Chunk:
         self.first = explicit[0]
         self.explicit = _unless_plain(explicit)
 
+    def packed(self) -> "Packed | None":
+        """The same elements, packed. None if they are too long for that."""
+        nbytes = 0
+        for value in self.values:
+            nbytes += len(value)
+        return None if nbytes > MOST_PACKED else Packed(self, nbytes)
+
+
+@final
+class Packed:
+    """A chunk away from the ends, its elements as one msgpack array: 2 bytes more for each instead
+    of an object. It is never changed: `chunk` makes a chunk of it again."""
+
+    __slots__ = ("_data", "_explicit", "count", "first", "last", "saved_bytes")
+
+    def __init__(self, chunk: Chunk, nbytes: int) -> None:
+        self.first = chunk.first
+        self.last = chunk.last
+        self.count = len(chunk.values)
+        self._explicit = chunk.explicit
+        self._data = _encode(chunk.values)
+        unpacked = nbytes + self.count * ELEMENT_OVERHEAD
+        self.saved_bytes = unpacked - len(self._data) - PACKED_OVERHEAD
+
+    def chunk(self) -> Chunk:
+        return Chunk(self.first, _decode(self._data), self._explicit)
+
+    def element(self, at: int) -> bytes:
+        return _decode(self._data)[at]
+
+    def may_have(self, value: bytes) -> bool:
+        """False if it surely has no such element."""
+        return value in self._data
+
 
 @final
 class Extent:
@@ -135,7 +184,7 @@ class Extent:
         good guess if it is nearly so."""
         return (pos - self.first) * (self.count - 1) // (self.last - self.first or 1)
 
-    def open(self, offset: int, load: Load) -> "list[Chunk | Extent]":
+    def open(self, offset: int, load: Load) -> "list[Node]":
         """This extent again, with the chunk loaded that has the element at `offset`."""
         count = self.count
         lo = offset - offset % CHUNK
@@ -158,13 +207,16 @@ class Extent:
                 right_first = rows.pop()[0]
         if len(rows) != hi - lo:
             raise RuntimeError(f"list rows {self.first}..{self.last} are not {count} as they were")
-        parts: list[Chunk | Extent] = [Chunk.of(rows)]
+        parts: list[Node] = [Chunk.of(rows)]
         if lo:
             parts.insert(0, Extent(self.first, left_last, lo, is_regular=self.is_regular))
         if hi < count:
             rest = Extent(right_first, self.last, count - hi, is_regular=self.is_regular)
             parts.append(rest)
         return parts
+
+
+Node = Chunk | Packed | Extent
 
 
 def _grid(first: int, count: int) -> range:

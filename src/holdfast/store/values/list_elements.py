@@ -1,7 +1,7 @@
 """The elements of a list in order, found by index or by position, loaded when they are needed.
 
 The bookkeeping under `List` (lists.py): nothing here knows Redis or logs a change. The nodes
-it keeps, chunks and unloaded extents, are in list_chunks.py.
+it keeps, chunks, packed chunks and unloaded extents, are in list_chunks.py.
 """
 
 from bisect import bisect_right
@@ -12,10 +12,17 @@ from typing import Any, Final, Self
 
 from holdfast.store.change.runs import STEP
 from holdfast.store.values import list_chunks
-from holdfast.store.values.list_chunks import Chunk, Extent, Load
+from holdfast.store.values.list_chunks import (
+    ELEMENT_OVERHEAD,
+    Chunk,
+    Extent,
+    Load,
+    Node,
+    Packed,
+)
 
-# The bytes that a small element costs beyond its own: object header, rounding, its pointer.
-ELEMENT_OVERHEAD: Final = 57
+ENDS: Final = 2  # chunks at either end that are not packed: pushes and pops change them
+LOOSE: Final = 16  # chunks in the middle that may stay as they are after a change
 
 _first = attrgetter("first")
 
@@ -30,7 +37,7 @@ def _no_rows(
     raise RuntimeError("a list that was never stored has nothing to load")
 
 
-def starts_of(nodes: list[Chunk | Extent], first: int) -> list[int]:
+def starts_of(nodes: list[Node], first: int) -> list[int]:
     """The running ordinals of these nodes, the first one's being given."""
     return list(accumulate((node.count for node in nodes), initial=first))[:-1]
 
@@ -38,19 +45,25 @@ def starts_of(nodes: list[Chunk | Extent], first: int) -> list[int]:
 class Elements:
     """Elements are bytes.
 
-    `_nodes` are chunks and extents in order, `_starts` the running ordinal of each node's first
-    element. Ordinals begin anywhere: index 0 has ordinal `_starts[0]`. So a push or pop at
-    either end changes no ordinal but the first node's, and a change in the middle may shift
-    whichever side has fewer nodes.
+    `_nodes` are chunks, packed or not, and extents in order, `_starts` the running ordinal of
+    each node's first element. Ordinals begin anywhere: index 0 has ordinal `_starts[0]`. So a push
+    or pop at either end changes no ordinal but the first node's, and a change in the middle may
+    shift whichever side has fewer nodes.
+
+    A chunk is packed when pushes have moved it away from its end. A change in the middle makes a
+    chunk of it again, and notes it in `_loose`. When many have come after it, it is packed again.
+    Only a chunk that no function holds may be packed: `_settle` and pushes do it.
     """
 
     __slots__ = (
         "_chunk_size",
         "_length",
         "_load",
+        "_loose",
         "_nodes",
         "_on_load",
         "_starts",
+        "_untold_bytes",
         "id",
         "nbytes",
     )
@@ -59,11 +72,13 @@ class Elements:
         self.id: Any = key_id  # if it were an int, compiled code would make one for each operation
         self._chunk_size = list_chunks.CHUNK
         self.nbytes = 0  # of the elements that are in memory
+        self._untold_bytes = 0  # by which packing has changed that; `_settle` counts them
         self._length = 0
-        self._nodes: list[Chunk | Extent] = []
+        self._nodes: list[Node] = []
         self._starts: list[int] = []
         self._load: Load = _no_rows
         self._on_load: Callable[[int], None] = _uncounted
+        self._loose: list[Chunk] | None = None
 
     @classmethod
     def stored(
@@ -147,19 +162,24 @@ class Elements:
                 is_full = node.last - node.first == (node.count - 1) * STEP
                 assert not node.is_regular or is_full
                 continue
+            if isinstance(node, Packed):
+                nbytes -= node.saved_bytes
+                node = node.chunk()
             positions = list(node.positions)
             assert node.count <= list_chunks.CHUNK
             assert node.first == positions[0]
+            assert node.last == positions[-1]
             assert len(positions) == node.count
             assert positions == sorted(set(positions))
             assert node.explicit is not None or node.first % STEP == 0
             nbytes += sum(map(len, node.values)) + node.count * ELEMENT_OVERHEAD
-        assert nbytes == self.nbytes
+        assert nbytes == self.nbytes + self._untold_bytes
 
     # -- finding nodes, loading them ----------------------------------------------------------
 
     def _chunk(self, i: int) -> tuple[int, Chunk]:
-        """The chunk with element i, loaded if need be, and the index of its first element."""
+        """The chunk with element i, to be changed, and the index of its first element. It is
+        loaded or unpacked if need be."""
         starts = self._starts
         base = starts[0]
         while True:
@@ -167,17 +187,37 @@ class Elements:
             node = self._nodes[k]
             if type(node) is Chunk:
                 return starts[k] - base, node
-            self._open(k, base + i - starts[k])
+            self._loosen(k, base + i - starts[k])
 
-    def _chunks(self, lo: int, hi: int, *, backward: bool = False) -> Iterator[tuple[int, Chunk]]:
-        """The chunks with elements lo to hi-1, as `_chunk` has them, loaded as it goes."""
+    def _node(self, i: int) -> tuple[int, Chunk | Packed]:
+        """The same for reading: chunks in the middle stay packed, or are packed when they are
+        loaded."""
+        starts = self._starts
+        base = starts[0]
+        while True:
+            k = bisect_right(starts, base + i) - 1
+            node = self._nodes[k]
+            if type(node) is not Extent:
+                return starts[k] - base, node
+            self._open(k, base + i - starts[k])
+            self._pack(bisect_right(starts, base + i) - 1)
+            self._on_load(self._count_untold())
+
+    def _chunks(
+        self, lo: int, hi: int, *, backward: bool = False, having: bytes | None = None
+    ) -> Iterator[tuple[int, Chunk]]:
+        """The chunks with elements lo to hi-1 for reading, loaded as it goes; those that may have
+        an element, if one is given."""
         while lo < hi:
-            at, chunk = self._chunk(hi - 1 if backward else lo)
-            yield at, chunk
+            at, node = self._node(hi - 1 if backward else lo)
+            if type(node) is Chunk:
+                yield at, node
+            elif having is None or node.may_have(having):
+                yield at, node.chunk()
             if backward:
                 hi = at
             else:
-                lo = at + len(chunk.values)
+                lo = at + node.count
 
     def _seek(self, pos: int) -> int:
         """The last node that begins at or before pos (-1: none); a chunk if pos is within it."""
@@ -190,9 +230,9 @@ class Elements:
                 is_near_head = len(nodes) > 1 and pos < nodes[1].first
                 k = bisect_right(nodes, pos, hi=1 if is_near_head else None, key=_first) - 1
             node = nodes[k] if k >= 0 else None
-            if type(node) is not Extent or pos > node.last:
+            if node is None or type(node) is Chunk or pos > node.last:
                 return k
-            self._open(k, node.offset_near(pos))
+            self._loosen(k, node.offset_near(pos) if type(node) is Extent else 0)
 
     def _open(self, k: int, offset: int) -> None:
         """Load the chunk at `offset` of extent k."""
@@ -208,6 +248,61 @@ class Elements:
         )
         self.nbytes += nbytes
         self._on_load(nbytes)
+
+    # -- packing ------------------------------------------------------------------------------
+
+    def _pack(self, k: int) -> None:
+        """Pack node k if it is a chunk in the middle. No function may hold it to change it."""
+        node = self._nodes[k] if k >= 0 else None
+        if type(node) is Chunk and self._is_in_middle(k):
+            packed = node.packed()
+            if packed is not None:
+                self._nodes[k] = packed
+                self._untold_bytes -= packed.saved_bytes
+
+    def _is_in_middle(self, k: int) -> bool:
+        if ENDS <= k < len(self._nodes) - ENDS:
+            return True
+        before = self._starts[k] - self._starts[0]  # an extent may stand for many nodes
+        behind = self._length - before - self._nodes[k].count
+        return min(before, behind) >= ENDS * self._chunk_size
+
+    def _loosen(self, k: int, offset: int) -> None:
+        """Unpack chunk k, or load the chunk at `offset` of extent k: it is going to be changed."""
+        node = self._nodes[k]
+        if type(node) is Packed:
+            self._nodes[k] = node.chunk()
+            self._untold_bytes += node.saved_bytes
+        else:
+            self._open(k, offset)
+            k += type(self._nodes[k]) is Extent
+        chunk = self._nodes[k]
+        if type(chunk) is Chunk and self._is_in_middle(k):
+            self._note_loose(chunk)
+
+    def _note_loose(self, chunk: Chunk) -> None:
+        if self._loose is None:
+            self._loose = []
+        self._loose.append(chunk)
+
+    def _count_untold(self) -> int:
+        """By how much `nbytes` has changed."""
+        change = self._untold_bytes
+        self.nbytes += change
+        self._untold_bytes = 0
+        return change
+
+    def _tighten(self) -> None:
+        """Pack chunks in the middle that were changed, except the last few."""
+        loose = self._loose
+        if loose is None or len(loose) <= LOOSE:
+            return
+        for chunk in loose[:-LOOSE]:
+            if chunk.values:
+                k = bisect_right(self._nodes, chunk.first, key=_first) - 1
+                if k >= 0 and self._nodes[k] is chunk:
+                    self._pack(k)
+        del loose[:-LOOSE]
 
     # -- changing nodes -----------------------------------------------------------------------
 
@@ -225,8 +320,10 @@ class Elements:
         if type(chunk) is Chunk and len(chunk.values) >= list_chunks.CHUNK:
             if 0 < at < len(chunk.values):
                 half = len(chunk.values) // 2
-                nodes.insert(k + 1, chunk.split(half))
+                rest = chunk.split(half)
+                nodes.insert(k + 1, rest)
                 starts.insert(k + 1, starts[k] + half)
+                self._note_loose(rest)
                 self._put(self._seek(pos), pos, value)
                 return
             k += at > 0
@@ -236,6 +333,8 @@ class Elements:
             start = starts[k] if k < len(nodes) else starts[0] + self._length if nodes else 0
             nodes.insert(k, chunk)
             starts.insert(k, start)
+            if len(nodes) > 2 * ENDS:
+                self._pack(ENDS if k == 0 else k - ENDS)  # recovery pushes in this way
         chunk.insert(at, pos, value)
         self._shift(k, 1)
         self._length += 1

@@ -8,8 +8,8 @@ from holdfast.store.change.intents import POP_LEFT, POP_RIGHT, PUSH_LEFT, PUSH_R
 from holdfast.store.change.ops import LIST_ITEMS, list_item
 from holdfast.store.change.runs import STEP
 from holdfast.store.change.undo import RowUndo
-from holdfast.store.values.list_chunks import Chunk, grid_after, grid_before
-from holdfast.store.values.list_elements import ELEMENT_OVERHEAD, Elements
+from holdfast.store.values.list_chunks import ELEMENT_OVERHEAD, Chunk, grid_after, grid_before
+from holdfast.store.values.list_elements import ENDS, Elements
 
 # Positions are 64-bit. A list that was pushed at one end this far is numbered afresh.
 FARTHEST = 1 << 62
@@ -86,14 +86,14 @@ class ListEnds(Elements):
             chunk.values += some
             self._length += len(some)
             log.add_elements(self.id, pos, some)
-            self._resize(_nbytes_of(some), log)
+            self._resize(nbytes_of(some), log)
             start += len(some)
 
     def pop_left_one(self, log: ChangeLog) -> bytes:
         """The list must not be empty."""
         chunk = self._nodes[0]
         if type(chunk) is not Chunk:
-            chunk = self._chunk(0)[1]
+            chunk = self._end_chunk(0, log)
         pos = chunk.first
         value = chunk.values.pop(0)
         self._starts[0] += 1
@@ -112,7 +112,7 @@ class ListEnds(Elements):
         """The list must not be empty."""
         chunk = self._nodes[-1]
         if type(chunk) is not Chunk:
-            chunk = self._chunk(self._length - 1)[1]
+            chunk = self._end_chunk(self._length - 1, log)
         value = chunk.values.pop()
         if chunk.explicit is None:
             pos = chunk.first + len(chunk.values) * STEP
@@ -143,7 +143,7 @@ class ListEnds(Elements):
         while len(popped) < count:
             chunk = self._nodes[0]
             if type(chunk) is not Chunk:
-                chunk = self._chunk(0)[1]
+                chunk = self._end_chunk(0, log)
             if chunk.explicit is not None:
                 popped.append(self.pop_left_one(log))
                 continue
@@ -156,7 +156,7 @@ class ListEnds(Elements):
                 chunk.first += len(some) * STEP
                 self._starts[0] += len(some)
             self._length -= len(some)
-            self._resize(-_nbytes_of(some), log)
+            self._resize(-nbytes_of(some), log)
             popped += some
         return popped
 
@@ -190,6 +190,9 @@ class ListEnds(Elements):
         chunk = Chunk(first + STEP, [])
         self._nodes.insert(0, chunk)
         self._starts.insert(0, self._starts[0] if self._length else 0)
+        if len(self._nodes) > 2 * ENDS:
+            self._pack(ENDS)
+        self._settle(log)
         return chunk
 
     def _grow_right(self, log: ChangeLog) -> Chunk:
@@ -198,6 +201,15 @@ class ListEnds(Elements):
         chunk = Chunk(grid_after(self._nodes[-1].last) if self._length else 0, [])
         self._starts.append(self._starts[0] + self._length if self._length else 0)
         self._nodes.append(chunk)
+        if len(self._nodes) > 2 * ENDS:
+            self._pack(len(self._nodes) - 1 - ENDS)
+        self._settle(log)
+        return chunk
+
+    def _end_chunk(self, i: int, log: ChangeLog) -> Chunk:
+        """The chunk with the first or last element, to be changed."""
+        chunk = self._chunk(i)[1]
+        self._settle(log)
         return chunk
 
     def _renumber_all(self, log: ChangeLog) -> None:
@@ -207,7 +219,10 @@ class ListEnds(Elements):
     def _renumber(self, lo: int, positions: Sequence[int], log: ChangeLog) -> None:
         """New positions for the elements from lo on."""
         rows: list[tuple[int, bytes]] = []
-        for at, chunk in self._chunks(lo, lo + len(positions)):
+        i = lo
+        while i < lo + len(positions):
+            at, chunk = self._chunk(i)
+            i = at + len(chunk.values)
             offset = max(lo - at, 0)
             new = positions[at + offset - lo : at + len(chunk.values) - lo]
             stop = offset + len(new)
@@ -244,12 +259,18 @@ class ListEnds(Elements):
         if log.undo is not None:
             log.undo.append(RowUndo(LIST_ITEMS, self, pos, old))
 
+    def _settle(self, log: ChangeLog) -> None:
+        """The end of a change that may have packed or unpacked chunks."""
+        self._tighten()
+        if self._untold_bytes:
+            log.used_bytes += self._count_untold()
+
     def _resize(self, change: int, log: ChangeLog) -> None:
         self.nbytes += change
         log.used_bytes += change
 
 
-def _nbytes_of(values: list[bytes]) -> int:
+def nbytes_of(values: list[bytes]) -> int:
     nbytes = len(values) * ELEMENT_OVERHEAD
     for value in values:  # `sum` would call `len`, when compiled
         nbytes += len(value)
