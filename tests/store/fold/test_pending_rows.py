@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.store.change.ops import KEYS, LIST_ITEMS, SET_MEMBERS, STRINGS, Op, row_op
+from holdfast.store.change.runs import STEP
 from holdfast.store.fold import pending_rows
 from holdfast.store.fold.pending_rows import ChangedRows, in_order
 
@@ -107,20 +108,22 @@ def test_rows_in_runs_and_between_them_are_what_a_dict_would_have(seed: int) -> 
     rng = random.Random(seed)
     rows, expected = ChangedRows(), dict[int, Op]()
     sub = 0
+    step = rng.choice([1, STEP])  # long runs are packed, those on the grid in fewer bytes
     for number in range(rng.choice([3, 30, 300])):
         if rng.random() < rng.choice([0.005, 0.3]):
             sub = rng.randrange(-300, 300)
         sub += rng.choice([-1, 1]) if rng.random() < 0.02 else rng.choice([-1, 1][seed % 2 :])
-        op = row_op(LIST_ITEMS, 5, sub, b"%d" % number)
+        value = b"%d" % number if number % 7 else None
+        op = row_op(LIST_ITEMS, 5, sub * step, value)
         rows.add([op])
-        expected[sub] = op
+        expected[sub * step] = op
     overlaid = ChangedRows()
-    overlaid.add([row_op(LIST_ITEMS, 5, 0, b"old"), row_op(LIST_ITEMS, 5, 1, b"old")])
+    overlaid.add([row_op(LIST_ITEMS, 5, 0, b"old"), row_op(LIST_ITEMS, 5, step, b"old")])
     overlaid.overlay(rows)
     for found in (written(rows, LIST_ITEMS), written(overlaid, LIST_ITEMS)):
         assert len(found) == len({op[2] for op in found})
     assert {op[2]: op for op in written(rows, LIST_ITEMS)} == expected
-    old = {at: row_op(LIST_ITEMS, 5, at, b"old") for at in (0, 1)}
+    old = {at: row_op(LIST_ITEMS, 5, at, b"old") for at in (0, step)}
     assert {op[2]: op for op in written(overlaid, LIST_ITEMS)} == old | expected
     assert len(expected) <= rows.count <= 2 * len(expected)
     stepped(rows.free())
@@ -134,6 +137,16 @@ def test_a_run_is_not_sorted_and_comes_in_parts() -> None:
         parts = list(rows.in_order(LIST_ITEMS, set()))
         assert [len(part.ids) for part in parts] == [SORTED_ROWS] * 10
         assert [sub for part in parts for sub in part.subs] == sorted(places)
+
+
+@pytest.mark.parametrize("size", [10, pending_rows.MOST_PACKED])
+def test_only_short_elements_that_wait_are_copied(size: int) -> None:
+    rows = ChangedRows()
+    values = [bytes(size) + b"%d" % number for number in range(4 * SORTED_ROWS)]
+    rows.add([row_op(LIST_ITEMS, 5, at * STEP, value) for at, value in enumerate(values)])
+    found = [op[3] for op in written(rows, LIST_ITEMS)]
+    assert found == values
+    assert (found[0] is values[0]) == (size > 10)
 
 
 def test_finding_the_dead_and_freeing_take_many_small_steps() -> None:
