@@ -135,3 +135,23 @@ def test_slices_that_write_no_rows_are_progress_of_the_pass(tmp_path: Path) -> N
     assert 0 <= shares[0] < shares[-1] <= 1
     opened.fold()
     opened.close()
+
+
+@pytest.mark.parametrize(("keys", "most"), [(100, 16), (400, 4), (2000, 2)])
+def test_where_few_keys_are_a_pass_has_few_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: int, most: int
+) -> None:
+    """Until their pass has ended, new keys are objects. `most` is how many rows one counts as."""
+    monkeypatch.setattr(fold, "PASS_ROWS", 200)
+    opened = FileStore(tmp_path / "a.db")
+    write(opened, keys)
+    opened.fold()
+    new = -(-200 // most)
+    for number in range(new - 1):
+        opened.keyspace.databases[0].set_string(b"new-%d" % number, b"v", None)
+    opened.commit()
+    assert not opened.folding.is_behind
+    opened.keyspace.databases[0].set_string(b"last", b"v", None)
+    opened.commit()
+    assert opened.folding.is_behind
+    opened.close()

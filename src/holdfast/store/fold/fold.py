@@ -59,6 +59,9 @@ PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
 PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about 2 s …
 PASS_BYTES = 64 << 20  # … or this many bytes; or when the oldest change is old enough
 PASS_TICKS = 100  # of `grow_older`, in which a pass is done also where clients leave no time
+NEW_KEY_ROWS = 2  # of a new key, at least
+FEW_NEW_KEY_ROWS = 16  # as so many it counts where there are few keys
+SHARE_NEW = 8  # a pass may have so many times fewer new keys than there are keys
 FEWEST_OPS = 10_000  # of a pass from which the next ones learn
 SLICES_PER_OP = 0.005  # of the first pass, about; later ones know it from the pass before
 MOST_BY_SLICES = 0.95  # of a pass that its number of slices can show to be done
@@ -112,6 +115,7 @@ class Fold:
         self._pass_done_ops = 0
         self._pass_slices = 0  # of the running pass, so far
         self._slices_per_op = SLICES_PER_OP
+        self._new_key_rows = FEW_NEW_KEY_ROWS
         first = connection.execute("SELECT min(lsn) FROM journal").get
         self.folded_lsn = journal.lsn if first is None else first - 1
         # Until recovery is complete, rows of all keys are taken from operations, because memory
@@ -205,7 +209,7 @@ class Fold:
         keyspace = self.keyspace
         count = self._rows.count + keyspace.fold_state.dirty_values
         if keyspace.next_id > self._first_unwritten_id:
-            count += 2 * (keyspace.next_id - self._first_unwritten_id)  # a key has two rows or more
+            count += self._new_key_rows * (keyspace.next_id - self._first_unwritten_id)
         rows = count / PASS_ROWS
         ops, nbytes = self.pending_ops / PASS_OPS, self.pending_bytes / PASS_BYTES
         share = max(rows, ops)
@@ -267,6 +271,7 @@ class Fold:
         self._is_next_aged, self._share_by_age = False, 0.0
         keyspace = self.keyspace
         first_new_id, self._first_unwritten_id = self._first_unwritten_id, keyspace.next_id
+        self._weigh_new_keys()
         keyspace.begin_fold()
         self._keys.begin_pass()
         try:
@@ -306,6 +311,18 @@ class Fold:
         keyspace.freeing.tidy(row_count)
         yield from self._write_sizes()
         yield from self._empty_graves(row_count // SLICE_ROWS)
+
+    def _weigh_new_keys(self) -> None:
+        """New keys are packed at the end of their pass, and until then each is several objects. The
+        memory of the most objects there ever were stays with the process. So where few keys are,
+        a pass has few new ones. It costs little there: names of a small table share pages
+        anyway."""
+        if not (self.keyspace.may_pack and self.keyspace.loads_rows_alone):
+            self._new_key_rows = NEW_KEY_ROWS
+            return
+        keys = sum([len(database) for database in self.keyspace.databases])
+        rows = PASS_ROWS * SHARE_NEW // max(keys, 1)
+        self._new_key_rows = min(max(rows, NEW_KEY_ROWS), FEW_NEW_KEY_ROWS)
 
     def _write_sizes(self) -> Generator[None]:
         """If nothing has changed since the pass began, memory has as many elements as the

@@ -38,7 +38,7 @@ class List(ListEnds):
         if not 0 <= i < self._length:
             return None
         at, node = self._node(i)
-        return node.values[i - at] if type(node) is Chunk else node.element(i - at)
+        return node.values[i - at]
 
     def range(self, start: int, stop: int) -> tuple[bytes, ...]:
         """LRANGE: `stop` is included, both count from the end when negative."""
@@ -48,8 +48,7 @@ class List(ListEnds):
         part: list[bytes] = []
         while len(part) < end - start:
             at, node = self._node(start + len(part))
-            values = node.values if type(node) is Chunk else node.chunk().values
-            part += values[start + len(part) - at : end - at]
+            part += node.values[start + len(part) - at : end - at]
         return tuple(part)
 
     def set(self, i: int, value: bytes, log: ChangeLog) -> bool:

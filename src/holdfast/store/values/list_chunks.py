@@ -157,14 +157,37 @@ class Packed:
         self.saved_bytes = unpacked - len(self._data) - PACKED_OVERHEAD
 
     def chunk(self) -> Chunk:
+        """To be changed."""
         return Chunk(self.first, _decode(self._data), self._explicit)
 
-    def element(self, at: int) -> bytes:
-        return _decode(self._data)[at]
+    def read(self) -> Chunk:
+        """The same, not to be changed."""
+        return Chunk(self.first, self.values, self._explicit)
+
+    @property
+    def values(self) -> list[bytes]:
+        """Not to be changed. Pages of a list, and indexes in a row, have it unpacked once."""
+        if _last_read.packed is not self:
+            _last_read.packed, _last_read.values = self, _decode(self._data)
+        return _last_read.values
 
     def may_have(self, value: bytes) -> bool:
         """False if it surely has no such element."""
         return value in self._data
+
+
+@final
+class LastRead:
+    """The packed chunk that was read last, of all lists."""
+
+    __slots__ = ("packed", "values")
+
+    def __init__(self) -> None:
+        self.packed: Packed | None = None
+        self.values: list[bytes] = []
+
+
+_last_read: Final = LastRead()
 
 
 @final

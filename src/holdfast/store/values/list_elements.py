@@ -213,7 +213,7 @@ class Elements:
             if type(node) is Chunk:
                 yield at, node
             elif having is None or node.may_have(having):
-                yield at, node.chunk()
+                yield at, node.read()
             if backward:
                 hi = at
             else:
