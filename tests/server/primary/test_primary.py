@@ -17,7 +17,7 @@ from tests.harness.processes import ServerProcess, SteadyServer
 from tests.server.primary.following import follow, info, is_up, wait_for_replica
 from tests.store.rdb.rdb_bytes import records_of
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.source_only]
 
 LARGE = 3_000_000
 

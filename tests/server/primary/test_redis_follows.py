@@ -14,7 +14,7 @@ from tests.wire.differential import WHOLE, split_array
 from tests.wire.generators import Form, finish
 from tests.wire.grammar import EXPIRE_NOW, Argv
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.source_only]
 
 COMMANDS = 120
 

@@ -9,7 +9,7 @@ from tests.harness.processes import ServerProcess
 from tests.server.primary.following import is_up
 from tests.server.primary.test_redis_follows import COMMANDS, Writer, compare
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.source_only]
 
 
 def test_any_writes(

@@ -13,7 +13,7 @@ from tests.server.primary.following import is_up, wait_for_replica
 from tests.server.primary.test_redis_follows import Writer, compare
 from tests.server.replica.servers import KINDS, OPTIONS
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.source_only]
 
 ROUNDS = int(os.environ.get("HOLDFAST_FOLLOWING_ROUNDS", "200"))
 FEW_ROUNDS = 4

@@ -18,7 +18,7 @@ from tests.migration.test_importing import names, with_module
 from tests.server.primary.following import follow, info, is_up, wait_for_replica
 from tests.server.replica.test_pairs import killed_and_started
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.source_only]
 
 WRITES = [
     ["SET", "k", "v"],

@@ -22,7 +22,7 @@ from tests.harness.processes import ServerProcess, SteadyServer
 from tests.harness.sentinel import Sentinel
 from tests.server.replica.servers import OPTIONS
 
-pytestmark = [pytest.mark.oracle, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.oracle, pytest.mark.source_only, pytest.mark.timeout(180)]
 
 FAILOVERS = int(os.environ.get("HOLDFAST_FAILOVERS", "20"))
 WAYS = (signal.SIGSTOP, signal.SIGKILL)
