@@ -94,8 +94,9 @@ def test_keys_used_lately_stay(store: FileStore) -> None:
 
 def test_a_list_is_forgotten_whole_and_loaded_again(store: FileStore) -> None:
     database = store.keyspace.databases[0]
+    count = 900  # too short to be packed
     _, value = database.create_as(b"q", List)
-    value.push_right([b"%d" % number for number in range(3000)], store.keyspace)
+    value.push_right([b"%d" % number for number in range(count)], store.keyspace)
     store.commit()
     used = store.keyspace.used_bytes
     store.max_bytes = 1
@@ -103,7 +104,7 @@ def test_a_list_is_forgotten_whole_and_loaded_again(store: FileStore) -> None:
     assert store.keyspace.used_bytes == 0
     reloaded = database.read_as(b"q", List)
     assert reloaded is not None
-    assert reloaded.range(0, -1) == tuple(b"%d" % number for number in range(3000))
+    assert reloaded.range(0, -1) == tuple(b"%d" % number for number in range(count))
     assert store.keyspace.used_bytes == used
 
 

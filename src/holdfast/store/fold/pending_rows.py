@@ -162,7 +162,7 @@ class RowsOfKey:
         after = self._after
         if after is None:
             subs = self._subs
-            if len(subs) <= 1:
+            if len(subs) <= 1 and self._packed is None:
                 if not subs:
                     subs.append(sub)
                     self._values.append(value)
@@ -215,16 +215,16 @@ class RowsOfKey:
 
     def _parts(self, *, backward: bool) -> Iterator[tuple[list[Any], list[Any]]]:
         """The sequence in parts, from old to new, or from new to old."""
-        starts = range(0, len(self._subs), SORTED_ROWS)
-        packed = self._packed or []
+        starts = list(range(0, len(self._subs), SORTED_ROWS))
+        packed = list(self._packed or ())
         if backward:
-            for start in reversed(starts):
+            starts.reverse()
+            packed.reverse()
+            for start in starts:
                 yield self._part(start)
-            for places, values in reversed(packed):
-                yield _unpacked(places, values)
-        else:
-            for places, values in packed:
-                yield _unpacked(places, values)
+        for part in packed:
+            yield _unpacked(part[0], part[1])
+        if not backward:
             for start in starts:
                 yield self._part(start)
 
