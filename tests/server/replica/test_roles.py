@@ -15,7 +15,8 @@ from tests.server.primary.following import follow, info, is_up
 from tests.server.primary.test_redis_follows import Writer, contents
 from tests.server.replica.servers import KINDS, OPTIONS
 
-pytestmark = [pytest.mark.oracle, pytest.mark.source_only, pytest.mark.timeout(180)]  # several servers each
+# Each test has several servers.
+pytestmark = [pytest.mark.oracle, pytest.mark.source_only, pytest.mark.timeout(180)]
 
 Start = Callable[[type[ServerProcess]], ServerProcess]
 
