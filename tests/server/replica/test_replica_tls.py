@@ -12,6 +12,7 @@ from tests.server.primary.following import is_up, wait_for_replica
 
 pytestmark = [
     pytest.mark.oracle,
+    pytest.mark.source_only,
     pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl"),
 ]
 

@@ -29,7 +29,7 @@ VARIABLES = {variable_of(name): param for name, param in BY_NAME.items()}
 _OTHER_NAMES = (
     *("URL", "PURE", "SEED", "CRASH_CYCLES", "DIFFERENTIAL", "HISTORIES", "LIVES"),
     *("PARTITIONS_NODES", "PARTITIONS_S", "QUEUE", "BENCH_TIMES", "FOLLOWING_ROUNDS"),
-    *("GUIDE_IMAGES", "FAILOVERS"),
+    *("GUIDE_IMAGES", "FAILOVERS", "MIGRATION_KEYS"),
 )
 _OTHERS = {CONFIG, *(f"{PREFIX}{name}" for name in _OTHER_NAMES)}
 
