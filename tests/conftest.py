@@ -5,6 +5,7 @@ with `start_server`; the other fixtures share one process between tests.
 """
 
 import filecmp
+import gc
 import os
 import random
 import signal
@@ -132,6 +133,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if os.environ.get("TESTED_COMPILED"):
         config.hook.pytest_deselected(items=[item for item in items if has_run_compiled(item)])
         items[:] = [item for item in items if not has_run_compiled(item)]
+
+
+def pytest_collection_finish() -> None:
+    """All tests stay in memory until the end. A search for garbage need not visit them each time:
+    that took half a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def has_run_compiled(item: pytest.Item) -> bool:

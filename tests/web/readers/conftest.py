@@ -1,7 +1,7 @@
 """Every test that takes `play` runs on Holdfast, on redis-server and on valkey-server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
 import pytest
@@ -15,13 +15,14 @@ Play: TypeAlias = Callable[[Callable[[Client], Awaitable[None]]], None]
 
 
 @pytest.fixture(params=["holdfast", "redis", "valkey"])
-def place(request: pytest.FixtureRequest) -> ServerProcess:
-    """An empty server."""
+def place(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    """An empty server. Other tests use it, too, so the user that a test may add is removed."""
     name = {"holdfast": "server", "redis": "oracle", "valkey": "valkey"}[request.param]
     server: HoldfastServer | RedisServer = request.getfixturevalue(name)
     with server.client() as client:
         assert client.command("FLUSHALL") == b"+OK\r\n"
-    return server
+        yield server
+        client.command("ACL", "DELUSER", "ann")
 
 
 @pytest.fixture
