@@ -30,7 +30,11 @@ SOURCES = {
         "2026-11-16-everysec-large-pages-three-rounds-pipelined.json",
     ],
     "always": ["2026-11-16-always-compiled-two-rounds-strings-lists.json"],
-    "memory": ["2026-11-16-memory.json"],
+    "memory": [
+        "2026-11-18-memory-strings.json",
+        "2026-11-18-memory-hashes.json",
+        "2026-11-18-memory-list.json",
+    ],
     "fairness": ["2026-11-16-fairness.json"],
     "start": ["2026-11-17-start.json", "2026-11-17-start-plain-python.json"],
     "dashboard": ["2026-11-18-dashboard-search.json"],
@@ -180,7 +184,7 @@ def median(samples: list[Any], name: str) -> float:
 
 def memory_plot(_: str, runs: list[Any]) -> Plot:
     groups = []
-    for what, sides in runs[0]["bytes_each"].items():
+    for what, sides in (each for run in runs for each in run["bytes_each"].items()):
         for stage, shown in STAGES.items():
             bars = [
                 Bar(place, max(sides[side][stage], 0), text=f"{max(sides[side][stage], 0):.0f}")
@@ -198,7 +202,7 @@ STAGES = {"loaded": "loaded", "restarted": "restarted", "on_disk": "on disk"}
 def memory_table(_: str, runs: list[Any]) -> Iterator[str]:
     yield f"| bytes each | {' | '.join(STAGES.values())} |"
     yield "|---|---|---|---|"
-    for what, sides in runs[0]["bytes_each"].items():
+    for what, sides in (each for run in runs for each in run["bytes_each"].items()):
         for side, name in (("ours", "Holdfast"), ("redis", "redis-server")):
             cells = [f"{max(sides[side][stage], 0):.0f}" for stage in STAGES]
             yield f"| {what}, {name} | {' | '.join(cells)} |"
