@@ -2,7 +2,7 @@
 may share it.
 
 The number of rows is bounded, not their age: a clock that jumps ahead and back costs no history.
-A file that was deleted is made anew: what is written into it must not be lost with the process.
+A file that was deleted is made anew: samples and audit rows must not be lost with the process.
 """
 
 import json

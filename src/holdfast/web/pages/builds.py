@@ -142,7 +142,7 @@ async def start(visit: Visit) -> Response:
 
 
 async def start_now(queue: BuildQueue, build: int, username: str) -> str:
-    """A forced start does not wait for a delay or a freeze window. It begins an attempt of nobody;
+    """A forced start does not wait for a delay or a freeze window. No worker has its attempt;
     so the attempt is given up at once, and the next worker has the build."""
     said = await queue.start(build, force=True)
     if said.action != "START" or said.record is None:

@@ -1,4 +1,4 @@
-"""Replication: who follows whom, how far behind, and the links of active-active servers."""
+"""Replication: a primary, its replicas and their lag, and the links of active-active servers."""
 
 import asyncio
 from typing import NamedTuple

@@ -23,7 +23,7 @@ class RefusedError(HoldfastError):
 
 
 class Login:
-    """`is_personal`: somebody has signed in. Otherwise it is the default user, without a password,
+    """`is_personal`: a user has signed in. Otherwise it is the default user, without a password,
     which all visitors share."""
 
     def __init__(self, url: str, db: int, username: str = "", password: str | None = None) -> None:
