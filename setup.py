@@ -35,7 +35,7 @@ GROUPS = {
         store/memory: packed_keys packing key string_parts lazy_free expiry renamed cold_rows loads
             database keyspace scanning savepoint
         store/replicated: replicated_database replicated_keyspace
-        store/file: journal list_blocks cold_lists tables
+        store/file: journal list_blocks cold_lists mark tables
         store/fold: pending_rows collect delete_rows write_keys write_lists write_sizes
             write_streams fold
         store: recovery store

@@ -38,6 +38,7 @@ SOURCES = {
     "fairness": ["2026-11-16-fairness.json"],
     "start": ["2026-11-17-start.json", "2026-11-17-start-plain-python.json"],
     "dashboard": ["2026-11-18-dashboard-search.json"],
+    "replication": ["2026-11-18-replication.json"],
 }
 
 OURS, REDIS = "#00796b", "#b0563f"
@@ -290,6 +291,59 @@ def dashboard_table(_: str, runs: list[Any]) -> Iterator[str]:
             yield f"| `{path}` | {figures['page_ms']:.0f} | {figures['longest_ping_ms']:.0f} |"
 
 
+# The rows of `make bench-replication`: title, and the figures with their form.
+REPLICATION: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "snapshot": (
+        "full resynchronisation of 1,000,000 small keys",
+        {
+            "seconds": ("s", ".1f"),
+            "primary_cpu_s": ("CPU s, primary", ".1f"),
+            "replica_cpu_s": ("CPU s, replica", ".1f"),
+        },
+    ),
+    "primary": ("`SET` ×16, 50 clients", {"rps": ("/s", ",.0f"), "cpu_us": ("CPU µs", ".2f")}),
+    "stream": (
+        "commands that a replica applies after a pause",
+        {"commands_s": ("/s", ",.0f"), "cpu_us": ("CPU µs", ".2f")},
+    ),
+    "lag": (
+        "lag beside 5,000 writes a second",
+        {"p50_ms": ("p50, ms", ".1f"), "p99_ms": ("p99, ms", ".1f")},
+    ),
+    "failover": (
+        "failover by redis-sentinel, `down-after-milliseconds 1000`",
+        {"seconds": ("s", ".2f")},
+    ),
+}
+
+
+def replication_table(_: str, runs: list[Any]) -> Iterator[str]:
+    """One table for each kind of row: median (lowest–highest)."""
+    rows = [row for run in runs for row in run["rows"]]
+    for what, (title, figures) in REPLICATION.items():
+        found: dict[tuple[str, str], list[Any]] = {}
+        for row in rows:
+            if row["what"] == what:
+                found.setdefault((row["primary"], row["replica"]), []).append(row["figures"])
+        if not found:
+            continue
+        yield f"| {title}: primary | replica | {' | '.join(name for name, _ in figures.values())} |"
+        yield "|---" * (2 + len(figures)) + "|"
+        for (primary, replica), samples in found.items():
+            cells = [spread(samples, key, form) for key, (_, form) in figures.items()]
+            yield f"| {primary} | {replica} | {' | '.join(cells)} |"
+        yield ""
+
+
+def spread(samples: list[Any], key: str, form: str) -> str:
+    """The median, and the lowest and the highest if there are several."""
+    values = [sample[key] for sample in samples]
+    middle = format(statistics.median(values), form)
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({format(min(values), form)}–{format(max(values), form)})"
+
+
 def source(runs: list[Any], names: list[str]) -> str:
     """The origin of the figures: the machine, the commit, the files."""
     facts = {key: sorted({str(run["machine"][key]) for run in runs}) for key in runs[0]["machine"]}
@@ -310,7 +364,7 @@ KINDS: dict[
     "fairness": (fairness_plot, fairness_table),
     "start": (start_plot, start_table),
 }
-TABLES = {"dashboard": dashboard_table}  # without a plot
+TABLES = {"dashboard": dashboard_table, "replication": replication_table}  # without a plot
 
 
 def files() -> dict[Path, str]:

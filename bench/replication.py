@@ -232,15 +232,16 @@ def main() -> None:
             rows.append(row)
             shown = ", ".join(f"{key} {value:,.2f}" for key, value in row.figures.items())
             print(f"| {row.what} | {row.primary} | {row.replica} | {shown} |", flush=True)
-    is_whole = args.share == 1 and not args.only
-    say(f"\nwritten to {write_json(rows, args.share, is_whole).relative_to(ROOT)}")
+    say(f"\nwritten to {write_json(rows, args.share).relative_to(ROOT)}")
 
 
-def write_json(rows: list[Row], share: float, is_whole: bool) -> Path:
-    partial = "" if is_whole else "-partial"
+def write_json(rows: list[Row], share: float) -> Path:
+    """Add rows to the file of the day. So rounds may run one by one, and parts of them."""
+    partial = "" if share == 1 else "-partial"
     path = ROOT / "bench" / "results" / f"{time.strftime('%Y-%m-%d')}-replication{partial}.json"
     path.parent.mkdir(exist_ok=True)
-    content = {"machine": machine(), "share": share, "rows": [asdict(row) for row in rows]}
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    content = {"machine": machine(), "share": share, "rows": [*before, *map(asdict, rows)]}
     path.write_text(json.dumps(content, indent=1) + "\n")
     return path
 

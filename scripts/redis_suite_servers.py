@@ -28,7 +28,7 @@ UNITS = (
 SILENT_S = 240  # without a line
 COLOURS = re.compile(r"\x1b\[[\d;]*m")
 RESULT = re.compile(r"\[(ok|err|exception|TIMEOUT|ignore|skip)\]: (.*)")
-SENTINEL_RESULT = re.compile(r"\d\d:\d\d:\d\d> (.*?): (OK|FAILED|$)")
+SENTINEL_TEST = re.compile(r"\d\d:\d\d:\d\d> (.*?): (.*)")
 
 
 class Result(NamedTuple):
@@ -107,6 +107,7 @@ def run_unit(folder: Path, unit: str) -> list[Result]:
 
 def read(unit: str, lines: Iterator[str]) -> Iterator[Result]:
     ended = False
+    begun = ""  # a test of Sentinel: servers may print lines before its result comes
     for raw in lines:
         line = COLOURS.sub("", raw.rstrip())
         print(line, flush=True)  # noqa: T201
@@ -120,5 +121,11 @@ def read(unit: str, lines: Iterator[str]) -> Iterator[Result]:
                 yield Result(unit, test.rpartition(" (")[0] or test, word == "ok")
             elif word in ("exception", "TIMEOUT"):
                 yield Result(unit, line, passed=False)
-        elif found := SENTINEL_RESULT.match(line):
-            yield Result(unit, found[1], found[2] == "OK")
+            continue
+        if found := SENTINEL_TEST.match(line):
+            if begun:
+                yield Result(unit, begun, passed=False)
+            begun, line = found.groups()
+        if begun and (line.endswith("OK") or line.startswith("FAILED")):
+            yield Result(unit, begun, passed=line.endswith("OK"))
+            begun = ""

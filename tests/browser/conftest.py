@@ -17,6 +17,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.browser.past import write_week
 from tests.browser.work import Work, at_work
 from tests.harness import HoldfastServer, RedisServer
 from tests.harness.browser import CHROMIUM, DRIVER, NO_BROWSER
@@ -249,7 +250,9 @@ def browser(
     driver: webdriver.Chrome,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Browser]:
-    with DashboardProcess(tmp_path_factory.mktemp("dashboard"), backend.port) as process:
+    folder = tmp_path_factory.mktemp("dashboard")
+    write_week(folder / "history.db")
+    with DashboardProcess(folder, backend.port) as process:
         found = Browser(driver, process.url, kind)
         # Most of the time is axe's. The pages of both servers are of the same templates, so the
         # quick tests let it look at one of them.

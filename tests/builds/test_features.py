@@ -245,6 +245,22 @@ def test_a_thawed_build_stays_frozen_in_its_own_window(play: Play) -> None:
     play(scenario)
 
 
+def test_a_build_that_was_frozen_says_why_it_waits_when_it_is_ready(play: Play) -> None:
+    async def scenario(b: Bench) -> None:
+        await b.queue.freeze("test", for_s=60)
+        await b.queue.enqueue(Build(1, "test", blocked_by=["compile"]))
+        b.pass_min(1)
+        await b.queue.check_timeouts()
+        assert (await known(b.queue, 1)).state is State.READY
+        await b.queue.enqueue(Build(2, "compile", priority=10))
+        assert (await b.queue.claim("w", 30)).build_id == 2
+        record = await known(b.queue, 1)
+        assert (record.state, record.blockers) == (State.READY, (2,))
+        assert record.frozen_until_ms == NOON_MS + 60_000
+
+    play(scenario)
+
+
 def test_a_forced_start_bypasses_a_freeze_by_hand(play: Play) -> None:
     async def scenario(b: Bench) -> None:
         await b.queue.freeze("a")

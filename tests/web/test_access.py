@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.web.routes import ROUTES
 from holdfast.web.security.headers import HEADERS
+from holdfast.web.security.login import PERMISSIONS_S
 from holdfast.web.security.permissions import PROBES
 from holdfast.web.settings import Settings
 from tests.harness import HoldfastServer, RawClient
@@ -192,6 +193,30 @@ def test_a_user_without_write_permissions_gets_a_read_only_dashboard(server_port
         assert "read-only" not in (await browser.get("/")).text
 
     play(server_port, scenario)
+
+
+def test_pages_follow_permissions_that_change_while_they_are_open(server_port: int) -> None:
+    add_users(server_port)
+    now_s = [1000.0]
+
+    async def scenario(place: Place) -> None:
+        browser = place.browser()
+        await browser.sign_in("reader")
+        assert "read-only" in (await browser.get("/")).text
+        stream = asyncio.create_task(browser.http.get("/events?kind=figures"))
+        with RawClient.connect(server_port) as raw:
+            for rule, is_read_only in (("+@all", False), ("-@write", True)):
+                raw.command("ACL", "SETUSER", "reader", rule, "-eval", "-evalsha")
+                now_s[0] += PERMISSIONS_S
+                assert ("read-only" in (await browser.get("/keys")).text) is is_read_only, rule
+            assert not stream.done()
+            raw.command("ACL", "SETUSER", "reader", "-info")
+            now_s[0] += PERMISSIONS_S
+            assert (await browser.get("/")).status_code == 403
+        await place.dashboard.poller.poll()
+        assert (await stream).text.endswith("event: signed-out\ndata:\n\n")
+
+    play(server_port, scenario, now_s=lambda: now_s[0])
 
 
 # A form for each action, which would change something.

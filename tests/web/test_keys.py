@@ -224,7 +224,7 @@ def test_names_and_members_that_are_too_large_hide_nothing_else(
                 found = re.search(r'rel="next" href="([^"]+)"', answer.text)
                 path = html.unescape(found[1]) if found else ""
             kind = "member" if name == b"set" else "field"
-            assert all(f"{kind} {n}" in seen for n in range(500))
+            assert not [n for n in range(500) if f"{kind} {n}" not in seen]
             assert len(seen) < 2_000_000
             assert "M in all" in seen or "Not shown: 1 fields" in seen
 

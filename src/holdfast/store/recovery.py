@@ -108,7 +108,10 @@ class _Replay:
             keyspace.replication_position = value
             return True
         if table not in ROWS and table != STRING_PARTS:
-            raise StorageError("a newer Holdfast wrote its journal: this one cannot read it")
+            raise StorageError(
+                "the journal of this file is of a newer Holdfast: start that one, and stop it"
+                " cleanly before this one opens the file"
+            )
         if CRDT_KEYS <= table <= CRDT_FACTS:
             keyspace.next_id = max(keyspace.next_id, key_id + 1)
             keyspace.take_crdt(op)

@@ -272,6 +272,7 @@ class FileStore:
         """Copy the WAL into the file, as far as it goes without disturbing a commit."""
         self.journal.mark.sync()  # now and then, where no client waits for it
         self._checkpointer.checkpoint()
+        self._checkpointer.sync()
 
     def sync_and_checkpoint(self) -> None:
         """While no batch is committed, this empties the WAL."""
@@ -352,11 +353,10 @@ class FileStore:
     def take_over(self, path: Path) -> None:
         """Show another, complete file in place of this one, which it replaces. Nothing may be open
         or in flight. A crash leaves the old file or the new one. Raises StoreBusyError if another
-        program reads the file: then nothing has changed; and StorageError."""
+        program reads the file, or if the disk is full: then nothing has changed; and
+        StorageError."""
         assert not self.keyspace.open_ops
-        if not self._empty_wal():
-            self._checkpointer = Checkpointer(self.path, self._vfs)
-            raise StoreBusyError(f"another program reads {self.path}")
+        self._empty_wal_or_wait()
         try:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self.journal.close(is_clean=True)
@@ -370,6 +370,20 @@ class FileStore:
             self._attach(self.keyspace, Tables(self._connection))
         except (apsw.Error, OSError) as error:
             raise StorageError(f"cannot replace {self.path}: {error}") from None
+
+    def _empty_wal_or_wait(self) -> None:
+        reason = f"another program reads {self.path}"
+        try:
+            if self._empty_wal(BUSY_ON_LOOP_MS):
+                return
+        except apsw.IOError as error:
+            if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_FSYNC:
+                raise StorageError(f"cannot sync {self.path}: {error}") from None
+            reason = f"cannot write {self.path}: {error}"
+        except apsw.Error as error:
+            reason = f"cannot write {self.path}: {error}"
+        self._checkpointer = Checkpointer(self.path, self._vfs)
+        raise StoreBusyError(reason)
 
     def probe(self) -> bool:
         """Whether the file can be written again after a failure."""
@@ -391,7 +405,7 @@ class FileStore:
         try:
             if not self.is_broken:
                 self.commit()
-                keep_wal = not (self._fold_at_end() and self._empty_wal())
+                keep_wal = not (self._fold_at_end() and self._empty_wal_at_end())
                 if keep_wal:
                     self.sync()  # and the mark says so
                 elif self.life is not None:
@@ -409,14 +423,20 @@ class FileStore:
             return False
         return True
 
-    def _empty_wal(self) -> bool:
+    def _empty_wal_at_end(self) -> bool:
+        is_empty = self._empty_wal(BUSY_AT_END_MS)
+        if not is_empty:
+            wal = wal_path(self.path)
+            log.info("another program reads %s, so %s stays and belongs to it", self.path, wal.name)
+        return is_empty
+
+    def _empty_wal(self, patience_ms: int) -> bool:
+        """False if another program reads it."""
         self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
-        self._connection.set_busy_timeout(BUSY_AT_END_MS)
+        self._connection.set_busy_timeout(patience_ms)
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.BusyError:
-            wal = wal_path(self.path)
-            log.info("another program reads %s, so %s stays and belongs to it", self.path, wal.name)
             return False
         return True
 

@@ -95,6 +95,8 @@ class Endpoint:
                 cookie = dashboard.sessions.add(session)
             elif session.login is None:
                 session.login = (await dashboard.visitor()).login
+            if session.login is not None:
+                await dashboard.refresh(session.login)
         except HoldfastError as error:
             return away(dashboard, request, error)
         try:

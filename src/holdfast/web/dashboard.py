@@ -120,6 +120,9 @@ class Dashboard:
             await poller.poll()
         return Session(login)
 
+    async def refresh(self, login: Login) -> None:
+        await login.refresh(self._operator, self.now_s())
+
     async def visitor(self) -> Session:
         """The session of a browser that has none: of the default user, if that needs no password
         and only this machine reaches the dashboard. Raises HoldfastError if it is not known."""

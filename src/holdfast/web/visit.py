@@ -1,6 +1,6 @@
 """One request, as a page sees it: the user, what that user may do, and the answer."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from holdfast.client.protocol.request import Argument, as_bytes
 from holdfast.errors import HoldfastError
 from holdfast.figures.view import shown
 from holdfast.web.names import read_pairs
+from holdfast.web.readers.pace import Pace, pace_for
 from holdfast.web.security.redaction import safe_words
 from holdfast.web.security.sessions import Session
 
@@ -122,12 +123,17 @@ class Visit:
         found: R = readers[key]
         return found
 
-    async def recent(self, name: str, fresh_s: float, look: Callable[[], Awaitable[T]]) -> T:
+    async def recent(self, name: Hashable, fresh_s: float, look: Callable[[], Awaitable[T]]) -> T:
         """What `look` returns, or has returned to another tab of this user a moment ago: a
         thousand tabs cost the server as much as one."""
         assert self.session.login is not None
         found: T = await self.session.login.recent.get((name, self.db), fresh_s, look)
         return found
+
+    @property
+    def pace(self) -> Pace:
+        """How much a page may ask of the server now."""
+        return pace_for(self.dashboard.poller.cpu_share)
 
     async def change(self, action: str, *words: Argument) -> Any:
         """Run a command that changes something. It is in the audit trail before it is sent."""

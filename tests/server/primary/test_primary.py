@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 import holdfast
@@ -65,6 +67,64 @@ def test_a_replica_that_lacks_more_than_the_backlog_takes_a_snapshot(
         replica.resume()
     wait_until(lambda: copy.command("DBSIZE") == b":10\r\n", "it has all")
     assert stat(client, "sync_full") == 2
+
+
+def test_the_backlog_goes_when_no_replica_was_there_for_a_while(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "repl-backlog-ttl", 1)
+    copy = follow(primary, replica)
+    client.command("SET", "k", "x" * 1000)
+    wait_for_replica(client)
+    before = info(client)
+    copy.command("REPLICAOF", "NO", "ONE")
+    wait_until(lambda: info(client)["repl_backlog_active"] == "0", "the backlog goes")
+    client.command("SET", "between", 1)
+    after = info(client)
+    assert int(after["master_repl_offset"]) >= int(before["master_repl_offset"]) > 1000
+    assert after["master_replid"] != before["master_replid"]
+    copy = follow(primary, replica)
+    client.command("SET", "after", 1)
+    wait_for_replica(client)
+    assert copy.command("DBSIZE") == b":3\r\n"
+    assert int(info(copy)["master_repl_offset"]) > int(after["master_repl_offset"])
+    assert (stat(client, "sync_full"), stat(client, "sync_partial_ok")) == (2, 0)
+
+
+def test_a_snapshot_has_what_was_written_before_the_first_replica_came(
+    primary: HoldfastServer,
+) -> None:
+    """Another program writes to the file for a moment, so a write is not committed yet when the
+    replica asks. It is no part of the stream: there was no stream when it came."""
+    client, replica = primary.client(), primary.client(timeout_s=30)
+    with closing(apsw.Connection(primary.db)) as foreign:
+        foreign.execute("BEGIN IMMEDIATE")
+        client.send_command("SET", "open", "the value")
+        replica.send_command("PSYNC", "?", -1)
+        # A snapshot without that write is no use. (An empty line comes each second.)
+        stream = b""
+        while b"FULLRESYNC" not in stream and "snapshot was too early" not in primary.stderr:
+            stream += replica.read_raw(1)
+        foreign.execute("COMMIT")
+    if client.read_reply() == b"+OK\r\n":  # else it took too long
+        while b"the value" not in stream:
+            stream += replica.read_raw(1)
+
+
+def test_a_snapshot_need_not_have_a_write_that_failed(primary: HoldfastServer) -> None:
+    """Another program writes to the file for so long that the first write fails. No other write
+    comes, and the replica gets its snapshot all the same."""
+    client, replica = primary.client(), primary.client(timeout_s=30)
+    with closing(apsw.Connection(primary.db)) as foreign:
+        foreign.execute("BEGIN IMMEDIATE")
+        client.send_command("SET", "open", "the value")
+        replica.send_command("PSYNC", "?", -1)
+        assert client.read_reply().startswith(b"-MISCONF")
+        foreign.execute("COMMIT")
+    stream = b""
+    while b"FULLRESYNC" not in stream:
+        stream += replica.read_raw(1)
 
 
 def stat(client: RawClient, name: str, section: str = "stats") -> int:
@@ -363,6 +423,51 @@ def test_a_replica_that_sends_commands_gets_no_replies(primary: HoldfastServer) 
     names = {each.argv[0] for each in CommandReader(0).feed(commands)}
     assert names <= {b"SELECT", b"SET", b"PING"}
     assert client.command("EXISTS", "a") == b":0\r\n"
+
+
+def test_a_snapshot_that_no_replica_waits_for_is_dropped(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client, copy = primary.client(), replica.client()
+    client.command("DEBUG", "POPULATE", 100)
+    client.command("CONFIG", "SET", "rdb-key-save-delay", 10_000_000)
+    copy.command("REPLICAOF", "127.0.0.1", primary.port)
+    wait_until(lambda: info(copy)["master_sync_in_progress"] == "1", "it is promised a snapshot")
+    copy.command("REPLICAOF", "NO", "ONE")
+    wait_until(lambda: stat(client, "rdb_bgsave_in_progress", "persistence") == 0, "it is dropped")
+    client.command("CONFIG", "SET", "rdb-key-save-delay", 0)
+    follow(primary, replica)
+    assert copy.command("DBSIZE") == b":100\r\n"
+    assert "no snapshot for replicas" not in primary.stderr
+
+
+def test_a_snapshot_is_dropped_before_its_process_runs(primary: HoldfastServer) -> None:
+    client = primary.client()
+    client.command("DEBUG", "POPULATE", 100)
+    client.command("CONFIG", "SET", "rdb-key-save-delay", 10_000_000)
+    with primary.client() as replica:
+        replica.send_command("PSYNC", "?", -1)
+    wait_until(lambda: "it is dropped" in primary.stderr, "the replica has left")
+    wait_until(lambda: stat(client, "rdb_bgsave_in_progress", "persistence") == 0, "it is dropped")
+
+
+def test_a_replica_that_comes_while_a_snapshot_is_dropped_gets_another_one(
+    primary: HoldfastServer,
+) -> None:
+    client, replica = primary.client(), primary.client(timeout_s=30)
+    client.command("DEBUG", "POPULATE", 100)
+    client.command("CONFIG", "SET", "rdb-key-save-delay", 10_000_000)
+    stream = b""
+    with primary.client() as first:
+        first.send_command("PSYNC", "?", -1)
+        while b"FULLRESYNC" not in stream:
+            stream += first.read_raw(1)
+        client.command("CONFIG", "SET", "rdb-key-save-delay", 0)  # of the next one
+    replica.send_command("PSYNC", "?", -1)
+    stream = b""
+    while b"key:99" not in stream:
+        stream += replica.read_raw(1)
+    assert "no snapshot for replicas" not in primary.stderr
 
 
 def test_replicas_that_come_while_a_snapshot_is_written_share_it(

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.server.replica.link import MOST_WAITING_BYTES
 from holdfast.server.replica.snapshot_load import MODULE
 from holdfast.store.rdb.primitives import string
 from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.harness.processes import ServerProcess
 from tests.migration.test_importing import names, with_module
 from tests.server.primary.following import follow, info, is_up, wait_for_replica
 from tests.server.replica.test_pairs import killed_and_started
@@ -93,6 +95,20 @@ def test_a_promoted_replica_expires_keys_itself(
     assert copy.command("REPLICAOF", "NO", "ONE") == b"+OK\r\n"
     wait_until(lambda: copy.command("DBSIZE") == b":0\r\n", "it has expired")
     assert copy.command("SET", "k", "2") == b"+OK\r\n"
+
+
+def test_a_transaction_that_is_larger_than_what_is_read_ahead(
+    any_primary: ServerProcess, replica: HoldfastServer
+) -> None:
+    client = any_primary.client(timeout_s=60)
+    copy = follow(any_primary, replica)
+    value = b"x" * (MOST_WAITING_BYTES // 2)
+    client.command("MULTI")
+    for number in range(4):
+        client.command("SET", f"k{number}", value)
+    client.command("EXEC")
+    wait_for_replica(client)
+    assert copy.command("DBSIZE") == b":4\r\n"
 
 
 def test_a_killed_replica_goes_on_where_its_data_ends(

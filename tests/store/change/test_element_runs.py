@@ -10,7 +10,12 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.store.change.ops import FIRST_ID, HASH_FIELDS, SET_MEMBERS, Run, row_op
-from holdfast.store.change.runs import FIELD_RUNS, MEMBER_RUNS
+from holdfast.store.change.runs import (
+    FIELD_RUNS,
+    MANY_FIELD_RUNS,
+    MANY_MEMBER_RUNS,
+    MEMBER_RUNS,
+)
 from holdfast.store.check import check_file
 from holdfast.store.file import journal
 from holdfast.store.fold import fold, pending_rows
@@ -106,8 +111,34 @@ def test_whatever_comes_between_ends_a_run(store: FileStore) -> None:
     value.set_expiry(b"a", LATER_MS, keyspace)
     value.set(b"a", b"4", keyspace, keep_expiry=True)
     value.set(b"a", b"5", keyspace)
-    one, run = HASH_FIELDS, FIELD_RUNS
-    assert tables(store) == [run, run, run, one, run, one, one, run]
+    one, run, many = HASH_FIELDS, FIELD_RUNS, MANY_FIELD_RUNS
+    assert tables(store) == [many, one, run, one, one, run]
+
+
+def test_fields_of_several_hashes_are_one_operation(store: FileStore) -> None:
+    keyspace, values = store.keyspace, [hash_of(store, name) for name in (b"h", b"i", b"j")]
+    keyspace.ops.clear()
+    before = keyspace.changes
+    for value in values:
+        value.set(b"a", b"v", keyspace)
+    values[2].set(b"b", b"w", keyspace)
+    run = [word for value in values for word in (value.id, b"a", b"v", 1)]
+    run += [values[2].id, b"b", b"w", 2]
+    assert keyspace.ops == [Run((MANY_FIELD_RUNS, 0, None, run))]
+    assert keyspace.changes == before + 4
+
+
+def test_a_hash_with_several_fields_in_a_run_keeps_its_run(store: FileStore) -> None:
+    keyspace, value, other = store.keyspace, hash_of(store), hash_of(store, b"other")
+    keyspace.ops.clear()
+    value.set(b"a", b"1", keyspace)
+    value.set(b"b", b"2", keyspace)
+    other.set(b"a", b"1", keyspace)
+    value.set(b"a", b"3", keyspace)
+    assert keyspace.ops == [
+        Run((FIELD_RUNS, value.id, None, [b"a", b"1", 1, b"b", b"2", 2])),
+        Run((MANY_FIELD_RUNS, 0, None, [other.id, b"a", b"1", 1, value.id, b"a", b"3", 1])),
+    ]
 
 
 def test_a_run_too_large_for_a_row_is_several_in_one_transaction(
@@ -284,7 +315,8 @@ def test_stores_without_a_fold_or_with_replication_keep_no_note(tmp_path: Path) 
     for store in (MemoryStore(), open_store(str(tmp_path / "replicated.db"), node=1)):
         hash_of(store).set(b"a", b"v", store.keyspace)
         set_of(store).add(b"a", store.keyspace)
-        assert not {FIELD_RUNS, MEMBER_RUNS} & {op[0] for op in store.keyspace.ops}
+        runs = {FIELD_RUNS, MEMBER_RUNS, MANY_FIELD_RUNS, MANY_MEMBER_RUNS}
+        assert not runs & {op[0] for op in store.keyspace.ops}
         store.commit()
         assert store.keyspace.fold_state.dirty_elements == []
         store.close()
@@ -308,6 +340,21 @@ def test_members_that_are_added_one_after_the_other_are_one_operation(store: Fil
         Run((MEMBER_RUNS, value.id, None, [b"a", 1, b"b", 2])),
         row_op(SET_MEMBERS, value.id, b"a", None),
         Run((MEMBER_RUNS, value.id, None, [b"a", 3])),
+    ]
+
+
+def test_members_of_several_sets_and_fields_do_not_share_a_run(store: FileStore) -> None:
+    keyspace, value = store.keyspace, hash_of(store)
+    sets = [set_of(store, name) for name in (b"s", b"t")]
+    keyspace.ops.clear()
+    for each in sets:
+        each.add(b"m", keyspace)
+    value.set(b"a", b"1", keyspace)
+    sets[0].add(b"n", keyspace)
+    assert keyspace.ops == [
+        Run((MANY_MEMBER_RUNS, 0, None, [sets[0].id, b"m", 1, sets[1].id, b"m", 1])),
+        Run((FIELD_RUNS, value.id, None, [b"a", b"1", 1])),
+        Run((MEMBER_RUNS, sets[0].id, None, [b"n", 2])),
     ]
 
 

@@ -15,7 +15,7 @@ from holdfast.store.change.ops import (
     Op,
     row_op,
 )
-from holdfast.store.change.runs import MEMBER_RUNS, NEW_KEY_RUNS, RUNS, STEP, rows_in
+from holdfast.store.change.runs import MANY_MEMBER_RUNS, NEW_KEY_RUNS, RUNS, STEP, rows_in
 from holdfast.store.file.tables import ROWS
 
 KEY = 2000
@@ -80,8 +80,7 @@ def test_a_run_of_new_keys_goes_on_behind_other_operations() -> None:
     log.add_new_key(other, 6, "hash", KEY + 5, b"another has the id between")
     assert [(op[0], op[1]) for op in log.ops] == [
         (NEW_KEY_RUNS, KEY),
-        (MEMBER_RUNS, KEY),
-        (MEMBER_RUNS, KEY + 1),
+        (MANY_MEMBER_RUNS, 0),
         (NEW_KEY_RUNS, KEY + 2),
         (NEW_KEY_RUNS, KEY + 3),
         (NEW_KEY_RUNS, KEY + 5),
@@ -127,6 +126,23 @@ def test_members() -> None:
     assert rows(log) == [(SET_MEMBERS, KEY, b"m", 1), (SET_MEMBERS, KEY, b"n", 2)]
 
 
+def test_fields_of_several_hashes() -> None:
+    log = ChangeLog()
+    log.add_field("one", KEY, b"f", b"1", 1)
+    log.add_field("two", KEY + 1, b"g", b"2", 2)
+    assert rows(log) == [
+        (HASH_FIELDS, KEY, b"f", (b"1", 1, None)),
+        (HASH_FIELDS, KEY + 1, b"g", (b"2", 2, None)),
+    ]
+
+
+def test_members_of_several_sets() -> None:
+    log = ChangeLog()
+    log.add_member("one", KEY, b"m", 1)
+    log.add_member("two", KEY + 1, b"n", 2)
+    assert rows(log) == [(SET_MEMBERS, KEY, b"m", 1), (SET_MEMBERS, KEY + 1, b"n", 2)]
+
+
 def test_entries_and_the_counters_of_their_stream() -> None:
     log, owner = ChangeLog(), object()
     first, second, deleted = (bytes([number]) * 16 for number in (1, 2, 0))
@@ -140,10 +156,11 @@ def test_entries_and_the_counters_of_their_stream() -> None:
     ]
 
 
-def test_rows_of_another_owner_begin_another_run() -> None:
+def test_rows_of_another_kind_begin_another_run() -> None:
     log = ChangeLog()
     for key_id, owner in ((KEY, "one"), (KEY + 1, "other")):
         log.add_member(owner, key_id, b"m", 1)
     log.add_strings(1).extend([KEY + 2, b"v"])
     log.add_member("other", KEY + 1, b"n", 2)
-    assert [op[1] for op in log.ops] == [KEY, KEY + 1, 0, KEY + 1]
+    log.add_field("hash", KEY + 3, b"f", b"v", 1)
+    assert [op[1] for op in log.ops] == [0, 0, KEY + 1, KEY + 3]

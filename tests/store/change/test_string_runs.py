@@ -17,7 +17,15 @@ from holdfast.store.change.ops import (
     Run,
     row_op,
 )
-from holdfast.store.change.runs import NEW_KEY_RUNS, NEW_STRING_RUNS, RUNS, STRING_RUNS, rows_in
+from holdfast.store.change.runs import (
+    MANY_FIELD_RUNS,
+    MANY_MEMBER_RUNS,
+    NEW_KEY_RUNS,
+    NEW_STRING_RUNS,
+    RUNS,
+    STRING_RUNS,
+    rows_in,
+)
 from holdfast.store.check import check_file
 from holdfast.store.file import journal
 from holdfast.store.file.tables import ROWS
@@ -240,6 +248,11 @@ def test_a_journal_with_operations_of_a_later_version_is_refused(
         (NEW_STRING_RUNS, A, None, [b"a", b"v"]),
         *((NEW_KEY_RUNS, A, kind, [b"a"]) for kind in (None, [0], [None, "set"], [0, 5])),
         *((NEW_KEY_RUNS, A, [0, "set"], parts) for parts in ([5], 7, None)),
+        *(
+            (MANY_FIELD_RUNS, 0, None, parts)
+            for parts in ([A, b"f", b"v"], [b"a", b"f", b"v", 1], 7)
+        ),
+        *((MANY_MEMBER_RUNS, 0, None, parts) for parts in ([A, b"m"], [b"a", b"m", 1], None)),
     ],
 )
 def test_a_run_that_makes_no_sense_is_found(store: FileStore, run: tuple[object, ...]) -> None:

@@ -160,3 +160,27 @@ def test_a_small_new_hash_is_noted_nowhere_but_among_new_keys(tmp_path: Path) ->
     assert len(names) == MOST_WHOLE + 1
     store.commit()
     store.close()
+
+
+def test_rows_of_new_hashes_of_which_some_have_fields_that_expire(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "a.db")
+    keyspace = store.keyspace
+    expected = []
+    for number in range(9):
+        value = keyspace.databases[0].find_or_create_as(b"h%d" % number, Hash)
+        for name in (b"c", b"a", b"b")[: number % 3 + 1]:
+            value.set(name, b"v" + name, keyspace)
+        expires_at_ms = 1 << 42 if number in (3, 5) else None
+        if expires_at_ms:
+            value.set_expiry(b"c", expires_at_ms, keyspace)
+        for ordinal, name in enumerate((b"c", b"a", b"b")[: number % 3 + 1], 1):
+            row = (value.id, name, b"v" + name, ordinal, expires_at_ms if name == b"c" else None)
+            expected.append(row)
+    store.commit()
+    store.fold()
+    rows = store._connection.execute(
+        "SELECT key_id, field, value, ordinal, expires_at_ms FROM redis_hash_fields"
+    )
+    assert list(rows) == sorted(expected)
+    store.close()
+    assert check_file(store.path) == []

@@ -8,6 +8,7 @@ from holdfast.store import store
 from holdfast.store.fold import fold
 from holdfast.store.fold.fold import Fold
 from holdfast.store.store import MOST_ROOM_SLICES, MOST_SLICES, FileStore
+from holdfast.store.values.list import List
 
 pytestmark = pytest.mark.source_only
 
@@ -153,4 +154,31 @@ def test_where_few_keys_are_a_pass_has_few_new_ones(
         opened.commit()
         are_behind.append(opened.folding.is_behind)
     assert are_behind == [False] * (new - 1) + [True]
+    opened.close()
+
+
+def test_a_pass_of_list_elements_begins_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copies of elements that wait are memory which the process keeps."""
+    monkeypatch.setattr(fold, "PASS_ROWS", 100 * fold.ELEMENT_ROWS)
+    opened = FileStore(tmp_path / "a.db")
+    keyspace = opened.keyspace
+    value = keyspace.databases[0].find_or_create_as(b"list", List)
+    value.push_right([b"the key is not new"], keyspace)
+    opened.commit()
+    opened.fold()
+    value = keyspace.databases[0].find_or_create_as(b"list", List)  # it was packed
+    for element in range(50):  # operations of their own, and runs
+        value.push_right([b"%d" % element], keyspace)
+        value.push_left([b"%d" % element], keyspace)
+        opened.commit()
+        assert opened.folding.is_behind is (element == 49)
+    opened.fold()
+    are_behind = []
+    for count in (99, 1):
+        value.push_right([b"a"] * count, keyspace)
+        opened.commit()
+        are_behind.append(opened.folding.is_behind)
+    assert are_behind == [False, True]
     opened.close()

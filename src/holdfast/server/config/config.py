@@ -123,6 +123,7 @@ class Config:
     min_replicas_max_lag: int
     min_replicas_to_write: int
     repl_backlog_size: int
+    repl_backlog_ttl: int
     rdb_key_save_delay: int
     repl_ping_replica_period: int
     repl_timeout: int

@@ -393,7 +393,7 @@ _PARAMS: tuple[Param, ...] = (
     # Values of types that Holdfast does not have, in a snapshot: follow without them, or not.
     Param("replica-skip-unknown", _BOOL, "no", HIDDEN),
     Param("repl-backlog-size", Memory(1, LONG_MAX, (1 << 14, LONG_MAX)), "1mb"),
-    Param("repl-backlog-ttl", _LONG, "3600", INERT),
+    Param("repl-backlog-ttl", _LONG, "3600"),
     Param("repl-disable-tcp-nodelay", _BOOL, "no", INERT),
     Param("repl-diskless-load", Enum("disabled on-empty-db swapdb"), "disabled", INERT),
     Param("repl-diskless-sync", _BOOL, "yes", INERT),

@@ -521,6 +521,7 @@ class Engine(SessionHost):
         self.turn.refuses_writes = False
         self.condition.update()
         self.blocking.wake_all()  # pops that never happened may have left lists to wait for
+        self.turn.schedule()  # keys that have expired meanwhile are not committed yet
 
 
 def engine_of(session: Session) -> Engine:

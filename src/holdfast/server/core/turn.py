@@ -34,6 +34,11 @@ Done = Callable[[Exception | None], object]
 # held up four times less often than after 16 MB.
 CHECKPOINT_PAGES = 16384
 
+# When no more pages than this came during a checkpoint, the next one may hold back commits: it is
+# done in the time of a sync or two.
+FEW_PAGES = 256
+MOST_ROUNDS = 5  # of a checkpoint; some disks are slower than the writes
+
 # A disk that usually syncs faster than this is waited for on the loop: handing over to a thread
 # and back costs more than is gained meanwhile. See decision 3 in docs/decisions.
 SYNC_HERE_BELOW_S = 0.001
@@ -70,8 +75,9 @@ BUSY_PATIENCE_S = 5.0  # with another program that writes to the file
 
 
 class Checkpoint(enum.Enum):
-    """Moving the WAL into the file takes two steps, so that no commit waits long for it: one
-    beside the commits, then one for the little that came meanwhile, with commits held back."""
+    """Moving the WAL into the file takes two steps, so that no commit waits long for it. First some
+    rounds beside the commits: each copies what came during the round before. Then one for the
+    little that came during the last round, with commits held back."""
 
     NOT_DUE = enum.auto()
     PUT_OFF = enum.auto()  # it failed just now
@@ -94,6 +100,8 @@ class Turn(TurnSchedule):
         self._is_tidying = False  # is about to
         self._new_ops = 0  # committed since the fold last kept up with it
         self._checkpoint = Checkpoint.NOT_DUE
+        self._rounds = 0  # of the checkpoint beside commits
+        self._pages_before = 0  # of the WAL, when the last round began
         self._copied = (b"", 0)  # the state of the WAL after the last complete checkpoint
         self._kept = (b"", 0)  # a WAL that a reader keeps, when that was last logged
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -328,6 +336,12 @@ class Turn(TurnSchedule):
             self._kept = (b"", 0)
             log.info("the WAL of %s was emptied again", self._store.path)
         self._checkpoint = Checkpoint.BESIDE_COMMITS
+        self._rounds = 0
+        self._checkpoint_beside()
+
+    def _checkpoint_beside(self) -> None:
+        self._rounds += 1
+        self._pages_before = self._store.wal_pages
         self._submit(1, self._store.checkpoint, self._checkpointed)
 
     def sync_beside(self) -> None:
@@ -398,6 +412,10 @@ class Turn(TurnSchedule):
 
     def _checkpointed(self, error: Exception | None) -> None:
         if error is None:
+            new_pages = self._store.wal_pages - self._pages_before
+            if new_pages > FEW_PAGES and self._rounds < MOST_ROUNDS:
+                self._checkpoint_beside()
+                return
             self.checkpoints += 1
             self._checkpoint = Checkpoint.REST_IS_DUE
             self.schedule()

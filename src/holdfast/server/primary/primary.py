@@ -60,6 +60,10 @@ class Snapshots(Protocol):
         called from the event loop."""
         ...
 
+    def drop(self) -> None:
+        """The snapshot that is written is not needed. `Primary.failed` is called soon."""
+        ...
+
     def send(self, replica: Replica) -> None:
         """Begin to send the snapshot. `Primary.sent` is called when all of it has left."""
         ...
@@ -120,9 +124,14 @@ class Primary:
         self._passed_on: list[bytes] = []  # of the stream of its primary, in the open batch
         self.is_writing = False  # a snapshot
         self._cut_at: int | None = None  # the offset that it has, once that is known
-        self._is_snapshot_void = False  # it was begun before the data was replaced
+        # It was begun before the data was replaced; or it lacks writes that the stream lacks, too;
+        # or it is dropped.
+        self._is_snapshot_void = False
+        self._complete_from = 0  # snapshots of earlier batches lack writes
         self._cuts: deque[Cut] = deque()  # of the batches that may be the snapshot's last
         self._waits: list[Wait] = []
+        self._left_at = 0  # the offset of a stream that was forgotten
+        self._needed_s = host.clock.monotonic_s()  # when a replica was last there
         self._written = 0  # the offset after the last write of a client
         self.waits_at_end = True  # for replicas, when this server stops
         self._timer: Timer | None = None
@@ -143,6 +152,16 @@ class Primary:
         if self.replicas.pop(session, None) is not None:
             log.warning("replica %s does not follow any more: %s", session.address, why)
             self.count_good()
+            if self.is_writing and not self._is_awaited:
+                assert self._snapshots is not None
+                log.info("no replica waits for the snapshot any more: it is dropped")
+                self._is_snapshot_void = True
+                self._snapshots.drop()
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether a replica waits for a snapshot."""
+        return any(replica.state is State.WAITS for replica in self.replicas.values())
 
     def ask(
         self, session: Session, replication_id: bytes, offset: int, *, is_old: bool = False
@@ -197,14 +216,26 @@ class Primary:
         self.effects = EffectLog(host.keyspace)
         host.keyspace.on_removed = self.effects.removed
         host.keyspace.on_shown = self.effects.shown
+        self._complete_from = self._batches.lsn + bool(host.keyspace.open_ops)
+        self._needed_s = host.clock.monotonic_s()
         if self.backlog is None:
-            self.backlog = Backlog(host.config.repl_backlog_size, self.id)
+            self.backlog = Backlog(host.config.repl_backlog_size, self.id, self._left_at)
         self._on_effects(self.effects)
         self._start_timer()
 
     def _start_timer(self) -> None:
         if self._timer is None:
             self._timer = self._host.clock.call_later(TICK_S, self._tick)
+
+    def _forget_stream(self) -> None:
+        """No replica was there for `repl-backlog-ttl`: from now on this costs nothing again."""
+        assert self.backlog is not None
+        self.id, self._left_at = new_id(), self.backlog.offset
+        self.backlog = self.effects = None
+        self._host.keyspace.on_removed = None
+        self._host.keyspace.on_shown = None
+        self._on_effects(None)
+        log.info("no replica for %d s: the backlog is gone", self._host.config.repl_backlog_ttl)
 
     # -- this server is a replica itself ------------------------------------------------------
 
@@ -234,6 +265,7 @@ class Primary:
 
     def _begin_anew(self, replication_id: bytes, offset: int) -> None:
         self._is_snapshot_void = self.is_writing
+        self._complete_from = 0  # the file may be another one, with numbers of its own
         self._passed_on.clear()
         self._cuts.clear()
         self.backlog = Backlog(self._host.config.repl_backlog_size, replication_id, offset)
@@ -285,6 +317,9 @@ class Primary:
         """The snapshot has all batches up to this one."""
         backlog, effects = self.backlog, self.effects
         assert backlog is not None
+        if lsn < self._complete_from:  # the batch that was open then has come since, or will
+            log.info("the snapshot was too early: another one follows")
+            self._is_snapshot_void, backlog.needed_from = True, None
         if self._is_snapshot_void:
             return
         offset = next(cut.offset for cut in reversed(self._cuts) if cut.lsn <= lsn)
@@ -331,19 +366,24 @@ class Primary:
         return list(self._host.keyspace.libraries.values())
 
     def failed(self, error: Exception) -> None:
-        """There is no snapshot: the replicas will ask again."""
-        log.error("no snapshot for replicas: %s", error)
+        """There is no snapshot: the replicas will ask again. Those that came after it was void get
+        another one."""
+        was_void = self._is_snapshot_void
         self.is_writing = self._is_snapshot_void = False
         self._cuts.clear()
         if self.backlog is not None:
             self.backlog.needed_from = None
+        if was_void:
+            self._snapshot_for_others()
+            return
+        log.error("no snapshot for replicas: %s", error)
         for replica in list(self.replicas.values()):
             if replica.state is State.WAITS:
                 replica.session.abort()
 
     def _snapshot_for_others(self) -> None:
         """Replicas that came while one was written."""
-        if any(replica.state is State.WAITS for replica in self.replicas.values()):
+        if self._is_awaited:
             self._take_snapshot()
 
     def sent(self, replica: Replica) -> None:
@@ -381,8 +421,9 @@ class Primary:
             self._cuts.append(Cut(self._batches.lsn, backlog.offset))
 
     def drop_batch(self) -> None:
-        """The batch has failed: nothing of it happened."""
+        """The batch has failed: nothing of it happened, and no snapshot lacks it."""
         self._passed_on.clear()
+        self._complete_from = min(self._complete_from, self._batches.lsn)
         if self.effects is not None:
             self.effects.drop()
 
@@ -414,8 +455,14 @@ class Primary:
     def _tick(self) -> None:
         host = self._host
         now_s = host.clock.monotonic_s()
-        self._timer = host.clock.call_later(TICK_S, self._tick)
         self.count_good()
+        if self.replicas or self.effects is None or self.is_writing or self.holds_stream:
+            self._needed_s = now_s
+        elif 0 < host.config.repl_backlog_ttl <= now_s - self._needed_s:
+            self._timer = None
+            self._forget_stream()
+            return
+        self._timer = host.clock.call_later(TICK_S, self._tick)
         if not self.replicas:
             return
         is_due = now_s - self._pinged_s >= host.config.repl_ping_replica_period
@@ -538,7 +585,7 @@ class Primary:
 
     @property
     def offset(self) -> int:
-        return 0 if self.backlog is None else self.backlog.offset
+        return self._left_at if self.backlog is None else self.backlog.offset
 
     @property
     def replication_id(self) -> bytes:

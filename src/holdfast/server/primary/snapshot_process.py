@@ -54,11 +54,18 @@ class SnapshotProcess:
         self._path = path
         self._config = config
         self._process: asyncio.subprocess.Process | None = None
+        self._is_dropped = False  # the snapshot; its process may not have started yet
         self._file: SnapshotFile | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self) -> None:
+        self._is_dropped = False
         self._start(self._take())
+
+    def drop(self) -> None:
+        self._is_dropped = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
 
     def send(self, replica: Replica) -> None:
         assert self._file is not None
@@ -100,6 +107,8 @@ class SnapshotProcess:
         self._process = process = await asyncio.create_subprocess_exec(
             *argv, stdout=pipe, stderr=pipe, pass_fds=(fd,)
         )
+        if self._is_dropped:
+            process.kill()
         assert process.stdout is not None
         assert process.stderr is not None
         lsn = await process.stdout.readline()

@@ -96,6 +96,7 @@ class Link:
             self._writer.transport.abort()
         if self.session is not None:
             self.session.closing = True  # what has come and not run comes again
+        self._has_room.set()  # the link may wait for commands to run, and they will not
 
     # -- one attempt after the other ----------------------------------------------------------
 
@@ -167,7 +168,7 @@ class Link:
 
     async def _talk(self, reader: asyncio.StreamReader, follower: Follower) -> None:
         clock = self._engine.clock
-        while self._writer is not None:
+        while self._writer is not None and not self._writer.is_closing():  # else `cut` was called
             self._writer.write(follower.to_send())
             self._listens_since_s = clock.monotonic_s()
             data = await reader.read(PIECE_BYTES)
@@ -228,11 +229,9 @@ class Link:
         session = self.session
         assert session is not None
         session.take(commands)
-        while session.input_bytes > MOST_WAITING_BYTES and commands.commands:
+        while session.waiting_bytes > MOST_WAITING_BYTES and not session.closing:
             self._has_room.clear()
             await self._has_room.wait()
-            if session.closing:
-                return
 
     async def _tick(self) -> None:
         """Once a second: say how far this server is, and notice a primary that is silent."""
@@ -245,8 +244,8 @@ class Link:
                 self.cut()
             elif self.session is not None:
                 self.session.acknowledge()
-            elif self.state is LinkState.LOADING and self._writer is not None:
-                self._writer.write(b"\n")  # the primary must not take the silence for a failure
+            elif self.state is LinkState.LOADING:
+                self._write(b"\n")  # the primary must not take the silence for a failure
 
     # -- the sink of the session --------------------------------------------------------------
 
@@ -255,10 +254,12 @@ class Link:
         return 0 if self._writer is None else self._writer.transport.get_write_buffer_size()
 
     def deliver(self, replies: list[Output]) -> None:
-        if self._writer is not None:
-            self._writer.write(b"".join(replies))
+        self._write(b"".join(replies))
+
+    def _write(self, data: bytes) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(data)
 
     def close(self) -> None:
         """CLIENT KILL: the link is dialed again."""
-        self._has_room.set()
         self.cut()

@@ -62,6 +62,12 @@ class PrimarySession(Session):
     def input_bytes(self) -> int:
         return len(self._bytes)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of commands that have not run. Commands of an open transaction do not count:
+        the link must read on to its EXEC, however large the transaction is."""
+        return len(self._bytes) if self._commands else 0
+
     def take(self, received: Commands) -> None:
         """Commands that the primary has sent. They run soon."""
         self._bytes += received.data

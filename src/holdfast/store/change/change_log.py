@@ -7,6 +7,8 @@ from holdfast.store.change.intents import ChangeIntent, Intent, ListEndIntent, S
 from holdfast.store.change.ops import FIRST_ID, KeyId, Op, RowOp, Run
 from holdfast.store.change.runs import (
     FIELD_RUNS,
+    MANY_FIELD_RUNS,
+    MANY_MEMBER_RUNS,
     MEMBER_RUNS,
     STREAM_RUNS,
     STRING_RUNS,
@@ -77,7 +79,8 @@ class ChangeLog:
         undone."""
         self._run: list[Any] = []  # the body of the run that goes on
         self._run_op: Run | None = None  # goes on as long as it is the last of `ops`
-        # The stream, hash or set; None: strings of older keys; a space: new keys in it.
+        # The stream, hash or set; None: strings of older keys; a space: new keys in it; the log
+        # itself: elements of several hashes or sets.
         self._run_owner: object = None
         self._run_next_id = 0  # that a new key must have to be a part of the run
         # A run of new keys goes on as long as their ids do, also behind operations on elements. Not
@@ -162,14 +165,14 @@ class ChangeLog:
     ) -> None:
         """Report a field of a hash that was set. (The ordinal is an int; it is passed as an object
         so that compiled code need not make another.)"""
-        run = self._run_for(FIELD_RUNS, key_id, owner)
+        run = self._run_for(FIELD_RUNS, MANY_FIELD_RUNS, key_id, owner)
         run.append(name)
         run.append(value)
         run.append(ordinal)
 
     def add_member(self, owner: object, key_id: KeyId, member: bytes, ordinal: object) -> None:
         """Report a new member of a set. (The ordinal: as in `add_field`.)"""
-        run = self._run_for(MEMBER_RUNS, key_id, owner)
+        run = self._run_for(MEMBER_RUNS, MANY_MEMBER_RUNS, key_id, owner)
         run.append(member)
         run.append(ordinal)
 
@@ -211,12 +214,27 @@ class ChangeLog:
         self.ops.append(list_run_gone(key_id, position, count))
         self.recorded += count - 1
 
-    def _run_for(self, table: int, key_id: KeyId, owner: object) -> list[Any]:
+    def _run_for(self, table: int, many: int, key_id: KeyId, owner: object) -> list[Any]:
+        """The run that goes on with an element of this hash or set. Clients that make many small
+        ones get one run for all of them, and not two objects for each."""
         ops = self.ops
-        if ops and ops[-1] is self._run_op and self._run_owner is owner:
-            self.recorded += 1
-        else:
-            self._begin_run(table, key_id, owner, [])
+        last = self._run_op
+        if last is not None and ops and ops[-1] is last:
+            run = self._run
+            if self._run_owner is owner:
+                self.recorded += 1
+                return run
+            if last[0] == many:
+                self.recorded += 1
+                run.append(key_id)
+                return run
+            if last[0] == table and len(run) == (3 if table == FIELD_RUNS else 2):
+                # It has one element, of another hash or set.
+                self.recorded += 1
+                ops.pop()
+                self._begin_run(many, 0, self, [last[1], *run, key_id])
+                return self._run
+        self._begin_run(table, key_id, owner, [])
         return self._run
 
     def _begin_run(self, table: int, key_id: KeyId, owner: object, body: list[Any]) -> None:

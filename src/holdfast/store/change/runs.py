@@ -36,7 +36,9 @@ MEMBER_RUNS: Final = 21
 # (22 and 23 are tables: see ops.py.)
 NEW_STRING_RUNS: Final = 24
 NEW_KEY_RUNS: Final = 25
-# (26 are parts of strings: see ops.py.)
+# (26 are parts of strings, 27 is a table: see ops.py.)
+MANY_FIELD_RUNS: Final = 28
+MANY_MEMBER_RUNS: Final = 29
 
 # From one position on the grid of a list to the next. A power of two.
 STEP: Final = 1 << 20
@@ -138,6 +140,27 @@ def _member_rows(key_id: int, _sub: Any, body: list[Any]) -> list[RowOp]:
     return [RowOp((SET_MEMBERS, key_id, body[at], body[at + 1])) for at in range(0, len(body), 2)]
 
 
+def _id(word: Any) -> int:
+    """(The id of an operation is checked when it is decoded, but not a word of its body.)"""
+    if not isinstance(word, int):
+        raise TypeError("the id of a key is no number")
+    return word
+
+
+def _many_field_rows(_key_id: int, _sub: Any, body: list[Any]) -> list[RowOp]:
+    return [
+        RowOp((HASH_FIELDS, _id(body[at]), body[at + 1], (body[at + 2], body[at + 3], None)))
+        for at in range(0, len(body), 4)
+    ]
+
+
+def _many_member_rows(_key_id: int, _sub: Any, body: list[Any]) -> list[RowOp]:
+    return [
+        RowOp((SET_MEMBERS, _id(body[at]), body[at + 1], body[at + 2]))
+        for at in range(0, len(body), 3)
+    ]
+
+
 # How each kind of run expands: the row operations, from its key id, sub and body.
 RUNS: Final[dict[int, Callable[[int, Any, Any], list[RowOp]]]] = {
     # `sub` is the position of the first element. The body has the elements, or a number: so many
@@ -159,6 +182,11 @@ RUNS: Final[dict[int, Callable[[int, Any, Any], list[RowOp]]]] = {
     FIELD_RUNS: _field_rows,
     # The body: member, ordinal, member, ordinal, …
     MEMBER_RUNS: _member_rows,
+    # Fields of several hashes; the key id of the run is 0. The body: key id, name, value, ordinal,
+    # key id, …
+    MANY_FIELD_RUNS: _many_field_rows,
+    # The body: key id, member, ordinal, key id, …
+    MANY_MEMBER_RUNS: _many_member_rows,
 }
 
 

@@ -16,6 +16,7 @@ from holdfast.store.change.ops import Op, RowOp, row_op
 from holdfast.store.change.runs import rows_in
 from holdfast.store.file.fsync import sync_path
 from holdfast.store.file.mark import LostWritesError, Mark, Position, new_file_id, read_mark
+from holdfast.store.file.sync_file import sync_file
 from holdfast.store.file.verify import FILE_ID, LAST_LSN
 from holdfast.store.file.wal import SALTS, wal_path
 
@@ -220,6 +221,12 @@ class Checkpointer:
             raise StorageError(f"cannot checkpoint: {error}") from None
         except apsw.Error as error:
             raise StorageError(f"cannot checkpoint: {error}") from None
+
+    def sync(self) -> None:
+        """Wait until all that checkpoints have copied is on the disk. SQLite syncs the file only in
+        a checkpoint that has copied all frames, so the last one would wait for all of it. Raises
+        OSError."""
+        sync_file(self._connection)
 
     def close(self) -> None:
         self._connection.close()

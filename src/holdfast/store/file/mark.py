@@ -12,6 +12,7 @@ cut, never too much. A clean close removes it. Decision 19 has the reasons.
 
 import os
 import zlib
+from binascii import hexlify
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -162,12 +163,13 @@ class Mark:
 
 
 def _entry(name: bytes, at: Position) -> bytes:
-    salts = at.salts.hex().encode() or b"-"
+    salts = hexlify(at.salts) or b"-"
     return _line(b"%-9s %020d %-16s %010d" % (name, at.lsn, salts, at.frames))
 
 
 def _line(text: bytes) -> bytes:
-    return b"%-*s %08x\n" % (LINE - 10, text, zlib.crc32(text))
+    checksum = hexlify(zlib.crc32(text).to_bytes(4, "big"))
+    return text.ljust(LINE - 10) + b" " + checksum + b"\n"
 
 
 def _words(line: bytes) -> list[bytes]:

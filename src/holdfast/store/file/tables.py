@@ -240,6 +240,19 @@ def put_keys_sql(rows: int, do_expire: bool) -> str:
 
 
 @cache
+def put_fields_sql(rows: int) -> str:
+    """Fields that do not expire. Bindings: the ids of their keys, the names, the values, the
+    ordinals."""
+    table = ROWS[HASH_FIELDS]
+    values = ",".join(
+        f"(?{row},?{rows + row},?{2 * rows + row},?{3 * rows + row},NULL)"
+        for row in range(1, rows + 1)
+    )
+    sets = ",".join(f"{column}=excluded.{column}" for column in table.values)
+    return f"INSERT INTO {table.name} VALUES{values}ON CONFLICT DO UPDATE SET {sets}"
+
+
+@cache
 def put_names_sql(rows: int) -> str:
     """Names of one space. Bindings: the space, the names, the ids of their keys."""
     values = ",".join(f"(?1,CAST(?{2 + row} AS TEXT),?{2 + rows + row})" for row in range(rows))

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from holdfast.store.change.ops import key_row
+from holdfast.store.change.ops import HASH_FIELDS, SET_MEMBERS, key_row
 from holdfast.store.fold.pending_rows import SORTED_ROWS, ChangedRows, in_order
 from holdfast.store.memory.key import Key, Space
 from holdfast.store.values.insertion_order import MOST_WHOLE, Ordered
@@ -59,9 +59,12 @@ def collect_new_keys(
             part.strings.append(value)
         elif isinstance(value, Ordered) and value.is_read_whole:
             if len(value) <= MOST_WHOLE:
-                names = value.sorted_names()
-                rows.take(value.table, key_id, names, value.rows(names))
-                count += len(names)
+                added = part.add_elements(key_id, value)
+                if not added:
+                    names = value.sorted_names()
+                    rows.take(value.table, key_id, names, value.rows(names))
+                    added = len(names)
+                count += added
             else:  # it has grown since the pass began
                 part.hand_to(rows)
                 names = value.sorted_names()
@@ -87,6 +90,16 @@ class _Part:
         self._type: type[Value] | None = None
         self._ids: list[int] = []
         self._names: list[bytes] = []
+        self._fields = _Elements()
+        self._members = _Elements()
+
+    def add_elements(self, key_id: int, value: Ordered[Any]) -> int:
+        """How many; 0 if they need rows with more columns."""
+        of_table = self._fields if value.table == HASH_FIELDS else self._members
+        count = value.add_columns(of_table.names, of_table.values, of_table.ordinals)
+        for _ in range(count):
+            of_table.ids.append(key_id)
+        return count
 
     def add(self, key: Key) -> None:
         expires_at_ms = key.expires_at_ms
@@ -114,6 +127,20 @@ class _Part:
         for (space, type_name, _), (ids, names, times) in self._groups.items():
             rows.take_keys(space, type_name, ids, names, times)
         rows.take_strings(self.string_ids, self.strings)
+        some = self._fields
+        rows.take_elements(HASH_FIELDS, some.ids, some.names, some.values, some.ordinals)
+        some = self._members
+        rows.take_elements(SET_MEMBERS, some.ids, some.names, some.values, None)
+
+
+class _Elements:
+    """Elements of several hashes, or of several sets, in columns."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.names: list[bytes] = []
+        self.values: list[Any] = []
+        self.ordinals: list[int] = []
 
 
 def collect_elements(

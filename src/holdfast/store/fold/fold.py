@@ -37,6 +37,7 @@ from holdfast.store.file.tables import (
     SOME_OF_SPACE,
     STATEMENT_ROWS,
     RowTable,
+    put_fields_sql,
     put_sql,
 )
 from holdfast.store.fold.collect import collect_elements, collect_new_keys
@@ -59,6 +60,7 @@ PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
 PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about 2 s …
 PASS_BYTES = 64 << 20  # … or this many bytes; or when the oldest change is old enough
 PASS_TICKS = 100  # of `grow_older`, in which a pass is done also where clients leave no time
+ELEMENT_ROWS = 4  # as so many an element of a list counts: its copy waits for the pass
 NEW_KEY_ROWS = 2  # of a new key, at least
 FEW_NEW_KEY_ROWS = 16  # as so many it counts where there are few keys
 SHARE_NEW = 8  # a pass may have so many times fewer new keys than there are keys
@@ -207,7 +209,9 @@ class Fold:
     def _share_of_next_pass(self) -> float:
         """How urgent the next pass is; from 1 on it is due."""
         keyspace = self.keyspace
-        count = self._rows.count + keyspace.fold_state.dirty_values
+        rows_so_far = self._rows
+        count = rows_so_far.count + (ELEMENT_ROWS - 1) * rows_so_far.elements
+        count += keyspace.fold_state.dirty_values
         if keyspace.next_id > self._first_unwritten_id:
             count += self._new_key_rows * (keyspace.next_id - self._first_unwritten_id)
         rows = count / PASS_ROWS
@@ -429,6 +433,10 @@ class Fold:
         if rows.kind is not None:
             self._keys.write_new(rows, *rows.kind)
             return
+        if rows.ordinals is not None:
+            self._sizes.touch(rows.ids)
+            self._put_fields(rows, rows.ordinals)
+            return
         if table == KEYS:
             self._keys.note_moves(rows)
         there, gone = rows.by_fate()
@@ -458,6 +466,19 @@ class Fold:
             bindings += subs if has_subs <= 1 else chain.from_iterable(subs)
             bindings += values if has_columns == 1 else chain.from_iterable(values)
             self._execute(put_sql(table, size, of_one_key), bindings)
+            start = end
+
+    def _put_fields(self, rows: Rows, ordinals: list[int]) -> None:
+        """Fields of new hashes."""
+        start, count = 0, len(rows.ids)
+        while start < count:
+            size = STATEMENT_ROWS if count - start >= STATEMENT_ROWS else 1
+            end = start + size
+            bindings: list[Any] = list(rows.ids[start:end])
+            bindings += rows.subs[start:end]
+            bindings += rows.values[start:end]
+            bindings += ordinals[start:end]
+            self._execute(put_fields_sql(size), bindings)
             start = end
 
     def _delete_batches(self, batches: list[tuple[int, int]]) -> Generator[None]:

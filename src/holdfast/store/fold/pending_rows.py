@@ -3,6 +3,9 @@ Operations are not kept: they are freed soon, and values are shared with memory.
 
 To sort 100k rows takes 0.1 s, so they are sorted in parts. After each part the caller gets an empty
 list, so that it can do other work first.
+
+It is one file because its classes are one structure: rows in columns, the rows of one key, and the
+rows of all tables, which take each other's parts.
 """
 
 from array import array
@@ -31,6 +34,8 @@ from holdfast.store.change.ops import (
 from holdfast.store.change.runs import (
     FIELD_RUNS,
     LIST_RUNS,
+    MANY_FIELD_RUNS,
+    MANY_MEMBER_RUNS,
     MEMBER_RUNS,
     NEW_KEY_RUNS,
     NEW_STRING_RUNS,
@@ -46,6 +51,13 @@ from holdfast.store.file.tables import ROWS
 
 SORTED_ROWS = 2000  # sorted, counted or freed in about the time of a slice
 SAMPLES = 16  # of so many sorted rows, from which one learns how all are distributed
+NEVER: Final = 1 << 60
+READ_FROM_MEMORY: Final = frozenset(
+    (
+        *(STRING_RUNS, STRING_PARTS, FIELD_RUNS, MEMBER_RUNS, MANY_FIELD_RUNS, MANY_MEMBER_RUNS),
+        *(NEW_STRING_RUNS, NEW_KEY_RUNS),
+    )
+)
 MOST_PACKED: Final = 256 * 1024  # bytes of so many elements that are packed
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -59,9 +71,11 @@ class Rows:
     row.
 
     Rows of new keys have `kind`, the space and type of all of them. Their values are the names;
-    `subs` are the times when they expire, if they do."""
+    `subs` are the times when they expire, if they do.
 
-    __slots__ = ("from_memory", "ids", "kind", "subs", "values")
+    Fields of new hashes, which do not expire, have `ordinals`: so there is no tuple for each."""
+
+    __slots__ = ("from_memory", "ids", "kind", "ordinals", "subs", "values")
 
     def __init__(
         self,
@@ -70,16 +84,21 @@ class Rows:
         values: list[Any],
         from_memory: bool = False,
         kind: tuple[int, str] | None = None,
+        ordinals: list[int] | None = None,
     ) -> None:
         self.ids = ids
         self.subs = subs
         self.values = values
         self.from_memory = from_memory
         self.kind = kind
+        self.ordinals = ordinals
 
     def part(self, start: int, end: int) -> "Rows":
         ids, subs, values = self.ids[start:end], self.subs[start:end], self.values[start:end]
-        return Rows(ids, subs, values, self.from_memory, self.kind)
+        ordinals = self.ordinals
+        if ordinals is not None:
+            ordinals = ordinals[start:end]
+        return Rows(ids, subs, values, self.from_memory, self.kind, ordinals)
 
     def is_of_one_kind_with(self, other: "Rows") -> bool:
         """Whether both may be written together. Of rows from memory and others, the last win."""
@@ -87,12 +106,15 @@ class Rows:
             self.from_memory is other.from_memory
             and self.kind == other.kind
             and bool(self.subs) is bool(other.subs)
+            and (self.ordinals is None) is (other.ordinals is None)
         )
 
     def extend(self, more: "Rows") -> None:
         self.ids += more.ids
         self.subs += more.subs
         self.values += more.values
+        if self.ordinals is not None and more.ordinals is not None:
+            self.ordinals += more.ordinals
 
     def ops(self, table: int) -> list[RowOp]:
         """The rows as row operations; the table has sub keys."""
@@ -119,13 +141,14 @@ class Rows:
         return self._only([at for at, key_id in enumerate(self.ids) if key_id not in key_ids])
 
     def _only(self, places: list[int]) -> "Rows":
-        ids, subs, values = self.ids, self.subs, self.values
+        ids, subs, values, ordinals = self.ids, self.subs, self.values, self.ordinals
         return Rows(
             [ids[at] for at in places],
             [subs[at] for at in places] if subs else [],
             [values[at] for at in places],
             self.from_memory,
             self.kind,
+            None if ordinals is None else [ordinals[at] for at in places],
         )
 
 
@@ -145,13 +168,13 @@ class RowsOfKey:
     sequence would be there for this pass alone. Objects of 200,000 elements are 25 MB.
     """
 
-    __slots__ = ("_after", "_descends", "_packable", "_packed", "_subs", "_values")
+    __slots__ = ("_after", "_descends", "_longest", "_packed", "_subs", "_values")
 
     def __init__(self, *, packable: bool = False) -> None:
         # The sequence: `SORTED_ROWS` at a time, places and values (as msgpack if they are short),
         # and the rest.
         self._packed: list[tuple[Sequence[int], Any]] | None = None
-        self._packable = packable
+        self._longest = 2 * SORTED_ROWS if packable else NEVER  # an older half is packed
         self._subs: list[Any] = []
         self._values: list[Any] = []
         self._descends = False
@@ -172,7 +195,7 @@ class RowsOfKey:
             if sub < last if self._descends else sub > last:
                 subs.append(sub)
                 self._values.append(value)
-                if self._packable and len(subs) >= 2 * SORTED_ROWS:
+                if len(subs) >= self._longest:
                     self._pack()
                 return 1
             if len(subs) <= SORTED_ROWS and self._packed is None:
@@ -192,7 +215,7 @@ class RowsOfKey:
         if self._after is None and not (subs and (first <= subs[-1] or self._descends)):
             subs += places
             self._values += values
-            while len(subs) >= 2 * SORTED_ROWS:
+            while len(subs) >= self._longest:
                 self._pack()
             return len(values)
         count = 0
@@ -210,7 +233,11 @@ class RowsOfKey:
         nbytes = sum([len(value) for value in values if value is not None])
         if self._packed is None:
             self._packed = []
-        self._packed.append((places, _encode(values) if nbytes <= MOST_PACKED else values))
+        packed: Any = values
+        if nbytes <= MOST_PACKED:
+            # A copy, because the encoder's own bytes keep its buffer, a third larger.
+            packed = bytes(memoryview(_encode(values)))
+        self._packed.append((places, packed))
         del self._subs[:SORTED_ROWS], self._values[:SORTED_ROWS]
 
     def _parts(self, *, backward: bool) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -335,12 +362,13 @@ class ChangedRows:
     """The changed rows of each table, by key id, or by key id and sub key. Rows that were read from
     memory (`take` and its like) are kept apart: they come in order, and are newer."""
 
-    __slots__ = ("_taken", "count", "new_keys", "tables")
+    __slots__ = ("_taken", "count", "elements", "new_keys", "tables")
 
     def __init__(self) -> None:
         self.tables: list[dict[int, Any]] = [{} for _ in range(max(ROWS) + 1)]  # some are none
         self._taken: dict[int, list[Rows]] = {}  # by table
         self.count = 0  # rows
+        self.elements = 0  # of lists, among them
         self.new_keys = 0  # whose rows were taken
 
     def add(self, ops: list[Op], without: int = -1, created_from_id: int = NO_ID) -> None:
@@ -348,7 +376,7 @@ class ChangedRows:
         the fold reads from memory are skipped: see `_add_run`. So are the rows of keys from
         `created_from_id` on, except those of keys that are gone."""
         tables = self.tables
-        count = 0
+        count = before = 0  # `before` the rows of the last key
         last_table = last_id = -1
         rows = RowsOfKey()
         for op in ops:
@@ -370,20 +398,23 @@ class ChangedRows:
                     count += len(of_table)
                     continue
                 rows = self._of_key(table, key_id)
-                last_table, last_id = table, key_id
+                if last_table == LIST_ITEMS:
+                    self.elements += count - before
+                last_table, last_id, before = table, key_id, count
             count += rows.add(sub, op[3])
+        if last_table == LIST_ITEMS:
+            self.elements += count - before
         self.count += count
 
     def _add_run(self, table: int, key_id: int, sub: Any, body: Any) -> int:
         """By its parts, not row by row; how many rows more there are. Rows that the fold reads from
         memory are none: nothing is kept of them. (Or it is a row of a table that came later.)"""
-        if table in (STRING_RUNS, FIELD_RUNS, MEMBER_RUNS, NEW_STRING_RUNS, NEW_KEY_RUNS):
-            return 0
-        if table == STRING_PARTS:
+        if table in READ_FROM_MEMORY:
             return 0
         if table == LIST_RUNS:
-            rows = self._of_key(LIST_ITEMS, key_id)
-            return rows.add_elements(sub, list_run_elements(body))
+            count = self._of_key(LIST_ITEMS, key_id).add_elements(sub, list_run_elements(body))
+            self.elements += count
+            return count
         if table != STREAM_RUNS:
             return self._add_row(table, key_id, sub, body)
         meta = stream_run_meta(body)
@@ -416,7 +447,7 @@ class ChangedRows:
         parts = self._taken.get(table)
         if parts is None:
             parts = self._taken[table] = []
-        if not parts or len(parts[-1].ids) >= SORTED_ROWS:
+        if not parts or len(parts[-1].ids) >= SORTED_ROWS or parts[-1].ordinals is not None:
             parts.append(Rows([], [], [], from_memory=True))
         return parts[-1]
 
@@ -433,6 +464,20 @@ class ChangedRows:
         if ids:
             rows = Rows(ids, [], strings, from_memory=True)
             self._taken.setdefault(STRINGS, []).append(rows)
+            self.count += len(ids)
+
+    def take_elements(
+        self,
+        table: int,
+        ids: list[int],
+        names: list[bytes],
+        values: list[Any],
+        ordinals: list[int] | None,
+    ) -> None:
+        """Elements of new keys, as `Ordered.add_columns` gives them."""
+        if ids:
+            rows = Rows(ids, names, values, from_memory=True, ordinals=ordinals)
+            self._taken.setdefault(table, []).append(rows)
             self.count += len(ids)
 
     def forget_taken(self) -> None:
@@ -465,6 +510,7 @@ class ChangedRows:
                 rows = self._of_key(table, key_id)
                 for sub, value in newer_rows.items():
                     self.count += rows.add(sub, value)
+        self.elements += newer.elements
 
     def has(self, table: int) -> bool:
         return bool(self.tables[table])

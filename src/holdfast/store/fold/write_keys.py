@@ -99,15 +99,13 @@ class KeyRows:
                     yield 0
                 start = 0
                 while start < len(names):
-                    end, nbytes = start, 0
-                    while end < len(names) and end - start < most_rows and nbytes < most_bytes:
-                        nbytes += len(names[end])
-                        end += 1
-                    some = names[start:end]
+                    some = names[start : start + most_rows]
+                    if sum([len(name) for name in some]) > most_bytes:
+                        some = _first(some, most_bytes)
                     with self._connection:
                         self._put_names(space, some, [ids[name] for name in some])
-                    yield end - start
-                    start = end
+                    yield len(some)
+                    start += len(some)
         spaces, self._names = self._names, {}
         for ids in spaces.values():
             while ids:  # to free 100k at once takes 10 ms
@@ -125,3 +123,12 @@ class KeyRows:
             bindings += ids[start:end]
             self._execute(put_names_sql(size), bindings)
             start = end
+
+
+def _first(names: list[bytes], most_bytes: int) -> list[bytes]:
+    """The first ones, up to so many bytes and one more."""
+    count = nbytes = 0
+    while count < len(names) and nbytes < most_bytes:
+        nbytes += len(names[count])
+        count += 1
+    return names[:count]

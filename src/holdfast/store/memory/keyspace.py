@@ -392,9 +392,8 @@ class Keyspace(ChangeLog):
         that has expired never is: it only comes to go."""
         packed = space.packed
         if packed is not None:
-            unpacked = self.unpack(space, name)
-            if unpacked is not None:
-                return unpacked
+            if name in packed:
+                return self.unpack(space, name)
             if len(packed) >= space.cold:
                 return None  # memory has all of them, so the file need not be asked
         row = self.cold_rows.row(space, name)
@@ -500,7 +499,7 @@ class Keyspace(ChangeLog):
     # -- packed keys --------------------------------------------------------------------------
 
     def pack(self, key: Key) -> None:
-        """Keep a key that the file has, and that is small, as bytes."""
+        """Keep a key that the file has, and that is small, as bytes. It must be in memory."""
         body = body_of(key.value)
         name = key.name
         if body is None or len(name) > LONGEST:
@@ -509,9 +508,10 @@ class Keyspace(ChangeLog):
         packed = space.packed
         if packed is None:
             packed = space.packed = PackedKeys()
-        size = packed.put(name, key.id, body[0], key.accessed_s, expires_at_ms, body[1])
-        self.detach(key)
-        self.used_bytes += size + SLOT_BYTES
+        size: int = packed.put(name, key.id, body[0], key.accessed_s, expires_at_ms, body[1])
+        nbytes = key.nbytes
+        del space.keys[name]
+        self.used_bytes += size + SLOT_BYTES - nbytes
         space.cold += 1
         if expires_at_ms is not None:
             key.value = b""  # the object lives on in the heap of expiries

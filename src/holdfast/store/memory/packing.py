@@ -30,7 +30,6 @@ def body_of(value: Value) -> tuple[int, bytes] | None:
     """Its kind, and its bytes. None if it cannot be packed: it is large, or a stream."""
     if isinstance(value, bytes):
         return (STRING, value) if len(value) <= LONGEST_STRING else None
-    kind = flat = None
     if isinstance(value, Hash):
         kind, flat = HASH, value.packable()
     elif isinstance(value, Set):
@@ -39,7 +38,9 @@ def body_of(value: Value) -> tuple[int, bytes] | None:
         kind, flat = LIST, value.packable()
     elif isinstance(value, ZSet):
         kind, flat = ZSET, value.packable()
-    if kind is None or flat is None:
+    else:
+        return None
+    if flat is None:
         return None
     body = encode(flat)
     return None if len(body) > LONGEST else (kind, body)
@@ -67,10 +68,10 @@ def pack_clean(keyspace: "Keyspace", keys: "list[Key]", changed: list[dict[int, 
     state = keyspace.fold_state
     shown: Space | None = None  # keys of one space follow each other
     for key in keys:
-        space = key.space
+        space, key_id = key.space, key.id
         if (
             space.keys.get(key.name) is not key
-            or state.is_ahead_of_file(key.id)
+            or state.is_ahead_of_file(key_id)
             or keyspace.has_unwritten_value(key)
             or keyspace.loads.holds(key)
         ):
@@ -80,7 +81,7 @@ def pack_clean(keyspace: "Keyspace", keys: "list[Key]", changed: list[dict[int, 
                 continue
             shown = space
         for rows in changed:
-            if key.id in rows:
+            if key_id in rows:
                 break
         else:
             keyspace.pack(key)

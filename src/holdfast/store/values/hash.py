@@ -133,6 +133,17 @@ class Hash(Ordered[Field]):
         fields = [self._elements.get(name) for name in names]
         return [None if field is None else field[:3] for field in fields]
 
+    def add_columns(self, names: list[bytes], values: list[Any], ordinals: list[int]) -> int:
+        if self._deadlines:
+            return 0
+        elements = self._elements
+        for name in elements if len(elements) == 1 else self.sorted_names():
+            field = elements[name]
+            names.append(name)
+            values.append(field[0])
+            ordinals.append(field[1])
+        return len(elements)
+
     def parts(self) -> list[Any]:
         return [*super().parts(), self._deadlines]
 
@@ -172,6 +183,9 @@ class Hash(Ordered[Field]):
             or not self._elements
         ):
             return None
+        if len(self._elements) == 1:
+            for name, field in self._elements.items():
+                return [0 if field[1] == 1 else [field[1]], name, field[0]]
         ordinals: list[int] = []
         words: list[Any] = [0]
         for name, field in self._in_order().items():

@@ -17,9 +17,9 @@ from holdfast.store.values.score_index import Ranking
 # Bytes that an element costs beyond its name and value: a dict slot, objects, its place.
 ELEMENT_OVERHEAD: Final = 160
 
-FIRST_ORDINAL = 1  # because cursor 0 means "from the beginning"
+FIRST_ORDINAL: Final = 1  # because cursor 0 means "from the beginning"
 CHUNK = 512  # places; closing the holes of so many takes 20 µs
-ALWAYS_PLACED = 1024  # from so many elements on places are kept: to make them takes long
+ALWAYS_PLACED: Final = 1024  # from so many elements on places are kept: to make them takes long
 SETTLED: Final = 500  # elements in a slice of `settle`, about 0.3 ms
 MOST_WHOLE: Final = 128  # elements of a new collection of which the fold needs no notes
 
@@ -229,6 +229,12 @@ class Ordered(Generic[E]):
 
     def rows(self, names: list[bytes]) -> list[Any]:
         """The values of the rows of these elements; None for elements that are gone."""
+        raise NotImplementedError
+
+    def add_columns(self, names: list[bytes], values: list[Any], ordinals: list[int]) -> int:
+        """Append the rows of all elements to these columns, in the order of rows in the file.
+        Returns how many there are; 0 if rows of this collection have more columns. (Sets have
+        their ordinals as values.)"""
         raise NotImplementedError
 
     def sorted_names(self) -> list[bytes]:

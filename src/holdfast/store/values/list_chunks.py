@@ -152,7 +152,8 @@ class Packed:
         self.last = chunk.last
         self.count = len(chunk.values)
         self._explicit = chunk.explicit
-        self._data = _encode(chunk.values)
+        # A copy, because the encoder's own bytes keep its buffer, a third larger.
+        self._data = bytes(memoryview(_encode(chunk.values)))
         unpacked = nbytes + self.count * ELEMENT_OVERHEAD
         self.saved_bytes = unpacked - len(self._data) - PACKED_OVERHEAD
 

@@ -68,6 +68,13 @@ class Set(Ordered[int]):
     def rows(self, names: list[bytes]) -> list[Any]:
         return [self._elements.get(name) for name in names]
 
+    def add_columns(self, names: list[bytes], values: list[Any], ordinals: list[int]) -> int:
+        elements = self._elements
+        for name in elements if len(elements) == 1 else self.sorted_names():
+            names.append(name)
+            values.append(elements[name])
+        return len(elements)
+
     def fill(self, rows: list[tuple[bytes, int]]) -> None:
         """Rows of the file, many at once."""
         self._elements.update(rows)

@@ -15,10 +15,12 @@ from holdfast.figures.watch import ServerWatch
 from holdfast.web.history.history_file import HistoryFile
 from holdfast.web.history.rollup import Bucket, Rollup, values_of
 from holdfast.web.live.hub import Hub
+from holdfast.web.readers.pace import is_busy
 
 log = logging.getLogger(__name__)
 
 WATCHED_S = 2.0
+BUSY_S = 5.0  # while a page is open, at a server that works for others
 ALONE_S = 10.0
 MOST_UNWRITTEN = 1080  # buckets that are kept in memory: an hour, in three resolutions
 
@@ -52,6 +54,20 @@ class Poller:
         """Whether the server does not answer, rather than does not accept."""
         return self.view.trouble is not None and (self.is_lent or not self.is_refused)
 
+    @property
+    def pause_s(self) -> float:
+        """How long it waits before it asks again."""
+        if not self._hub.pages:
+            return ALONE_S
+        return BUSY_S if is_busy(self.view.cpu_share) else WATCHED_S
+
+    @property
+    def cpu_share(self) -> float | None:
+        """The share of a core that the server uses. A whole one if that is long ago: the dashboard
+        or the server had no time to find out. None: the server does not say."""
+        is_old = abs(self._unix_s() - self.view.at) > 1.5 * self.pause_s
+        return 1.0 if is_old else self.view.cpu_share
+
     def lend(self, client: Client) -> None:
         """Ask with the login of a user, whose session may end at any time."""
         self._watch = self._watch_of(client)
@@ -65,7 +81,7 @@ class Poller:
         try:
             while True:
                 await self.poll()
-                await self._hub.wait_for_page(WATCHED_S if self._hub.pages else ALONE_S)
+                await self._hub.wait_for_page(self.pause_s)
         finally:
             self._hub.close()
             self._remember(self._rollup.flush())

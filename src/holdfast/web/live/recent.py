@@ -5,6 +5,8 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
+MOST_NAMES = 1_000  # names come from addresses of pages, so anything may come
+
 
 class Recent:
     """One question at a time for each name. Its answer is good for all that asked meanwhile, and
@@ -15,11 +17,20 @@ class Recent:
         self._locks: dict[Hashable, asyncio.Lock] = {}
         self._answers: dict[Hashable, tuple[float, Any]] = {}
 
+    def __len__(self) -> int:
+        return len(self._answers)
+
     def forget(self) -> None:
         """After a change: also answers that are under way may be from before it."""
         self._answers = {}
 
+    def _make_room(self) -> None:
+        if len(self._locks) >= MOST_NAMES:
+            self._answers = {}
+            self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
+
     async def get(self, name: Hashable, fresh_s: float, look: Callable[[], Awaitable[Any]]) -> Any:
+        self._make_room()
         async with self._locks.setdefault(name, asyncio.Lock()):
             found = self._answers.get(name)
             if found is not None and self._monotonic_s() - found[0] < fresh_s:

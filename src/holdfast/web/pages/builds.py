@@ -13,6 +13,7 @@ from holdfast.web.visit import BadRequestError, Visit
 WAITING = (State.QUEUED, State.BLOCKED, State.FROZEN, State.READY)
 ENDED = (State.SUCCESS, State.FAILURE, State.ABORTED, State.COLLAPSED)
 PAGE = 50
+FRESH_S = 1.0  # how old an answer for another tab may be
 CHANGES = ("EVALSHA", "HSET", "ZADD")  # what an action needs
 # How long a job can be frozen, in seconds.
 FREEZES = {"1 hour": 3600, "8 hours": 28_800, "1 day": 86_400, "1 week": 604_800, "until thawed": 0}
@@ -21,7 +22,7 @@ INDEX_WAIT_S = 0.5  # for the index of a small queue, so that the first search f
 
 async def board(visit: Visit) -> Response:
     reader = await _reader(visit)
-    names = await reader.find()
+    names = await visit.recent("build queues", FRESH_S, lambda: reader.find(visit.pace))
     name = visit.query.get("queue", "") or (names[0] if names else "")
     if not name:
         return visit.render("builds.html", names=[], name="", board=None)
@@ -30,7 +31,7 @@ async def board(visit: Visit) -> Response:
         "builds.html",
         names=names,
         name=name,
-        board=await reader.board(name),
+        board=await visit.recent(("board", name), FRESH_S, lambda: reader.board(name)),
         why=why,
         now_ms=_now_ms(visit),
         columns=(*WAITING, State.RUNNING, *ENDED),
@@ -58,7 +59,7 @@ async def show(visit: Visit) -> Response:
 
 async def graph(visit: Visit) -> Response:
     reader, name = await _queue(visit, visit.query)
-    found = await reader.graph(name)
+    found = await visit.recent(("graph", name), FRESH_S, lambda: reader.graph(name))
     return visit.render("build_graph.html", name=name, graph=found, drawing=draw(found))
 
 

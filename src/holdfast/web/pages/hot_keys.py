@@ -3,6 +3,8 @@
 from starlette.responses import Response
 
 from holdfast.web.readers.hot_keys import (
+    Frequencies,
+    HotKeysCount,
     begin_count,
     knows_hot_keys,
     read_count,
@@ -11,17 +13,27 @@ from holdfast.web.readers.hot_keys import (
 from holdfast.web.visit import BadRequestError, Visit
 
 SECONDS = (5, 15, 60)
+FRESH_S = 1.0  # how old an answer for another tab may be
+FREQUENCIES_FRESH_S = 10.0  # they are the counters of 2,000 keys
 
 
 async def show(visit: Visit) -> Response:
     client = await visit.client()
-    counts = await knows_hot_keys(client)
-    may_read = visit.may("OBJECT FREQ", "SCAN")
+
+    async def look() -> tuple[bool, HotKeysCount | None]:
+        counts = await knows_hot_keys(client)
+        has_count = counts and visit.may("HOTKEYS GET")
+        return counts, await read_count(client) if has_count else None
+
+    async def look_at_frequencies() -> Frequencies | None:
+        return await read_frequencies(client) if visit.may("OBJECT FREQ", "SCAN") else None
+
+    counts, count = await visit.recent("hot keys", FRESH_S, look)
     return visit.render(
         "hot_keys.html",
         counts=counts,
-        count=await read_count(client) if counts and visit.may("HOTKEYS GET") else None,
-        frequencies=await read_frequencies(client) if may_read else None,
+        count=count,
+        frequencies=await visit.recent("frequencies", FREQUENCIES_FRESH_S, look_at_frequencies),
         seconds=SECONDS,
         may_count=counts and visit.may("HOTKEYS START"),
     )

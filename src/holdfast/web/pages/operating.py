@@ -1,7 +1,6 @@
 """Slow log, clients, users, configuration and the audit trail."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -25,9 +24,12 @@ FRESH_S = 1.0  # how old an answer for another tab may be
 
 async def slow_log(visit: Visit) -> Response:
     client = await visit.client()
-    ask = partial(visit.ask, "SLOWLOG", "GET", MOST_SLOW)
-    reply = await visit.recent("slow log", FRESH_S, ask)
-    limits = pairs(await ask_one(client, "CONFIG", "GET", "slowlog-log-slower-than"))
+
+    async def look() -> tuple[Any, Any]:
+        limits = await ask_one(client, "CONFIG", "GET", "slowlog-log-slower-than")
+        return await visit.ask("SLOWLOG", "GET", MOST_SLOW), pairs(limits)
+
+    reply, limits = await visit.recent("slow log", FRESH_S, look)
     rows = []
     for each in reply:
         slow = read_slow(each)
@@ -47,7 +49,12 @@ async def reset_slow_log(visit: Visit) -> Response:
 
 
 async def clients(visit: Visit) -> Response:
-    reply = await visit.recent("clients", FRESH_S, partial(visit.ask, "CLIENT", "LIST"))
+    client = await visit.client()
+
+    async def look() -> tuple[Any, Any]:
+        return await visit.ask("CLIENT", "LIST"), await ask_one(client, "CLIENT", "ID")
+
+    reply, own_id = await visit.recent("clients", FRESH_S, look)
     lines = as_bytes(reply).decode("utf-8", "backslashreplace").splitlines()
     rows = [dict(part.partition("=")[::2] for part in line.split(" ")) for line in lines]
     order = visit.query.get("sort", "id")
@@ -55,7 +62,7 @@ async def clients(visit: Visit) -> Response:
         order = "id"
     is_down = order != "id"
     rows.sort(key=lambda row: _int(row.get(order, "0")), reverse=is_down)
-    own = as_bytes(await ask_one(await visit.client(), "CLIENT", "ID") or b"").decode()
+    own = as_bytes(own_id or b"").decode()
     return visit.render(
         "clients.html", rows=rows[:MOST_CLIENTS], total=len(rows), order=order, own=own
     )

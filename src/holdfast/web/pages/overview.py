@@ -86,7 +86,8 @@ def drawn_charts(dashboard: Dashboard, span: Range) -> list[Drawn]:
 
 
 async def events(visit: Visit) -> Response:
-    """The stream of an open page. It ends when its user signs out."""
+    """The stream of an open page. It ends when its user signs out, or may not see figures any more:
+    the page is loaded again then."""
     kind = "figures" if visit.query.get("kind") == "figures" and visit.may("INFO") else "status"
     hub = visit.dashboard.hub
     if hub.is_full:
@@ -95,7 +96,8 @@ async def events(visit: Visit) -> Response:
 
     async def stream() -> AsyncIterator[bytes]:
         async for news in hub.follow(kind):
-            if session.login is None:
+            login = session.login
+            if login is None or (kind == "figures" and not login.permissions.may("INFO")):
                 yield b"event: signed-out\ndata:\n\n"
                 return
             yield news

@@ -22,7 +22,7 @@ ORDERS: dict[str, Callable[[Measured], float]] = {
 
 async def board(visit: Visit) -> Response:
     reader = await visit.reader(QueueReader)
-    view = await visit.recent("queues", FRESH_S, reader.look)
+    view = await visit.recent("queues", FRESH_S, lambda: reader.look(visit.pace))
     wanted, library = visit.query.get("pattern", ""), visit.query.get("library", "")
     order = visit.query.get("sort", "waiting")
     if order not in ORDERS:
@@ -51,7 +51,7 @@ def _matches(each: Measured, wanted: str, library: str) -> bool:
 async def show(visit: Visit) -> Response:
     id = _id(visit)
     reader = await visit.reader(QueueReader)
-    found = await reader.queue(id)
+    found = await visit.recent(("queue", id), FRESH_S, lambda: reader.queue(id))
     if found is None:
         return visit.render("queue_gone.html", 404, id=id)
     states = [each.state for each in found.state.counts]
@@ -59,7 +59,13 @@ async def show(visit: Visit) -> Response:
     if state not in states:
         state = _first_state(found)
     first = visit.number("first", 0)
-    page = await reader.jobs(id, state, first, PAGE_JOBS) if state else None
+    page = None
+    if state:
+        page = await visit.recent(
+            ("jobs", id, state, first),
+            FRESH_S,
+            lambda: reader.jobs(id, state, first, PAGE_JOBS),
+        )
     count = next((each.jobs for each in found.state.counts if each.state == state), None)
     return visit.render(
         "queue.html",

@@ -17,6 +17,7 @@ from holdfast.web.readers.replication import (
 from holdfast.web.topology import draw, has_others
 from holdfast.web.visit import BadRequestError, Visit
 
+FRESH_S = 1.0  # how old an answer for another tab may be
 DIGEST_S = 60.0  # the longest wait for the digest of a server
 
 
@@ -27,7 +28,10 @@ class DigestRow(NamedTuple):
 
 
 async def show(visit: Visit) -> Response:
-    return _page(visit, await read_replication(await visit.client()))
+    client = await visit.client()
+    return _page(
+        visit, await visit.recent("replication", FRESH_S, lambda: read_replication(client))
+    )
 
 
 def _page(

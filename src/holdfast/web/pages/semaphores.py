@@ -19,14 +19,14 @@ FRESH_S = 1.0  # how old an answer for another tab may be
 
 async def board(visit: Visit) -> Response:
     reader = await visit.reader(SemaphoreReader)
-    rows = await visit.recent("semaphores", FRESH_S, reader.look)
+    rows = await visit.recent("semaphores", FRESH_S, lambda: reader.look(visit.pace))
     return visit.render("semaphores.html", rows=rows)
 
 
 async def show(visit: Visit) -> Response:
     id = _id(visit.query)
     reader = await visit.reader(SemaphoreReader)
-    state = await reader.read(id)
+    state = await visit.recent(("semaphore", id), FRESH_S, lambda: reader.read(id))
     status = 200 if state.limit is not None or state.taken or state.waiting else 404
     return visit.render("semaphore.html", status, id=id, state=state, drawing=_drawing(reader, id))
 

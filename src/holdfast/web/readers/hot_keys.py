@@ -75,11 +75,16 @@ async def read_frequencies(client: Client) -> Frequencies | None:
         if step is None:
             return None
         cursor = step.cursor
+        is_first = not names
         names.update(dict.fromkeys(step.names))
+        if (
+            is_first
+            and names
+            and await ask_one(client, "OBJECT", "FREQ", next(iter(names))) is None
+        ):
+            return None
         if step.is_last:
             break
-    if names and await ask_one(client, "OBJECT", "FREQ", next(iter(names))) is None:
-        return None
     counts = await ask(client, [("OBJECT", "FREQ", name) for name in names])
     rows = [(name, count) for name, count in zip(names, counts, strict=True) if count is not None]
     rows.sort(key=lambda row: (-row[1], row[0]))

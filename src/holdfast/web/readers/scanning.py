@@ -1,10 +1,12 @@
 """Steps of SCAN. A name can be as long as a value, and SCAN sends all of it."""
 
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from holdfast.client import Client, ReplyTooLargeError
 from holdfast.web.readers.asking import Argument, ask_one
+from holdfast.web.readers.pace import COUNT, Pace
 
 MOST_NAME_BYTES = 16 * 1024  # a longer name does not fit into the address of a page
 
@@ -50,3 +52,25 @@ async def scan(client: Client, cursor: str, *words: Argument) -> Step | None:
     names = [name for name in reply[1] if len(name) <= MOST_NAME_BYTES]
     left_out = len(reply[1]) - len(names) + (reply[2] if len(reply) > 2 else 0)
     return Step(bytes(reply[0]).decode(), names, left_out)
+
+
+class Sweep:
+    """Goes round and round through the keys, some with each look. `words`: MATCH and TYPE."""
+
+    def __init__(self, *words: Argument) -> None:
+        self._words = words
+        self._cursor = "0"
+        self._rounds = 0
+
+    async def go_on(self, client: Client, pace: Pace) -> AsyncIterator[bytes]:
+        """The names that the next steps find. A look never goes beyond the end of a round."""
+        for _ in range(pace.calls_in(self._rounds)):
+            step = await scan(client, self._cursor, *self._words, "COUNT", COUNT)
+            if step is None:
+                return
+            self._cursor = step.cursor
+            for name in step.names:
+                yield name
+            if step.is_last:
+                self._rounds += 1
+                return

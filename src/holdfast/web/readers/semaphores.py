@@ -17,13 +17,13 @@ from holdfast.coordination.backend_of import backend_of
 from holdfast.semaphore.keeper import LEAVE
 from holdfast.semaphore.names import Names
 from holdfast.web.readers.asking import ask, number, scored, server_time_s
-from holdfast.web.readers.scanning import scan
+from holdfast.web.readers.pace import UNKNOWN, Pace
+from holdfast.web.readers.scanning import Sweep
 
 MOST_SHOWN = 200  # holders, and waiters, of one semaphore
 MOST_FOUND = 5_000
 LOOK_STEP_S = 10  # looks of one step are remembered as one
 MOST_HISTORY = 360  # steps: an hour
-_SCANS, _COUNT = 16, 1000
 _MEASURED = 200  # semaphores in one look
 _HEARTBEAT_S = 180  # the default: how long a message to a woken waiter is kept
 _LIMIT_KEY = re.compile(rb"(.*?):semaphore_max:(?:\{(.+)\}|(.+))", re.DOTALL)
@@ -92,22 +92,14 @@ class SemaphoreReader:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._found: dict[SemaphoreId, None] = {}
-        self._cursor = "0"
+        self._sweep = Sweep("MATCH", "*:semaphore_max:*", "TYPE", "string")
         self._history: dict[SemaphoreId, deque[Contention]] = {}
 
-    async def look(self) -> list[SemaphoreState]:
+    async def look(self, pace: Pace = UNKNOWN) -> list[SemaphoreState]:
         """The semaphores in use, those with most waiters first, without holders and waiters."""
-        for _ in range(_SCANS):
-            match = ("MATCH", "*:semaphore_max:*", "COUNT", _COUNT, "TYPE", "string")
-            step = await scan(self._client, self._cursor, *match)
-            if step is None:
-                break
-            self._cursor = step.cursor
-            for name in step.names:
-                if (id := parse_key(name)) is not None and len(self._found) < MOST_FOUND:
-                    self._found[id] = None
-            if step.is_last:
-                break
+        async for name in self._sweep.go_on(self._client, pace):
+            if (id := parse_key(name)) is not None and len(self._found) < MOST_FOUND:
+                self._found[id] = None
         states = await self._counted(list(self._found)[:_MEASURED])
         return sorted(states, key=lambda each: (-each.waiting, -each.taken, each.id))
 

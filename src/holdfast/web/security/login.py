@@ -7,7 +7,11 @@ from holdfast import connect
 from holdfast.client import Backoff, Client, ServerError
 from holdfast.errors import HoldfastError
 from holdfast.web.live.recent import Recent
-from holdfast.web.security.permissions import Permissions, permissions_of
+from holdfast.web.security.permissions import (
+    Permissions,
+    permissions_of,
+    quiet_permissions_of,
+)
 
 if TYPE_CHECKING:
     from holdfast.client.transport.options import ConnectOptions
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
 DEFAULT_USER = "default"
 MOST_REPLY_BYTES = 64 << 20  # pages ask for parts; this is for what a part may be
 MOST_REPLY_ELEMENTS = 1 << 20
+PERMISSIONS_S = 30.0  # how old the permissions may be that pages go by
 REFUSALS = (b"NOAUTH", b"WRONGPASS", b"NOPERM")
 
 
@@ -45,6 +50,7 @@ class Login:
         self.recent = Recent()
         self._clients: dict[int, Client] = {}
         self._opening = asyncio.Lock()
+        self._asked_s: float | None = None  # when `refresh` was called last
 
     @property
     def db(self) -> int:
@@ -55,6 +61,18 @@ class Login:
         """Connect, and learn what the user may do. Raises RefusedError or another HoldfastError."""
         client = await self.client()
         self.permissions = await permissions_of(client, self.username, operator)
+
+    async def refresh(self, operator: Client | None, now_s: float) -> None:
+        """Ask again what the user may do, if the answer is old."""
+        if self._asked_s is not None and abs(now_s - self._asked_s) < PERMISSIONS_S:
+            return
+        is_first, self._asked_s = self._asked_s is None, now_s  # one request asks, not all
+        client = self._clients.get(self._db)
+        if is_first or client is None:
+            return  # `open` has asked
+        self.permissions = (
+            await quiet_permissions_of(client, self.username, operator) or self.permissions
+        )
 
     async def client(self, db: int | None = None) -> Client:
         """The client for a database. A connection that broke is opened again by itself."""

@@ -1,4 +1,5 @@
-"""Which commands a user may run, as far as pages offer them. The server is asked once a session.
+"""Which commands a user may run, as far as pages offer them. The server is asked when a user
+signs in, and again from time to time, because permissions change.
 
 An answer decides what a page offers, nothing else: the server checks each command again, and also
 the keys, which are not known before.
@@ -84,12 +85,20 @@ class Permissions:
 async def permissions_of(client: Client, username: str, operator: Client | None) -> Permissions:
     """Ask with the client of the user. `operator` has the login of the URL and may be allowed to
     ask about other users, which leaves no entries in ACL LOG."""
+    found = await quiet_permissions_of(client, username, operator)
+    return found or Permissions(await _by_transaction(client))
+
+
+async def quiet_permissions_of(
+    client: Client, username: str, operator: Client | None
+) -> Permissions | None:
+    """The same, but None where the question would leave entries in ACL LOG."""
     for asker in (client, operator):
         if asker is not None:
             denied = await _by_dry_run(asker, username)
             if denied is not None:
                 return Permissions(denied)
-    return Permissions(await _by_transaction(client))
+    return None
 
 
 async def _by_dry_run(client: Client, username: str) -> frozenset[str] | None:

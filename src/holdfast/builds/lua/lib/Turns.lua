@@ -139,9 +139,9 @@ local function running_as_it_is(q, job, has_begun)
 end
 
 -- The present reason why a build waits, the builds that it waits for, and the end of its freeze; nil
--- if its record has them. The record of a BLOCKED build has the first reason only: to write each new reason into all
--- waiting records would cost more than to compute the reason for a reader. The reason READY means
--- that the build may start with the next call.
+-- if its record has them. The record of a BLOCKED build has the first reason only: to write each new
+-- reason into all waiting records would cost more than to compute the reason for a reader. The
+-- reason READY means that the build may start with the next call.
 local function why_now(q, build)
   if build.state == "BLOCKED" then
     local job = Queue.job(q, build.job)
@@ -156,7 +156,8 @@ local function why_now(q, build)
     if frozen_until then
       return frozen_by, {}
     end
-    return hindrance(q, build, running_as_it_is)
+    local reason, blockers = hindrance(q, build, running_as_it_is) -- no time: it is no freeze
+    return reason, blockers
   elseif build.state == "FROZEN" then
     local by_hand, _, frozen_by = Queue.frozen_until(q, build.job), thaw(q, build)
     local until_ms = not build.force and by_hand or Queue.scheduled(q, "start:" .. build.id)

@@ -15,12 +15,13 @@ from holdfast.web.readers.builds.graph import JobGraph, job_graph
 from holdfast.web.readers.builds.replay import History, Replay
 from holdfast.web.readers.builds.search import BuildIndex
 from holdfast.web.readers.builds.why import why
-from holdfast.web.readers.scanning import scan
+from holdfast.web.readers.pace import UNKNOWN, Pace
+from holdfast.web.readers.scanning import Sweep
 
 MOST_SHOWN = 50  # builds of one state on the board
 MOST_REPLAYED = 300  # builds, the newest
 MOST_EVENTS = 200  # of one build in a replay
-_SCANS, _COUNT, _MOST_QUEUES = 16, 1000, 200
+_MOST_QUEUES = 200
 _INDEXED = 500  # builds in one step of the index
 _STATE_KEY = re.compile(rb"\{([^{}]+)\}:state:(?:" + "|".join(State.__members__).encode() + rb")")
 
@@ -51,23 +52,15 @@ class BuildReader:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._cursor = "0"
+        self._sweep = Sweep("MATCH", "{*}:state:*", "TYPE", "zset")
         self._found: set[str] = set()
 
-    async def find(self) -> list[str]:
+    async def find(self, pace: Pace = UNKNOWN) -> list[str]:
         """The names of build queues that were found so far."""
-        for _ in range(_SCANS):
-            words = ("MATCH", "{*}:state:*", "COUNT", _COUNT, "TYPE", "zset")
-            step = await scan(self.client, self._cursor, *words)
-            if step is None:
-                break
-            self._cursor = step.cursor
-            for name in step.names:
-                match = _STATE_KEY.fullmatch(name)
-                if match is not None and len(self._found) < _MOST_QUEUES:
-                    self._found.add(match[1].decode("utf-8", "replace"))
-            if step.is_last:
-                break
+        async for name in self._sweep.go_on(self.client, pace):
+            match = _STATE_KEY.fullmatch(name)
+            if match is not None and len(self._found) < _MOST_QUEUES:
+                self._found.add(match[1].decode("utf-8", "replace"))
         return sorted(name for name in self._found if name.isprintable())
 
     def queue(self, name: str) -> BuildQueue:

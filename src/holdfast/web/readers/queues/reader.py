@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.client import Client
 from holdfast.web.readers.asking import ask, ask_one, number
 from holdfast.web.readers.bounded import UnshownError
+from holdfast.web.readers.pace import COUNT, UNKNOWN, Pace
 from holdfast.web.readers.queues.arq import Arq
 from holdfast.web.readers.queues.bullmq import BullMq
 from holdfast.web.readers.queues.celery import Celery, queues_bound
@@ -20,7 +21,7 @@ from holdfast.web.readers.queues.plain import PlainList, Schedule, Stream
 from holdfast.web.readers.queues.recognise import PLAIN
 from holdfast.web.readers.queues.rq import Rq
 from holdfast.web.readers.queues.saq import Saq
-from holdfast.web.readers.queues.search import COUNT, MOST_CALLS, Search
+from holdfast.web.readers.queues.search import Search
 from holdfast.web.readers.scanning import scan
 
 LIBRARIES: dict[str, Library] = {
@@ -37,7 +38,6 @@ LIBRARIES: dict[str, Library] = {
         Schedule(),
     )
 }
-MOST_MEASURED = 100  # queues in one look; with more of them, they take turns
 MOST_BESIDE = 8  # queues whose further questions are under way at once
 
 
@@ -77,14 +77,14 @@ class QueueReader:
         self._measured: dict[QueueId, Measured] = {}
         self._looking = asyncio.Lock()
 
-    async def look(self) -> QueuesView:
-        """Search on, measure some queues anew, and return all that are known."""
+    async def look(self, pace: Pace = UNKNOWN) -> QueuesView:
+        """Search on, measure some queues anew (they take turns), and return all that are known."""
         async with self._looking:  # two tabs do not search twice
             keys, info = await ask(self._client, [("DBSIZE",), ("INFO", "clients")])
-            for _ in range(MOST_CALLS):
+            for _ in range(pace.calls_in(self._search.rounds)):
                 if not await self._scan():
                     break
-            await self._measure(self._due())
+            await self._measure(self._due(pace.measured))
         return QueuesView(
             queues=tuple(sorted(self._measured.values(), key=lambda each: each.state.id)),
             share=self._search.share(keys or 0),
@@ -136,7 +136,7 @@ class QueueReader:
 
     # -- measure ------------------------------------------------------------------------------
 
-    def _due(self) -> list[QueueId]:
+    def _due(self, most: int) -> list[QueueId]:
         """The queues that were not measured for longest; parts of other queues are none."""
         parts = {
             key
@@ -150,7 +150,7 @@ class QueueReader:
         order = sorted(
             self._search.found, key=lambda id: known[id].at_s if id in known else float("-inf")
         )
-        return order[:MOST_MEASURED]
+        return order[:most]
 
     async def _measure(self, ids: Iterable[QueueId]) -> None:
         now_ms, now_s = await self._now_ms(), self._monotonic_s()

@@ -3,11 +3,10 @@
 from collections import deque
 from collections.abc import Iterable
 
+from holdfast.web.readers.pace import COUNT
 from holdfast.web.readers.queues.model import QueueId
 from holdfast.web.readers.queues.recognise import SCANNED, recognise
 
-COUNT = 500  # keys that SCAN looks at in a call: about half a millisecond of the server's time
-MOST_CALLS = 8  # in one look: 20 open pages of queues take some percent of a core
 MOST_QUEUES = 20_000
 
 
