@@ -270,14 +270,20 @@ class FileStore:
 
     def checkpoint(self) -> None:
         """Copy the WAL into the file, as far as it goes without disturbing a commit."""
-        self.journal.mark.sync()  # now and then, where no client waits for it
-        self._checkpointer.checkpoint()
+        mark = self.journal.mark
+        self.journal.begin_copy()
+        mark.sync()  # now and then, where no client waits for it
+        is_complete = self._checkpointer.checkpoint()
         self._checkpointer.sync()
+        if is_complete:
+            mark.copied()
 
     def sync_and_checkpoint(self) -> None:
         """While no batch is committed, this empties the WAL."""
         self.sync()
-        self._checkpointer.checkpoint()
+        self.journal.begin_copy()
+        if self._checkpointer.checkpoint():
+            self.journal.mark.copied()
 
     @property
     def has_work_waiting(self) -> bool:
@@ -380,6 +386,8 @@ class FileStore:
             if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_FSYNC:
                 raise StorageError(f"cannot sync {self.path}: {error}") from None
             reason = f"cannot write {self.path}: {error}"
+        except OSError as error:
+            raise StorageError(f"cannot sync {self.path}: {error.strerror}") from None
         except apsw.Error as error:
             reason = f"cannot write {self.path}: {error}"
         self._checkpointer = Checkpointer(self.path, self._vfs)
@@ -434,6 +442,8 @@ class FileStore:
         """False if another program reads it."""
         self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
         self._connection.set_busy_timeout(patience_ms)
+        self.journal.copy_wal()  # first, so that the mark does not ask for a WAL that is gone
+        self.journal.mark.sync()
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.BusyError:

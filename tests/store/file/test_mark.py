@@ -205,6 +205,37 @@ def test_a_wal_that_was_copied_into_the_file_and_then_damaged_is_not_laid_over_i
         FileStore(path)
 
 
+def copied_in_part(path: Path) -> None:
+    """A server that was killed while a reader kept a checkpoint from copying all pages. The file
+    alone has the right number of batches, and lacks rows of them."""
+    store = FileStore(path)
+    for number in range(BATCHES):
+        write(store, b"k%d" % number)
+    store.fold()
+    reader = apsw.Connection(str(path))
+    reader.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    reader.execute("BEGIN; SELECT count(*) FROM redis_keys").fetchall()
+    store._connection.execute("UPDATE redis_strings SET value = 'new'")
+    store.sync()
+    store.checkpoint()
+    store.abandon()
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [damage_the_first_frame, damage_the_header, remove_the_wal, empty_the_wal],
+)
+def test_a_file_with_a_part_of_the_pages_of_its_lost_wal_is_not_opened(
+    tmp_path: Path, lose: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "x.db"
+    copied_in_part(path)
+    lose(path)
+    with pytest.raises(StorageError, match=r"old and new pages.*--accept-data-loss"):
+        FileStore(path)
+
+
 def test_a_file_that_was_cut_short_is_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     killed(path)

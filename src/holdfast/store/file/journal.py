@@ -60,26 +60,31 @@ class Journal:
         behind by several starts, no other id is known."""
         self._synced = self.position
         old_id, new_id = self._execute(FILE_ID).get, new_file_id()
-        ids = _marked_ids(path)
-        if ids is not None and old_id in ids and not self._copy_wal():
-            self.mark.begin(ids[0], ids[1], self._synced)
-            sync_path(path.parent)
-            return
-        self.mark.begin(new_id, old_id or new_id, self._synced)
+        ids, marked_ids = (new_id, old_id or new_id), _marked_ids(path)
+        if marked_ids is not None and old_id not in marked_ids:
+            marked_ids = None
+        self.mark.begin(marked_ids or ids, self._synced)
         sync_path(path.parent)
+        if marked_ids is not None:
+            if not self.copy_wal():
+                return
+            self.mark.has_id(ids)
         self._execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('file_id', ?)", (new_id,))
-        if self._copy_wal():
-            self.mark.has_id(new_id)
+        if self.copy_wal():
+            self.mark.has_id((new_id, new_id))
             self._touch()  # begins the WAL anew, so that no client waits for that
         self.sync()
 
-    def _copy_wal(self) -> bool:
+    def copy_wal(self) -> bool:
         """Copy the WAL into the file. Returns whether all of it is copied; a reader may prevent
         that."""
+        self.begin_copy()
         try:
             frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except (apsw.BusyError, apsw.FullError):
             return False
+        if frames == in_file:
+            self.mark.copied()
         return frames == in_file
 
     def _touch(self) -> None:
@@ -155,6 +160,13 @@ class Journal:
         self._synced = position
         self._noted_lsn = position.lsn
 
+    def begin_copy(self) -> None:
+        """Note that a checkpoint begins, and with which frames: the ones on the disk, because the
+        mark must not claim more. Thread-safe; raises OSError."""
+        position = self.position
+        os.fdatasync(self._wal_fd)  # SQLite does it, too, and has less to wait for then
+        self.mark.copying(position)
+
     def note_committed(self) -> None:
         """Clients are about to be told of all commits, perhaps without a sync."""
         if self._noted_lsn != self.lsn:
@@ -212,15 +224,18 @@ class Checkpointer:
         # does nothing and does not say so.
         _ = self._connection.execute("PRAGMA schema_version").get
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> bool:
+        """Returns whether it has copied all frames that were there when it began. Raises OSError
+        and StorageError."""
         try:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.IOError as error:
             if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_FSYNC:
                 raise OSError(str(error)) from None  # as `Journal.sync`: nothing can be trusted
             raise StorageError(f"cannot checkpoint: {error}") from None
         except apsw.Error as error:
             raise StorageError(f"cannot checkpoint: {error}") from None
+        return frames == in_file
 
     def sync(self) -> None:
         """Wait until all that checkpoints have copied is on the disk. SQLite syncs the file only in

@@ -8,6 +8,7 @@ cut, never too much. A clean close removes it. Decision 19 has the reasons.
     holdfast-mark 1 <id of the file> <or this one> <boot> <checksum>
     synced    <number of the last batch> <salts of the WAL> <its frames> <checksum>
     committed <the same, of writes that were acknowledged before a sync> <checksum>
+    copying   <the same, when a checkpoint began that has not copied all frames> <checksum>
 """
 
 import os
@@ -19,7 +20,7 @@ from typing import Final, NamedTuple
 from holdfast.errors import StorageError
 
 TITLE = b"holdfast-mark 1"
-LINE = 128  # bytes of each line; all three are in one sector of the disk
+LINE = 128  # bytes of each line; all four are in one sector of the disk
 ACCEPT = "--accept-data-loss"
 
 
@@ -49,6 +50,9 @@ class Position(NamedTuple):
     frames: int
 
 
+NOWHERE = Position(0, b"", 0)
+
+
 class MarkContent(NamedTuple):
     """What a mark says."""
 
@@ -56,6 +60,7 @@ class MarkContent(NamedTuple):
     boot: str
     synced: Position
     committed: Position
+    copying: Position
 
     def due(self, boot: str) -> list[Position]:
         """The positions that the file must have. A commit without a sync outlives the server, but
@@ -83,13 +88,15 @@ def read_mark(database: Path) -> MarkContent | None:
     if not content.strip(b"\0"):
         return None  # the power failed before the first one was on the disk
     try:
-        title, synced, committed = (
-            _words(content[start : start + LINE]) for start in range(0, 3 * LINE, LINE)
+        title, *lines = (
+            _words(content[start : start + LINE]) for start in range(0, len(content), LINE)
         )
         if b" ".join(title[:2]) != TITLE:
             raise ValueError
         first, second, boot = (word.decode() for word in title[2:])
-        return MarkContent((first, second), boot, _position(synced), _position(committed))
+        synced, committed, *rest = (_position(line) for line in lines)
+        copying = rest[0] if rest else NOWHERE  # an older Holdfast has written it
+        return MarkContent((first, second), boot, synced, committed, copying)
     except (ValueError, IndexError):
         raise LostWritesError(
             f"{path} is damaged, so it cannot be known whether all writes are in"
@@ -98,33 +105,35 @@ def read_mark(database: Path) -> MarkContent | None:
 
 
 class Mark:
-    """The mark of a file that is open for writing. `synced` and `committed` may be called from
-    different threads: each writes a line of its own, whole."""
+    """The mark of a file that is open for writing. Different threads may call `synced`, `committed`
+    and `copying`: each writes a line of its own, whole."""
 
     def __init__(self, database: Path, boot: str) -> None:
         self.path: Final = mark_path(database)
         self._boot: Final = boot.encode() or b"-"
         self._title = b""
+        self._copying = _entry(b"copying", NOWHERE)
         self._fd = -1
 
-    def begin(self, file_id: str, other_id: str, at: Position) -> None:
-        """Create the mark of a file, which has one of the two ids. Raises OSError; the caller syncs
-        the folder."""
+    def begin(self, ids: tuple[str, str], at: Position) -> None:
+        """Create the mark of a file, which has one of the two ids. A checkpoint of it begins next.
+        Raises OSError; the caller syncs the folder."""
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._title = self._line_of_ids(file_id, other_id)
+        self._title = self._line_of_ids(ids)
+        self._copying = _entry(b"copying", at)
         self._begin(at)
 
-    def has_id(self, file_id: str) -> None:
-        """The file itself, without its WAL, has this id now. Raises OSError."""
-        self._title = self._line_of_ids(file_id, file_id)
+    def has_id(self, ids: tuple[str, str]) -> None:
+        """The file itself, without its WAL, has one of these ids now. Raises OSError."""
+        self._title = self._line_of_ids(ids)
         os.pwrite(self._fd, self._title, 0)
         self.sync()
 
-    def _line_of_ids(self, *ids: str) -> bytes:
+    def _line_of_ids(self, ids: tuple[str, str]) -> bytes:
         return _line(b" ".join((TITLE, *(file_id.encode() for file_id in ids), self._boot)))
 
     def _begin(self, at: Position) -> None:
-        content = self._title + _entry(b"synced", at) + _entry(b"committed", at)
+        content = self._title + _entry(b"synced", at) + _entry(b"committed", at) + self._copying
         os.pwrite(self._fd, content, 0)
         self.sync()
 
@@ -133,6 +142,17 @@ class Mark:
 
     def committed(self, at: Position) -> None:
         self._write(_entry(b"committed", at), 2 * LINE)
+
+    def copying(self, at: Position) -> None:
+        """A checkpoint begins. Until it has copied all frames, the file alone has old pages beside
+        new ones."""
+        self._copying = _entry(b"copying", at)
+        self._write(self._copying, 3 * LINE)
+
+    def copied(self) -> None:
+        """A checkpoint has copied all frames that were there when it began."""
+        self._copying = _entry(b"copying", NOWHERE)
+        self._write(self._copying, 3 * LINE)
 
     def _write(self, line: bytes, offset: int) -> None:
         try:

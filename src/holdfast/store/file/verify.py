@@ -107,6 +107,11 @@ class Verifier:
                         f"{self._path} lacks writes that were acknowledged: it has batches up to"
                         f" {lsn}, and {self._said_by_mark(claim)}; {self._state(wal, frames)}"
                     )
+            if _is_mixture(wal, frames, claim.copying):
+                return (
+                    f"{self._path} has old and new pages: a checkpoint had copied a part of the WAL"
+                    f" when the server ended, and {self._state(wal, frames)}"
+                )
         return None
 
     def _state(self, wal: WalFile, frames: tuple[int, int] | None) -> str:
@@ -167,6 +172,15 @@ def _ends_early(wal: WalFile, frames: tuple[int, int] | None, position: Position
     """Whether SQLite would lay some of these frames over the file, and not all. (Of none left, the
     number of the last batch says whether the file has them all.)"""
     return frames is not None and wal.salts == position.salts and 0 < frames[0] < position.frames
+
+
+def _is_mixture(wal: WalFile, frames: tuple[int, int] | None, copying: Position) -> bool:
+    """Whether the file has a part of the pages of a WAL, and the WAL is gone. SQLite begins another
+    WAL only when the file has all pages of the one before."""
+    if frames is None or not copying.frames:
+        return False
+    is_another = wal.salts not in (b"", copying.salts) and not wal.is_damaged
+    return _ends_early(wal, frames, copying) or (not frames[0] and not is_another)
 
 
 def _is_shorter_than_it_says(path: Path) -> bool:

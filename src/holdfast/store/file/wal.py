@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import apsw
 
@@ -78,12 +79,14 @@ class WalFile:
         self.salts = b""
         self.frame_bytes = 0
         self.nbytes = 0
+        self.is_damaged = False  # its header
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         self.nbytes = os.fstat(self._fd).st_size
         header = os.pread(self._fd, WAL_HEADER, 0)
+        self.is_damaged = self.nbytes > 0 and not _is_whole(header)
         if len(header) == WAL_HEADER and int.from_bytes(header[:4]) in MAGIC:
             self.salts = header[SALTS]
             self.frame_bytes = FRAME_HEADER + int.from_bytes(header[8:12])
@@ -103,6 +106,17 @@ class WalFile:
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+
+
+def _is_whole(header: bytes) -> bool:
+    """Whether the checksum of a WAL's header is right. (Frames are checked by SQLite.)"""
+    order: Literal["big", "little"] = "big" if header[3:4] == b"\x83" else "little"
+    first = second = 0
+    for at in range(0, 24, 8):
+        first += int.from_bytes(header[at : at + 4], order) + second
+        second += int.from_bytes(header[at + 4 : at + 8], order) + first
+    sums = ((total & 0xFFFFFFFF).to_bytes(4) for total in (first, second))
+    return header[24:] == b"".join(sums)
 
 
 def lacks_pages(connection: apsw.Connection, path: Path) -> bool:
