@@ -94,7 +94,7 @@ def test_a_checkpoint_that_cannot_sync_is_fatal(
     async def test(database: LocalDatabase, store: FileStore) -> None:
         stopped = asyncio.get_running_loop().create_future()
         database.engine.on_fatal = stopped.set_result
-        store._checkpointer.checkpoint = broken  # type: ignore[method-assign]
+        monkeypatch.setattr(store._checkpointer, "checkpoint", broken)
         await database.execute("SET", "k", "v")
         await stopped
 
@@ -129,12 +129,11 @@ def test_a_checkpoint_that_cannot_write_is_put_off(
             tried += 1
             raise StorageError("cannot checkpoint: database or disk is full")
 
-        checkpoint = store._checkpointer.checkpoint
-        store._checkpointer.checkpoint = full  # type: ignore[method-assign]
-        for n in range(20):
-            assert await database.execute("SET", "k", str(n))
+        with monkeypatch.context() as patch:
+            patch.setattr(store._checkpointer, "checkpoint", full)
+            for n in range(20):
+                assert await database.execute("SET", "k", str(n))
         assert tried == 1
-        store._checkpointer.checkpoint = checkpoint  # type: ignore[method-assign]
         database.engine.turn.retry()
         while not database.engine.turn.checkpoints:
             assert await database.execute("SET", "k", "again")
