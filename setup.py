@@ -37,13 +37,14 @@ GROUPS = {
         store/replicated: replicated_database replicated_keyspace
         store/file: journal list_blocks cold_lists mark tables
         store/fold: pending_rows collect delete_rows write_keys write_lists write_sizes
-            write_streams fold
+            write_streams new_strings fold
         store: recovery store
     """,
     "holdfast_rdb": """
         store/rdb: crc64 packed primitives stream_codec plain value_codec module_values records
             file_reader file_writer
         psync: events command_reader
+        migration: database_content
     """,
     "holdfast_replicated": """
         crdt: dots effects hlc exact_numbers causal_log replicated_value positions sequence

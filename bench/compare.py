@@ -8,12 +8,14 @@ How to read the table: docs/performance.md.
 
 With `--beside PYTHON` the other server is the Holdfast that this interpreter has installed: the
 same comparison of a change with the commit before it. No aim applies, and no result is stored.
+With `--ours "--fold-age-ms 60000"` our server has these options, and the other one does not.
 With `--scrape` it is the same Holdfast without `http-port`, and ours is scraped every second.
 """
 
 import argparse
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -109,7 +111,7 @@ def run_policy(folder: Path, policy: str, args: argparse.Namespace) -> list[Side
         port = free_port()
         scraper = scraped_every_second(port)
         options += ["--http-port", str(port)]
-    with holdfast_server(folder / policy, *options) as ours, peer as other, scraper:
+    with holdfast_server(folder / policy, *options, *args.ours) as ours, peer as other, scraper:
         sides = [Side("ours", ours), Side("theirs", other)]
         for side in sides:
             with running_alone(side, sides) as client:
@@ -235,7 +237,7 @@ def table(rows: list[Row], peer: str = "redis") -> str:
 
 def write_json(policy: str, rows: list[Row], args: argparse.Namespace) -> Path:
     whole = (args.only, args.pipeline, args.requests) == (all_names(), PIPELINES, None)
-    whole = whole and args.rounds >= ROUNDS and args.beside is None
+    whole = whole and args.rounds >= ROUNDS and args.beside is None and not args.ours
     name = f"{time.strftime('%Y-%m-%d')}-{policy}{'' if whole else '-partial'}.json"
     path = ROOT / "bench" / "results" / name
     path.parent.mkdir(exist_ok=True)
@@ -261,6 +263,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pipeline", type=lengths, default=PIPELINES, help="such as 1,16")
     text = "compare with the Holdfast of this interpreter, such as ../before/.venv/bin/python"
     parser.add_argument("--beside", metavar="PYTHON", type=interpreter, help=text)
+    text = "options of our server alone, as one argument"
+    parser.add_argument("--ours", metavar="OPTIONS", type=shlex.split, default=[], help=text)
     text = "compare with the same Holdfast; ours has metrics, which are read every second"
     parser.add_argument("--scrape", action="store_true", help=text)
     args = parser.parse_args(argv)

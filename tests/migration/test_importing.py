@@ -96,6 +96,11 @@ def test_a_name_that_comes_twice_is_an_error(write_rdb: WriteRdb, db: Path) -> N
     assert not db.exists()
     with pytest.raises(MigrationError, match="comes twice"):
         run(write_rdb([text(b"k"), text(b"k")]), db)
+    a_list = Entry(0, b"k", Plain("list", [b"element"]))
+    for records in ([text(b"k"), a_list], [a_list, text(b"k")], [a_list, a_list]):
+        with pytest.raises(MigrationError, match="key 'k' comes twice for database 0"):
+            run(write_rdb(records), db)
+        assert not db.exists()
 
 
 # -- a file that exists -----------------------------------------------------------------------

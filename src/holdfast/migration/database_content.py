@@ -33,8 +33,9 @@ SELECT d.db, k.type, count(*) FROM redis_keys k JOIN redis_databases d ON d.spac
 GROUP BY d.db, k.type
 """
 
-# Name, id, type, expires_at_ms, and the key if memory has it.
-Row = tuple[bytes, int, str, int | None, Key | None]
+# Name, id, type, expires_at_ms, the key if memory has it, and otherwise the value of a string if it
+# is wanted.
+Row = tuple[bytes, int, str, int | None, Key | None, bytes | None]
 
 
 @contextmanager
@@ -128,10 +129,10 @@ class DatabaseContent:
         for database in self._shown:
             # How many of them expire is not counted: the number is a hint, and counting takes long.
             yield Sizes(database.index, len(database), 0)
-            for row in self._rows(database):
+            for row in self._rows(database, with_strings=True):
                 done += 1
                 progress(work, done, total, KEYS)
-                plain = self._living(plain_of(self._value(row)))
+                plain = self._plain(row)
                 if plain is not None:
                     yield Entry(database.index, row[0], plain, row[3])
 
@@ -155,7 +156,7 @@ class DatabaseContent:
         """Keys in the order of their names; None for a key that does not exist."""
         for name in names:
             row = self._row(database, name)
-            plain = None if row is None else self._living(plain_of(self._value(row)))
+            plain = None if row is None else self._plain(row)
             yield None if row is None or plain is None else Entry(database, name, plain, row[3])
 
     def has(self, database: int, names: Sequence[bytes]) -> list[bool]:
@@ -172,37 +173,40 @@ class DatabaseContent:
         if row is None or not is_live(row[2], self._keyspace.now_ms):
             return None
         key_id, type_name, expires_at_ms = row
-        return name, key_id, type_name, expires_at_ms, None
+        return name, key_id, type_name, expires_at_ms, None, None
 
     # -- all keys -----------------------------------------------------------------------------
 
-    def _rows(self, database: Database) -> Iterator[Row]:
+    def _rows(self, database: Database, *, with_strings: bool = False) -> Iterator[Row]:
         """The living keys of a database: from the tables, unless memory knows better."""
         keyspace, space = self._keyspace, database.space
-        state, tables = keyspace.fold_state, self._tables
-        after_id = 0
-        while rows := tables.rows_after(after_id, state.folded_below_id, ROWS_AT_ONCE):
-            for after_id, space_id, name, type_name, expires_at_ms in rows:
-                changed = state.changed_key(after_id)
-                if changed is not None:
-                    yield from self._if_living(changed, database)
-                elif space_id == space.id:
-                    key = space.keys.get(name)
-                    if key is not None and key.id == after_id:
-                        yield from self._if_living(key, database)
-                    elif is_live(expires_at_ms, keyspace.now_ms):
-                        yield name, after_id, type_name, expires_at_ms, None
+        state = keyspace.fold_state
+        rows = self._tables.all_rows(state.folded_below_id, with_strings=with_strings)
+        for key_id, space_id, name, type_name, expires_at_ms, text in rows:
+            changed = state.changed_key(key_id)
+            if changed is not None:
+                yield from self._if_living(changed, database)
+            elif space_id == space.id:
+                key = space.keys.get(name)
+                if key is not None and key.id == key_id:
+                    yield from self._if_living(key, database)
+                elif is_live(expires_at_ms, keyspace.now_ms):
+                    yield name, key_id, type_name, expires_at_ms, None, text
         for key in state.created:
             yield from self._if_living(key, database)
 
     def _if_living(self, key: Key, database: Database) -> Iterator[Row]:
         is_here = key.space is database.space and key.is_attached
         if is_here and is_live(key.expires_at_ms, self._keyspace.now_ms):
-            yield key.name, key.id, key.type_name, key.expires_at_ms, key
+            yield key.name, key.id, key.type_name, key.expires_at_ms, key, None
 
-    def _value(self, row: Row) -> Value:
-        _, key_id, type_name, _, key = row
-        return self._stored_value(key_id, type_name) if key is None else key.value
+    def _plain(self, row: Row) -> Plain | None:
+        """None if all fields of a hash have expired."""
+        _, key_id, type_name, _, key, text = row
+        if text is not None:
+            return Plain("string", text)
+        value = self._stored_value(key_id, type_name) if key is None else key.value
+        return self._living(plain_of(value))
 
     def _stored_value(self, key_id: int, type_name: str) -> Value:
         value, rest = self._tables.value(key_id, type_name, lambda nbytes: None)

@@ -1,7 +1,8 @@
 """Writes records into a database file that is not served yet.
 
 Memory keeps a slice of the records: each slice is committed, folded into the tables, and forgotten.
-Nothing is synced before the end, because the file has no name until then.
+Nothing is synced before the end, because the file has no name until then. Strings of a file that
+was empty take a shorter way: see new_strings.py.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from holdfast.clock import Clock
 from holdfast.errors import CommandError, StorageError
 from holdfast.migration.errors import MigrationError, UnfitError
+from holdfast.store.fold.new_strings import NewStrings
 from holdfast.store.rdb.file_reader import printable
 from holdfast.store.rdb.plain import FILLERS, Plain
 from holdfast.store.rdb.records import Entry
@@ -17,6 +19,7 @@ from holdfast.store.store import FileStore, Store
 
 # Bytes of values in memory before they are folded; and pages of the WAL before it is emptied.
 SLICE_BYTES = 32 << 20
+STRINGS_BYTES = 64 << 20  # likewise of new strings
 CHECKPOINT_PAGES = 16384
 
 NAMES_AT_ONCE = 1000
@@ -32,20 +35,23 @@ class DatabaseTarget:
         self._keyspace = self.store.keyspace
         self._keyspace.now_ms = clock.now_ms()
         self._first_id = self._keyspace.next_id  # of a key that this import creates
+        was_empty = not any(map(len, self._keyspace.databases))
+        self._strings = NewStrings() if was_empty else None
 
     def put(self, entry: Entry, database: int) -> None:
         """Create a key; an older key of that name goes. Raises MigrationError."""
         keyspace = self._keyspace
         refuse_unfit(entry, database, len(keyspace.databases))
         db = keyspace.databases[database]
+        value = entry.value
+        if value.type == "string" and self._strings is not None:
+            self._put_string(self._strings, db.space.id, entry)
+            return
         old = db.find_row(entry.name)
         if old is not None:
             if old.id >= self._first_id:
-                raise MigrationError(
-                    f"key {printable(entry.name)} comes twice for database {database}"
-                )
+                raise _comes_twice(entry.name, database)
             db.remove(old)
-        value = entry.value
         if value.type == "string":
             key = db.create(entry.name, value.content, entry.expires_at_ms)
         else:
@@ -58,9 +64,20 @@ class DatabaseTarget:
         if keyspace.used_bytes >= SLICE_BYTES:
             self.fold()
 
+    def _put_string(self, strings: NewStrings, space: int, entry: Entry) -> None:
+        key_id = self._keyspace.next_id
+        self._keyspace.next_id += 1
+        strings.add(key_id, space, entry.name, entry.value.content, entry.expires_at_ms)
+        if strings.nbytes >= STRINGS_BYTES:
+            self.fold()
+
     def remove(self, name: bytes, database: int) -> str | None:
         """Remove a key that this import has created. Returns its type, or None if there is none."""
         keyspace = self._keyspace
+        if self._strings is not None:
+            # From now on names come again and again, so each has to be looked for.
+            self.fold()
+            self._strings = None
         db = keyspace.databases[database] if database < len(keyspace.databases) else None
         old = None if db is None else db.find_row(name)
         if db is None or old is None or old.id < self._first_id:
@@ -85,6 +102,8 @@ class DatabaseTarget:
         try:
             store.commit()
             store.fold()
+            if self._strings is not None:
+                store.write_strings(self._strings)
             if store.wal_pages >= CHECKPOINT_PAGES:
                 store.sync_and_checkpoint()
             store.reload()
@@ -93,13 +112,27 @@ class DatabaseTarget:
         while self._keyspace.freeing.step():
             pass
 
-    def close(self) -> None:
-        """Leave a file that is complete. Raises StorageError."""
+    def finish(self) -> None:
+        """All entries are put. Raises MigrationError if two keys have the same name."""
         self.fold()
+        doubled = None if self._strings is None else self.store.doubled_name()
+        self._strings = None
+        if doubled is not None:
+            space, name = doubled
+            databases = [db.index for db in self._keyspace.databases if db.space.id == space]
+            raise _comes_twice(name, databases[0])
+
+    def close(self) -> None:
+        """Leave a file that is complete. Raises MigrationError and StorageError."""
+        self.finish()
         self.store.close()
 
     def abandon(self) -> None:
         self.store.abandon()
+
+
+def _comes_twice(name: bytes, database: int) -> MigrationError:
+    return MigrationError(f"key {printable(name)} comes twice for database {database}")
 
 
 def load_library(code: bytes, store: Store, clock: Clock) -> None:

@@ -266,7 +266,7 @@ class _Attempt:
                 if not self._rdb.is_at_end:
                     self._rdb_call(self._rdb.end)
                 self._rdb = None
-                self._target.fold()
+                self._target.finish()
                 await self._begin_stream(self._position)
                 await self._commit(self._position)
                 self._is_asked = True

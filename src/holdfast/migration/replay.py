@@ -99,7 +99,7 @@ class Replay:
                     self._pass_time_to(seconds_of(record.value) * 1000)
             except UnfitError as error:
                 self._left_out(str(error))
-        target.fold()
+        target.finish()
         return base.end
 
     def _pass_time_to(self, unix_ms: int) -> None:

@@ -1,11 +1,13 @@
 """Writes a snapshot for replicas: `python -m holdfast.migration.snapshot DATABASE FD DELAY_US`.
 
 The server that has the database starts it (server/primary/snapshot_process.py). The first line of
-the output is the number of the last batch of the journal that the snapshot has.
+the output is the number of the last batch of the journal that the snapshot has. The input is a pipe
+that closes when the server is gone: then the process ends, too.
 """
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -67,7 +69,13 @@ def _without_field_times(value: Plain) -> Plain:
     return Plain("hash", [(name, text, None) for name, text, _ in value.content])
 
 
+def _end_with_server() -> None:
+    os.read(sys.stdin.fileno(), 1)  # not by `sys.stdin`, whose lock an exit would wait for
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_end_with_server, daemon=True).start()
     try:
         main(*sys.argv[1:])
     except StorageError as error:

@@ -24,6 +24,7 @@ from holdfast.store.file.opening import (
 from holdfast.store.file.tables import Tables
 from holdfast.store.file.wal import wal_path
 from holdfast.store.fold.fold import Fold
+from holdfast.store.fold.new_strings import NewStrings, doubled_name
 from holdfast.store.memory.eviction import Eviction
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.recovery import recover
@@ -316,6 +317,15 @@ class FileStore:
 
     def fold(self) -> None:
         self.folding.run()
+
+    def write_strings(self, strings: NewStrings) -> None:
+        """Write new strings to the tables, in a file that nothing serves; `reload` shows them."""
+        strings.write(self._connection)
+
+    def doubled_name(self) -> tuple[int, bytes] | None:
+        """The space and the name of two keys with the same name, which only `write_strings` can
+        make."""
+        return doubled_name(self._connection)
 
     def make_room(self) -> bool:
         """Keep memory near `max_bytes`: forget clean keys, or fold so that more keys become clean,

@@ -291,6 +291,28 @@ def test_a_stop_does_not_wait_for_a_snapshot(primary: HoldfastServer, replica: R
     wait_until(lambda: not Path(f"/proc/{child}").exists(), "the process is gone")
 
 
+def test_a_snapshot_process_ends_with_its_server(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("SET", "one", "1")
+    client.command("CONFIG", "SET", "rdb-key-save-delay", 600_000_000)
+    replica.client().command("REPLICAOF", "127.0.0.1", primary.port)
+    children = Path(f"/proc/{primary.pid}/task/{primary.pid}/children")
+    wait_until(lambda: children.read_text() != "", "the process is there")
+    child = int(children.read_text().split()[0])
+    primary.kill()
+    wait_until(lambda: not is_alive(child), "the process is gone")
+
+
+def is_alive(pid: int) -> bool:
+    """A process that has ended and that nobody waits for counts as gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("how", ["SHUTDOWN", "SIGTERM", "both"])
 @pytest.mark.parametrize("kind", [HoldfastServer, RedisServer])
 def test_a_server_that_stops_waits_until_its_replica_has_all(

@@ -20,7 +20,7 @@ def test_a_link_that_was_cut_waits_for_no_room() -> None:
         start = Position(b"x" * 40, 0, 0)
         link.session = PrimarySession(engine, link, "there", "here", start, perf_counter_ns)
         link.session.sign_in()
-        link.cut()
+        link.cut("a test")
         late = Commands(b"x" * (MOST_WAITING_BYTES + 1), [Command([b"PING"], 14)])
         await asyncio.wait_for(link._hand_over(late), 10)
 

@@ -2,6 +2,7 @@
 
 import random
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -419,3 +420,29 @@ def test_a_primary_with_another_id_sends_a_snapshot(
         copy.command("REPLICAOF", "127.0.0.1", one.port)
         wait_until(lambda: is_up(copy) and facts(copy)[0] != before[0], "it follows")
         assert copy.command("DBSIZE") == b":0\r\n"
+
+
+def test_the_log_says_which_side_has_ended_the_link(
+    redis_primary: RedisServer, replica: HoldfastServer
+) -> None:
+    client = follow(redis_primary, replica)
+    assert client.command("CLIENT", "KILL", "TYPE", "master") == b":1\r\n"
+    wait_until(lambda: "has closed the link" in replica.stderr, "it says so")
+    wait_until(lambda: is_up(client), "the replica follows again")
+    assert "the primary has closed" not in replica.stderr
+    redis_primary.kill()
+    wait_until(lambda: replica.stderr.count("is lost") > 1, "it says that, too")
+
+
+def test_a_snapshot_that_waits_for_a_reader_of_the_file_is_logged(
+    redis_primary: RedisServer, replica: HoldfastServer
+) -> None:
+    client = replica.client()
+    client.command("SET", "before", "1")
+    with closing(sqlite3.connect(replica.db)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM journal").fetchall()
+        client.command("REPLICAOF", "127.0.0.1", redis_primary.port)
+        wait_until(lambda: "waits for the file" in replica.stderr, "it says so")
+        assert replica.stderr.count("waits for the file") == 1
+    wait_until(lambda: is_up(client), "the replica follows")

@@ -105,7 +105,7 @@ class SnapshotProcess:
         argv = (sys.executable, "-P", "-m", MODULE, str(self._path), str(fd), delay_us)
         pipe = asyncio.subprocess.PIPE
         self._process = process = await asyncio.create_subprocess_exec(
-            *argv, stdout=pipe, stderr=pipe, pass_fds=(fd,)
+            *argv, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=(fd,)
         )
         if self._is_dropped:
             process.kill()

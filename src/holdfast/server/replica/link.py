@@ -79,6 +79,7 @@ class Link:
         self._listens_since_s: float | None = None
         self._has_room = asyncio.Event()
         self._reason = ""  # why the last attempt failed
+        self._cut_because = ""  # why this server has ended the attempt, if it has
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -90,8 +91,9 @@ class Link:
             self._task.cancel()
         self._hang_up()
 
-    def cut(self) -> None:
-        """Begin again, from the position that the file has."""
+    def cut(self, reason: str) -> None:
+        """Begin again, from the position that the file has. The reason is for people."""
+        self._cut_because = reason
         if self._writer is not None:
             self._writer.transport.abort()
         if self.session is not None:
@@ -102,14 +104,17 @@ class Link:
 
     async def _run(self) -> None:
         while True:
-            reason = "the primary has closed the connection"
+            self._cut_because = reason = ""
             try:
                 await self._follow()
+                reason = "the primary has closed the connection"
             except FAILURES as error:
                 reason = str(error) or type(error).__name__
             except Exception as error:  # a bug must not end replication for good
                 log.error("the link to the primary failed", exc_info=error)
+                reason = "an error in this server"
             self._hang_up()
+            reason = self._cut_because or reason
             if reason != self._reason:
                 log.warning("primary %s:%d is lost: %s", self.host, self.port, reason)
             self._reason = reason
@@ -240,8 +245,7 @@ class Link:
             now_s = self._engine.clock.monotonic_s()
             since_s, limit_s = self._listens_since_s, self._engine.config.repl_timeout
             if since_s is not None and now_s - since_s > limit_s:
-                log.warning("primary %s:%d is silent for %d s", self.host, self.port, limit_s)
-                self.cut()
+                self.cut(f"it was silent for {limit_s} s")
             elif self.session is not None:
                 self.session.acknowledge()
             elif self.state is LinkState.LOADING:
@@ -262,4 +266,4 @@ class Link:
 
     def close(self) -> None:
         """CLIENT KILL: the link is dialed again."""
-        self.cut()
+        self.cut("a client of this server has closed the link")

@@ -120,7 +120,7 @@ class ReplicaRole:
 
     def storage_failed(self) -> None:
         if self.link is not None:
-            self.link.cut()
+            self.link.cut("the database file cannot be written")
 
     def settings_changed(self) -> None:
         self.state_changed()
@@ -194,14 +194,18 @@ class ReplicaRole:
         store = engine.store
         assert isinstance(store, FileStore)
         deadline_s = engine.clock.monotonic_s() + engine.config.repl_timeout
+        has_told = False
         while True:
             if engine.turn.is_quiet:
                 try:
                     store.take_over(load.path)
                     break
-                except StoreBusyError:
+                except StoreBusyError as error:
                     if engine.clock.monotonic_s() > deadline_s:
                         raise
+                    if not has_told:
+                        log.warning("the snapshot is complete and waits for the file: %s", error)
+                        has_told = True
                 except StorageError as error:  # neither file is open
                     engine.turn.fail(error, is_fatal=True)
                     raise

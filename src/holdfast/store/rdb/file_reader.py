@@ -18,6 +18,7 @@ from holdfast.store.rdb.records import Aux, End, Entry, Library, Record, Sizes, 
 from holdfast.store.rdb.value_codec import (
     LIBRARY,
     REDIS_LOADERS,
+    STRING,
     VALKEY_LOADERS,
     EmptyError,
     Loader,
@@ -127,6 +128,11 @@ class RdbReader:
         try:
             yield from self._header()
             while not self.is_at_end:
+                # Most records are strings, and read with two calls here.
+                found = self._reader.string_record(STRING)
+                if found is not None:
+                    yield self._made_entry(found[0], Plain("string", found[1]))
+                    continue
                 self._doing = "its next record"
                 code = yield from one(self._reader, Reader.byte)
                 record = yield from self._record(code)
@@ -192,15 +198,17 @@ class RdbReader:
 
     def _entry(self, form: int) -> Steps[Record | None]:
         name = yield from self._name()
-        entry: Record | None
         try:
             value: Plain = yield from self._loaders[form](self._reader)
         except EmptyError:
-            entry = None
-        else:
-            entry = Entry(
-                self._database, name, value, self._expires_at_ms, self._idle_s, self._frequency
-            )
+            self._forget_key()
+            return None
+        return self._made_entry(name, value)
+
+    def _made_entry(self, name: bytes, value: Plain) -> Entry:
+        entry = Entry(
+            self._database, name, value, self._expires_at_ms, self._idle_s, self._frequency
+        )
         self._forget_key()
         return entry
 

@@ -153,6 +153,19 @@ class Reader:
             raise ValueError("not of the length that it says")
         return packed.lzf(self._part(at, size), whole)
 
+    def string_record(self, code: int) -> tuple[bytes, bytes] | None:
+        """Two strings behind this byte, if all of them is here and right. Otherwise the position
+        stays, and to read them one by one tells why."""
+        start = self._at
+        if start >= len(self._data) or self._data[start] != code:
+            return None
+        self._at = start + 1
+        try:
+            return self.string(), self.string()
+        except (IncompleteError, ValueError):
+            self._at = start
+            return None
+
     def text_number(self) -> float:
         """A score as the first versions wrote it: as text, with its length before it."""
         at = self._at
