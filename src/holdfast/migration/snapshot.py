@@ -41,14 +41,13 @@ def main(database: str, target: str, delay_us: str) -> None:
             facts[DATABASE] = b"%d" % position.database
         writer.begin(facts)
         for record in content.records():
-            match record:
-                case Library(code):
-                    writer.library(code)
-                case Sizes(index, keys, expiring):
-                    writer.database(index, keys, expiring)
-                case Entry(_, name, value, expires_at_ms):
-                    writer.entry(name, _without_field_times(value), expires_at_ms)
-                    pause()
+            if isinstance(record, Entry):
+                writer.entry(record.name, _without_field_times(record.value), record.expires_at_ms)
+                pause()
+            elif isinstance(record, Sizes):
+                writer.database(record.database, record.keys, record.expiring)
+            elif isinstance(record, Library):
+                writer.library(record.code)
         writer.end()
 
 
@@ -64,7 +63,7 @@ def _say(lsn: int) -> None:
 
 def _without_field_times(value: Plain) -> Plain:
     """The server that has the database lets fields expire, and its replica need not know when."""
-    if not has_expiring_fields(value):
+    if value.type != "hash" or not has_expiring_fields(value):
         return value
     return Plain("hash", [(name, text, None) for name, text, _ in value.content])
 
