@@ -22,7 +22,7 @@ COMPILED := $(BIN)/python -c 'from holdfast.server.version import IS_COMPILED; e
 # The tests that import compiled modules; most other tests use a server.
 INNER  := $(addprefix tests/,commands crdt model replication scripting server store) $(wildcard tests/test_resp_*.py tests/test_xxh3.py)
 
-.PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-dashboard bench-fairness bench-fold bench-install bench-instructions bench-lives bench-memory bench-pytest bench-replication bench-scripts bench-semaphore bench-start profile faults soak redis-suite docs site release clean
+.PHONY: install serve test test-compiled lint format bench bench-active-active bench-active-active-million bench-builds bench-client bench-cold bench-dashboard bench-fairness bench-fold bench-install bench-lives bench-memory bench-pytest bench-replication bench-scripts bench-semaphore bench-start profile faults soak redis-suite docs site release clean
 
 install: $(BUILT)
 	@:
@@ -147,10 +147,6 @@ bench-pytest: install
 bench-memory: install
 	@scripts/install-oracle
 	@$(BIN)/python -m bench.memory $(ARGS)
-
-# Instructions for each request, beside another version: ARGS="--beside ../before/.venv/bin/python"
-bench-instructions: install
-	@$(BIN)/python -m bench.instructions $(ARGS)
 
 # The functions that take the server's time: make profile ARGS="SET --pipeline 16"
 profile: install

@@ -66,8 +66,6 @@ class ServerProcess:
 
     _ready: re.Pattern[str]  # in the output of the server once it accepts connections
 
-    start_timeout_s = START_TIMEOUT_S
-
     def __init__(self, folder: Path, *args: str) -> None:
         self.folder = folder
         self.args = args
@@ -163,7 +161,7 @@ class ServerProcess:
             return gone or found is not None
 
         try:
-            wait_until(ready_or_gone, "the server is ready", self.start_timeout_s)
+            wait_until(ready_or_gone, "the server is ready", START_TIMEOUT_S)
         except BaseException as error:  # also when pytest's own timeout or ^C ends the wait
             self.kill()
             error.add_note(self._said())
