@@ -1,6 +1,7 @@
 """What an import writes, and what it leaves as it was."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from holdfast.clock import ManualClock
 from holdfast.errors import StorageError
 from holdfast.migration.database_content import database_content
+from holdfast.migration.database_target import DatabaseTarget
 from holdfast.migration.errors import MigrationError
 from holdfast.migration.importing import ImportOptions, import_file
 from holdfast.migration.report import Report
@@ -101,6 +103,40 @@ def test_a_name_that_comes_twice_is_an_error(write_rdb: WriteRdb, db: Path) -> N
         with pytest.raises(MigrationError, match="key 'k' comes twice for database 0"):
             run(write_rdb(records), db)
         assert not db.exists()
+
+
+@pytest.fixture
+def doubled(tmp_path: Path) -> DatabaseTarget:
+    """With two strings of the same name."""
+    target = DatabaseTarget(tmp_path / "doubled.db", 1, ManualClock(NOW_MS))
+    target.put(text(b"k"), 0)
+    target.put(text(b"k"), 0)
+    return target
+
+
+def test_a_name_that_comes_twice_leaves_no_file_open(doubled: DatabaseTarget) -> None:
+    with pytest.raises(MigrationError, match="comes twice"):
+        doubled.close()
+    FileStore(doubled.store.path).abandon()  # which raises if the file is open already
+
+
+def test_a_name_that_came_twice_is_noticed_before_a_key_is_removed(doubled: DatabaseTarget) -> None:
+    with pytest.raises(MigrationError, match="comes twice"):
+        doubled.remove(b"k", 0)
+    doubled.abandon()
+
+
+def _small_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+
+
+def test_a_full_disk_is_one_sentence(write_rdb: WriteRdb, db: Path) -> None:
+    source = write_rdb([text(b"%d" % n, b"x" * 1000) for n in range(3000)])
+    argv = [sys.executable, "-B", "-m", "holdfast", "import", str(source), "--db", str(db)]
+    result = subprocess.run(argv, capture_output=True, text=True, preexec_fn=_small_files)
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == "holdfast: cannot write the tables: disk I/O error"
+    assert "Traceback" not in result.stderr
 
 
 # -- a file that exists -----------------------------------------------------------------------

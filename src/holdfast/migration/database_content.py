@@ -7,6 +7,7 @@ read when its turn comes, and not kept.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import apsw
@@ -181,18 +182,16 @@ class DatabaseContent:
         """The living keys of a database: from the tables, unless memory knows better."""
         keyspace, space = self._keyspace, database.space
         state = keyspace.fold_state
-        rows = self._tables.all_rows(state.folded_below_id, with_strings=with_strings)
-        for key_id, space_id, name, type_name, expires_at_ms, text in rows:
-            changed = state.changed_key(key_id)
-            if changed is not None:
-                yield from self._if_living(changed, database)
-            elif space_id == space.id:
-                key = space.keys.get(name)
-                if key is not None and key.id == key_id:
-                    yield from self._if_living(key, database)
-                elif is_live(expires_at_ms, keyspace.now_ms):
-                    yield name, key_id, type_name, expires_at_ms, None, text
-        for key in state.created:
+        rows = self._tables.all_rows(space.id, state.folded_below_id, with_strings=with_strings)
+        for key_id, name, type_name, expires_at_ms, text in rows:
+            if state.changed_key(key_id) is not None:
+                continue
+            key = space.keys.get(name)
+            if key is not None and key.id == key_id:
+                yield from self._if_living(key, database)
+            elif is_live(expires_at_ms, keyspace.now_ms):
+                yield name, key_id, type_name, expires_at_ms, None, text
+        for key in chain(state.changed_keys(), state.created):
             yield from self._if_living(key, database)
 
     def _if_living(self, key: Key, database: Database) -> Iterator[Row]:

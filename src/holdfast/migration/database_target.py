@@ -76,8 +76,7 @@ class DatabaseTarget:
         keyspace = self._keyspace
         if self._strings is not None:
             # From now on names come again and again, so each has to be looked for.
-            self.fold()
-            self._strings = None
+            self.finish()
         db = keyspace.databases[database] if database < len(keyspace.databases) else None
         old = None if db is None else db.find_row(name)
         if db is None or old is None or old.id < self._first_id:
@@ -113,7 +112,8 @@ class DatabaseTarget:
             pass
 
     def finish(self) -> None:
-        """All entries are put. Raises MigrationError if two keys have the same name."""
+        """From now on, strings take the usual way, too. Raises MigrationError if two keys have the
+        same name."""
         self.fold()
         doubled = None if self._strings is None else self.store.doubled_name()
         self._strings = None
@@ -123,8 +123,13 @@ class DatabaseTarget:
             raise _comes_twice(name, databases[0])
 
     def close(self) -> None:
-        """Leave a file that is complete. Raises MigrationError and StorageError."""
-        self.finish()
+        """Leave a file that is complete, or raise MigrationError or StorageError. In both cases the
+        file is closed."""
+        try:
+            self.finish()
+        except BaseException:
+            self.abandon()
+            raise
         self.store.close()
 
     def abandon(self) -> None:

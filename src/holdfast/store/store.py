@@ -319,13 +319,20 @@ class FileStore:
         self.folding.run()
 
     def write_strings(self, strings: NewStrings) -> None:
-        """Write new strings to the tables, in a file that nothing serves; `reload` shows them."""
-        strings.write(self._connection)
+        """Write new strings to the tables, in a file that nothing serves; `reload` shows them.
+        Raises StorageError: then the store is good for `abandon` only."""
+        try:
+            strings.write(self._connection)
+        except apsw.Error as error:
+            raise StorageError(f"cannot write the tables: {error}") from None
 
     def doubled_name(self) -> tuple[int, bytes] | None:
         """The space and the name of two keys with the same name, which only `write_strings` can
-        make."""
-        return doubled_name(self._connection)
+        make. Raises StorageError."""
+        try:
+            return doubled_name(self._connection)
+        except apsw.Error as error:
+            raise StorageError(f"cannot read {self.path}: {error}") from None
 
     def make_room(self) -> bool:
         """Keep memory near `max_bytes`: forget clean keys, or fold so that more keys become clean,

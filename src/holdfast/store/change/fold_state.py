@@ -97,6 +97,11 @@ class FoldState(Generic[K]):
         """An older key, if its row in the tables is out of date."""
         return self.unfolded.get(key_id) or self.unfolded_in_pass.get(key_id)
 
+    def changed_keys(self) -> list[K]:
+        """All older keys whose rows in the tables are out of date; some may be dead."""
+        changed = {**self.unfolded_in_pass, **self.unfolded}
+        return [key for key_id, key in changed.items() if key_id < self.folded_below_id]
+
     def is_due(self, dirty_in_fold: int) -> bool:
         """Whether a value that was noted for this pass is not in the tables yet."""
         return dirty_in_fold >= self._first_fold_due

@@ -326,18 +326,18 @@ class Tables:
         )
 
     def all_rows(
-        self, below_id: int, *, with_strings: bool
-    ) -> Iterator[tuple[int, int, bytes, str, int | None, bytes | None]]:
-        """`(id, space, name, type, expires_at_ms, value)` with `id < below_id`, by id. The value is
-        None, unless it is a string and wanted. The statement stays open, so this is for files that
-        are only read."""
+        self, space: int, below_id: int, *, with_strings: bool
+    ) -> Iterator[tuple[int, bytes, str, int | None, bytes | None]]:
+        """`(id, name, type, expires_at_ms, value)` with `id < below_id`, by id. The value is None,
+        unless it is a string and wanted. The statement stays open, so this is for files that are
+        only read."""
         value, join = "NULL", ""
         if with_strings:
             value, join = "value", "LEFT JOIN redis_strings ON key_id = id"
         return self._execute(
-            f"SELECT id, space, name, type, expires_at_ms, {value} FROM redis_keys {join}"
-            " WHERE id < ? ORDER BY id",
-            (below_id,),
+            f"SELECT id, name, type, expires_at_ms, {value} FROM redis_keys {join}"
+            " WHERE space = ? AND id < ? ORDER BY id",
+            (space, below_id),
         )
 
     def due(

@@ -39,7 +39,7 @@ class NewStrings:
     def add(
         self, key_id: int, space: int, name: bytes, value: bytes, expires_at_ms: int | None
     ) -> None:
-        """Ids come in order, and are above those of all keys that were written before."""
+        """Ids come in order, and are above those of all strings that were written before."""
         columns = self._spaces.get(space)
         if columns is None:
             columns = self._spaces[space] = _Columns()
@@ -52,15 +52,17 @@ class NewStrings:
         self.nbytes += len(name) + len(value) + OBJECT_BYTES
 
     def write(self, connection: apsw.Connection) -> None:
-        """Write them to the tables in one transaction, and forget them."""
+        """Write them to the tables in one transaction, and forget them. After an error, only to
+        close the connection makes sense: the transaction may still be open."""
         if not self.nbytes:
             return
-        with connection:
-            execute = connection.cursor().execute
-            for space, columns in self._spaces.items():
-                execute(COUNT_KEYS, (space, len(columns.ids)))
-                columns.write(space, execute)
-            execute(PUT_NAMES, (self._first_id,))
+        execute = connection.cursor().execute
+        execute("BEGIN")
+        for space, columns in self._spaces.items():
+            execute(COUNT_KEYS, (space, len(columns.ids)))
+            columns.write(space, execute)
+        execute(PUT_NAMES, (self._first_id,))
+        execute("COMMIT")
         self.nbytes, self._spaces = 0, {}
 
 

@@ -95,7 +95,7 @@ class RdbWriter:
         self._put(pieces(value, form))
 
     def _put_short(self, name: bytes, text: bytes, expires_at_ms: int | None) -> None:
-        """`entry` of a short string. Most keys are such: this takes a third of the time."""
+        """`entry` of a short string, in a third of the time. Most keys are such."""
         piece = STRING_FORM + string(name) + string(text)
         if expires_at_ms is not None:
             piece = _expiry(expires_at_ms) + piece

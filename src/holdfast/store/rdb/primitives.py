@@ -154,8 +154,9 @@ class Reader:
         return packed.lzf(self._part(at, size), whole)
 
     def string_record(self, code: int) -> tuple[bytes, bytes] | None:
-        """Two strings behind this byte, if all of them is here and right. Otherwise the position
-        stays, and to read them one by one tells why."""
+        """The two strings behind this byte. None if the byte is another one, or if a string is
+        incomplete or damaged: then the position stays, and the caller reads part by part, which
+        raises the right error."""
         start = self._at
         if start >= len(self._data) or self._data[start] != code:
             return None
