@@ -42,6 +42,7 @@ from bench.common import (
 )
 from holdfast.builds import BuildRecord, State
 from holdfast.web.readers.builds import BuildIndex
+from holdfast.web.visit import REFRESH
 from tests.harness import HoldfastServer
 from tests.harness.processes import wait_until
 
@@ -84,12 +85,12 @@ WORDS = (
 # -- pages that are open ------------------------------------------------------------------------
 
 
-async def ask(port: int, path: str) -> bytes:
+async def ask(port: int, path: str, headers: str = "") -> bytes:
     """The body of a page, on a connection of its own."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
     try:
         writer.write(
-            f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
+            f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n".encode()
         )
         head, _, body = (await reader.read(-1)).partition(b"\r\n\r\n")
         if b" 200 " not in head.partition(b"\r\n")[0] + b" ":
@@ -112,7 +113,7 @@ async def follow(port: int, counts: Any, place: int) -> None:
 async def refresh(port: int) -> None:
     """An open page of queues, which is loaded again every some seconds."""
     while True:
-        await ask(port, "/queues")
+        await ask(port, "/queues", f"{REFRESH}: 1\r\n")
         await asyncio.sleep(REFRESH_S)
 
 

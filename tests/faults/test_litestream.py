@@ -131,7 +131,8 @@ def test_a_server_ends_and_starts_again_beside_litestream(config: Path, tmp_path
             for number in range(500):
                 client.command("SET", f"key:{round_}:{number}", "v")
             assert server.terminate() == 0
-            assert "locked" not in server.stderr
+            # While it ran, a pass of the fold may have met the lock of litestream, and waited.
+            assert "locked" not in server.stderr.rpartition("stopping")[2]
             server.start()
         assert server.client().command("DBSIZE") == b":1500\r\n"
         os.kill(server.pid, signal.SIGKILL)

@@ -1,6 +1,8 @@
 """What pages ask of a server: little of a busy one, and for many tabs no more than for one."""
 
 import asyncio
+import html
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from holdfast import Build, BuildQueue, Semaphore
 from holdfast.web.live.poller import ALONE_S, BUSY_S, WATCHED_S
 from holdfast.web.live.recent import MOST_NAMES, Recent
 from holdfast.web.readers.pace import BUSY_SHARE, LEAST_CALLS, MOST_CALLS, Pace, pace_for
+from holdfast.web.visit import REFRESH
 from tests.harness import RawClient, wait_until
 from tests.web.conftest import Place, play
 
@@ -115,7 +118,8 @@ def test_many_tabs_cost_a_server_as_much_as_one(port: int, path: str) -> None:
                 await browser.get("/sign-in")  # opens the login of visitors
                 with RawClient.connect(port) as raw:
                     before = int(info(raw, "stats")["total_commands_processed"])
-                    answers = await asyncio.gather(*(browser.http.get(path) for _ in range(tabs)))
+                    loads = [browser.http.get(path, headers={REFRESH: "1"}) for _ in range(tabs)]
+                    answers = await asyncio.gather(*loads)
                     assert {each.status_code for each in answers} == {200}
                     return int(info(raw, "stats")["total_commands_processed"]) - before
 
@@ -143,3 +147,38 @@ def test_answers_are_not_kept_for_ever() -> None:
         assert len(recent) <= MOST_NAMES
 
     asyncio.run(main())
+
+
+def test_a_page_that_is_opened_shows_a_change_that_another_client_has_made(port: int) -> None:
+    async def scenario(place: Place) -> None:
+        browser = place.browser()
+        async with holdfast.connect(f"redis://127.0.0.1:{port}") as client:
+            queue = BuildQueue(client, "ci")
+            await queue.enqueue(Build(1, "compile"))
+            for freezes in (True, False):
+                await (queue.freeze("compile") if freezes else queue.thaw("compile"))
+                page = (await browser.get("/builds?queue=ci")).text
+                words = " ".join(re.sub(r"<[^>]+>", " ", html.unescape(page)).split())
+                assert ("compile is frozen until it is thawed" in words) == freezes, words
+
+    play(port, scenario)
+
+
+def test_an_answer_is_shared_only_while_it_is_fresh() -> None:
+    now_s, sent = [0.0], []
+
+    async def look() -> float:
+        sent.append(now_s[0])
+        return now_s[0]
+
+    async def main() -> None:
+        recent = Recent(monotonic_s=lambda: now_s[0])
+        assert await recent.get("a", 1.0, look) == 0.0
+        now_s[0] = 1.0
+        assert await recent.get("a", 1.0, look) == 0.0
+        assert await recent.get("a", 0.0, look) == 1.0
+        now_s[0] = 2.5
+        assert await recent.get("a", 1.0, look) == 2.5
+
+    asyncio.run(main())
+    assert sent == [0.0, 1.0, 2.5]

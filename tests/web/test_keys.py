@@ -49,7 +49,7 @@ def test_hostile_names_and_values_stay_text(server_port: int, text: bytes) -> No
             answer = await browser.get(path)
             assert answer.status_code == 200, (path, answer.text)
             answer.content.decode()  # valid UTF-8
-            lowered = answer.text.lower()
+            lowered = answer.text.lower().replace(f"127.0.0.1:{server_port}", "")
             for markup in ("<script>", "<img src=x", "onmouseover='alert", "\u202e", "\x00", ":49"):
                 assert markup not in lowered, (path, markup)
 

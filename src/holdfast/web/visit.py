@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Words = Sequence[Argument]
 R = TypeVar("R")
 T = TypeVar("T")
+REFRESH = "x-refresh"  # app.js sends it where a page loads a part of itself again
 MOST_DETAIL = 300
 
 
@@ -125,8 +126,11 @@ class Visit:
 
     async def recent(self, name: Hashable, fresh_s: float, look: Callable[[], Awaitable[T]]) -> T:
         """What `look` returns, or has returned to another tab of this user a moment ago: a
-        thousand tabs cost the server as much as one."""
+        thousand tabs cost the server as much as one. A page that the user opens is new: the user
+        may have changed something elsewhere just before."""
         assert self.session.login is not None
+        if REFRESH not in self.request.headers:
+            fresh_s = 0.0
         found: T = await self.session.login.recent.get((name, self.db), fresh_s, look)
         return found
 

@@ -9,8 +9,9 @@ MOST_NAMES = 1_000  # names come from addresses of pages, so anything may come
 
 
 class Recent:
-    """One question at a time for each name. Its answer is good for all that asked meanwhile, and
-    for those that come a moment later, unless something was changed. An error is not kept."""
+    """One question at a time for each name. Its answer is good for all that asked before it was
+    sent, and for those that ask a moment later, unless something was changed. An error is not
+    kept."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
@@ -30,12 +31,14 @@ class Recent:
             self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
 
     async def get(self, name: Hashable, fresh_s: float, look: Callable[[], Awaitable[Any]]) -> Any:
+        """The answer to a question that was sent at most `fresh_s` before this call."""
         self._make_room()
+        oldest_s = self._monotonic_s() - fresh_s
         async with self._locks.setdefault(name, asyncio.Lock()):
             found = self._answers.get(name)
-            if found is not None and self._monotonic_s() - found[0] < fresh_s:
+            if found is not None and found[0] >= oldest_s:
                 return found[1]
-            answers = self._answers
+            answers, sent_s = self._answers, self._monotonic_s()
             answer = await look()
-            answers[name] = self._monotonic_s(), answer
+            answers[name] = sent_s, answer
             return answer

@@ -99,7 +99,7 @@
   async function refresh(part) {
     if (document.hidden || !part.id || part.contains(document.activeElement)) return;
     try {
-      const answer = await fetch(location.href, { cache: "no-store" });
+      const answer = await fetch(location.href, { cache: "no-store", headers: { "x-refresh": "1" } });
       if (!answer.ok || answer.redirected) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.getElementById(part.id);
