@@ -187,12 +187,7 @@ def test_a_loss_can_be_accepted_once(tmp_path: Path, lose: Callable[[Path], None
     assert os.listdir(tmp_path) == ["x.db"]
 
 
-def test_a_wal_that_was_copied_into_the_file_and_then_damaged_is_not_laid_over_it(
-    tmp_path: Path,
-) -> None:
-    """The file has it all, but SQLite would show the old pages of the frames that are left."""
-    path = tmp_path / "x.db"
-    store = FileStore(path)
+def copied_and_killed(store: FileStore) -> None:
     for number in range(BATCHES):
         write(store, b"k%d" % number)
         store.sync()
@@ -200,7 +195,33 @@ def test_a_wal_that_was_copied_into_the_file_and_then_damaged_is_not_laid_over_i
     store.sync()
     store.checkpoint()
     store.abandon()
+
+
+def test_a_wal_that_was_copied_into_the_file_and_then_damaged_is_not_laid_over_it(
+    tmp_path: Path,
+) -> None:
+    """The file has it all, but SQLite would show the old pages of the frames that are left."""
+    path = tmp_path / "x.db"
+    copied_and_killed(FileStore(path))
     flip_a_bit(wal_of(path), WAL_HEADER + 40 * FRAME + 1000)
+    with pytest.raises(StorageError, match=r"damaged after frame \d\d, and \d\d more follow"):
+        FileStore(path)
+
+
+def test_the_mark_knows_a_wal_whose_first_batch_is_larger_than_the_whole_wal_before(
+    tmp_path: Path,
+) -> None:
+    """The number of frames grows, as it does when a WAL goes on. Only the salts show that this is
+    another WAL."""
+    path = tmp_path / "x.db"
+    store = FileStore(path)
+    write(store, b"small")
+    store.sync()
+    store.checkpoint()
+    store.keyspace.databases[0].set_string(b"large", bytes(40 * 4096))
+    store.commit()
+    copied_and_killed(store)
+    flip_a_bit(wal_of(path), WAL_HEADER + 60 * FRAME + 1000)
     with pytest.raises(StorageError, match=r"damaged after frame \d\d, and \d\d more follow"):
         FileStore(path)
 

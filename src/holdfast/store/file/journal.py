@@ -99,16 +99,13 @@ class Journal:
         return True
 
     def _after_commit(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:
-        salts, before = self.extent
-        if pages <= before:  # the WAL begins anew
-            salts = self._read_salts()
-        self.extent = (salts, pages)
+        """(The salts are read each time. The number of frames does not tell that the WAL begins
+        anew: its first batch may be larger than the whole WAL before.)"""
+        self.extent = (self._read_salts(), pages)
         self.wal_pages = pages
         return 0
 
     def _read_salts(self) -> bytes:
-        """(Of a WAL that another program began we may miss it. The mark then has salts that no
-        start will find, and so says nothing about frames.)"""
         return os.pread(self._wal_fd, 8, SALTS.start) if self._wal_fd >= 0 else b""
 
     @property
