@@ -271,20 +271,21 @@ class FileStore:
 
     def checkpoint(self) -> None:
         """Copy the WAL into the file, as far as it goes without disturbing a commit."""
-        mark = self.journal.mark
-        self.journal.begin_copy()
-        mark.sync()  # now and then, where no client waits for it
-        is_complete = self._checkpointer.checkpoint()
+        journal = self.journal
+        began_at = journal.begin_copy()
+        journal.mark.sync()  # now and then, where no client waits for it
+        copied_frames = self._checkpointer.checkpoint()
         self._checkpointer.sync()
-        if is_complete:
-            mark.copied()
+        if copied_frames is not None:
+            journal.end_copy(began_at, copied_frames)
 
     def sync_and_checkpoint(self) -> None:
         """While no batch is committed, this empties the WAL."""
         self.sync()
-        self.journal.begin_copy()
-        if self._checkpointer.checkpoint():
-            self.journal.mark.copied()
+        began_at = self.journal.begin_copy()
+        copied_frames = self._checkpointer.checkpoint()
+        if copied_frames is not None:
+            self.journal.end_copy(began_at, copied_frames)
 
     @property
     def has_work_waiting(self) -> bool:

@@ -14,6 +14,7 @@ from holdfast.errors import StorageError
 from holdfast.store.backup import backup
 from holdfast.store.check import check_file
 from holdfast.store.file.wal import FRAME_HEADER, WAL_HEADER, WalFile
+from holdfast.store.fold import fold
 from holdfast.store.store import FileStore
 
 FRAME = FRAME_HEADER + 4096
@@ -223,6 +224,25 @@ def test_the_mark_knows_a_wal_whose_first_batch_is_larger_than_the_whole_wal_bef
     copied_and_killed(store)
     flip_a_bit(wal_of(path), WAL_HEADER + 60 * FRAME + 1000)
     with pytest.raises(StorageError, match=r"damaged after frame \d\d, and \d\d more follow"):
+        FileStore(path)
+
+
+def test_the_mark_knows_a_wal_that_was_copied_before_it_was_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fold writes a WAL of its own, and no client waits for any of it."""
+    monkeypatch.setattr(fold, "SLICE_ROWS", 5)  # many commits
+    path = tmp_path / "x.db"
+    store = FileStore(path)
+    for number in range(BATCHES):
+        write(store, b"k%d" % number)
+    store.sync()
+    store.checkpoint()
+    store.fold()
+    store.checkpoint()
+    store.abandon()
+    flip_a_bit(wal_of(path), WAL_HEADER + 10 * FRAME + 1000)
+    with pytest.raises(StorageError, match=r"old and new pages.*damaged after frame"):
         FileStore(path)
 
 

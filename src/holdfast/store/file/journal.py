@@ -78,13 +78,13 @@ class Journal:
     def copy_wal(self) -> bool:
         """Copy the WAL into the file. Returns whether all of it is copied; a reader may prevent
         that."""
-        self.begin_copy()
+        began_at = self.begin_copy()
         try:
             frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except (apsw.BusyError, apsw.FullError):
             return False
         if frames == in_file:
-            self.mark.copied()
+            self.end_copy(began_at, frames)
         return frames == in_file
 
     def _touch(self) -> None:
@@ -157,12 +157,18 @@ class Journal:
         self._synced = position
         self._noted_lsn = position.lsn
 
-    def begin_copy(self) -> None:
+    def begin_copy(self) -> Position:
         """Note that a checkpoint begins, and with which frames: the ones on the disk, because the
         mark must not claim more. Thread-safe; raises OSError."""
         position = self.position
         os.fdatasync(self._wal_fd)  # SQLite does it, too, and has less to wait for then
         self.mark.copying(position)
+        return position
+
+    def end_copy(self, began_at: Position, frames: int) -> None:
+        """Note that the checkpoint has copied all frames, also those that came after it began.
+        SQLite has synced them."""
+        self.mark.copied(began_at._replace(frames=frames))
 
     def note_committed(self) -> None:
         """Clients are about to be told of all commits, perhaps without a sync."""
@@ -221,8 +227,8 @@ class Checkpointer:
         # does nothing and does not say so.
         _ = self._connection.execute("PRAGMA schema_version").get
 
-    def checkpoint(self) -> bool:
-        """Returns whether it has copied all frames that were there when it began. Raises OSError
+    def checkpoint(self) -> int | None:
+        """The number of frames in the file now; None when others are not copied yet. Raises OSError
         and StorageError."""
         try:
             frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -232,7 +238,7 @@ class Checkpointer:
             raise StorageError(f"cannot checkpoint: {error}") from None
         except apsw.Error as error:
             raise StorageError(f"cannot checkpoint: {error}") from None
-        return frames == in_file
+        return frames if frames == in_file else None
 
     def sync(self) -> None:
         """Wait until all that checkpoints have copied is on the disk. SQLite syncs the file only in

@@ -9,6 +9,7 @@ cut, never too much. A clean close removes it. Decision 19 has the reasons.
     synced    <number of the last batch> <salts of the WAL> <its frames> <checksum>
     committed <the same, of writes that were acknowledged before a sync> <checksum>
     copying   <the same, when a checkpoint began that has not copied all frames> <checksum>
+or  copied    <the same, of the frames that a checkpoint has copied> <checksum>
 """
 
 import os
@@ -22,6 +23,7 @@ from holdfast.errors import StorageError
 TITLE = b"holdfast-mark 1"
 LINE = 128  # bytes of each line; all four are in one sector of the disk
 ACCEPT = "--accept-data-loss"
+COPYING, COPIED = b"copying", b"copied"
 
 
 def mark_path(database: Path) -> Path:
@@ -60,7 +62,8 @@ class MarkContent(NamedTuple):
     boot: str
     synced: Position
     committed: Position
-    copying: Position
+    copy: Position  # of the last checkpoint
+    is_copied: bool  # that checkpoint has copied all of it
 
     def due(self, boot: str) -> list[Position]:
         """The positions that the file must have. A commit without a sync outlives the server, but
@@ -95,8 +98,9 @@ def read_mark(database: Path) -> MarkContent | None:
             raise ValueError
         first, second, boot = (word.decode() for word in title[2:])
         synced, committed, *rest = (_position(line) for line in lines)
-        copying = rest[0] if rest else NOWHERE  # an older Holdfast has written it
-        return MarkContent((first, second), boot, synced, committed, copying)
+        copy = rest[0] if rest else NOWHERE  # an older Holdfast has written it
+        is_copied = lines[-1][0] == COPIED
+        return MarkContent((first, second), boot, synced, committed, copy, is_copied)
     except (ValueError, IndexError):
         raise LostWritesError(
             f"{path} is damaged, so it cannot be known whether all writes are in"
@@ -112,7 +116,7 @@ class Mark:
         self.path: Final = mark_path(database)
         self._boot: Final = boot.encode() or b"-"
         self._title = b""
-        self._copying = _entry(b"copying", NOWHERE)
+        self._copy = _entry(COPYING, NOWHERE)
         self._fd = -1
 
     def begin(self, ids: tuple[str, str], at: Position) -> None:
@@ -120,7 +124,7 @@ class Mark:
         Raises OSError; the caller syncs the folder."""
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._title = self._line_of_ids(ids)
-        self._copying = _entry(b"copying", at)
+        self._copy = _entry(COPYING, at)
         self._begin(at)
 
     def has_id(self, ids: tuple[str, str]) -> None:
@@ -133,7 +137,7 @@ class Mark:
         return _line(b" ".join((TITLE, *(file_id.encode() for file_id in ids), self._boot)))
 
     def _begin(self, at: Position) -> None:
-        content = self._title + _entry(b"synced", at) + _entry(b"committed", at) + self._copying
+        content = self._title + _entry(b"synced", at) + _entry(b"committed", at) + self._copy
         os.pwrite(self._fd, content, 0)
         self.sync()
 
@@ -146,13 +150,16 @@ class Mark:
     def copying(self, at: Position) -> None:
         """A checkpoint begins. Until it has copied all frames, the file alone has old pages beside
         new ones."""
-        self._copying = _entry(b"copying", at)
-        self._write(self._copying, 3 * LINE)
+        self._write_copy(COPYING, at)
 
-    def copied(self) -> None:
-        """A checkpoint has copied all frames that were there when it began."""
-        self._copying = _entry(b"copying", NOWHERE)
-        self._write(self._copying, 3 * LINE)
+    def copied(self, at: Position) -> None:
+        """A checkpoint has copied all frames up to here. If a part of them is lost now, the rest
+        would hide newer pages of the file."""
+        self._write_copy(COPIED, at)
+
+    def _write_copy(self, state: bytes, at: Position) -> None:
+        self._copy = _entry(state, at)
+        self._write(self._copy, 3 * LINE)
 
     def _write(self, line: bytes, offset: int) -> None:
         try:

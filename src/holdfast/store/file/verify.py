@@ -107,9 +107,9 @@ class Verifier:
                         f"{self._path} lacks writes that were acknowledged: it has batches up to"
                         f" {lsn}, and {self._said_by_mark(claim)}; {self._state(wal, frames)}"
                     )
-            if _is_mixture(wal, frames, claim.copying):
+            if _is_mixture(wal, frames, claim):
                 return (
-                    f"{self._path} has old and new pages: a checkpoint had copied a part of the WAL"
+                    f"{self._path} has old and new pages: a checkpoint had copied pages of the WAL"
                     f" when the server ended, and {self._state(wal, frames)}"
                 )
         return None
@@ -174,13 +174,16 @@ def _ends_early(wal: WalFile, frames: tuple[int, int] | None, position: Position
     return frames is not None and wal.salts == position.salts and 0 < frames[0] < position.frames
 
 
-def _is_mixture(wal: WalFile, frames: tuple[int, int] | None, copying: Position) -> bool:
-    """Whether the file has a part of the pages of a WAL, and the WAL is gone. SQLite begins another
-    WAL only when the file has all pages of the one before."""
-    if frames is None or not copying.frames:
+def _is_mixture(wal: WalFile, frames: tuple[int, int] | None, claim: MarkContent) -> bool:
+    """Whether the file has pages of a WAL that is damaged or gone. SQLite would lay a part of that
+    WAL over newer pages; or the file has a part of the pages, and the rest is gone. (SQLite begins
+    another WAL only when the file has all pages of the one before.)"""
+    copy = claim.copy
+    if frames is None or not copy.frames:
         return False
-    is_another = wal.salts not in (b"", copying.salts) and not wal.is_damaged
-    return _ends_early(wal, frames, copying) or (not frames[0] and not is_another)
+    is_another = wal.salts not in (b"", copy.salts) and not wal.is_damaged
+    lacks_rest = not claim.is_copied and not frames[0] and not is_another
+    return lacks_rest or _ends_early(wal, frames, copy)
 
 
 def _is_shorter_than_it_says(path: Path) -> bool:
