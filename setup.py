@@ -70,6 +70,7 @@ GROUPS = {
         server/dispatch: lookup invoke
         server/core: admission engine turn blocking loading
         server/replica: position primary_session
+        server/primary: backlog propagation effect_log
         server/scripts: script_command script_cache scripts
     """,
 }

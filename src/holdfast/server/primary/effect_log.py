@@ -11,7 +11,7 @@ from holdfast.commands.context import Block, Result
 from holdfast.commands.table import Command
 from holdfast.errors import CommandError
 from holdfast.resp import encode2
-from holdfast.server.primary.propagation import ALWAYS, TRANSACTIONS, Argv, effects_of
+from holdfast.server.primary.propagation import ALWAYS, EFFECTS, TRANSACTIONS, Argv
 from holdfast.server.sessions.session import Session
 from holdfast.store.memory.keyspace import Keyspace
 
@@ -42,8 +42,11 @@ class EffectLog:
         result = command.handler(session, argv)
         is_changed = keyspace.dirty != dirty or command.name in ALWAYS
         if is_changed and not isinstance(result, (Block, CommandError)):
-            for effect in effects_of(command.name, session, argv, result):
-                self._effects.append((database, effect))
+            effect = EFFECTS.get(command.name)
+            if effect is None:
+                self._effects.append((database, argv))
+            else:
+                self._effects += [(database, sent) for sent in effect(session, argv, result)]
         return result
 
     def _run_all(self, session: Session, command: Command, argv: list[bytes]) -> Result:
@@ -103,8 +106,8 @@ class EffectLog:
         for database, argv in taken:
             if database != self._database:
                 self._database = database
-                parts.append(encode2([b"SELECT", b"%d" % database]))
-            parts.append(encode2(list(argv)))
+                parts.append(encode2((b"SELECT", b"%d" % database)))
+            parts.append(encode2(tuple(argv)))
         return b"".join(parts)
 
     @property

@@ -6,7 +6,7 @@ that wait, or that tell a consumer group of a read. They are sent as their effec
 for a command that has changed nothing.
 
 Each function gets the caller's context, the argv, and the reply of the command, at once after it
-has run. It changes nothing.
+has run, and returns the commands for replicas. It changes nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from holdfast.store.values.stream_id import from_row, text_of, to_row
 Argv = list[bytes]
 Effect = Callable[[Context, Argv, Any], list[Argv]]
 
-EFFECTS: dict[str, Effect] = {}
+EFFECTS: dict[str, Effect] = {}  # by the name in the table of commands
 
 # The other commands that write are sent as they came: they do the same everywhere. A test names
 # each command that stands in no list.
@@ -72,12 +72,6 @@ def _for(*names: str) -> Callable[[Effect], Effect]:
     return register
 
 
-def effects_of(name: str, c: Context, argv: Argv, reply: Any) -> list[Argv]:
-    """The commands for replicas. `name` is that of the table, in lower case."""
-    effect = EFFECTS.get(name)
-    return [argv] if effect is None else effect(c, argv, reply)
-
-
 def _row(c: Context, name: bytes) -> Key | None:
     """A key that a command has just used, so it is in memory. (To find it would let it expire.)"""
     space = c.db.space
@@ -114,8 +108,13 @@ def _whole(c: Context, name: bytes) -> list[Argv]:
     return [[b"RESTORE", name, *(expiry or [b"0"]), payload, b"REPLACE", *absolute]]
 
 
-@_for("set", "setex", "psetex", "increx")
+@_for("set")
 def _set(c: Context, argv: Argv, reply: Any) -> list[Argv]:
+    return [argv] if len(argv) == 3 else [_string(c, argv[1])]
+
+
+@_for("setex", "psetex", "increx")
+def _new_string(c: Context, argv: Argv, reply: Any) -> list[Argv]:
     return [_string(c, argv[1])]
 
 
