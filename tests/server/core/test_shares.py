@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.resp.requests import MOST_AT_ONCE
-from holdfast.server.core.engine import SHARE_NS, TURN_NS
+from holdfast.server.core.engine import ROUND_NS, SHARE_NS, TURN_NS
 from holdfast.server.net.wire_connection import AHEAD_BYTES, SHARE_BYTES
 from tests.harness import encode_command
 from tests.server.wire import Stopwatch, WireClient, WireServer
@@ -107,6 +107,27 @@ def test_a_client_that_could_not_run_in_a_turn_is_first_in_the_next_one() -> Non
     server.engine.turn.end()
     log = server.connect().command("LRANGE", "log", 0, -1).split(b"\r\n")[2::2]
     assert log == [b"%d" % number for number in [*range(5), *range(5)]]
+
+
+def test_a_turn_does_not_end_before_each_client_has_had_a_share() -> None:
+    """50 clients with 16 transactions each took four turns, and four commits."""
+    server = WireServer(Stopwatch(TURN_NS // 2))  # which a share takes
+    clients = [server.connect() for _ in range(4)]
+    for number, client in enumerate(clients):
+        arrive(client, encode_command("RPUSH", "log", number) * 2)
+    assert server.engine.run_some()
+    assert 4 <= server.engine.commands.stats["rpush"].calls < 8
+    log = server.connect().command("LRANGE", "log", 0, 3).split(b"\r\n")[2::2]
+    assert log == [b"%d" % number for number in range(4)]
+
+
+def test_a_turn_ends_within_a_round_that_takes_very_long() -> None:
+    server = WireServer(Stopwatch(ROUND_NS))
+    clients = [server.connect() for _ in range(4)]
+    for number, client in enumerate(clients):
+        arrive(client, encode_command("RPUSH", "log", number))
+    assert server.engine.run_some()
+    assert server.engine.commands.stats["rpush"].calls == 1
 
 
 # -- how much is received ahead -------------------------------------------------------------------

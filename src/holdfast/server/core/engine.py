@@ -61,10 +61,12 @@ from holdfast.store.store import Store
 log = logging.getLogger(__name__)
 
 STALE_NS: Final = 5_000_000  # a command that took longer has made the cached time wrong
-# A client runs commands for so long, then the next client has its share; a turn takes so long, then
-# replies leave and sockets are read. Why: docs/decisions, "shares of a turn".
+# A client runs commands for so long, then the next client has its share. A turn takes so long, then
+# replies leave and sockets are read; but a round, in which each client has one share, is not broken
+# up before its own limit. Why: docs/decisions, "shares of a turn".
 SHARE_NS: Final = 1_000_000
 TURN_NS: Final = 2_000_000
+ROUND_NS: Final = 10_000_000
 # So few do not make the cached time wrong; to read the clock takes half as long as a command.
 FEW_COMMANDS: Final = 16
 
@@ -163,18 +165,22 @@ class Engine(SessionHost):
         self._is_running = True
         try:
             self.refresh_clock()
-            until_ns = self._now_ns() + TURN_NS
+            began_ns = self._now_ns()
+            left_of_round = len(runnable)
             while runnable:
                 session = runnable.popleft()
                 session.is_runnable = False
+                left_of_round -= 1
                 try:
                     if session.proceed():
                         self.make_runnable(session)
                 except Exception as error:  # a bug must not take the server down
                     log.error("a client is cut off", exc_info=error)
                     session.abort()
-                if runnable and self._now_ns() >= until_ns:
-                    return True
+                if runnable:
+                    elapsed_ns = self._now_ns() - began_ns
+                    if elapsed_ns >= (ROUND_NS if left_of_round > 0 else TURN_NS):
+                        return True
         finally:
             self._is_running = False
         return False

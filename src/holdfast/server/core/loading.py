@@ -108,7 +108,7 @@ class Loading:
         for command, argv in queued:
             if command.name == "select":
                 database = _selected(keyspace.databases, argv) or database
-            elif database.space.cold and command.keys:
+            elif database.space.needs_file and command.keys:
                 loads += self._needed(database, _key_names(command, argv))
         if loads:
             raise NotLoadedError(loads)
@@ -119,7 +119,7 @@ class Loading:
         them take no longer than a share."""
         keyspace, space = self._host.keyspace, database.space
         needed: list[Load] = []
-        if not space.cold:
+        if not space.needs_file:
             return needed
         until_ns = self._now_ns() + LOAD_NS
         for name in names:

@@ -99,6 +99,11 @@ class Space:
         return bool(self.keys or self.unloaded) or self.packed is not None
 
     @property
+    def needs_file(self) -> bool:
+        """Whether the file has keys that memory does not have, not even in their small form."""
+        return self.cold > self.packed_count
+
+    @property
     def packed_count(self) -> int:
         return 0 if self.packed is None else len(self.packed)
 
