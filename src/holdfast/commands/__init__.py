@@ -1,4 +1,8 @@
-"""The commands on data, one file for each family. Importing this package fills the table."""
+"""The commands on data, one file for each family. Importing this package fills the table.
+
+Families do not import each other. Functions that several share are in `args`, `encodings` and the
+files named `…_args`. No sessions, sockets or files: a handler is given a `Context`.
+"""
 
 from holdfast.commands import (
     bitfield,

@@ -1,4 +1,7 @@
-"""The fair semaphore: FIFO, leases, fencing, on Holdfast, Redis, Valkey and their clusters."""
+"""The fair semaphore: FIFO, leases, fencing, on Holdfast, Redis, Valkey and their clusters.
+
+It uses the client and knows nothing of our server. Only the Lua scripts of `lua` change its keys.
+"""
 
 from holdfast.semaphore.acquisition import (
     Acquisition,

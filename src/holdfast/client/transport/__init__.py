@@ -1,1 +1,4 @@
-"""One connection: its socket, its states, its options, and how silence on it is noticed."""
+"""One connection: its socket, its states, its options, and how silence on it is noticed.
+
+Which connection a request uses is decided in `topology`.
+"""

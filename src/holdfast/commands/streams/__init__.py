@@ -1,1 +1,5 @@
-"""Commands on streams and their consumer groups."""
+"""Commands on streams and their consumer groups.
+
+The value itself is in `store/values`. Functions that several of these files use are
+in `stream_args`.
+"""

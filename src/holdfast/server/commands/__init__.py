@@ -1,4 +1,7 @@
-"""Commands that concern the server itself: their handlers are given the whole session."""
+"""Commands that concern the server itself: their handlers are given the whole session.
+
+They may use all of the engine (`engine_of`). They do not import each other.
+"""
 
 from holdfast.server.commands import (
     acl_commands,
