@@ -1,4 +1,8 @@
-"""`holdfast serve`: open the store, listen, and stop in good order."""
+"""`holdfast serve`: open the store, listen, and stop in good order.
+
+The file is long because all parts of a server process meet here, and most of them are optional: a
+function for each imports the part when it is needed.
+"""
 
 import asyncio
 import contextlib

@@ -161,9 +161,9 @@ class Replay:
 
 
 def engine_on(target: DatabaseTarget, databases: int, clock: Clock) -> Engine:
-    """An engine that runs commands of elsewhere on the file. They have run there, so some forms are
-    allowed that clients may not send, and no key has expired. No batch waits for the disk: the
-    source has the commands until the file is complete."""
+    """An engine that runs the commands of another server on the file. They have run there, so some
+    forms are allowed that clients may not send, and no key has expired. No batch waits for the
+    disk: the source has the commands until the file is complete."""
     config = Config(
         {
             "maxmemory": MEMORY,

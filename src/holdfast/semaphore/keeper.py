@@ -6,6 +6,8 @@ the mailbox, and asks again. It need not ask again if the message has all data a
 one call tells the server that all holders and waiters of this loop are alive, gives the slots of
 dead holders to waiters, and returns the state of each. For the waiter that waits longest, the
 keeper asks every second.
+
+It is one class because one heartbeat and one mailbox serve all holders and waiters of the loop.
 """
 
 import asyncio

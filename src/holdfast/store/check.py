@@ -2,7 +2,8 @@
 
 There are two kinds of checks. SQL checks rules that hold for the tables at every moment. Python
 checks rules that hold after the journal is applied to the tables. It does not use the code of
-recovery: a check should not share the mistakes of the code that it checks.
+recovery: a check should not share the mistakes of the code that it checks. For the same reason it
+is one file, which has rules of its own for each type.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""The store: file, journal, keyspace and fold as one thing that can be opened and closed."""
+"""The store: file, journal, keyspace and fold as one thing that can be opened and closed.
+
+The file is long because it has two stores with the same methods: one in memory, one in a file.
+"""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Every address of the dashboard, in one table: who may come, what it needs, what answers."""
+"""Every address of the dashboard, in one table: its handler, the commands that the user needs, and
+whether it is open without a login.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

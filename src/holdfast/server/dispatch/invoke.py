@@ -1,8 +1,10 @@
 """The one place that calls a handler, times it and counts what failed.
 
 Commands of clients, commands in EXEC, commands that are tried again for a client that waits, and
-commands that scripts call all come here. scripting/_gate.c has a copy in C, for scripts;
-tests/scripting/test_gate_counts.py compares the two.
+commands that scripts call all come here. While there are replicas of Redis's kind, `EffectLog.run`
+calls the handler between `invoke` and it. scripting/_gate.c has a copy in C, for scripts;
+tests/scripting/test_gate_counts.py compares the two. While there are replicas, scripts do not use
+that copy.
 """
 
 import logging

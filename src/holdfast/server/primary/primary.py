@@ -6,6 +6,9 @@ The snapshot is of the moment of one batch, and says which: its number in the jo
 after that batch is known here, so the replica goes on exactly there.
 
 Commands leave for the replicas with the replies of their batch, so not before they are on disk.
+
+It is one class because replicas, snapshot and stream are one state: each event of one of them
+decides what the others do next.
 """
 
 import logging

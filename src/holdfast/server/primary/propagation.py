@@ -6,7 +6,8 @@ that wait, or that tell a consumer group of a read. They are sent as their effec
 for a command that has changed nothing.
 
 Each function gets the caller's context, the argv, and the reply of the command, at once after it
-has run, and returns the commands for replicas. It changes nothing.
+has run, and returns the commands for replicas. It changes nothing. The file is long because it is
+one table.
 """
 
 from collections.abc import Callable, Iterator

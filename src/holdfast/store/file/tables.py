@@ -1,7 +1,9 @@
 """The tables of the file: how each row operation is written, and how cold values are read.
 
-The schema is schema.sql; no other Python names its tables' columns, but for those of lists
-(write_lists.py, cold_lists.py) and of entries of streams (write_streams.py).
+The schema is schema.sql. Most statements on its tables are here. The modules of store/fold,
+cold_lists.py, opening.py, migrations.py, check.py and database_content.py have some of their own.
+The file is long because the tables of statements and the reader of cold values use the same
+columns.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator

@@ -169,7 +169,7 @@ def collect_elements(
                 count += 1
             else:
                 for names in in_order(noted):
-                    names = list(dict.fromkeys(names))  # what came anew was noted anew
+                    names = list(dict.fromkeys(names))  # an element may be noted twice
                     rows.take(value.table, key_id, names, value.rows(names))
                     count += len(names)
                     if not names or count >= COLLECTED_ROWS:

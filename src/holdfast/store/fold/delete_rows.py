@@ -21,8 +21,8 @@ class RemovedRows:
         self._execute = connection.cursor().execute  # else there would be a new cursor each time
 
     def write(self, table: int, rows: Rows) -> None:
-        """Neighbours as a range, at a third of the cost; others many to a statement, but for rows
-        that are found by several columns."""
+        """Remove rows: neighbours as a range, which costs a third; other rows many to a statement,
+        except rows that are found by several columns."""
         ids, subs = rows.ids, rows.subs
         has_subs = len(ROWS[table].sub)
         start, count = 0, len(ids)
@@ -69,9 +69,10 @@ class RemovedRows:
     def _end_of_names(
         self, table: int, ids: list[int], subs: list[bytes], start: int
     ) -> tuple[int, bool]:
-        """The same for names, of which the table need not have all; and whether it has any rows
-        there. More and more are looked at, beginning with the last of those before: there may be
-        others between this and the next."""
+        """The same for names, and whether the table has any of these rows. It need not have all of
+        the names. Each query asks for twice as many names as the one before. It begins with the
+        last name of that one, because the table may have other rows between that name and the
+        next."""
         key_id = ids[start]
         look, is_any = FEWEST_IN_RANGE, False
         while len(subs[start]) <= LONGEST_NAME:
@@ -96,8 +97,8 @@ class RemovedRows:
 
 
 def _before_others(names: list[bytes], found: int, joined: bytes) -> int:
-    """How many names are before the first of those found that is not one of them. If there are
-    more than were found, these are the first."""
+    """How many of the names stand before the first name found that is not one of them. `found` may
+    be fewer than the table has: then they are the first ones."""
     if not found:
         return len(names)
     if joined.count(NUL) != found - 1:  # a part of one of them

@@ -9,6 +9,8 @@ are absolute, so after a crash in the middle of a pass the pass is simply done a
 Graves, the rows of deleted keys, are emptied here, too: they take turns with the passes, in the
 same slices.
 
+It is one class because a pass is one sequence, and each slice goes on where the one before ended.
+
 Measured (32-byte values): rows in arrival order cost 11 µs of CPU each, sorted ones 2 µs.
 """
 
@@ -54,20 +56,23 @@ from holdfast.store.values.registry import COLLECTIONS
 
 SLICE_ROWS = 500
 SLICE_BYTES = 256 * 1024
-COLLECTED_ROWS = 500  # asked for in about the time of a slice
-PACKED_KEYS = 500  # in about the time of a slice, too
+COLLECTED_ROWS = 500  # read from memory in one slice
+PACKED_KEYS = 500  # packed in one slice
 PASS_ROWS = 200_000  # a pass starts when so many rows have changed …
 PASS_OPS = 1_000_000  # … or there are so many operations to recover, in about 2 s …
 PASS_BYTES = 64 << 20  # … or this many bytes; or when the oldest change is old enough
 PASS_TICKS = 100  # of `grow_older`, in which a pass is done also where clients leave no time
-ELEMENT_ROWS = 4  # as so many an element of a list counts: its copy waits for the pass
-NEW_KEY_ROWS = 2  # of a new key, at least
-FEW_NEW_KEY_ROWS = 16  # as so many it counts where there are few keys
-SHARE_NEW = 8  # a pass may have so many times fewer new keys than there are keys
-FEWEST_OPS = 10_000  # of a pass from which the next ones learn
-SLICES_PER_OP = 0.005  # of the first pass, about; later ones know it from the pass before
-MOST_BY_SLICES = 0.95  # of a pass that its number of slices can show to be done
-MOST_URGENT = 4  # times the usual number of slices: no turn is to take long
+# For PASS_ROWS, an element of a list counts as so many rows, because its copy waits for the pass.
+# A new key counts as 2 to 16 rows: the fewer keys there are, the fewer new ones may wait for the
+# pass. They are an eighth of all keys, within these bounds.
+ELEMENT_ROWS = 4
+NEW_KEY_ROWS = 2
+FEW_NEW_KEY_ROWS = 16
+SHARE_NEW = 8
+FEWEST_OPS = 10_000  # smaller passes do not change `_slices_per_op`
+SLICES_PER_OP = 0.005  # a guess for the first pass; later ones know it from the pass before
+MOST_BY_SLICES = 0.95  # a pass is never taken for more complete by its number of slices
+MOST_URGENT = 4  # times the usual number of slices at most, so that no turn takes long
 
 # A collection's rows go later, in slices; a grave remembers them.
 BURY = (
@@ -198,8 +203,8 @@ class Fold:
 
     @property
     def urgency(self) -> int:
-        """How many times the usual number of slices there should be: new keys, and the dead rows of
-        a database that was flushed, are more work than their operations tell."""
+        """The factor for the usual number of slices. New keys, and the dead rows of a database that
+        was flushed, are more work than the number of their operations shows."""
         if self._pass is None:
             return 1
         share = max(self._share_of_next_pass, self._share_by_age)
@@ -226,10 +231,10 @@ class Fold:
 
     @property
     def may_step(self) -> bool:
-        """Not while a batch is open, if a pass would have to begin: the changes of the batch are in
-        no journal yet, so the pass would not write them, but the keyspace would take them for
-        written. Nor while rows are read from memory: the pass would write changes that no journal
-        has."""
+        """Whether `step` may do something. No pass begins while a batch is open: the pass would not
+        write the changes of that batch, which are in no journal yet, but the keyspace would take
+        them for written. No slice reads memory while a batch is open: it would write changes that
+        no journal has."""
         return not self.keyspace.open_ops or (self._pass is not None and not self._is_collecting)
 
     def step(self) -> bool:
@@ -317,10 +322,10 @@ class Fold:
         yield from self._empty_graves(row_count // SLICE_ROWS)
 
     def _weigh_new_keys(self) -> None:
-        """New keys are packed at the end of their pass, and until then each is several objects. The
-        memory of the most objects there ever were stays with the process. So where few keys are,
-        a pass has few new ones. It costs little there: names of a small table share pages
-        anyway."""
+        """Decide as how many rows a new key counts. New keys are packed at the end of their pass,
+        and until then each is several objects. The process keeps the memory of the most objects
+        that it ever had. So with few keys, a pass has few new ones. This costs little, because the
+        names of a small table share pages."""
         if not (self.keyspace.may_pack and self.keyspace.loads_rows_alone):
             self._new_key_rows = NEW_KEY_ROWS
             return

@@ -28,7 +28,7 @@ from holdfast.store.file.list_blocks import (
 )
 
 STEP_BITS: Final = STEP.bit_length() - 1
-RUNS: Final = (32, 4, 1)  # rows to a statement: many cost half of what they cost one by one
+RUNS: Final = (32, 4, 1)  # rows to a statement: 32 in one statement cost half as much as in 32
 
 
 def _insert(verb: str, rows: int, on_conflict: str = "") -> str:

@@ -667,8 +667,9 @@ class Database:
         self.wake_waiters(key)
 
     def wake_waiters(self, key: Key) -> None:
-        """The one place where waiters wake: a name came to hold a value, or a stream has got an
-        entry or lost a group, which happens at any time in its life."""
+        """Called when a name came to hold a value, and when a stream has got an entry or lost a
+        group, which happens at any time in its life. Waiters that need more have a `ChangeWatch`
+        or a timer (server/core/blocking.py)."""
         if self.awaited and key.name in self.awaited:
             self.keyspace.ready.append((self, key.name))
 

@@ -59,7 +59,8 @@ def id_of(key: Key) -> int:
 
 
 def is_live(expires_at_ms: int | None, now_ms: int) -> bool:
-    """The one predicate of expiry, for keys in memory and rows of the file."""
+    """The one predicate of expiry, for keys in memory and rows of the file. (Packed keys have it
+    once more, in Python and in C: packed_keys.py is below this module.)"""
     return expires_at_ms is None or expires_at_ms > now_ms
 
 

@@ -1,6 +1,7 @@
 """All databases together: the batch being built, and where memory is ahead of the file.
 
-Keys that only the file has are read through `Tables`. Changes leave as row operations.
+Keys that only the file has are read through `Tables`. Changes leave as row operations. The file is
+long for the same reason as database.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -6,7 +6,7 @@ always have enough: an increment is more than a new value, and a place in a list
 row. In these cases the value has stated an intent beside the operation.
 
 Nothing happens here before the batch is complete, so a script that is rolled back leaves nothing to
-undo.
+undo. It is one class because all cases share the record that is being built.
 """
 
 from collections.abc import Callable

@@ -4,6 +4,9 @@ A row is a piece of a replicated value: a cell with all its writes, or up to 32 
 list. The journal has no such rows for changes that a record tells. The tables get them when the
 journal is folded, each piece as it is then. Recovery may therefore apply a record to a piece that
 is newer, which changes nothing in the end.
+
+It is one file because a key notes which of its pieces have changed, and all keys together load,
+write and forget these pieces.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

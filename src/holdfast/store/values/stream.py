@@ -2,7 +2,8 @@
 
 Every change is one row: `write_row` applies it as recovery would, and reports it to the log, which
 mutators take last. Entries as kept in memory are in stream_entries.py, groups in
-stream_group.py. Nothing here knows key names, replies or SQL.
+stream_group.py. Nothing here knows key names, replies or SQL. It is one class because a change of
+entries also changes counters and groups.
 """
 
 from collections.abc import Callable, Iterator

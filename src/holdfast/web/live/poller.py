@@ -51,7 +51,7 @@ class Poller:
 
     @property
     def is_away(self) -> bool:
-        """Whether the server does not answer, rather than does not accept."""
+        """Whether the server does not answer. False if it answers and refuses the login."""
         return self.view.trouble is not None and (self.is_lent or not self.is_refused)
 
     @property

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 Argument: TypeAlias = str | bytes | int | float
 Command: TypeAlias = tuple[Argument, ...]
 
-_MOST_AT_ONCE = 1000  # commands in one pipeline: other clients wait no longer than that takes
+_MOST_AT_ONCE = 1000  # commands in one pipeline: other clients wait for all of them
 
 
 async def ask(client: Client, commands: Sequence[Command]) -> list[Any]:

@@ -2,8 +2,8 @@
 
 A semaphore is found by the key of its limit, which is there while it is in use. The lease of a
 holder ends unless a heartbeat prolongs it. Tokens are counted for each semaphore: the server knows
-the last one. That is the token of the newest grant, so the holder of a lock has it. Which of
-several holders has which token, only they know.
+the last one. That is the token of the newest grant, so the holder of a lock has it. Of
+several holders, each knows its own token, and the server does not.
 """
 
 import re

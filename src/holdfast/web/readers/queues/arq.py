@@ -13,7 +13,7 @@ from holdfast.web.readers.queues.library import Kind, Library, Shelf, jobs_in, w
 from holdfast.web.readers.queues.model import Job, JobPage, QueueId, QueueState, Role
 
 _RESULT = b"arq:result:"
-_MOST_LOOKED_AT = 200  # due jobs of which is asked whether they run
+_MOST_LOOKED_AT = 200  # due jobs, for each of which the server is asked whether it runs
 _FIGURE = re.compile(rb"j_(complete|failed|retried|ongoing)=(\d{1,18})")
 
 

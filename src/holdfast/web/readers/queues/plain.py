@@ -103,7 +103,8 @@ class Schedule(Library):
 
 
 class Stream(Library):
-    """Waiting is what the slowest group has not been given yet; active what is not acknowledged."""
+    """Waiting: entries that the slowest group has not been given yet. Active: entries that are not
+    acknowledged."""
 
     name = "stream"
     title = "Stream"
