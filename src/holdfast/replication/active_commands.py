@@ -168,7 +168,7 @@ def link(session: Session, argv: list[bytes]) -> Reply:
 
 @command("active|ack", 3, ADMIN, group="server", since="7.0.0")
 def ack(session: Session, argv: list[bytes]) -> Reply:
-    """Said by another server: what it has on disk.
+    """Sent by another server: up to which events it has all on disk.
 
     ACTIVE ACK ack
     """

@@ -68,7 +68,7 @@ class Feed:
         self.total_bytes = 0
         self._large: Large | None = None
         self._snapshot: Iterator[SnapshotKey] | None = None
-        self._vector: Vector = {}  # what we had seen when the snapshot began
+        self._vector: Vector = {}  # the events that we had seen when the snapshot began
         self._told_owed: Vector = {}  # what we owe ourselves, as far as the peer was told
         self._first: list[list[bytes]] = []  # messages that go before all others
         self._looks_left = PUMP_RECORDS  # of the current `pump`

@@ -106,8 +106,8 @@ def static_url(name: str) -> str:
 
 
 def live_events(templates: Environment, poller: "Poller") -> dict[str, bytes]:
-    """What open pages are told: the overview its figures, all other pages only how the server is.
-    They are made once for all of them."""
+    """The events for open pages. The overview gets the figures, all other pages only whether the
+    server answers. Each event is made once for all pages."""
     view = poller.view
     status = {"up": not poller.is_away, "trouble": view.trouble, "since": poller.failed_since_s}
     state = event("status", json.dumps(status))

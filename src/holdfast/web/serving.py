@@ -44,7 +44,7 @@ class Server(uvicorn.Server):
         self._dashboard = dashboard
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Streams of open pages end first: they would be waited for, and then be cut."""
+        """End the streams of open pages first: uvicorn would wait for them, and then cut them."""
         self._dashboard.hub.close()
         await super().shutdown(sockets)
 

@@ -29,8 +29,7 @@ MOST_DETAIL = 300
 
 
 class BadRequestError(Exception):
-    """A request that a person would not have made by our pages, or a mistake in a form: one
-    sentence."""
+    """A mistake in a form, or a request that our pages would not send. The text is one sentence."""
 
 
 class Visit:
@@ -77,7 +76,7 @@ class Visit:
         return self.request.client.host if self.request.client is not None else "?"
 
     def replace_session(self, session: Session | None) -> None:
-        """The browser gets a new cookie; what the old one stood for ends."""
+        """The browser gets a new cookie, and the session of the old one ends."""
         sessions = self.dashboard.sessions
         sessions.end(self.cookie)
         self.session = Session() if session is None else session

@@ -1,5 +1,5 @@
-"""XDELEX and XACKDEL: deletions that say what becomes of references to the deleted entries, and
-that tell for each id what was done."""
+"""XDELEX and XACKDEL: deletions with a policy for the references to deleted entries. The reply has
+one status for each id."""
 
 from functools import partial
 

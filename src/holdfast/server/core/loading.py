@@ -90,8 +90,9 @@ class Loading:
         return True
 
     def require(self, database: Database, names: Iterable[bytes]) -> None:
-        """Raise NotLoadedError unless these keys are in memory. For a command that runs others:
-        what these need beyond that is loaded at once, and so is all if it may not wait again."""
+        """Raise NotLoadedError unless these keys are in memory. This is for a command that runs
+        others, such as EXEC. Other keys that they need are loaded at once; so are all keys if the
+        command may not wait again."""
         if self._host.keyspace.may_wait_at == NEVER:
             return
         loads = self._needed(database, names)

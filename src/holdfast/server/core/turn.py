@@ -75,9 +75,9 @@ BUSY_PATIENCE_S = 5.0  # with another program that writes to the file
 
 
 class Checkpoint(enum.Enum):
-    """Moving the WAL into the file takes two steps, so that no commit waits long for it. First some
-    rounds beside the commits: each copies what came during the round before. Then one for the
-    little that came during the last round, with commits held back."""
+    """Moving the WAL into the file takes two steps, so that no commit waits long for it. First
+    there are rounds beside the commits: each copies the frames that came during the round before.
+    Then commits are held back, while the few frames of the last round are copied."""
 
     NOT_DUE = enum.auto()
     PUT_OFF = enum.auto()  # it failed just now

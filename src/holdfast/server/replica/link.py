@@ -160,8 +160,8 @@ class Link:
         )
         self._enter(LinkState.GREETING)
         introduction = self._owner.introduction()
-        # Only a snapshot can be the answer. The process that loads it starts while the primary
-        # writes it; not again and again, though, at a primary that sends none.
+        # Only a snapshot can be the answer. So the process that loads it starts while the primary
+        # writes it. After a failed attempt it starts when the primary announces the snapshot.
         if introduction.offset < 0 and not self._reason:
             await self._start_load()
         follower = Follower(introduction)

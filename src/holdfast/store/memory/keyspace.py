@@ -111,8 +111,8 @@ class Keyspace(ChangeLog):
         self.later: list[Callable[[], object]] | None = None
         self.freeing = Freeing()
         self.loads = Loads(self)
-        # What `changes` is while the command that runs has changed nothing, if it may wait until a
-        # large collection is loaded.
+        # The value that `changes` had when the running command began, if that command may wait
+        # until a large collection is loaded; else NEVER. After a change it may not wait any more.
         self.may_wait_at = NEVER
         # Keys stay when their time has come: nothing may change, see server/features/pause.py. No
         # command that writes may run meanwhile: it would take the name for free.
@@ -144,8 +144,8 @@ class Keyspace(ChangeLog):
         return Database(self, index, Space(index))
 
     def is_past(self, expires_at_ms: int) -> bool:
-        """Whether what gets this expiry is gone at once. Not if the primary of this replica says
-        it: the primary will also say when it is gone."""
+        """Whether a key or field with this expiry is deleted at once. Not if the command comes from
+        the primary of this replica, which also sends the deletion."""
         return expires_at_ms <= self.now_ms and not self.obeys_primary
 
     @property

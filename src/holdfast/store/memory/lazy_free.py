@@ -4,8 +4,8 @@ To free a million elements at once takes a quarter of a second, in which no clie
 large values that were removed, and the keys of a database that was flushed, wait here to be taken
 apart.
 
-It is also what breaks up circles, which the server does not look for (see `_collect_rarely`): keys
-and the space they are in, entries that are pending and their consumers.
+This also breaks up circles of references: keys and the space they are in, pending entries and their
+consumers. The server has Python look for circles only rarely (see `_collect_rarely`).
 """
 
 from collections.abc import Callable

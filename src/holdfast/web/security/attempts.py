@@ -8,7 +8,8 @@ MOST_ADDRESSES = 10_000
 
 
 class SignInAttempts:
-    """By the address of the browser. After ten failures in a minute it waits for the rest of it."""
+    """By the address of the browser. After ten failures in a minute, an address has to wait for the
+    rest of that minute."""
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # since, how many

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from holdfast.client.transport.options import ConnectOptions
 
 DEFAULT_USER = "default"
-MOST_REPLY_BYTES = 64 << 20  # pages ask for parts; this is for what a part may be
+MOST_REPLY_BYTES = 64 << 20  # pages ask for parts of values, and a part may be this large
 MOST_REPLY_ELEMENTS = 1 << 20
-PERMISSIONS_S = 30.0  # how old the permissions may be that pages go by
+PERMISSIONS_S = 30.0  # pages use permissions up to this age
 REFUSALS = (b"NOAUTH", b"WRONGPASS", b"NOPERM")
 
 
@@ -66,7 +66,7 @@ class Login:
         """Ask again what the user may do, if the answer is old."""
         if self._asked_s is not None and abs(now_s - self._asked_s) < PERMISSIONS_S:
             return
-        is_first, self._asked_s = self._asked_s is None, now_s  # one request asks, not all
+        is_first, self._asked_s = self._asked_s is None, now_s  # other requests need not ask
         client = self._clients.get(self._db)
         if is_first or client is None:
             return  # `open` has asked

@@ -82,8 +82,9 @@ class Sessions:
             self._drop(self._by_hash.pop(key))
 
     def _drop(self, session: Session) -> None:
-        """Its open pages are told. Those of a visitor go on: they would come back at once, as a new
-        session that pushes out the next."""
+        """End the login of a user that has signed in, and so the streams of the user's open pages.
+        Those of a visitor go on: their pages would come back at once as a new session, for which
+        another session would have to go."""
         if session.login is not None and session.login.is_personal:
             self.dropped.append(session.login)
             session.login = None

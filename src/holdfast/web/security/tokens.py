@@ -26,7 +26,7 @@ class FormTokens:
         return f"{head}.{self._mac(path, head)}"
 
     def spend(self, token: str, path: str, now_s: float) -> str | None:
-        """None if the token is good, which it is not a second time. Otherwise why it is not."""
+        """None if the token is good; it is not good a second time. Otherwise the reason."""
         issued, _, rest = token.partition(".")
         nonce, _, mac = rest.rpartition(".")
         head = f"{issued}.{nonce}"

@@ -27,8 +27,8 @@ class Flow:
 def flow(before_s: float, before: QueueState, now_s: float, now: QueueState) -> Flow | None:
     """The times are of a clock that never goes back. None: there was no time between the looks.
 
-    What came in, minus what went out, is the growth. So one counter tells both rates. A counter
-    that became smaller was reset, and tells nothing.
+    A queue grows by the jobs that came minus the jobs that went. So with one counter both rates are
+    known. A counter that became smaller was reset, and is not used.
     """
     elapsed_s = now_s - before_s
     if elapsed_s <= 0:
