@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, StorageError
 from holdfast.web.dashboard import Dashboard
 from holdfast.web.rendering import static_files
 from holdfast.web.routes import ROUTES, Route, navigation
-from holdfast.web.security.headers import Gate, is_own_origin
+from holdfast.web.security.headers import HeaderGuard, is_own_origin
 from holdfast.web.security.login import is_refused
 from holdfast.web.security.sessions import Session
 from holdfast.web.visit import BadRequestError, Visit
@@ -50,7 +50,7 @@ def application(dashboard: Dashboard) -> ASGIApp:
     routes.append(WebRoute("/static/{name}", static))
     routes.append(WebRoute("/alive", alive))
     app = Starlette(routes=routes, lifespan=life, exception_handlers={HTTPException: plainly})
-    return Gate(app, dashboard.settings)
+    return HeaderGuard(app, dashboard.settings)
 
 
 async def plainly(request: Request, error: Exception) -> Response:

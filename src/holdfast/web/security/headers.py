@@ -28,7 +28,7 @@ HEADERS = {
 }
 
 
-class Gate:
+class HeaderGuard:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._hosts = settings.allowed_hosts
