@@ -1,7 +1,7 @@
 """The databases of an active-active server: replica keys beside the keys that clients see, a log.
 
 This room is a stage between the batch and the journal (stage.py). It turns changes of clients into
-records, and records of peers into changes of the keys that clients see. Only the store, which puts
-it in, knows this room. The replicated values themselves are in `crdt`, links to peers in
-`replication`.
+records, and records of peers into changes of the keys that clients see. The store puts it in, and
+`replication` exchanges its records with peers. Commands, server and values do not know this room.
+The replicated values themselves are in `crdt`.
 """
