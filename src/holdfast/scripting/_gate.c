@@ -24,6 +24,8 @@
  *    function may need memory and so may raise an error, and a Held may be freed in the middle of a script.
  *    So a freed Held only notes the number of its function (`drop`). The next call that enters Lua releases
  *    the function (`next_dropped`).
+ *
+ * Releases are compiled without assertions. tests/scripting/test_gate_assertions.py compiles them in.
  */
 
 #define PY_SSIZE_T_CLEAN
