@@ -53,8 +53,8 @@ class Backlog:
 
     def _drop_oldest(self) -> None:
         """Drop pieces that are not needed, and the beginning of a large one: a value of 300 MB does
-        not stay because of its last megabyte. Half of the piece at least, so that a byte is copied
-        twice at most."""
+        not stay because of its last megabyte. Of a large piece at least half is dropped at once, so
+        that a byte is copied twice at most."""
         pieces, spare = self._pieces, self.kept_bytes - self.max_bytes
         if self.needed_from is not None:
             spare = min(spare, self.needed_from - self._start)

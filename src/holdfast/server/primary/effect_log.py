@@ -22,7 +22,7 @@ EXEC: Argv = [b"EXEC"]
 
 @final
 class EffectLog:
-    """Effects are numbered through. `_first` is the number of the first that is kept here."""
+    """Effects have consecutive numbers. `_first` is the number of the first one kept here."""
 
     def __init__(self, keyspace: Keyspace) -> None:
         self._keyspace = keyspace

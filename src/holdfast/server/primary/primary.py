@@ -127,10 +127,10 @@ class Primary:
         self._passed_on: list[bytes] = []  # of the stream of its primary, in the open batch
         self.is_writing = False  # a snapshot
         self._cut_at: int | None = None  # the offset that it has, once that is known
-        # It was begun before the data was replaced; or it lacks writes that the stream lacks, too;
-        # or it is dropped.
+        # The snapshot that is being written is of no use: the data was replaced since it began, it
+        # lacks writes that the stream lacks, too, or no replica waits for it any more.
         self._is_snapshot_void = False
-        self._complete_from = 0  # snapshots of earlier batches lack writes
+        self._complete_from = 0  # snapshots of earlier batches lack writes that are in no stream
         self._cuts: deque[Cut] = deque()  # of the batches that may be the snapshot's last
         self._waits: list[Wait] = []
         self._left_at = 0  # the offset of a stream that was forgotten
@@ -320,7 +320,7 @@ class Primary:
         """The snapshot has all batches up to this one."""
         backlog, effects = self.backlog, self.effects
         assert backlog is not None
-        if lsn < self._complete_from:  # the batch that was open then has come since, or will
+        if lsn < self._complete_from:  # it lacks the batch that was open when effects began
             log.info("the snapshot was too early: another one follows")
             self._is_snapshot_void, backlog.needed_from = True, None
         if self._is_snapshot_void:
@@ -347,8 +347,8 @@ class Primary:
             replica.session.deliver([head])
 
     def _join_snapshot(self, replica: Replica, offset: int) -> None:
-        """Another replica waits for the same snapshot: this one needs the same rest. If there is
-        none, the next snapshot will do."""
+        """If another replica waits for the same snapshot, this one needs the same rest of the
+        stream. Otherwise it gets the next snapshot."""
         for other in self.replicas.values():
             if other.state is State.WAITS and other.held is not None:
                 self._begin_at(replica, offset, other.held)
@@ -369,8 +369,8 @@ class Primary:
         return list(self._host.keyspace.libraries.values())
 
     def failed(self, error: Exception) -> None:
-        """There is no snapshot: the replicas will ask again. Those that came after it was void get
-        another one."""
+        """There is no snapshot, so the replicas will ask again. If the snapshot was void, replicas
+        that came since get another one."""
         was_void = self._is_snapshot_void
         self.is_writing = self._is_snapshot_void = False
         self._cuts.clear()
@@ -408,7 +408,7 @@ class Primary:
         """A batch is committed."""
         effects, backlog = self.effects, self.backlog
         if backlog is None:
-            return  # a replica that has got nothing yet
+            return  # this server is a replica, and has got no snapshot yet
         data = b"".join(self._passed_on)
         self._passed_on.clear()
         if effects is not None:

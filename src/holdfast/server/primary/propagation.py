@@ -347,7 +347,7 @@ def _deleted(c: Context, argv: Argv, at: int, reply: list[int]) -> list[Argv]:
 
 
 def _ids(argv: Argv, at: int) -> list[bytes]:
-    """The ids behind `IDS numids`, of which the last ones count."""
+    """The ids after `IDS numids`. If IDS stands there twice, the last one counts."""
     ids: list[bytes] = []
     while at < len(argv):
         if argv[at].upper() == b"IDS":
@@ -360,7 +360,8 @@ def _ids(argv: Argv, at: int) -> list[bytes]:
 
 @_for("xnack")
 def _xnack(c: Context, argv: Argv, reply: Any) -> list[Argv]:
-    """Older servers know no entries without a consumer: theirs has no name, as in RDB files."""
+    """Older servers know no entries without a consumer. So these get one without a name, as in RDB
+    files."""
     stream = _stream(c, argv[1])
     group = None if stream is None else stream.groups.get(argv[2])
     if group is None:
@@ -376,7 +377,7 @@ def _xcfgset(c: Context, argv: Argv, reply: Any) -> list[Argv]:
 
 
 def _trimmed(c: Context, name: bytes) -> list[Argv]:
-    """Another server cuts at other places when it may cut `~` about there."""
+    """The exact length, because with `~` another server may trim to another one."""
     stream = _stream(c, name)
     return [] if stream is None else [[b"XTRIM", name, b"MAXLEN", b"=", b"%d" % len(stream)]]
 

@@ -19,7 +19,7 @@ class State(enum.Enum):
 @final
 class Replica:
     """`held` are commands that were committed after the moment of its snapshot, until it has the
-    snapshot. None before that moment is known."""
+    snapshot. It is None until that moment is known."""
 
     def __init__(self, session: Session, now_s: float) -> None:
         self.session = session

@@ -1,4 +1,4 @@
-"""The link to a primary: dials it, again and again, and hands over what it says.
+"""The link to a primary: dials it, again and again, and hands over its snapshot and its commands.
 
 A primary that is silent for `repl-timeout` is given up, whether its process was stopped, its
 machine is gone, or the network swallows everything. While this server itself is slow (it loads a
@@ -97,7 +97,7 @@ class Link:
         if self._writer is not None:
             self._writer.transport.abort()
         if self.session is not None:
-            self.session.closing = True  # what has come and not run comes again
+            self.session.closing = True  # commands that came and have not run will be sent again
         self._has_room.set()  # the link may wait for commands to run, and they will not
 
     # -- one attempt after the other ----------------------------------------------------------

@@ -126,7 +126,7 @@ class ReplicaRole:
         self.state_changed()
 
     def state_changed(self) -> None:
-        """Other commands may run now, or may not."""
+        """Let admission know whether clients may write, and whether they may read."""
         engine, is_on = self._engine, self.is_on
         config, condition = engine.config, engine.condition
         condition.read_only = READ_ONLY if is_on and config.replica_read_only else None
