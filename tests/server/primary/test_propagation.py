@@ -94,6 +94,13 @@ STREAM_SENT = [
           "HGETEX h FIELDS 1 f PERSIST"],
          ["HSET h f 1", "HPEXPIREAT h 4000000000000 FIELDS 1 f",
           "HPEXPIREAT h 4000000001000 FIELDS 1 f", "HPERSIST h FIELDS 1 f"]),
+        # HSET takes the time away. Replicas of version 7.0 and 7.2 do not know HPERSIST.
+        (["HSETEX h FIELDS 2 f 1 g 2", "HSETEX h KEEPTTL FIELDS 1 f 2"],
+         ["HSET h f 1 g 2", "HSET h f 2"]),
+        (["HSETEX h PXAT 4000000000000 FIELDS 1 f 1", "HSETEX h KEEPTTL FIELDS 2 f 2 g 2",
+          "HSETEX h FIELDS 1 f 3"],
+         ["HSET h f 1", "HPEXPIREAT h 4000000000000 FIELDS 1 f", "HSET h f 2 g 2",
+          "HPEXPIREAT h 4000000000000 FIELDS 1 f", "HSET h f 3"]),
         (["RPUSH l a b c", "LMOVEM l l LEFT RIGHT COUNT 2 OBO"],
          ["RPUSH l a b c", "LPOP l 2", "RPUSH l a b"]),
         (["RPUSH l a b c", "LMOVEM l m LEFT LEFT COUNT 2 BULK"],

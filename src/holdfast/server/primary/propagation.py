@@ -186,8 +186,10 @@ def _hexpire(c: Context, argv: Argv, reply: Any) -> list[Argv]:
 
 @_for("hsetex")
 def _hsetex(c: Context, argv: Argv, reply: Any) -> list[Argv]:
+    """HSET takes the times away. HPERSIST would be an error to servers before Redis 7.4."""
     pairs = _named_fields(argv, 2)
-    return [[b"HSET", argv[1], *pairs], *_fields(c, argv[1], pairs[::2])]
+    later = _fields(c, argv[1], pairs[::2])
+    return [[b"HSET", argv[1], *pairs], *(each for each in later if each[0] != b"HPERSIST")]
 
 
 @_for("himport|set")
