@@ -192,6 +192,11 @@ SCENARIOS = {
         CLIENT LIST FLAGS zz
         CLIENT LIST FLAGS b
         CLIENT LIST NAME nosuch
+        CLIENT LIST NAME ""
+        CLIENT LIST LIB-NAME ""
+        CLIENT LIST LIB-VER ""
+        CLIENT KILL NAME ""
+        CLIENT KILL LIB-NAME ""
         CLIENT LIST LIB-NAME x LIB-VER y
         CLIENT LIST DB x
         CLIENT LIST DB 99
@@ -291,6 +296,15 @@ SCENARIOS = {
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_scenario(valkey_pair: Pair, name: str) -> None:
     assert_same(valkey_pair, [line.strip() for line in SCENARIOS[name].strip().splitlines()])
+
+
+def test_every_setting_of_the_command_log_is_shown(valkey_pair: Pair) -> None:
+    names = [
+        set(re.findall(rb"commandlog-[a-z-]+", client.command("CONFIG", "GET", "commandlog*")))
+        for client in (valkey_pair.ours, valkey_pair.oracle)
+    ]
+    assert names[0] == names[1]
+    assert len(names[0]) == 6
 
 
 def test_command_info(valkey_pair: Pair) -> None:

@@ -124,8 +124,9 @@ def _seconds(name: str, measured: Callable[[Session], int]) -> Callable[..., Tes
 
 
 def _text(shown: Callable[[Session], bytes]) -> Callable[..., Test]:
-    """A filter for sessions of which this text is shown."""
-    return lambda engine, values: lambda session: shown(session) == values[0]
+    """A filter for sessions of which this text is shown. A client without a name has no name, not
+    an empty one, as in Valkey: CLIENT KILL NAME "" ends nobody."""
+    return lambda engine, values: lambda session: shown(session) == values[0] != b""
 
 
 FILTERS: dict[bytes, Callable[[Engine, list[bytes]], Test]] = {
