@@ -105,6 +105,7 @@ PARTLY = {
     "scan-cursor": "scan hscan sscan zscan",
     "sort-ties": "sort sort_ro",
     "lazy-freeing": "unlink",
+    "replicas": "client|capa",
 }
 OURS_ALONE = "active"  # neither Redis nor Valkey has it
 _PARTLY_BY_NAME = {name: id for id, names in PARTLY.items() for name in names.split()}

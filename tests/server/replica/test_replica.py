@@ -64,6 +64,16 @@ def test_errors_of_a_replica_are_those_of_redis(
             assert ours.command(*argv) == theirs.command(*argv), argv
 
 
+def test_a_client_that_could_be_redirected_stays(
+    redis_primary: RedisServer, replica: HoldfastServer
+) -> None:
+    """docs/compatibility.md says so; Valkey answers REDIRECT."""
+    client = follow(redis_primary, replica)
+    assert client.command("CLIENT", "CAPA", "redirect") == b"+OK\r\n"
+    assert client.command("GET", "k") == b"$-1\r\n"
+    assert client.command("SET", "k", "v").startswith(b"-READONLY ")
+
+
 def test_keys_expire_when_the_primary_says_so(
     redis_primary: RedisServer, replica: HoldfastServer
 ) -> None:

@@ -127,7 +127,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
     categories="connection",
 )
 def capa(session: Session, argv: list[bytes]) -> Reply:
-    """Say what this client can do. REDIRECT: go to another server, to which none is sent here.
+    """Say what this client can do. REDIRECT: go to another server; none is named to it here.
 
     CLIENT CAPA capability [capability ...]
     """
