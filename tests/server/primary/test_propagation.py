@@ -1,5 +1,7 @@
 """What replicas are sent for a command, without a replica: an engine in this process."""
 
+import random
+
 import pytest
 
 from holdfast import all_commands as all_commands
@@ -12,6 +14,7 @@ from holdfast.server.primary.propagation import (
     EFFECTS,
     TRANSACTIONS,
 )
+from tests.commands.calls_of_redis_8 import FILL, Calls
 from tests.harness.in_process import InProcess, Peer
 
 
@@ -218,6 +221,28 @@ def test_a_field_that_expires_is_deleted(primary: Primary) -> None:
     primary.process.clock.advance(0.011)
     primary.do("HGET h f")
     assert primary.sent == ["HDEL h f"]
+
+
+def test_any_call_of_redis_8_is_told_in_words_of_redis_7(rng: random.Random) -> None:
+    """A replica has the same data then, whatever the arguments were and however they were run."""
+    config = {"enable-debug-command": "yes"}
+    for _ in range(8):
+        primary, replica = Primary(**config), InProcess(config).peer()
+        calls = Calls(rng, expires=False)
+        begin = [[word.encode() for word in line] for line in FILL]
+        for argv in [*begin, *(calls.next() for _ in range(40))]:
+            match rng.randrange(4):
+                case 0:
+                    primary.peer.transaction(argv)
+                case 1:
+                    primary.peer.command("EVAL", "return redis.pcall(unpack(ARGV))", 0, *argv)
+                case _:
+                    primary.peer.command(*argv)
+            for told in RequestParser().feed(primary.effects.take()):
+                assert TABLE[told[0].decode().lower()].since < "7.1", (argv, told)
+                assert not replica.command(*told).startswith(b"-"), (argv, told)
+            data = primary.peer.command("DEBUG", "DIGEST")
+            assert replica.command("DEBUG", "DIGEST") == data, argv
 
 
 def test_a_transaction_is_sent_as_one(primary: Primary) -> None:
