@@ -10,7 +10,6 @@ from holdfast.server.features.client_line import flag_letters
 from holdfast.server.sessions.session import Session
 
 NOT_POSITIVE_ID = CommandError("ERR client-id should be greater than 0")
-DB_NOT_A_NUMBER = CommandError("ERR DB is not an integer or out of range")
 
 CLIENT_TYPES = {
     b"normal": "normal",
@@ -56,46 +55,49 @@ class ClientFilter:
             raise SYNTAX
         end = at + 2
         if name == b"ID":
+            if is_negated and not is_int(value):
+                raise SYNTAX
             while end < len(options) and is_int(options[end]):
                 end += 1
-        test = FILTERS[name](self._engine, options[at + 1 : end])
+        test = FILTERS[name](self._engine, option, options[at + 1 : end])
         self._tests[option] = (lambda session: not test(session)) if is_negated else test
         return end
 
 
-# -- each filter: from its values to a test of a session --------------------------------------
+# -- each filter: from its option, with NOT- or without, and its values to a test of a session ---
 
 
-def _id(engine: Engine, values: list[bytes]) -> Test:
+def _id(engine: Engine, option: bytes, values: list[bytes]) -> Test:
     ids = {parse_int_between(value, 1, INT64_MAX, NOT_POSITIVE_ID) for value in values}
     return lambda session: session.id in ids
 
 
-def _type(engine: Engine, values: list[bytes]) -> Test:
+def _type(engine: Engine, option: bytes, values: list[bytes]) -> Test:
     kind = CLIENT_TYPES.get(values[0].lower())
     if kind is None:
         raise CommandError(b"ERR Unknown client type '%s'" % c_string(values[0]))
     return lambda session: session.kind == kind
 
 
-def _user(engine: Engine, values: list[bytes]) -> Test:
+def _user(engine: Engine, option: bytes, values: list[bytes]) -> Test:
     user = engine.users.by_name.get(values[0])
     if user is None:
         raise CommandError(b"ERR No such user '%s'" % values[0])
     return lambda session: session.user is user
 
 
-def _db(engine: Engine, values: list[bytes]) -> Test:
-    index, last = parse_int(values[0], DB_NOT_A_NUMBER), len(engine.keyspace.databases) - 1
+def _db(engine: Engine, option: bytes, values: list[bytes]) -> Test:
+    index = parse_int(values[0], CommandError(b"ERR %b is not an integer or out of range" % option))
+    last = len(engine.keyspace.databases) - 1
     if not 0 <= index <= last:
-        raise CommandError(f"ERR DB number should be between 0 and {last}")
+        raise CommandError(b"ERR %b number should be between 0 and %d" % (option, last))
     return lambda session: session.db.index == index
 
 
-def _flags(engine: Engine, values: list[bytes]) -> Test:
+def _flags(engine: Engine, option: bytes, values: list[bytes]) -> Test:
     letters = set(values[0])
     if not letters <= KNOWN_FLAGS:
-        raise CommandError(b"ERR Unknown flags found in the provided filter: %s" % values[0])
+        raise _unknown(b"flags", option, values[0])
 
     def has_all(session: Session) -> bool:
         shown = flag_letters(session, engine.tracking.get(session)) or "N"
@@ -104,17 +106,22 @@ def _flags(engine: Engine, values: list[bytes]) -> Test:
     return has_all
 
 
-def _capa(engine: Engine, values: list[bytes]) -> Test:
+def _capa(engine: Engine, option: bytes, values: list[bytes]) -> Test:
     letters = set(values[0])
     if not letters <= KNOWN_CAPABILITIES:
-        raise CommandError(b"ERR Unknown capa found in the provided filter: %s" % values[0])
+        raise _unknown(b"capa", option, values[0])
     return lambda session: letters <= set(session.capabilities.encode())
+
+
+def _unknown(what: bytes, option: bytes, letters: bytes) -> CommandError:
+    which = option if option.startswith(b"NOT-") else b"provided"
+    return CommandError(b"ERR Unknown %b found in the %b filter: %b" % (what, which, letters))
 
 
 def _seconds(name: str, measured: Callable[[Session], int]) -> Callable[..., Test]:
     """A filter for sessions that have at least so many seconds."""
 
-    def make(engine: Engine, values: list[bytes]) -> Test:
+    def make(engine: Engine, option: bytes, values: list[bytes]) -> Test:
         least = parse_int(values[0], CommandError(f"ERR {name} is not an integer or out of range"))
         if least <= 0:
             raise CommandError(f"ERR {name} should be greater than 0")
@@ -126,10 +133,10 @@ def _seconds(name: str, measured: Callable[[Session], int]) -> Callable[..., Tes
 def _text(shown: Callable[[Session], bytes]) -> Callable[..., Test]:
     """A filter for sessions of which this text is shown. A client without a name has no name, not
     an empty one, as in Valkey: CLIENT KILL NAME "" ends nobody."""
-    return lambda engine, values: lambda session: shown(session) == values[0] != b""
+    return lambda engine, option, values: lambda session: shown(session) == values[0] != b""
 
 
-FILTERS: dict[bytes, Callable[[Engine, list[bytes]], Test]] = {
+FILTERS: dict[bytes, Callable[[Engine, bytes, list[bytes]], Test]] = {
     b"ID": _id,
     b"TYPE": _type,
     b"USER": _user,
