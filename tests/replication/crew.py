@@ -4,7 +4,7 @@ import random
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tests.harness import HoldfastServer, RawClient, encode_command, wait_until
@@ -59,9 +59,23 @@ def are_linked(servers: list[HoldfastServer]) -> bool:
     )
 
 
+def await_links(servers: list[HoldfastServer], within_s: float) -> None:
+    """Until all follow all. If they do not, this says how far they were, and whether they do so a
+    minute later: a busy machine is slow, and a broken link stays broken."""
+    try:
+        wait_until(lambda: are_linked(servers), "all follow all", within_s)
+    except AssertionError as error:
+        for server in servers:
+            error.add_note(ask(server, "ACTIVE", "PEERS").decode(errors="replace"))
+        with suppress(AssertionError):
+            wait_until(lambda: are_linked(servers), "all follow all at last", 60)
+            error.add_note("a minute later all follow all")
+        raise
+
+
 def await_the_same(servers: list[HoldfastServer], within_s: float = CONVERGENCE_S) -> None:
     """Until all have seen the same, and so have the same."""
-    wait_until(lambda: are_linked(servers), "all follow all", within_s)
+    await_links(servers, within_s)
 
     def is_so() -> bool:
         return len({ask(server, "ACTIVE", "DIGEST") for server in servers}) == 1

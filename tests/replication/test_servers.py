@@ -16,6 +16,7 @@ from tests.replication.crew import (
     CONVERGENCE_S,
     Worker,
     are_linked,
+    await_links,
     ask,
     await_the_same,
     cluster,
@@ -168,7 +169,7 @@ def run_for(
         workers = live(servers, cutter, rng, duration_s)
         heal(servers, cutter)
         healed_s = time.monotonic()
-        wait_until(lambda: are_linked(servers), "all follow all", within_s)
+        await_links(servers, within_s)
         say(f"linked {time.monotonic() - healed_s:.1f} s after healing")
         await_the_same(servers, within_s)
         say(f"the same {time.monotonic() - healed_s:.1f} s after healing")
