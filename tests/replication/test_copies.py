@@ -129,6 +129,22 @@ def test_a_copy_elsewhere_is_recognised(
     node.close()
 
 
+def test_a_copy_that_went_on_elsewhere_and_came_back_is_recognised(tmp_path: Path) -> None:
+    """It has more than the file had that it replaces. The server elsewhere may go on with it."""
+    path, elsewhere = tmp_path / "a.db", tmp_path / "elsewhere.db"
+    node = started(1, path)
+    node("SET", "k", "v")
+    copy_while_stopped(node, path, elsewhere)
+    other = started(1, elsewhere)
+    other("SET", "k", "w")
+    assert other.stage.replica == 257
+    other.store.close()
+    put_over(elsewhere, path)
+    node = started(1, path)
+    assert node.stage.replica == 513
+    node.close()
+
+
 @pytest.mark.parametrize("content", [None, b"", b"holdfast life=", b"\x00" * 200])
 def test_a_file_without_its_life_counts_as_a_copy(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "a.db"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.replication import surveying
 from holdfast.replication.replicator import Replicator
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.check import check_file
@@ -103,16 +104,23 @@ def digest(node: Node) -> bytes:
     return reply
 
 
-def test_digest_is_answered_in_slices_and_others_are_served_meanwhile() -> None:
+def test_digest_is_answered_in_slices_and_others_are_served_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(surveying, "BUDGET_S", 0.0)  # a slice is one key
     one, two = (activated(Node(number)) for number in (1, 2))
     for number in range(20):
         one("SET", f"k{number}", number)
     sync(one, two)
     client = Peer(one.engine)
     client.send("ACTIVE", "DIGEST")
-    assert (client.replies(), client.is_waiting) == ([], True)
-    assert one("GET", "k1") == b"$1\r\n1\r\n"
-    assert digest(one) == digest(two)
+    slices = 0
+    while client.is_waiting:
+        assert one("GET", "k1") == b"$1\r\n1\r\n"
+        one.clock.advance(surveying.BREAK_S)
+        slices += 1
+    assert slices >= 20
+    assert client.replies() == [digest(one)] == [digest(two)]
     one("SET", "k1", "another")
     assert digest(one) != digest(two)
     left = Peer(one.engine)
