@@ -7,7 +7,9 @@ import pytest
 
 import holdfast
 from holdfast.builds import Build, BuildQueue, Decision, Run, State, Worker
+from holdfast.client.topology.single import Single
 from tests.builds.conftest import all_ended
+from tests.client.fakes import hang_up_behind_reply, until
 
 
 class SlowReplies(BuildQueue):
@@ -94,5 +96,39 @@ def test_an_abort_that_arrives_with_the_answer_is_heard() -> None:
                 await queue.enqueue(Build(1, "a"))
                 await all_ended(queue)
         assert ran == []
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_hears_of_aborts_after_the_connection_broke_that_it_listens_on(url: str) -> None:
+    """The connection ends with the message about one build, and the worker listens on at once."""
+
+    async def scenario() -> None:
+        begun: list[int] = []
+        cancelled: list[int] = []
+
+        async def handler(run: Run) -> None:
+            begun.append(run.build_id)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.append(run.build_id)
+
+        async with holdfast.connect(url) as client, holdfast.connect(url) as other:
+            queue = BuildQueue(other)
+            await queue.enqueue(Build(1, "a"))
+            await queue.enqueue(Build(2, "b"))
+            assert isinstance(client._caller, Single)
+            leased = client._caller._leased
+            # No sign of life tells it before the test is over.
+            async with Worker(BuildQueue(client), handler, lease_s=600):
+                await until(lambda: begun == [1] and any(each.pending[0] for each in leased))
+                (listening,) = leased
+                hang_up_behind_reply(listening)
+                await queue.abort(1)
+                await until(lambda: (begun, cancelled) == ([1, 2], [1]))
+                assert not listening.is_connected
+                await queue.abort(2)
+                await until(lambda: cancelled == [1, 2])
 
     asyncio.run(scenario())

@@ -29,6 +29,19 @@ async def until(predicate: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
+def hang_up_behind_reply(connection: Connection) -> None:
+    """The next reply and the end of the connection come together. What its caller sends at once
+    finds a connection that was lent and is broken."""
+    deliver, link = connection.on_replies, connection._link
+    assert link is not None
+
+    def deliver_and_end(replies: list[Any]) -> None:
+        deliver(replies)
+        asyncio.get_running_loop().call_soon(link.eof_received)
+
+    connection.on_replies = deliver_and_end  # type: ignore[method-assign]
+
+
 class FakeTransport(asyncio.Transport):
     def __init__(self, protocol: Link) -> None:
         super().__init__()

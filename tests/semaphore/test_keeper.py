@@ -9,11 +9,11 @@ from holdfast.client.errors import ClientError
 from holdfast.coordination.backend import Backend, Prepared, Rest
 from holdfast.coordination.backend_of import backend_of
 from holdfast.coordination.lua_scripts import LuaScript, load
-from holdfast.semaphore import keeper
+from holdfast.semaphore import Semaphore, keeper
 from holdfast.semaphore.acquisition import Acquisition
 from holdfast.semaphore.keeper import Keeper
 from holdfast.semaphore.waiter import SlotWaiter
-from tests.client.fakes import turns
+from tests.client.fakes import hang_up_behind_reply, turns, until
 from tests.semaphore.conftest import Place, World, emptied, taken, waiting
 
 
@@ -309,3 +309,29 @@ def test_a_waiter_gets_in_though_the_release_is_cancelled(
         await semaphore.release(await advanced(world, waiter))
 
     place.play(scenario)
+
+
+def test_a_mailbox_whose_connection_breaks_costs_no_holder_its_slot(redis_place: Place) -> None:
+    """The connection ends with a message to the mailbox, and the keeper reads on at once."""
+
+    async def scenario(client: Any) -> None:
+        async with redis_place.opened() as other:
+            mine, theirs = Semaphore(client, "s", 2), Semaphore(other, "s", 2)
+            first, theirs_first = await mine.acquire(), await theirs.acquire()
+            asking = asyncio.create_task(mine.acquire())
+            await waiting(theirs)
+            leased = client._caller._leased
+            await until(lambda: any(each.pending[0] for each in leased))
+            (listening,) = leased
+            hang_up_behind_reply(listening)
+            await theirs.release(theirs_first)
+            second = await asking
+            await until(lambda: listening not in leased)
+            await turns(100)
+            assert not first.lost.is_set()
+            assert not second.lost.is_set()
+            assert any(each.pending[0] for each in leased), "it goes on listening"
+            for each in (first, second):
+                assert await mine.release(each)
+
+    redis_place.play(scenario)
