@@ -280,7 +280,13 @@ def test_a_start_without_peers_warns(
     node = Node(1)
     for member in members:
         node.stage.members.admit(member, member)
-    replicator_of(node, *urls)._warn_of_missing_peers()
+    replicator = replicator_of(node, *urls)
+
+    async def main() -> None:
+        replicator.start()
+        await replicator.stop()
+
+    asyncio.run(main())
     assert said in caplog.text
     assert bool(said) == bool(caplog.text)
 

@@ -90,6 +90,33 @@ def test_a_server_that_catches_up_serves_its_clients_in_between() -> None:
     assert steps[-1] >= together
 
 
+@pytest.mark.parametrize("bound", ["MOST_OPS", "MOST_OWED_SLICES"])
+def test_a_link_takes_in_nothing_while_the_journal_or_the_fold_is_behind(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise they would have to keep up later with whatever count has come."""
+    monkeypatch.setattr(puller_module, "WAIT_S", 0)
+
+    async def main() -> None:
+        one, two = Node(1), Node(2)
+        for number in range(100):
+            two("SET", f"key-{number}", "v")
+        records = [record.data for record in two.stage.log.since(0)]
+        puller = Puller(Replicator(one.engine, "test", []), "redis://127.0.0.1:1")
+        puller._over = asyncio.get_running_loop().create_future()
+        with monkeypatch.context() as patch:
+            patch.setattr(puller_module, bound, -1)
+            puller.on_replies([Push([PUSH, RECORDS, *records])])
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert one("DBSIZE") == b":0\r\n"
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert one("DBSIZE") == b":100\r\n"
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -209,6 +209,62 @@ def test_pops_are_at_least_once(line: Timeline) -> None:
     assert line.both("EXISTS", "k") == [":0"]
 
 
+def test_clients_that_wait_on_two_servers_get_an_element_of_a_third_one_twice(
+    line: Timeline,
+) -> None:
+    """The guide warns of it: consume one queue on one server."""
+    three = Node(3)
+    for node in (line.one, line.two):
+        node.client.send("BLPOP", "k", 0)
+    three("RPUSH", "k", "x")
+    for node in (line.one, line.two):
+        node.pull(three)
+        assert node.client.replies() == [b"*2\r\n$1\r\nk\r\n$1\r\nx\r\n"]
+    sync(line.one, line.two, three)
+    assert line.both("EXISTS", "k") == [":0"]
+
+
+def test_an_element_is_popped_once_if_a_client_waits_where_it_is_pushed(line: Timeline) -> None:
+    for node in (line.one, line.two):
+        node.client.send("BLPOP", "k", 0)
+    line.one.another_client().command("RPUSH", "k", "x")
+    line.sync()
+    assert line.one.client.replies() == [b"*2\r\n$1\r\nk\r\n$1\r\nx\r\n"]
+    assert line.two.client.is_waiting
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (("APPEND", "k", "a"), ("APPEND", "k", "b")),
+        (("SETRANGE", "k", 1, "a"), ("SETRANGE", "k", 3, "b")),
+        (("SETBIT", "k", 62, 1), ("SETBIT", "k", 63, 1)),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_change_inside_of_a_string_writes_all_of_it(
+    line: Timeline, earlier: tuple[Argument, ...], later: tuple[Argument, ...]
+) -> None:
+    """The guide warns of it: the later one wins, and the other change is lost."""
+    line.one("SET", "k", "v")
+    line.sync()
+    line.two(*earlier)
+    line.tick()
+    line.one(*later)
+    expected = line.one("GET", "k")
+    line.sync()
+    assert {node("GET", "k") for node in (line.one, line.two)} == {expected}
+
+
+def test_messages_reach_the_clients_of_one_server(line: Timeline) -> None:
+    subscriber = line.two.another_client()
+    subscriber.command("SUBSCRIBE", "news")
+    assert line.one("PUBLISH", "news", "hello") == b":0\r\n"
+    line.sync()
+    assert subscriber.replies() == []
+    assert line.two("PUBLISH", "news", "hello") == b":1\r\n"
+
+
 def test_a_remote_push_wakes_a_waiting_client(line: Timeline) -> None:
     line.one.client.send("BLPOP", "k", 0)
     assert line.one.client.is_waiting

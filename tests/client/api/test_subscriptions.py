@@ -237,7 +237,8 @@ def test_pushes_of_other_kinds_are_not_for_us() -> None:
     async def scenario() -> None:
         peer = Peer()
         pubsub = await peer.open()
-        peer.say([b"new kind", b"x"], [7], [b"unsubscribe", b"never asked", 0])
+        peer.say([b"new kind", b"x"], [7], [], [b"unsubscribe", b"never asked", 0])
+        peer.server.link.say(b">2\r\n*1\r\n+message\r\n+a\r\n")  # the kind is a list
         peer.say([b"message", b"a", b"1"])
         assert (await anext(pubsub)).text == "1"
         assert pubsub.losses == 0
