@@ -11,8 +11,11 @@ import holdfast
 from holdfast.client.api.client import Client
 from holdfast.client.errors import ConnectError, ServerError, TransactionAbortedError
 from holdfast.client.protocol.request import Request
+from holdfast.client.topology import cluster
 from holdfast.client.topology.cluster import Cluster
 from holdfast.client.topology.slots import slot_of
+from holdfast.client.transport.deadlines import sleep
+from holdfast.clock import Clock
 from tests.client.fakes import turns, until
 from tests.harness.cluster import Nodes, begin_move, end_move, move, start_cluster
 
@@ -184,7 +187,9 @@ def test_a_watched_transaction_does_not_make_keys_anew_that_have_not_moved_yet(
 
 
 @pytest.mark.parametrize("kind", ["command", "request", "transaction", "pop", "watch"])
-def test_a_slot_that_two_nodes_disclaim_for_a_moment_is_waited_for(nodes: Nodes, kind: str) -> None:
+def test_a_slot_that_two_nodes_disclaim_for_a_moment_is_waited_for(
+    nodes: Nodes, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The old owner learns first that the slot has moved. The new one still sends back to it."""
     name = f"disclaimed:{kind}"
 
@@ -201,6 +206,14 @@ def test_a_slot_that_two_nodes_disclaim_for_a_moment_is_waited_for(nodes: Nodes,
         async with client.transaction(name) as tx:
             return (await tx.add("INCR", name).commit(int))[0]
 
+    pauses: list[float] = []
+
+    async def pause(clock: Clock, delay_s: float) -> None:
+        pauses.append(delay_s)
+        await sleep(clock, delay_s)
+
+    monkeypatch.setattr(cluster, "sleep", pause)
+
     async def scenario() -> None:
         slot, target = await asyncio.to_thread(begin_move, nodes, name)
         there, here = nodes.servers[target], nodes.servers[(target + 2) % 3]
@@ -209,19 +222,14 @@ def test_a_slot_that_two_nodes_disclaim_for_a_moment_is_waited_for(nodes: Nodes,
         try:
             async with holdfast.connect(nodes.url) as client:
                 using = asyncio.create_task(use(client))
-                contested = cluster_of(client)._moved_s
-                await until(lambda: slot in contested)
-                await until(lambda: len(nodes_asked(client)) >= 2)
+                await until(lambda: bool(pauses) or using.done())
+                assert pauses, "it asks them in turn, but not without a pause"
                 await asyncio.to_thread(nodes.ask, there, "CLUSTER", "SETSLOT", slot, "NODE", new)
                 assert await using == 1
         finally:
             await asyncio.to_thread(end_move, nodes, slot, target)
 
     asyncio.run(scenario())
-
-
-def nodes_asked(client: Client) -> list[object]:
-    return [node for node in cluster_of(client)._nodes.values() if node.connection.generation]
 
 
 @pytest.mark.parametrize(
