@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 import holdfast.sync
-from holdfast.client import Client, ConversionError, Request
+from holdfast.client import Client, ConversionError, Request, RequestTimeoutError
 from holdfast.client.protocol.convert import convert
 from holdfast.client.protocol.reply_parser import ReplyParser
 from tests.client.fakes import until
@@ -39,6 +39,18 @@ def test_the_binary_view_has_bytes_everywhere(play: Play) -> None:
         assert await binary.xrange("x") == [(id, {NAME: b"\xfb"})]
         await binary.zadd(NAME, {b"\xfa": 1})
         assert await binary.bzpopmin(NAME, timeout_s=1) == (NAME, b"\xfa", 1.0)
+
+    play(scenario)
+
+
+def test_binary_and_within_combine(play: Play) -> None:
+    async def scenario(client: Client) -> None:
+        await client.set("k", b"\xff")
+        for view in (client.binary.within(5), client.within(5).binary):
+            assert await view.get("k") == b"\xff"
+        for view in (client.binary.within(0.01), client.within(0.01).binary):
+            with pytest.raises(RequestTimeoutError):
+                await view.blpop("missing", timeout_s=20)
 
     play(scenario)
 

@@ -106,13 +106,16 @@ def test_a_change_between_departure_and_arrival_wins() -> None:
     asyncio.run(scenario())
 
 
-def test_the_cache_holds_so_many_keys_and_no_more() -> None:
+def test_the_cache_holds_so_many_replies_and_no_more() -> None:
     async def scenario() -> None:
         cache = Cache(3, 10_000)
         cache.is_on = True
         for n in range(10):
             await cache.call(("GET", str(n)), answer(n))
         assert list(cache._replies) == [b"7", b"8", b"9"]
+        for n in range(10):
+            await cache.call(("GETRANGE", "one", 0, n), answer(b"x"))
+            assert cache.count <= 3
 
     asyncio.run(scenario())
 
