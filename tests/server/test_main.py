@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.store.check import check_file
 from tests.harness import HoldfastServer, RawClient, encode_command, wait_until
+from tests.store.file.test_opening import make_old
 
 Start = Callable[..., HoldfastServer]
 
@@ -234,3 +235,17 @@ def test_a_start_imports_what_every_server_needs_and_no_more(tmp_path: Path) -> 
 
 def test_a_start_does_not_look_for_garbage(tmp_path: Path) -> None:
     assert "collected:0" in started(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "left"), [((), ["old.db", "old.db-version-3"]), (("--no-backup",), ["old.db"])]
+)
+def test_a_start_copies_a_file_before_it_migrates_it_unless_told_not_to(
+    start_server: Start, tmp_path: Path, options: tuple[str, ...], left: list[str]
+) -> None:
+    path = tmp_path / "old" / "old.db"
+    path.parent.mkdir()
+    make_old(path, 3)
+    server = start_server(*options, db=path)
+    assert server.terminate() == 0
+    assert sorted(os.listdir(path.parent)) == left

@@ -50,7 +50,7 @@ an environment variable, too: HOLDFAST_PORT, HOLDFAST_SLOWLOG_MAX_LEN. Options
 overrule the environment, and the environment overrules the file. Directives
 that mean nothing here are accepted and named."""
 _PATHS = frozenset({"db", "unixsocket", "dir"})
-_SWITCHES = frozenset(usage for usage, _, _ in _COMMON if " " not in usage)
+_SWITCHES = frozenset({"--no-backup", *(usage for usage, _, _ in _COMMON if " " not in usage)})
 
 
 def parser() -> "Parser":
