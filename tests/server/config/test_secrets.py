@@ -1,5 +1,5 @@
-"""No secret that a client sends is shown: not in SLOWLOG, MONITOR, ACL LOG, CLIENT LIST and INFO,
-not in the server's log, whether the command succeeds, fails or has a bug."""
+"""No secret that a client sends is shown: not in SLOWLOG, COMMANDLOG, MONITOR, ACL LOG, CLIENT LIST
+and INFO, not in the server's log, whether the command succeeds, fails or has a bug."""
 
 import logging
 import re
@@ -69,12 +69,17 @@ MISTAKEN = [
     f"COMMAND GETKEYSANDFLAGS ACL SETUSER bob >{SECRET}",
     f"ACL DRYRUN default HELLO 3 AUTH default {SECRET}",
 ]
-LOOKS = ["SLOWLOG GET -1", "ACL LOG", "CLIENT LIST", "INFO everything", "LATENCY DOCTOR"]
+LOOKS = [
+    *("SLOWLOG GET -1", "COMMANDLOG GET -1 large-request", "COMMANDLOG GET -1 large-reply"),
+    *("ACL LOG", "CLIENT LIST", "INFO everything", "LATENCY DOCTOR"),
+]
+SIZES = ("request", "reply")
 
 
 @pytest.fixture
 def world() -> InProcess:
-    return InProcess({"requirepass": PASSWORD, "slowlog-log-slower-than": "0"})
+    limits = ("slowlog-log-slower-than", *(f"commandlog-{what}-larger-than" for what in SIZES))
+    return InProcess({"requirepass": PASSWORD, **dict.fromkeys(limits, "0")})
 
 
 @pytest.fixture
