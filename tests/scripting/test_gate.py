@@ -464,6 +464,32 @@ def test_compiling_can_be_ended_at_any_moment(gated: World, plain: World) -> Non
         assert run() == 7
 
 
+class Asked(list[list[bytes]]):
+    """The calls of a host that wants to end the script after the first one."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def append(self, argv: list[bytes]) -> None:
+        super().append(argv)
+        self._host.reason = b"enough"
+
+
+def test_sorting_very_many_can_be_ended_before_it_is_done(
+    gated: World, plain: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = (
+        "local t = {} for i = 1, 2e5 do t[i] = i * 7919 % 200003 end"
+        " redis.call('get', 'begun') table.sort(t) redis.call('get', 'sorted')"
+    )
+    for world in (gated, plain):
+        monkeypatch.setattr(world.host, "asked", Asked(world.host))
+        with pytest.raises(Killed):
+            world.run(script)
+        world.host.reason = None
+        assert list(world.host.asked) == [[b"get", b"begun"]]
+
+
 def test_too_little_memory_is_an_error_of_the_script(gated: World, plain: World) -> None:
     script = "local t = {} for i = 1, 1e7 do t[i] = redis.call('get', i) .. i end"
     for world in (gated, plain):
