@@ -37,6 +37,7 @@ def test_a_slot_comes_back_within_one_interval_when_its_waiters_died_too(
         await waiting(dying, 3)
         world.clock.advance(1.5)
         await dying._keeper()._ask_about([*dying._keeper()._waiting])
+        last_pulse_s = world.clock.now_us() / 1e6
         await dying.close()
         alive = world.semaphore(client, heartbeat_max_interval_s=10)
         waiter = asyncio.create_task(alive.acquire())
@@ -57,6 +58,9 @@ def test_a_slot_comes_back_within_one_interval_when_its_waiters_died_too(
 
         world.clock.advance(8.6)  # the holder counts as dead, the waiters do not yet
         await eventually(is_let_in)
+        slots = alive._settings.names.keys["main"]
+        ((_, ends_s),) = await client.zrange_withscores(slots, 0, -1)
+        assert abs(ends_s - last_pulse_s - 10) < 0.001, "a dead waiter begins no new lease"
         world.clock.advance(1.5)  # the interval is over for all of them
         await eventually(is_in)
         assert (await waiter).slot_number == 1
