@@ -393,7 +393,10 @@ def test_a_killed_server_starts_again(tmp_path: Path, rng: random.Random) -> Non
             assert check_file(path) == []
 
 
-def test_a_write_that_was_cut_off_before_it_was_synced_is_no_loss(tmp_path: Path) -> None:
+def test_a_write_that_was_cut_off_before_it_was_synced_is_no_loss(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says how many frames of it are dropped."""
     path = tmp_path / "x.db"
     killed(path)
     store = FileStore(path)
@@ -401,8 +404,10 @@ def test_a_write_that_was_cut_off_before_it_was_synced_is_no_loss(tmp_path: Path
     store.abandon()
     damage_the_last_frame(path)
     assert check_file(path) == []
+    assert caplog.text == ""
     store = FileStore(path)
     assert key_count(store) == BATCHES
+    assert "x.db-wal: 1 frames behind the last valid one are dropped" in caplog.text
     store.close()
 
 
