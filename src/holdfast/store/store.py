@@ -106,6 +106,8 @@ class MemoryStore:
 
     def sync_and_checkpoint(self) -> None: ...
 
+    def note_partial_copy(self) -> None: ...
+
     def fold_step(self) -> bool:
         self.keyspace.forget_dead()
         return False
@@ -289,6 +291,10 @@ class FileStore:
         copied_frames = self._checkpointer.checkpoint()
         if copied_frames is not None:
             self.journal.end_copy(began_at, copied_frames)
+
+    def note_partial_copy(self) -> None:
+        """On the loop, when a checkpoint has ended or failed, and none follows at once."""
+        self.journal.note_partial_copy()
 
     @property
     def has_work_waiting(self) -> bool:

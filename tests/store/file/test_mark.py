@@ -246,7 +246,7 @@ def test_the_mark_knows_a_wal_that_was_copied_before_it_was_synced(
         FileStore(path)
 
 
-def copied_in_part(path: Path) -> None:
+def copied_in_part(path: Path, *, ended: bool = False) -> None:
     """A server that was killed while a reader kept a checkpoint from copying all pages. The file
     alone has the right number of batches, and lacks rows of them."""
     store = FileStore(path)
@@ -259,19 +259,22 @@ def copied_in_part(path: Path) -> None:
     store._connection.execute("UPDATE redis_strings SET value = 'new'")
     store.sync()
     store.checkpoint()
+    if ended:
+        store.note_partial_copy()
     store.abandon()
     reader.close()
 
 
+@pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize(
     "lose",
     [damage_the_first_frame, damage_the_header, remove_the_wal, empty_the_wal],
 )
 def test_a_file_with_a_part_of_the_pages_of_its_lost_wal_is_not_opened(
-    tmp_path: Path, lose: Callable[[Path], None]
+    tmp_path: Path, lose: Callable[[Path], None], ended: bool
 ) -> None:
     path = tmp_path / "x.db"
-    copied_in_part(path)
+    copied_in_part(path, ended=ended)
     lose(path)
     with pytest.raises(StorageError, match=r"old and new pages.*--accept-data-loss"):
         FileStore(path)
@@ -391,6 +394,105 @@ def test_a_killed_server_starts_again(tmp_path: Path, rng: random.Random) -> Non
         else:
             store.abandon()
             assert check_file(path) == []
+
+
+class Reader:
+    """Another program, which reads the file as it was when it began."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = apsw.Connection(str(path))
+        self._connection.execute("BEGIN; SELECT count(*) FROM redis_keys").fetchall()
+
+    def leave(self) -> None:
+        """As the last connection it copies the rest of the WAL into the file, and removes it."""
+        self._connection.execute("COMMIT")
+        self._connection.close()
+
+
+def behind_a_reader(path: Path) -> tuple[FileStore, Reader]:
+    """A server with writes that no checkpoint can copy."""
+    store = FileStore(path)
+    for number in range(BATCHES):
+        write(store, b"k%d" % number)
+    store.fold()
+    reader = Reader(path)
+    for number in range(BATCHES):
+        write(store, b"more%d" % number)
+    store.sync()
+    return store, reader
+
+
+def opened_whole(path: Path, keys: int = 2 * BATCHES) -> None:
+    assert not wal_of(path).exists()
+    assert check_file(path) == []
+    store = FileStore(path)
+    assert key_count(store) == keys
+    store.close()
+    assert os.listdir(path.parent) == ["x.db"]
+
+
+def test_a_reader_copies_the_rest_of_the_wal_after_a_stop(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store, reader = behind_a_reader(path)
+    store.close()
+    assert wal_of(path).exists()
+    reader.leave()
+    opened_whole(path)
+
+
+def test_a_reader_copies_the_rest_of_the_wal_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store, reader = behind_a_reader(path)
+    for number in range(3):
+        store.sync_and_checkpoint()
+        store.note_partial_copy()
+        write(store, b"last%d" % number)
+        store.sync()
+    store.abandon()
+    reader.leave()
+    opened_whole(path, 2 * BATCHES + 3)
+
+
+def test_a_reader_that_was_there_at_the_start_copies_the_rest_of_the_wal(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store, reader = behind_a_reader(path)
+    store.abandon()
+    store = FileStore(path)
+    store.abandon()
+    reader.leave()
+    opened_whole(path)
+
+
+def test_another_program_empties_the_wal_of_a_server_that_is_killed_then(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    store, reader = behind_a_reader(path)
+    store.sync_and_checkpoint()
+    store.note_partial_copy()
+    other = apsw.Connection(str(path))
+    reader.leave()
+    store._checkpointer.close()
+    other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    assert wal_of(path).stat().st_size == 0
+    store.abandon()
+    other.close()
+    opened_whole(path)
+
+
+def test_a_checkpoint_that_a_reader_keeps_back_adds_nothing_to_the_wal_of_an_idle_server(
+    tmp_path: Path,
+) -> None:
+    store, reader = behind_a_reader(tmp_path / "x.db")
+    store.sync_and_checkpoint()
+    store.note_partial_copy()
+    extent = store.wal_extent
+    store.sync_and_checkpoint()
+    store.note_partial_copy()
+    assert store.wal_extent == extent
+    reader.leave()
+    store.sync_and_checkpoint()
+    store.note_partial_copy()
+    assert store.wal_extent == extent
+    store.close()
 
 
 def test_a_write_that_was_cut_off_before_it_was_synced_is_no_loss(

@@ -169,3 +169,27 @@ def test_a_wal_that_a_reader_keeps_is_not_emptied_in_every_turn_and_is_logged(
     assert "emptied again" in caplog.text
     setting.engine.turn._loop = None
     store.close()
+
+
+def test_a_killed_server_starts_again_after_a_reader_has_copied_the_rest_of_its_wal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last program that closes the file copies its WAL and removes it, if it may write."""
+    monkeypatch.setattr(turn, "CHECKPOINT_PAGES", 10)
+    path = tmp_path / "a.db"
+    store = FileStore(path)
+    setting = InProcess({"appendfsync": "no"}, store)
+    peer = setting.peer()
+    loop = Loop(setting)
+    reading = apsw.Connection(str(path))
+    reading.execute("BEGIN; SELECT count(*) FROM redis_keys").fetchall()
+    for number in range(200):
+        peer.command("SET", f"k{number}", "v")
+    assert loop.jobs == 2
+    setting.engine.turn._loop = None
+    store.abandon()
+    reading.execute("COMMIT")
+    reading.close()
+    assert not (tmp_path / "a.db-wal").exists()
+    with closing(FileStore(path)) as store:
+        assert len(store.keyspace.databases[0]) == 200

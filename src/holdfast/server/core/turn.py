@@ -390,6 +390,8 @@ class Turn(TurnSchedule):
         self._flying = []
         if self._checkpoint is Checkpoint.EMPTYING_WAL:
             self._checkpoint = Checkpoint.NOT_DUE
+            if error is None:
+                self._store.note_partial_copy()
             self._copied = self._store.wal_extent
         if error is None or isinstance(error, StorageError):
             if error is not None:
@@ -463,6 +465,7 @@ class Turn(TurnSchedule):
 
     def _checkpoint_failed(self, error: StorageError) -> None:
         self._complain(f"{error}; the WAL keeps growing")
+        self._store.note_partial_copy()
         self._checkpoint = Checkpoint.PUT_OFF
 
     def _complain(self, sentence: str) -> None:

@@ -15,7 +15,14 @@ from holdfast.errors import StorageError, StoreBusyError
 from holdfast.store.change.ops import Op, RowOp, row_op
 from holdfast.store.change.runs import rows_in
 from holdfast.store.file.fsync import sync_path
-from holdfast.store.file.mark import LostWritesError, Mark, Position, new_file_id, read_mark
+from holdfast.store.file.mark import (
+    NOWHERE,
+    LostWritesError,
+    Mark,
+    Position,
+    new_file_id,
+    read_mark,
+)
 from holdfast.store.file.sync_file import sync_file
 from holdfast.store.file.verify import FILE_ID, LAST_LSN
 from holdfast.store.file.wal import SALTS, wal_path
@@ -43,6 +50,8 @@ class Journal:
         connection.set_wal_hook(self._after_commit)
         self.lsn: int = self._execute(LAST_LSN).get
         self._noted_lsn = self.lsn  # up to where the mark knows it, one way or the other
+        self._copying: Position | None = None  # where a checkpoint began that lacks frames
+        self._proven = (NOWHERE, (b"", 0))  # such a position, and the extent behind its proof
         # A second descriptor of the WAL: to sync a file is to sync the writes of all descriptors.
         # (SQLite keeps its locks elsewhere, so closing this one harms nothing.)
         self._touch()  # SQLite creates the WAL at the first commit
@@ -82,9 +91,11 @@ class Journal:
         try:
             frames, in_file = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except (apsw.BusyError, apsw.FullError):
-            return False
+            frames, in_file = 1, 0
         if frames == in_file:
             self.end_copy(began_at, frames)
+        else:
+            self.note_partial_copy()
         return frames == in_file
 
     def _touch(self) -> None:
@@ -162,13 +173,33 @@ class Journal:
         mark must not claim more. Thread-safe; raises OSError."""
         position = self.position
         os.fdatasync(self._wal_fd)  # SQLite does it, too, and has less to wait for then
+        self._copying = position
         self.mark.copying(position)
         return position
 
     def end_copy(self, began_at: Position, frames: int) -> None:
         """Note that the checkpoint has copied all frames, also those that came after it began.
         SQLite has synced them."""
+        self._copying = None
         self.mark.copied(began_at._replace(frames=frames))
+
+    def note_partial_copy(self) -> None:
+        """If the last checkpoint, which has ended, has not copied all frames, note that: a start
+        then knows when another program has copied the rest. Not thread-safe."""
+        began_at, self._copying = self._copying, None
+        if began_at is None:
+            return
+        proven, extent = self._proven
+        if extent != self.extent:  # else its proof is still the last frame
+            proven = began_at
+            try:
+                self._execute(
+                    "INSERT OR REPLACE INTO holdfast_meta VALUES ('copy', ?)", (proven.proof,)
+                )
+            except apsw.Error:
+                return  # as if the checkpoint had not ended
+            self._proven = proven, self.extent
+        self.mark.partial(proven)
 
     def note_committed(self) -> None:
         """Clients are about to be told of all commits, perhaps without a sync."""

@@ -8,8 +8,9 @@ cut, never too much. A clean close removes it. Decision 19 has the reasons.
     holdfast-mark 1 <id of the file> <or this one> <boot> <checksum>
     synced    <number of the last batch> <salts of the WAL> <its frames> <checksum>
     committed <the same, of writes that were acknowledged before a sync> <checksum>
-    copying   <the same, when a checkpoint began that has not copied all frames> <checksum>
-or  copied    <the same, of the frames that a checkpoint has copied> <checksum>
+    copying   <the same, when a checkpoint began that has not ended> <checksum>
+or  partial   <the same, when it has ended and not copied all frames> <checksum>
+or  copied    <the same, of the frames that it has copied, which are all> <checksum>
 """
 
 import os
@@ -23,7 +24,7 @@ from holdfast.errors import StorageError
 TITLE = b"holdfast-mark 1"
 LINE = 128  # bytes of each line; all four are in one sector of the disk
 ACCEPT = "--accept-data-loss"
-COPYING, COPIED = b"copying", b"copied"
+COPYING, PARTIAL, COPIED = b"copying", b"partial", b"copied"
 
 
 def mark_path(database: Path) -> Path:
@@ -51,6 +52,12 @@ class Position(NamedTuple):
     salts: bytes
     frames: int
 
+    @property
+    def proof(self) -> str:
+        """What a row of the file says that was written after a checkpoint began here and did not
+        copy all frames. The file has that row without its WAL: so a later one has copied all."""
+        return f"{self.salts.hex()} {self.frames}"
+
 
 NOWHERE = Position(0, b"", 0)
 
@@ -63,7 +70,7 @@ class MarkContent(NamedTuple):
     synced: Position
     committed: Position
     copy: Position  # of the last checkpoint
-    is_copied: bool  # that checkpoint has copied all of it
+    copy_state: bytes
 
     def due(self, boot: str) -> list[Position]:
         """The positions that the file must have. A commit without a sync outlives the server, but
@@ -99,8 +106,7 @@ def read_mark(database: Path) -> MarkContent | None:
         first, second, boot = (word.decode() for word in title[2:])
         synced, committed, *rest = (_position(line) for line in lines)
         copy = rest[0] if rest else NOWHERE  # an older Holdfast has written it
-        is_copied = lines[-1][0] == COPIED
-        return MarkContent((first, second), boot, synced, committed, copy, is_copied)
+        return MarkContent((first, second), boot, synced, committed, copy, lines[-1][0])
     except (ValueError, IndexError):
         raise LostWritesError(
             f"{path} is damaged, so it cannot be known whether all writes are in"
@@ -151,6 +157,11 @@ class Mark:
         """A checkpoint begins. Until it has copied all frames, the file alone has old pages beside
         new ones."""
         self._write_copy(COPYING, at)
+
+    def partial(self, at: Position) -> None:
+        """That checkpoint has ended, and a reader kept frames from being copied. Another program
+        may copy the rest, and remove the WAL: the proof of this position is in the file then."""
+        self._write_copy(PARTIAL, at)
 
     def copied(self, at: Position) -> None:
         """A checkpoint has copied all frames up to here. If a part of them is lost now, the rest

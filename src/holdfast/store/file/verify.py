@@ -9,6 +9,8 @@ import apsw
 
 from holdfast.store.file.mark import (
     ACCEPT,
+    COPIED,
+    PARTIAL,
     DamagedFileError,
     LostWritesError,
     MarkContent,
@@ -25,6 +27,7 @@ from holdfast.store.file.wal import (
 )
 
 FILE_ID = "SELECT value FROM holdfast_meta WHERE name = 'file_id'"
+PROOF = "SELECT value FROM holdfast_meta WHERE name = 'copy'"
 LAST_LSN = """
     SELECT max(ifnull((SELECT max(lsn) FROM journal), 0),
                ifnull((SELECT value FROM holdfast_meta WHERE name = 'folded_lsn'), 0))"""
@@ -88,8 +91,9 @@ class Verifier:
         assert claim is not None
         try:
             file_id, lsn = connection.execute(FILE_ID).get, connection.execute(LAST_LSN).get
+            proof = connection.execute(PROOF).get
         except apsw.SQLError:  # there are no tables yet: they were in the WAL
-            file_id, lsn = None, 0
+            file_id, lsn, proof = None, 0, None
         if file_id is not None and file_id not in claim.file_ids:
             if self._id_in_file in claim.file_ids:
                 raise self._older_wal()
@@ -107,7 +111,7 @@ class Verifier:
                         f"{self._path} lacks writes that were acknowledged: it has batches up to"
                         f" {lsn}, and {self._said_by_mark(claim)}; {self._state(wal, frames)}"
                     )
-            if _is_mixture(wal, frames, claim):
+            if _is_mixture(wal, frames, claim, proof):
                 return (
                     f"{self._path} has old and new pages: a checkpoint had copied pages of the WAL"
                     f" when the server ended, and {self._state(wal, frames)}"
@@ -174,7 +178,9 @@ def _ends_early(wal: WalFile, frames: tuple[int, int] | None, position: Position
     return frames is not None and wal.salts == position.salts and 0 < frames[0] < position.frames
 
 
-def _is_mixture(wal: WalFile, frames: tuple[int, int] | None, claim: MarkContent) -> bool:
+def _is_mixture(
+    wal: WalFile, frames: tuple[int, int] | None, claim: MarkContent, proof: str | None
+) -> bool:
     """Whether the file has pages of a WAL that is damaged or gone. SQLite would lay a part of that
     WAL over newer pages; or the file has a part of the pages, and the rest is gone. (SQLite begins
     another WAL only when the file has all pages of the one before.)"""
@@ -182,8 +188,10 @@ def _is_mixture(wal: WalFile, frames: tuple[int, int] | None, claim: MarkContent
     if frames is None or not copy.frames:
         return False
     is_another = wal.salts not in (b"", copy.salts) and not wal.is_damaged
-    lacks_rest = not claim.is_copied and not frames[0] and not is_another
-    return lacks_rest or _ends_early(wal, frames, copy)
+    if not frames[0] and not is_another and claim.copy_state != COPIED:
+        # Another program may have copied the rest, when the reader let it, and removed the WAL.
+        return claim.copy_state != PARTIAL or proof != copy.proof
+    return _ends_early(wal, frames, copy)
 
 
 def _is_shorter_than_it_says(path: Path) -> bool:
