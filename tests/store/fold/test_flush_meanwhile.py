@@ -37,3 +37,46 @@ def test_a_new_key_that_changed_while_a_pass_ran(tmp_path: Path, kind: type[Hash
     store.fold()
     store.close()
     assert check(tmp_path / "a.db").problems == []
+
+
+@pytest.mark.parametrize("kind", [bytes, Hash, List])
+def test_a_new_key_moves_to_a_database_that_is_flushed_while_a_pass_runs(
+    tmp_path: Path, kind: type[bytes | Hash | List]
+) -> None:
+    """The database shows a space that the pass does not know, and the pass writes the key."""
+    store = FileStore(tmp_path / "a.db")
+    keyspace = store.keyspace
+    source, target, other = keyspace.databases[:3]
+    for database in (target, other):
+        database.set_string(b"old", b"v")
+    store.commit()
+    store.fold()
+    other.flush()  # so the pass looks which spaces are shown
+    for number in range(MANY):
+        source.set_string(b"k%d" % number, b"v")
+    if kind is bytes:
+        source.set_string(b"moved", b"v")
+    elif kind is Hash:
+        source.find_or_create_as(b"moved", Hash).set(b"f", b"v", keyspace)
+    else:
+        source.find_or_create_as(b"moved", List).push_right([b"v"], keyspace)
+    store.commit()
+    store.fold_step()  # the pass has collected some of the keys, and not the last
+    target.flush()
+    moved = source.find(b"moved")
+    assert moved is not None
+    source.move(moved, target, b"moved")
+    store.commit()
+    store.fold()
+    store.close()
+    assert check(tmp_path / "a.db").problems == []
+    store = FileStore(tmp_path / "a.db")
+    moved = store.keyspace.databases[1].find(b"moved")
+    assert moved is not None
+    if kind is bytes:
+        assert moved.value == b"v"
+    else:
+        assert len(moved.value) == 1
+    assert [len(database) for database in store.keyspace.databases[:3]] == [MANY, 1, 0]
+    store.close()
+    assert check(tmp_path / "a.db").problems == []

@@ -5,7 +5,7 @@ FoldState has new keys in the order of their ids. So the fold keeps nothing of t
 made them: no tuple and no entry of a dict for each key, and nothing has to be sorted.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -19,11 +19,19 @@ COLLECTED_ROWS: Final = 500  # in about the time of a slice
 
 
 def collect_new_keys(
-    keys: list[Key], rows: ChangedRows, first_new_id: int, shown: AbstractSet[int] | None
+    keys: list[Key],
+    rows: ChangedRows,
+    first_new_id: int,
+    shown: AbstractSet[int] | None,
+    shows: Callable[[Space], bool],
 ) -> Generator[None, None, set[int]]:
     """Take the rows of new keys, of their strings, and of collections that are read whole. Returns
     the ids of keys that are gone, and of keys in a space that no database shows: the pass writes
     nothing of them.
+
+    A database may have a new space since the pass began, and a key may have moved there. The pass
+    must write it, because the next one writes only what has changed by then. So `shows` says what
+    databases show now.
 
     The tables have none of the keys from `first_new_id` on. They may have the others: a pass before
     this one has failed.
@@ -48,7 +56,7 @@ def collect_new_keys(
         if not is_new:
             row = (key.space.id, key.name, key.type_name, key.expires_at_ms)
             rows.add([key_row(key_id, row)])
-        elif shown is not None and key.space.id not in shown:
+        elif shown is not None and key.space.id not in shown and not shows(key.space):
             dead.add(key_id)
             continue
         else:

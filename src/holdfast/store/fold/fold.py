@@ -371,7 +371,8 @@ class Fold:
             yield from collect_elements(state.elements_in_pass, rows, state.read_from_id)
             created = state.created_in_pass()
             shown = self._spaces_shown(rows)
-            return (yield from collect_new_keys(created, rows, first_new_id, shown))
+            shows = self.keyspace.shows
+            return (yield from collect_new_keys(created, rows, first_new_id, shown, shows))
         finally:
             self._is_collecting = False
 
@@ -508,9 +509,12 @@ class Fold:
         return bool(self._connection.execute("SELECT EXISTS (SELECT 1 FROM redis_graves)").get)
 
     def _bury_spaces(self) -> None:
+        """(A space that came after the pass began may have keys already. The next pass shows it or
+        buries it.)"""
         self._connection.execute(
             "INSERT OR IGNORE INTO redis_graves SELECT space, 'space' FROM redis_space_sizes"
-            " WHERE space NOT IN (SELECT space FROM redis_databases)"
+            " WHERE space < ? AND space NOT IN (SELECT space FROM redis_databases)",
+            (self.keyspace.fold_state.pass_below_id,),
         )
 
     def _bury_replicated(self) -> None:
