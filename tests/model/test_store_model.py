@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.errors import StorageError
 from holdfast.store.file import journal
-from holdfast.store.fold import delete_rows, fold, pending_rows
+from holdfast.store.fold import collect, delete_rows, fold, pending_rows
 from holdfast.store.memory import eviction, scanning
 from holdfast.store.memory.database import Database
 from holdfast.store.memory.events import GENERIC, HASH, LIST, SET, ZSET
@@ -570,6 +570,8 @@ def work_and_compare(seed: int, folder: Path, patch: pytest.MonkeyPatch) -> None
     patch.setattr(delete_rows, "STATEMENT_ROWS", rng.choice([1, 2, 3, 50]))
     patch.setattr(delete_rows, "FEWEST_IN_RANGE", rng.choice([2, 3, 8]))
     patch.setattr(delete_rows, "NAMES_AT_ONCE", rng.choice([2, 5, 128]))
+    patch.setattr(collect, "COLLECTED_ROWS", rng.choice([1, 3, 500]))
+    patch.setattr(fold, "COLLECTED_ROWS", rng.choice([1, 3, 500]))
     patch.setattr(pending_rows, "SORTED_ROWS", rng.choice([1, 3, 20, 2000]))
     patch.setattr("holdfast.store.memory.database.LARGE_STRING", rng.choice([1, 4, 4096]))
     patch.setattr(eviction, "MOST_FORGOTTEN", rng.choice([2, 64]))
