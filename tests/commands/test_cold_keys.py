@@ -8,6 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.embedded import LocalDatabase
+from holdfast.store.store import FileStore
 from tests.store.consistency import check_counts, check_settled
 
 COUNT = 100
@@ -139,8 +140,20 @@ def test_a_cold_key_is_removed_without_being_loaded(
     tmp_path: Path, kind: str, command: str
 ) -> None:
     async def remove(db: LocalDatabase) -> None:
+        store = db.engine.store
+        assert isinstance(store, FileStore)
+        read: list[str] = []
+
+        def note(cursor: object, sql: str, bindings: object) -> bool:
+            read.append(sql)
+            return True
+
         before = db.engine.keyspace.used_bytes
+        store._connection.exec_trace = note
         assert await db.execute(command, "k", "none") == 1
+        store._connection.exec_trace = None
+        assert read, "its row"
+        assert [sql for sql in read if "ORDER BY key_id" in sql] == [], "its elements"
         assert (hot_names(db), db.engine.keyspace.used_bytes) == (set(), before)
         assert await db.execute("EXISTS", "k") == 0
         assert await db.execute("DBSIZE") == 0
