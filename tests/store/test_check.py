@@ -93,6 +93,18 @@ def sql(text: str) -> Callable[[Path], None]:
 
 
 S, T, L = 1024, 1025, 1026
+
+
+def empty(kind: str) -> Callable[[Path], None]:
+    """A key of this type, alone."""
+
+    def create(path: Path) -> None:
+        run(path, f"UPDATE redis_keys SET type = ? WHERE id = {L}", kind)
+        run(path, "DELETE FROM redis_list_blocks; DELETE FROM redis_list_meta")
+
+    return create
+
+
 B = -1 << 25  # the block that has the list
 DAMAGE = [
     (sql("UPDATE redis_list_meta SET length = 9"), f"list {L} has 3 elements"),
@@ -115,6 +127,7 @@ DAMAGE = [
         sql("DELETE FROM redis_list_blocks; DELETE FROM redis_list_meta"),
         f"list key {L} has no value",
     ),
+    *((empty(kind), f"{kind} key {L} has no value") for kind in ("hash", "set", "zset", "stream")),
     (sql("UPDATE redis_space_sizes SET keys = 7"), "space 0 has 3 keys, but its size says 7"),
     (sql("DELETE FROM redis_space_sizes"), "space 0 has keys, but no size"),
     (sql(f"DELETE FROM redis_strings WHERE key_id = {S}"), f"string key {S} has no value"),

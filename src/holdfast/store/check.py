@@ -150,6 +150,19 @@ WITHOUT_A_NAME = """
     SELECT id FROM redis_keys k WHERE NOT EXISTS (SELECT 1 FROM redis_names n
       WHERE n.space = k.space AND n.name = CAST(k.name AS TEXT) AND n.id = k.id)"""
 
+_ROWS_OF_VALUES = {
+    "string": "redis_strings",
+    "list": "(SELECT key_id FROM redis_list_meta WHERE length > 0)",
+    "hash": "redis_hash_fields",
+    "set": "redis_set_members",
+    "zset": "redis_zset_members",
+    "stream": "redis_stream_meta",
+}
+WITHOUT_A_VALUE = "SELECT id, type, space FROM redis_keys WHERE " + " OR ".join(
+    f"(type = '{kind}' AND NOT EXISTS (SELECT 1 FROM {rows} WHERE key_id = id))"
+    for kind, rows in _ROWS_OF_VALUES.items()
+)
+
 IS_CONSUMER = """
     SELECT EXISTS (SELECT 1 FROM redis_stream_consumers
       WHERE key_id = ? AND group_name = ? AND name = ?)"""
@@ -403,11 +416,7 @@ class Overlay:
             seen[space] = database
 
     def missing_values(self) -> Iterator[str]:
-        without = self._execute(
-            "SELECT id, type, space FROM redis_keys WHERE"
-            " (type = 'string' AND id NOT IN (SELECT key_id FROM redis_strings)) OR"
-            " (type = 'list' AND id NOT IN (SELECT key_id FROM redis_list_meta WHERE length > 0))"
-        )
+        without = self._execute(WITHOUT_A_VALUE)
         suspects = {key_id: row for key_id, *row in without if key_id not in self._keys}
         suspects |= {key_id: [row[2], row[0]] for key_id, row in self._keys.items() if row}
         for key_id in self._items:
