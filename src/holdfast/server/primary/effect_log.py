@@ -5,7 +5,7 @@ is sent for a command. The commands of a transaction or a script are sent as one
 those of a script that failed and was taken back are not sent at all.
 """
 
-from typing import final
+from typing import Final, final
 
 from holdfast.commands.context import Block, Result
 from holdfast.commands.table import Command
@@ -15,18 +15,23 @@ from holdfast.server.primary.propagation import ALWAYS, EFFECTS, TRANSACTIONS, A
 from holdfast.server.sessions.session import Session
 from holdfast.store.memory.keyspace import Keyspace
 
-NO_DATABASE = -1
-MULTI: Argv = [b"MULTI"]
-EXEC: Argv = [b"EXEC"]
+NO_DATABASE: Final = -1
+MULTI: Final = encode2((b"MULTI",))
+EXEC: Final = encode2((b"EXEC",))
 
 
 @final
 class EffectLog:
-    """Effects have consecutive numbers. `_first` is the number of the first one kept here."""
+    """Effects have consecutive numbers. `_first` is the number of the first one kept here.
+
+    They are encoded at once: the argv is in the processor's caches then, and the garbage collector
+    does not visit bytes.
+    """
 
     def __init__(self, keyspace: Keyspace) -> None:
         self._keyspace = keyspace
-        self._effects: list[tuple[int, Argv]] = []  # database, command
+        self._effects: list[bytes] = []
+        self._databases: list[int] = []  # of each effect
         self._first = 0
         self._open: int | None = None  # the number of the first effect of the open transaction
         self._database = NO_DATABASE  # the one that replicas have selected
@@ -44,10 +49,16 @@ class EffectLog:
         if is_changed and not isinstance(result, (Block, CommandError)):
             effect = EFFECTS.get(command.name)
             if effect is None:
-                self._effects.append((database, argv))
+                self._effects.append(encode2(tuple(argv)))
+                self._databases.append(database)
             else:
-                self._effects += [(database, sent) for sent in effect(session, argv, result)]
+                for sent in effect(session, argv, result):
+                    self._note(database, sent)
         return result
+
+    def _note(self, database: int, argv: Argv) -> None:
+        self._effects.append(encode2(tuple(argv)))
+        self._databases.append(database)
 
     def _run_all(self, session: Session, command: Command, argv: list[bytes]) -> Result:
         """A script or EXEC. A script may run inside of EXEC."""
@@ -60,6 +71,7 @@ class EffectLog:
         except CommandError:
             if self._keyspace.dirty == dirty:  # a script that was taken back
                 del self._effects[start - self._first :]
+                del self._databases[start - self._first :]
             raise
         finally:
             if is_outer:
@@ -70,18 +82,21 @@ class EffectLog:
     def _join(self, at: int) -> None:
         """Make one transaction of the effects from here on, unless there is one only."""
         if len(self._effects) > at + 1:
-            self._effects.insert(at, (self._effects[at][0], MULTI))
-            self._effects.append((self._effects[-1][0], EXEC))
+            self._effects.insert(at, MULTI)
+            self._databases.insert(at, self._databases[at])
+            self._effects.append(EXEC)
+            self._databases.append(self._databases[-1])
 
     def removed(self, database: int, name: bytes, fields: list[bytes]) -> None:
         """A key has expired, or was evicted; or these fields of a hash have expired."""
         argv = [b"HDEL", name, *fields] if fields else [b"DEL", name]
-        self._effects.append((database, argv))
+        self._note(database, argv)
 
     def shown(self, commands: list[tuple[int, Argv]]) -> None:
         """A record of a peer of this server has changed keys, as these commands would."""
         start = len(self._effects)
-        self._effects += commands
+        for database, argv in commands:
+            self._note(database, argv)
         if self._open is None:
             self._join(start)
 
@@ -93,6 +108,7 @@ class EffectLog:
         """The batch has failed."""
         self._first = self._end
         self._effects.clear()
+        self._databases.clear()
 
     def take(self) -> bytes:
         """The effects of the batch as replicas read them. Those of a script that still runs are
@@ -101,13 +117,16 @@ class EffectLog:
             return b""
         count = len(self._effects) if self._open is None else self._open - self._first
         taken, self._effects = self._effects[:count], self._effects[count:]
+        databases, self._databases = self._databases[:count], self._databases[count:]
         self._first += count
+        if databases.count(self._database) == count:
+            return b"".join(taken)
         parts: list[bytes] = []
-        for database, argv in taken:
+        for database, effect in zip(databases, taken, strict=True):
             if database != self._database:
                 self._database = database
                 parts.append(encode2((b"SELECT", b"%d" % database)))
-            parts.append(encode2(tuple(argv)))
+            parts.append(effect)
         return b"".join(parts)
 
     @property

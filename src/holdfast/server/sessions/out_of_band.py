@@ -36,8 +36,6 @@ class Listener(Protocol):
 class Shared:
     """Messages for many sessions, encoded once for each protocol. `PubSub.send` sends them after
     the messages that were published before.
-
-    `PubSub.send` sends them: what was published before has to leave before.
     """
 
     __slots__ = ("_encoded", "_values", "mark")
