@@ -35,7 +35,7 @@ SOURCES = {
         "2026-11-18-memory-hashes.json",
         "2026-11-18-memory-list.json",
     ],
-    "fairness": ["2026-11-16-fairness.json"],
+    "fairness": ["2026-11-18-fairness.json"],
     "start": ["2026-11-17-start.json", "2026-11-17-start-plain-python.json"],
     "dashboard": ["2026-11-18-dashboard-search.json"],
     "replication": ["2026-11-18-replication.json"],
