@@ -32,8 +32,8 @@ GROUPS = {
         resp: c_strings constants requests replies
         store/change: ops stream_blocks runs undo intents fold_state change_log
         store/values: registry
-        store/memory: packed_keys packing key string_parts lazy_free expiry renamed cold_rows loads
-            database keyspace scanning savepoint
+        store/memory: liveness packed_keys packing key string_parts lazy_free expiry renamed
+            cold_rows loads database keyspace scanning savepoint
         store/replicated: replicated_database replicated_keyspace
         store/file: journal list_blocks cold_lists mark tables
         store/fold: pending_rows collect delete_rows write_keys write_lists write_sizes

@@ -20,8 +20,9 @@ from holdfast.store.file.reading import reading
 from holdfast.store.file.tables import Tables
 from holdfast.store.file.verify import LAST_LSN
 from holdfast.store.memory.database import Database
-from holdfast.store.memory.key import Key, is_live
+from holdfast.store.memory.key import Key
 from holdfast.store.memory.keyspace import Keyspace
+from holdfast.store.memory.liveness import is_live
 from holdfast.store.rdb.plain import Plain, plain_of
 from holdfast.store.rdb.records import Entry, Library, Record, Sizes
 from holdfast.store.recovery import node_of_file, replay

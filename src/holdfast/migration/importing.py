@@ -32,7 +32,7 @@ from holdfast.progress import Progress, unseen
 from holdfast.store.backup import backup
 from holdfast.store.file.copying import refuse_unless_utf8
 from holdfast.store.file.opening import look, real
-from holdfast.store.memory.key import is_live
+from holdfast.store.memory.liveness import is_live
 from holdfast.store.rdb.records import Entry, Library, Record, Unknown
 from holdfast.store.store import MemoryStore
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from holdfast.server.core.engine import Engine
 from holdfast.server.scripts.coordination_index import QUEUE, SEMAPHORE, Name
 from holdfast.store.memory.database import Database
-from holdfast.store.memory.key import is_live
+from holdfast.store.memory.liveness import is_live
 from holdfast.store.values.registry import Value
 from holdfast.store.values.zset import ZSet
 

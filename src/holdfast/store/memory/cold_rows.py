@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from holdfast.store.change.fold_state import LARGE
-from holdfast.store.memory.key import is_live
+from holdfast.store.memory.liveness import is_live
 from holdfast.store.memory.packing import KINDS
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.set import Set

@@ -26,7 +26,8 @@ from holdfast.store.memory.events import (
     SUBKEYS,
     TYPE_CHANGED,
 )
-from holdfast.store.memory.key import Key, Space, is_live
+from holdfast.store.memory.key import Key, Space
+from holdfast.store.memory.liveness import is_live
 from holdfast.store.memory.string_parts import SHORTEST_IN_PARTS, with_part
 from holdfast.store.values.hash import Hash
 from holdfast.store.values.registry import TYPE_NAMES, Collection, Value

@@ -58,12 +58,6 @@ def id_of(key: Key) -> int:
     return key.id
 
 
-def is_live(expires_at_ms: int | None, now_ms: int) -> bool:
-    """The one predicate of expiry, for keys in memory and rows of the file. (Packed keys have it
-    once more, in Python and in C: packed_keys.py is below this module.)"""
-    return expires_at_ms is None or expires_at_ms > now_ms
-
-
 class FollowedKey(Key):
     """A key of a replicated database, as clients see it. `replica_key` is the replicated key that
     it shows (see ReplicaKey); None until it is looked for."""

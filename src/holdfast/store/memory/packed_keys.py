@@ -13,6 +13,8 @@ there, name included. The class here does the same with objects.
 from itertools import islice
 from typing import Any, Final
 
+from holdfast.store.memory.liveness import is_live
+
 Packed = tuple[int, int, int, int | None, bytes]  # id, kind, accessed_s, expires_at_ms, body
 
 STRING: Final = 0  # the kind whose body is the value itself
@@ -69,7 +71,7 @@ class PackedKeysInPython:
         if packed is None:
             return None
         key_id, kind, _, expires_at_ms, body = packed
-        if kind != STRING or (expires_at_ms is not None and expires_at_ms <= now_ms):
+        if kind != STRING or not is_live(expires_at_ms, now_ms):
             return None
         self._keys[name] = (key_id, kind, now_s, expires_at_ms, body)
         return body

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.store.change.ops import FIRST_ID
-from holdfast.store.memory.key import Key, Space, id_of, is_live
+from holdfast.store.memory.key import Key, Space, id_of
+from holdfast.store.memory.liveness import is_live
 
 if TYPE_CHECKING:
     from holdfast.store.memory.keyspace import Keyspace
