@@ -383,7 +383,7 @@ async def _drain(engine: Engine, timeout_s: int) -> None:
     engine.primary.ask_how_far()
     while engine.primary.is_ahead and loop.time() < deadline_s:  # noqa: ASYNC110 - as below
         await asyncio.sleep(0.01)
-    engine.primary.say_who_has_all()
+    engine.primary.log_acknowledgements()
     for session in list(replicas):
         session.closing = True
         if isinstance(session.sink, Connection):

@@ -495,7 +495,7 @@ class Primary:
         behind = (replica.acknowledged < self._written for replica in self.online())
         return self.waits_at_end and any(behind)
 
-    def say_who_has_all(self) -> None:
+    def log_acknowledgements(self) -> None:
         count = sum(1 for _ in self.online())
         if count:
             having = self.count_with(self._written)
