@@ -132,7 +132,7 @@ def _seconds(name: str, measured: Callable[[Session], int]) -> Callable[..., Tes
 
 def _text(shown: Callable[[Session], bytes]) -> Callable[..., Test]:
     """A filter for sessions of which this text is shown. A client without a name has no name, not
-    an empty one, as in Valkey: CLIENT KILL NAME "" ends nobody."""
+    an empty one, as in Valkey: CLIENT KILL NAME "" ends no client."""
     return lambda engine, option, values: lambda session: shown(session) == values[0] != b""
 
 
