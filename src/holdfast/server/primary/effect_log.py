@@ -49,8 +49,7 @@ class EffectLog:
         if is_changed and not isinstance(result, (Block, CommandError)):
             effect = EFFECTS.get(command.name)
             if effect is None:
-                self._effects.append(encode2(tuple(argv)))
-                self._databases.append(database)
+                self._note(database, argv)
             else:
                 for sent in effect(session, argv, result):
                     self._note(database, sent)
