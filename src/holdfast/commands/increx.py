@@ -68,7 +68,7 @@ def increx(c: Context, argv: list[bytes]) -> Reply:
         return [step.value, step.applied]
     if b"ENX" in given and found is not None and found[0].expires_at_ms is not None:
         at_ms = None
-    if at_ms is not None and at_ms <= c.keyspace.now_ms:
+    if at_ms is not None and c.keyspace.is_past(at_ms):
         if found is not None:
             c.db.remove(found[0])
             c.db.signal(argv[1], b"del", GENERIC)

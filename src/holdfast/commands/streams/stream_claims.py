@@ -277,7 +277,9 @@ def xclaim(c: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(b"ERR Unrecognized XCLAIM option '%b'" % c_string(argv[at]))
         at += 1
-    if not 0 <= delivered_at_ms <= now_ms:
+    # (The clock of a primary may be ahead.)
+    latest_ms = INT64_MAX if c.keyspace.obeys_primary else now_ms
+    if not 0 <= delivered_at_ms <= latest_ms:
         delivered_at_ms = now_ms
     if last_id > group.last_id:
         stream.set_group(group.name, last_id, group.entries_read, c.keyspace)

@@ -320,7 +320,7 @@ class LimitedRead:
         before."""
         keyspace = self._c.keyspace
         entry_id, fields = entry
-        idle_ms = keyspace.now_ms - pending.last_delivery_ms
+        idle_ms = max(0, keyspace.now_ms - pending.last_delivery_ms)
         shown: Reply = [text_of(entry_id), fields, idle_ms, pending.deliveries]
         row = (consumer.name, keyspace.now_ms, one_more(pending.deliveries))
         stream.assign(group, entry_id, row, keyspace)
