@@ -13,6 +13,8 @@ import pytest
 from holdfast.errors import StorageError
 from holdfast.store.backup import backup
 from holdfast.store.check import check_file
+from holdfast.store.file import reading
+from holdfast.store.file.mark import COPYING, MarkContent, read_mark
 from holdfast.store.file.wal import FRAME_HEADER, WAL_HEADER, WalFile
 from holdfast.store.fold import fold
 from holdfast.store.store import FileStore
@@ -461,6 +463,30 @@ def test_a_reader_that_was_there_at_the_start_copies_the_rest_of_the_wal(tmp_pat
     store.abandon()
     reader.leave()
     opened_whole(path)
+
+
+def test_a_server_that_stops_after_a_look_at_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark says that a checkpoint has begun. The rest of it is copied, and the WAL removed,
+    before the WAL is looked at."""
+    path = tmp_path / "x.db"
+    store, reader = behind_a_reader(path)
+    store.sync_and_checkpoint()
+    marks = []
+
+    def look_and_stop(database: Path) -> MarkContent | None:
+        marks.append(read_mark(database))
+        if len(marks) == 1:
+            reader.leave()
+            store.close()
+        return marks[-1]
+
+    monkeypatch.setattr(reading, "read_mark", look_and_stop)
+    assert check_file(path) == []
+    assert marks[0] is not None
+    assert marks[0].copy_state == COPYING
+    assert marks[1:] == [None]
 
 
 def test_another_program_empties_the_wal_of_a_server_that_is_killed_then(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import fcntl
 import os
 import urllib.parse
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import apsw
 
 from holdfast.errors import StorageError, StoreInUseError
-from holdfast.store.file.mark import read_mark, this_boot
+from holdfast.store.file.mark import DamagedFileError, MarkContent, read_mark, this_boot
 from holdfast.store.file.migrations import SCHEMA_VERSION
 from holdfast.store.file.opening import (
     FileLock,
@@ -31,6 +31,7 @@ from holdfast.store.file.verify import Verifier, dropped_frames
 from holdfast.store.file.wal import has_wal, valid_frames, wal_path
 
 BUSY_MS = 5000
+MOST_LOOKS = 5
 
 
 @contextmanager
@@ -40,8 +41,30 @@ def reading(
     """A connection that sees the file as it is at one moment. `note` gets a sentence for
     each part that could not be checked. Raises StorageError."""
     path = real(path)
-    # The mark first: a server that writes meanwhile can then only have more than it says.
-    verifier = Verifier(path, read_mark(path), this_boot())
+    with ExitStack() as stack:
+        yield _verified(path, note, stack)
+
+
+def _verified(path: Path, note: Callable[[str], None], stack: ExitStack) -> apsw.Connection:
+    """A server may stop between a look at the mark and a look at the WAL, and then these two do not
+    fit. So a file counts as damaged only if its mark is still the same."""
+    claim = read_mark(path)
+    for _ in range(MOST_LOOKS - 1):
+        try:
+            return stack.enter_context(_opened(path, claim, note))
+        except DamagedFileError:
+            before, claim = claim, read_mark(path)
+            if claim == before:
+                raise
+    return stack.enter_context(_opened(path, claim, note))
+
+
+@contextmanager
+def _opened(
+    path: Path, claim: MarkContent | None, note: Callable[[str], None]
+) -> Iterator[apsw.Connection]:
+    """`claim` was read before: a server that writes meanwhile can then only have more than that."""
+    verifier = Verifier(path, claim, this_boot())
     verifier.before_opening()
     with _locked(path) as is_unused:
         if is_unused:
@@ -49,8 +72,6 @@ def reading(
     look(path)
     if not path.stat().st_size and not has_wal(path):
         raise StorageError(f"{path} is empty: it has no database")
-    if names := other_names(path):
-        note(f"{names}: changes in the WAL of another name are not seen")
     had_wal = wal_path(path).exists()
     before = _state(path)
     try:
@@ -59,6 +80,8 @@ def reading(
             connection.set_busy_timeout(BUSY_MS)
             with _asking(path) as asking:
                 verifier.opened(asking)
+                if names := other_names(path):
+                    note(f"{names}: changes in the WAL of another name are not seen")
                 if has_wal(path) and valid_frames(asking) is None:
                     note(_not_counted(path))
             connection.execute("BEGIN")
