@@ -23,6 +23,8 @@ from tests.harness.browser import NO_BROWSER
 from tests.harness.processes import NO_ORACLE
 from tests.harness.seeds import NEW, seed_of
 from tests.harness.spawned import NO_LIBRARY
+from tests.harness.time_limit import pytest_addoption as pytest_addoption
+from tests.harness.time_limit import pytest_runtest_protocol as pytest_runtest_protocol
 from tests.harness.valkey import NO_VALKEY, ValkeyServer
 
 # No deadline: how long an example takes says more about the machine than about the code.
