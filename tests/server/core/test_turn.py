@@ -291,3 +291,26 @@ def test_of_a_batch_that_failed_no_message_leaves_and_no_reply_too_many(
         assert told.sent[3:] == [b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"]
 
     run(tmp_path, monkeypatch, scenario)
+
+
+def test_a_checkpoint_that_ends_as_the_server_stops_begins_no_other_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        errors: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+        for _ in range(20):
+            server.disk.land()
+        monkeypatch.setattr(turn, "CHECKPOINT_PAGES", 0)
+        monkeypatch.setattr(turn, "FEW_PAGES", -1)  # so that each round is followed by another one
+        session, wire = server.client()
+        server.send(session, b"SET k 1")
+        server.engine.turn.end()  # the checkpoint begins beside the sync
+        server.engine.turn.stop()  # waits for both
+        await wire.receive(1)
+        await turns()
+        assert errors == []
+        server.engine.turn.start(loop)  # for the end of the test
+
+    run(tmp_path, monkeypatch, scenario)

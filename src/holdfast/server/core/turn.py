@@ -413,6 +413,8 @@ class Turn(TurnSchedule):
             session.out[:0] = out
 
     def _checkpointed(self, error: Exception | None) -> None:
+        if self._loop is None:
+            return  # the server has stopped meanwhile: to close the store copies the rest
         if error is None:
             new_pages = self._store.wal_pages - self._pages_before
             if new_pages > FEW_PAGES and self._rounds < MOST_ROUNDS:
