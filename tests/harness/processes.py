@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,6 +60,18 @@ def wait_until(predicate: Callable[[], bool], what: str, timeout_s: float = 20.0
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s} s: {what}")
         time.sleep(0.005)
+
+
+def threads_of(pid: int) -> dict[str, str]:
+    """By thread: the place in the kernel that it waits in, such as a sync of the disk; "0" if it
+    runs. Empty where the system does not tell."""
+    with suppress(OSError):
+        tasks = [*Path(f"/proc/{pid}/task").iterdir()]
+        return {
+            f"{task.name} {(task / 'comm').read_text().strip()}": (task / "wchan").read_text()
+            for task in tasks
+        }
+    return {}
 
 
 class ServerProcess:
@@ -136,8 +149,9 @@ class ServerProcess:
         try:
             return self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
+            doing = threads_of(self.pid)
             self.kill()
-            raise AssertionError(f"still running after SIGTERM: {self._said()}") from None
+            raise AssertionError(f"still running after SIGTERM: {doing} {self._said()}") from None
 
     def restart(self) -> None:
         """Start again on the same files and another port, after SIGTERM if it still runs."""

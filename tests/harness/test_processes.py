@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import HoldfastServer, RawClient, RedisServer, wait_until
+from tests.harness import HoldfastServer, RawClient, RedisServer, processes, wait_until
 
 
 def is_alive(pid: int) -> bool:
@@ -33,6 +33,17 @@ def test_a_redis_server_takes_options_and_is_gone_afterwards(tmp_path: Path) -> 
         pid = server.pid
         assert b"104857600" in server.client().command("CONFIG", "GET", "maxmemory")
     assert not is_alive(pid)
+
+
+def test_a_server_that_does_not_stop_is_killed_and_its_threads_are_told(
+    start_server: Callable[..., HoldfastServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server()
+    server.suspend()
+    monkeypatch.setattr(processes, "STOP_TIMEOUT_S", 0.1)
+    with pytest.raises(AssertionError, match=r"still running after SIGTERM: \{'\d+ \w+"):
+        server.terminate()
+    assert not is_alive(server.pid)
 
 
 def test_a_server_that_does_not_start_says_why(
