@@ -323,9 +323,10 @@ def _following(engine: Engine) -> "Following":
 
 
 def _begin_to_follow(engine: Engine) -> None:
-    """As the configuration says. A replica that starts as a primary is one from now on: its data
-    will differ from that of the server that it followed. Replicas that are exactly where this
-    server is may go on with it, under its new id."""
+    """Follow the primary of the configuration, if it names one. A server that was a replica and
+    starts as a primary stays a primary, because its data will differ from that of the server that
+    it followed. Replicas that are exactly where this server is may go on with it, under its new
+    id."""
     keyspace = engine.keyspace
     if keyspace.replication_position is not None:
         from holdfast.server.replica.position import unpack
@@ -345,7 +346,7 @@ def _begin_to_follow(engine: Engine) -> None:
 
 
 def _note_end_of_stream(engine: Engine) -> None:
-    """In the last batch, so that nothing comes behind it."""
+    """Note the end in the last batch, so that nothing comes after it."""
     primary, keyspace = engine.primary, engine.keyspace
     if primary.effects is None or keyspace.open_ops or engine.condition.failure is not None:
         return
@@ -358,9 +359,10 @@ def _note_end_of_stream(engine: Engine) -> None:
 async def _drain(engine: Engine, timeout_s: int) -> None:
     """Answer the commands that have arrived, send the replies once they are synced, then close.
 
-    Replicas come last. A connection that is closed before its input was read is reset, and a reset
-    takes away what the other side has not read yet. So replicas go on until they have acknowledged
-    all writes."""
+    Replicas come last, and stay connected until they have acknowledged all writes. (A connection
+    that is closed before its input was read is reset, and a reset takes away what the other side
+    has not read yet.)
+    """
     for _ in range(3):  # reads the buffers of the sockets
         await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
@@ -398,7 +400,7 @@ async def _drain(engine: Engine, timeout_s: int) -> None:
 def _open_desk_when_needed(
     engine: Engine, sockets: list[socket.socket], tls_sockets: list[socket.socket]
 ) -> None:
-    """Few servers have a script that runs for too long, and the others do not import the desk."""
+    """Most servers never have a script that runs for too long, so they do not import the desk."""
 
     def on_slow() -> None:
         from holdfast.server.net.busy_server import BusyDesk
@@ -522,8 +524,8 @@ def _log_recovery(store: Store, took_s: float) -> None:
 
 @contextlib.contextmanager
 def _pidfile(config: Config) -> Iterator[None]:
-    """Without one the server goes on, as Redis does: a stock redis.conf names one in a folder that
-    only the service of Redis makes."""
+    """Without a pidfile the server goes on, as Redis does: the redis.conf of Redis names one in a
+    folder that only the service of Redis makes."""
     path = Path(config.path(config.pidfile)) if config.pidfile else None
     if path is not None:
         try:

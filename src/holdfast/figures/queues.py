@@ -52,9 +52,9 @@ class Growth:
 class QueueWatch:
     """Decides which keys to scan and to measure next, and which queues grow.
 
-    Each queue that is found gets a place among the watched, for PROBATION measurements at least. If
-    other queues wait for a place after that, those that do not grow lose theirs. So a queue that
-    grows is found whatever its length is, and stays.
+    Each queue that is found gets a place among the watched ones, for PROBATION measurements at
+    least. After that, if other queues wait for a place, queues that do not grow lose theirs. So a
+    queue that grows is found whatever its length is, and stays.
     """
 
     def __init__(self) -> None:
@@ -70,8 +70,8 @@ class QueueWatch:
     # -- SCAN -----------------------------------------------------------------------------------
 
     def begin_interval(self, called: Iterable[str] | None = None) -> None:
-        """`called`: the commands that the server has run since it counts; None if it is unknown,
-        or if queues may grow without a command."""
+        """`called` has the commands in the server's statistics. It is None if they are unknown, or
+        if queues may grow without a command."""
         words = None if called is None else set(called)
         kinds = {kind for kind, names in GROWN_BY.items() if words is None or names & words}
         if kinds - self._kinds:
@@ -121,7 +121,7 @@ class QueueWatch:
         return list(self._watched)
 
     def measured(self, at_s: float, queues: Sequence[Queue], lengths: Sequence[int | None]) -> None:
-        """None as a length: the server refused. An empty queue is no key any more."""
+        """None as a length: the server refused. An empty queue does not exist as a key any more."""
         for queue, length in zip(queues, lengths, strict=True):
             if length is None and len(self._closed) < MOST_CLOSED:
                 self._closed.add(queue)

@@ -32,8 +32,8 @@ QUESTIONS: tuple[Question, ...] = (
     ("SLOWLOG", "GET", SLOW_COMMANDS),
     ("DBSIZE",),
 )
-# The server may say no to this one, and nothing is missing then: LLEN should not count as a use of
-# the key, else `maxmemory` would keep the keys in memory that nothing but this screen looks at.
+# A refusal of this one is no problem. It keeps LLEN from counting as a use of the key. Otherwise,
+# under `maxmemory`, keys would stay in memory that only this screen reads.
 COURTESY: Question = ("CLIENT", "NO-TOUCH", "ON")
 WITH_SUBCOMMANDS = ("LATENCY", "SLOWLOG", "CLIENT")
 
@@ -72,7 +72,7 @@ Buckets: TypeAlias = Mapping[int, int]  # the longest time in µs, and the numbe
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The replies of one look. An empty mapping or None: the server did not say."""
+    """The replies of one look. An empty mapping or None: the server did not tell it."""
 
     at_s: float  # of a clock that never goes back
     round_trip_s: float | None = None

@@ -28,8 +28,11 @@ NO_SEARCH = (
 
 
 class ServerWatch:
-    """One server, looked at again and again. A command that the server refuses is not sent again
-    until the server was out of reach or has restarted: each refusal stands in ACL LOG."""
+    """One server, looked at again and again.
+
+    A command that the server refuses is not sent again until the server was out of reach or has
+    restarted, because each refusal is noted in ACL LOG.
+    """
 
     def __init__(
         self,
@@ -82,8 +85,8 @@ class ServerWatch:
         )
 
     async def _ping(self) -> float | None:
-        """The time of the smallest request. It comes first: at a server that is silent, nothing but
-        PINGs piles up. None if the user may not PING."""
+        """The time of the smallest request. It comes first, so that only PINGs pile up at a server
+        that is silent. None if the user may not PING."""
         started_s = self._monotonic_s()
         (pong,) = await self._ask([("PING",)])
         return None if pong is None else self._monotonic_s() - started_s
@@ -148,6 +151,6 @@ def _is_login(error: ServerError) -> bool:
 
 
 def _is_about_a_key(error: ServerError) -> bool:
-    """Another key may be allowed."""
+    """Whether the refusal is about a key. For another key the command may be allowed."""
     is_denied = error.code == b"NOPERM" and b"to run the" not in error.message
     return is_denied or error.code == b"WRONGTYPE"

@@ -1,7 +1,7 @@
 """`holdfast compare`: names every difference between two contents.
 
-The keys of the first are looked up in the second; then the names of the second in the first. So
-memory has some keys of both at a time, however many there are.
+It looks up the keys of the first content in the second, and then the names of the second in the
+first. So memory has only some keys of both at a time, however many there are.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,8 +83,8 @@ class CompareOptions:
 
 @contextmanager
 def opened(place: str, clock: Clock, progress: Progress = unseen) -> Iterator[Side]:
-    """A server by its URL, a database file, or a file of Redis, which is taken into a database file
-    of its own meanwhile. Raises MigrationError and StorageError."""
+    """Open a content: a server by its URL, a database file, or a file of Redis. A file of Redis is
+    imported into a temporary database file. Raises MigrationError and StorageError."""
     if is_url(place):
         with LiveServer(place) as server:
             yield LiveContent(server, clock)

@@ -1,5 +1,5 @@
-"""Reads a database file as records, at one moment: also while a server writes to it, also in a
-read-only folder. Nothing in it is changed.
+"""Reads a database file as records, as it is at one moment. It works while a server writes to the
+file, and in a read-only folder. Nothing in the file is changed.
 
 The journal is laid over the tables in memory, as a start does. A value that only the tables have is
 read when its turn comes, and not kept.
@@ -155,7 +155,7 @@ class DatabaseContent:
             yield names
 
     def read(self, database: int, names: Sequence[bytes]) -> Iterator[Entry | None]:
-        """Keys in the order of their names; None for a key that does not exist."""
+        """Keys in the order of the names; None for a key that does not exist."""
         for name in names:
             row = self._row(database, name)
             plain = None if row is None else self._plain(row)

@@ -96,7 +96,7 @@ class DatabaseTarget:
             yield [name for _, space_id, name, _, _ in rows if space_id == space.id]
 
     def fold(self) -> None:
-        """Move all that memory has into the tables, and forget it."""
+        """Move all that memory has into the tables, and remove it from memory."""
         store = self.store
         try:
             store.commit()

@@ -1,7 +1,7 @@
 """Whether two values are equal, and if not, where they differ. No I/O.
 
-Times at which consumers of streams were last seen, and ids of idempotent producers, are no part of
-this: not every server keeps them, and files do not have all of them.
+Two things are not compared: the times at which consumers of streams were last seen, and ids of
+idempotent producers. Not every server keeps them, and files do not have all of them.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def _strings(one: bytes, other: bytes) -> str | None:
 
 
 def _first_difference(one: bytes, other: bytes) -> int:
-    """By halves, because a loop over hundreds of megabytes takes a minute."""
+    """By halves, because a loop over the bytes would take a minute for hundreds of megabytes."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

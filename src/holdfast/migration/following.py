@@ -1,12 +1,12 @@
-"""Follows a server by PSYNC into a database file: its snapshot, then its commands, until the file
-has all that the server had acknowledged at some moment.
+"""Follows a server by PSYNC into a database file: first its snapshot, then its commands, until the
+file has all that the server had acknowledged at some moment.
 
-How far the file is (`Position`) is a key of the file, in a database behind those of the source. It
-is written in the transaction of the commands that it counts. So a process that was killed, at any
-point after the snapshot, goes on where the file is: nothing twice, nothing missing.
+The position of the file in the stream (`Position`) is a key in an additional database of the file.
+It is written in one transaction with the commands before it. So a process that was killed, at any
+point after the snapshot, goes on exactly there: no command runs twice, and none is missing.
 
-Time stands still at that of the snapshot, as for append-only files: the server says which keys
-have expired.
+The clock stands still at the time of the snapshot, as for append-only files: the server says which
+keys have expired.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ Argv = list[bytes]
 
 
 class PsyncRefusedError(MigrationError):
-    """The server does not let itself be followed. Its data may be read in another way."""
+    """The server refuses PSYNC. Its data may be read in another way."""
 
 
 class _StartOverError(Exception):
@@ -71,7 +71,7 @@ class _StartOverError(Exception):
 
 
 class Position(NamedTuple):
-    """How far the file has the stream of this id, and which database was selected there."""
+    """How much of the stream with this id the file has, and which database was selected there."""
 
     replication_id: bytes
     offset: int
@@ -87,8 +87,8 @@ class Position(NamedTuple):
 
 
 class Following:
-    """`left_out` is called with a sentence about each part that has no place here; it raises, if
-    nothing may be left out. With `follows`, it goes on until SIGINT or SIGTERM."""
+    """`left_out` is called with a sentence about each part that cannot be imported. It raises if
+    nothing may be left out. With `follows`, the import goes on until SIGINT or SIGTERM."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class Following:
         self._follows = follows
 
     def run(self) -> None:
-        """Raises MigrationError and StorageError. Then the database file is complete; otherwise,
-        `run` goes on with it if it can."""
+        """Raises MigrationError and StorageError. After a return the database file is complete.
+        After an error the next `run` goes on with the file if it can."""
         while True:
             attempt = _Attempt(self._server, self._path, self._databases, self._follows)
             attempt.left_out, attempt.progress = self._left_out, self._progress
@@ -129,7 +129,7 @@ class Following:
 
 
 class _Attempt:
-    """From an empty file, or from the position of the file, to the end."""
+    """One attempt: from an empty file, or from the position of the file, to the end."""
 
     left_out: Callable[[str], None]
     progress: Progress
@@ -333,7 +333,8 @@ class _Attempt:
                 loop.add_signal_handler(number, self._end)
 
     def _end(self) -> None:
-        """The operator ends it: after all that the server has acknowledged up to now."""
+        """SIGINT or SIGTERM: end when the file has all that the server has acknowledged up to
+        now."""
         self._is_ending, self._goal = True, None
 
     def _look_for_the_end(self) -> None:
@@ -371,7 +372,7 @@ class _Attempt:
         self.progress(STREAM, self._position.offset - self._first_offset, max(total, 0), BYTES)
 
     def _checked_database(self, argv: Argv) -> int:
-        """Commands behind it would go into the wrong database, so nothing can be left out here."""
+        """Commands after this one would go into the wrong database, so it cannot be left out."""
         index = int(argv[1]) if len(argv) == 2 and argv[1].isdigit() else -1
         if not 0 <= index < self._databases:
             raise MigrationError(self._about_database(index))

@@ -1,8 +1,8 @@
 """`holdfast import`: all data of a file of Redis into a database file.
 
-The data goes into a new file beside the target, which takes its place when it is complete. So a
-server finds the old data or the new data, whatever ends the import. An import that was interrupted
-begins again.
+The data goes into a new file beside the target, which takes the target's place when it is complete.
+So a server finds the old data or the new data, however the import ends. An import that was
+interrupted begins again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,7 +52,8 @@ class ImportOptions:
 
 
 class Again(NamedTuple):
-    """A key that may have been among the records before: it replaces itself. None: it has gone."""
+    """A key that may have come as an earlier record: this one replaces it. None: the key is
+    gone."""
 
     database: int
     name: bytes
@@ -74,7 +75,8 @@ def import_file(
 
 
 class Import:
-    """Records into a database file; or nowhere, to look whether they would fit."""
+    """Puts records into a database file. Without a target, only checks whether they can be
+    imported."""
 
     def __init__(self, options: ImportOptions, progress: Progress, clock: Clock) -> None:
         self.options = options
@@ -106,7 +108,7 @@ class Import:
             return
         with beside(target, "importing") as partial:
             if self.options.merges and has_content(target):
-                refuse_older(target)  # which would be converted unasked
+                refuse_older(target)  # an import must not convert a file without being asked
                 backup(target, partial, progress=self.progress)
             self._run_into(partial, records)
             take_place(partial, target)
@@ -169,7 +171,8 @@ class Import:
         report.moved(entry, database)
 
     def _take_again(self, record: Again, into: DatabaseTarget | None) -> None:
-        """Keys of the target that the source did not have stay, also if they have the name."""
+        """Replace a key that this import has created before. Keys of the target that did not come
+        from the source stay, also if they have that name."""
         if into is None:
             return
         database = self.options.selection.database(record.database)

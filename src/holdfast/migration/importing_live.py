@@ -1,7 +1,7 @@
 """`holdfast import redis://…`: all data of a server that runs into a database file.
 
-By PSYNC nothing is lost, and the file is the server at one moment. Where a provider forbids PSYNC,
-by SCAN: see scanning.py for what that cannot promise.
+By PSYNC nothing is lost, and the file has the state of the server at one moment. Where a provider
+forbids PSYNC, SCAN is used: scanning.py says what that cannot promise.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,8 +34,8 @@ def import_server(
     progress: Progress = unseen,
     clock: Clock | None = None,
 ) -> Report:
-    """Raises MigrationError and StorageError; then the target is as it was. If it was by PSYNC and
-    the snapshot was complete, the same call goes on from there."""
+    """Raises MigrationError and StorageError; then the target is as it was. If the import used
+    PSYNC and the snapshot was complete, the same call goes on from there."""
     if options.databases == MOST_DATABASES:
         raise MigrationError(f"--databases is at most {MOST_DATABASES - 1:,} for servers")
     job = Import(options, progress, clock or SystemClock())

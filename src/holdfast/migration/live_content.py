@@ -1,7 +1,7 @@
 """Reads keys of a server that runs, by DUMP: see `LiveServer`.
 
-The values of a group of keys are in memory at once. Groups are made by what MEMORY USAGE says, so
-that a group is one large key or many small ones.
+The values of a group of keys are in memory at once. The sizes that MEMORY USAGE tells decide about
+the groups: a group is one large key or many small ones.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -39,7 +39,7 @@ from holdfast.migration.errors import MigrationError
 
 T = TypeVar("T")
 
-# Of the client's schemes; names with a hyphen are what other programs call a cluster.
+# The schemes of the client. Other programs write the name of a cluster's scheme with a hyphen.
 SCHEMES: Final = {
     **{scheme: scheme for scheme in (*SERVER_SCHEMES, *SENTINEL_SCHEMES, *CLUSTER_SCHEMES)},
     "redis-cluster": "redis+cluster",
@@ -88,7 +88,7 @@ class LiveServer:
         self.patience_s = PATIENCE_S
         self.is_single = target.scheme in SERVER_SCHEMES
         self.address = options.address
-        # The only database that is meant, if the URL names one. A cluster has no other.
+        # The only database to use, if the URL names one. A cluster has no other.
         names_it = target.scheme in ("redis", "rediss") and target.path.strip("/")
         self.database = options.db if self.is_cluster or options.db or names_it else None
         self._clients: dict[int, Client] = {}

@@ -1,9 +1,9 @@
 """Writes records into a server that runs, or into a cluster.
 
 A small value is one RESTORE, and many of them are one pipeline. A large value is made in pieces
-under a name of its own, and renamed when it is complete. So a key is there as a whole or not at
-all, and no message is huge. Whatever breaks, the same records can be written again: a key that is
-there already, with the same value and expiry, is as good as written.
+under a temporary name, and renamed when it is complete. So a key exists as a whole or not at all,
+and no message is huge. If anything breaks, the same records can be written again: a key that exists
+already, with the same value and expiry, counts as written.
 """
 
 import time
@@ -32,9 +32,9 @@ TOLERANCE_MS: Final = 1000
 
 
 class LiveTarget:
-    """`is_dry`: write nothing, and look which keys exist. `left_out` is called with a sentence
-    about each key that has no place; it raises, if nothing may be left out. Raises
-    MigrationError."""
+    """With `is_dry` it writes nothing, and looks which keys exist. `left_out` is called with a
+    sentence about each key that the server cannot take. It raises if nothing may be left out.
+    Raises MigrationError."""
 
     def __init__(
         self,

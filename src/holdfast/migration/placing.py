@@ -1,4 +1,4 @@
-"""The database file that an import replaces: locked, looked at, and replaced as a whole."""
+"""The database file that an import replaces: locks it, checks it, and replaces it as a whole."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,8 +15,8 @@ from holdfast.store.store import FileStore
 
 
 def settle(target: Path) -> None:
-    """Bring a file that a killed server left into order: its WAL must not be laid over the file
-    that takes its place. Raises StorageError, also if a server has the file."""
+    """Recover a file that a killed server left: its WAL must not be applied to the file that takes
+    its place. Raises StorageError, also if a server uses the file."""
     wal = wal_path(target)
     if mark_path(target).exists() or (wal.exists() and wal.stat().st_size):
         refuse_older(target)  # the import may fail, and must not have converted it

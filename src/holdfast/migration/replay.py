@@ -1,7 +1,7 @@
-"""Runs append-only files: the base is loaded and the commands run, on a database file that is used
-for nothing else. Its content is then read as that of any database file.
+"""Runs append-only files: loads the base and runs the commands, on a temporary database file. Its
+content is then read as that of any database file.
 
-The clock stands still at the time of the base, or where the files say that time went on. So no key
+The clock stands still at the time of the base, and moves only where the files say so. So no key
 expires that a later command still uses, as in a Redis that loads its files.
 """
 
@@ -47,8 +47,8 @@ IDEMPOTENCE = {b"IDMP", b"IDMPAUTO"}
 
 
 class Replay:
-    """`left_out` is called with a sentence about each part that has no place here; it raises, if
-    nothing may be left out. `note` is told of a command that was cut off."""
+    """`left_out` is called with a sentence about each part that cannot be imported. It raises if
+    nothing may be left out. `note` gets a sentence about a command that was cut off."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ def _as_it_is(value: Output) -> Output:
 
 
 def seconds_of(text: bytes) -> int:
-    """0 if it is no time: the file is damaged there, and no data is."""
+    """0 if the text is no time. Then the file is damaged there, but no data is."""
     return int(text) if text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 

@@ -2,9 +2,9 @@
 `python -m holdfast.migration.replica_file FILE DATABASES SKIPS_UNKNOWN`.
 
 The server that follows the primary starts it (server/replica/snapshot_load.py), often before the
-primary has a snapshot. So the first line on stdin says what comes: the size of the snapshot, or 0,
-and the id and offset of the stream. The file has the position in the stream of the primary, as if
-the server had written it itself.
+primary has a snapshot. So the first line on stdin describes the snapshot: its size, or 0 if it is
+unknown, and the id and offset of the stream. The file gets the position in the stream of the
+primary, as if the server had written it itself.
 """
 
 import sys

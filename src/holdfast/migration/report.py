@@ -1,4 +1,4 @@
-"""What moved, and what did not."""
+"""The result of a move: counts of what moved, and sentences about what did not."""
 
 from collections import Counter
 from dataclasses import dataclass, field

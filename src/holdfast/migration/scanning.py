@@ -1,11 +1,10 @@
-"""Reads all of a server that runs and does not let itself be followed: by SCAN and DUMP, with the
-keys that change meanwhile read again.
+"""Reads all data of a server that refuses PSYNC, while it runs: by SCAN and DUMP. Keys that change
+meanwhile are read again.
 
-Which keys change is told by keyspace notifications, from before the first SCAN on. They do not tell
-everything: nothing of FLUSHALL, FLUSHDB and SWAPDB, and nothing when a group of a stream
-acknowledges or claims. So streams are read again in every pass; and after a flush or swap, or if
-notifications were lost or are forbidden, everything is read again, and keys that are gone are
-removed.
+Keyspace notifications, from before the first SCAN on, name the keys that change. They do not tell
+everything: FLUSHALL, FLUSHDB and SWAPDB send none, nor does a consumer group that acknowledges or
+claims. So streams are read again in every pass. Everything is read again, and keys that are gone
+are removed, if there was a flush or swap, or if notifications were lost or are forbidden.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ PATTERN: Final = "__keyevent@*__:*"
 MARK: Final = b"holdfast:mark"
 MARK_CHANNEL: Final = "__keyevent@0__:holdfast"
 MARK_TIMEOUT_S: Final = 10.0
-SILENT: Final = ("flushall", "flushdb", "swapdb")  # commands without a notification
+SILENT: Final = ("flushall", "flushdb", "swapdb")  # commands that send no notification
 FIRST, LATER, ALL = "reading", "reading what changed", "reading again"
 
 Name = tuple[int, bytes]
@@ -44,7 +43,7 @@ _channel = re.compile(r"__keyevent@(\d+)__:")
 
 
 class Scan:
-    """A source. `note` gets sentences about what cannot be promised."""
+    """A source. `note` gets sentences about what the result may lack."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Scan:
         self.unmatched = 0
 
     def once(self) -> Iterator[Record]:
-        """Everything, without a look at changes."""
+        """Everything, once. Changes meanwhile are not looked for."""
         for code in self._content.libraries():
             yield Library(code)
         yield from self._all(FIRST)
@@ -131,7 +130,7 @@ class Scan:
                 yield found if isinstance(found, Unknown) else Again(database, name, found)
 
     def _everything_again(self, own_names: OwnNames) -> Iterator[Record | Again]:
-        """Also keys that are gone. What changes during this pass is missing."""
+        """Everything, and removals of keys that are gone. Changes during this pass are missing."""
         for record in self._all(ALL):
             yield record if isinstance(record, Unknown) else Again(*record[:2], record)
         for database in sorted(self._databases):
@@ -174,8 +173,8 @@ class Scan:
             self._server.ask("CONFIG", "SET", SETTING, flags + ALL_EVENTS)
         except ServerError as error:
             self._note(
-                f"{self._server.address} does not let notifications be turned on ({error}); they"
-                f" would be by CONFIG SET {SETTING} {ALL_EVENTS}"
+                f"{self._server.address} does not allow notifications ({error}); to turn them on:"
+                f" CONFIG SET {SETTING} {ALL_EVENTS}"
             )
             return None
         except (KeyError, TypeError, ValueError):
@@ -183,7 +182,7 @@ class Scan:
         return flags
 
     def _flushes(self) -> tuple[str, ...]:
-        """Counts of commands of which no notification tells; empty if the server does not say."""
+        """Counts of commands that send no notification; empty if the server does not tell them."""
         stats = self._server.info("commandstats")
         return tuple(stats.get(f"cmdstat_{name}", "").partition(",")[0] for name in SILENT)
 
@@ -214,7 +213,8 @@ class Changes:
         return self._failure is not None or self._pubsub is None or self._pubsub.losses > 0
 
     def take(self) -> set[Name]:
-        """All changes up to now: a mark is sent, and comes back behind the notifications."""
+        """All changes up to now: a mark is published, and arrives after the notifications before
+        it."""
         self._awaited += 1
         try:
             self._server.ask("PUBLISH", MARK_CHANNEL, MARK)

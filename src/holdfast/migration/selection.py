@@ -1,4 +1,4 @@
-"""Which records move, and into which databases."""
+"""The records that move, and the databases into which they move."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,5 +1,6 @@
-"""The dashboard of `holdfast serve --dashboard yes`: a process of its own, so that pages never hold
-up commands. It is a client of the server like any other."""
+"""The dashboard of `holdfast serve --dashboard yes`: another process, so that pages never delay
+commands. It is a client of the server like any other.
+"""
 
 import asyncio
 import contextlib
@@ -59,8 +60,9 @@ class DashboardProcess:
             await asyncio.sleep(AGAIN_S)
 
     async def _run_once(self, url: str) -> int:
-        """The settings go over its standard input: other users of the machine see arguments. Its
-        end tells the process that the server is gone, also after SIGKILL."""
+        """The settings go over its standard input, because other users of the machine see
+        arguments. The end of the input tells the process that the server is gone, also after
+        SIGKILL."""
         config = self._config
         history = None if config.db == ":memory:" else f"{config.db_path}.dashboard"
         settings = {

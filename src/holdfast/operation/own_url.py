@@ -10,7 +10,7 @@ ANY_ADDRESS = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "::*": "::
 
 
 def own_url(config: Config, port: int) -> str:
-    """Without a password. `port`: the one that the server has, or shall have. Raises
+    """The URL, without a password. `port` is the port that the server has or will have. Raises
     ConfigError."""
     if config.unixsocket:
         return f"unix://{quote(config.path(config.unixsocket))}"

@@ -1,5 +1,6 @@
-"""What systemd is told about the server, by its protocol sd_notify: datagrams of lines NAME=value
-to the socket that NOTIFY_SOCKET names."""
+"""Messages to systemd about the server, by its protocol sd_notify: datagrams of lines NAME=value to
+the socket that NOTIFY_SOCKET names.
+"""
 
 import asyncio
 import logging
@@ -61,13 +62,13 @@ class ServiceManager:
     # -- the watchdog -------------------------------------------------------------------------
 
     def start_watchdog(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Beat from a timer of the loop: a loop that hangs does not beat."""
+        """Send a beat from a timer of the loop, so that a loop that hangs sends none."""
         if self._watchdog_s:
             self._beat()
             self._timer = loop.call_later(self._watchdog_s / 2, self.start_watchdog, loop)
 
     def beat_if_due(self) -> None:
-        """For work that keeps the loop for long and is not hung: a script."""
+        """For work that keeps the loop for long but does not hang: a script."""
         if self._watchdog_s and time.monotonic() - self._beaten_s >= self._watchdog_s / 2:
             self._beat()
 
@@ -114,4 +115,4 @@ class ServiceManager:
         except OSError as error:
             if not self._has_failed:  # the next message may arrive: systemd restarts itself, too
                 self._has_failed = True
-                log.warning("the service manager cannot be told anything: %s", error)
+                log.warning("cannot send messages to the service manager: %s", error)

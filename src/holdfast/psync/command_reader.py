@@ -1,7 +1,7 @@
 """The commands of a replication stream, with the offset of the end of each.
 
-It accepts only the one form in which primaries write commands. A replica must count each byte, so
-a command in another form is damage, not a matter of taste.
+It accepts only the one form in which primaries write commands. A replica must count each byte, so a
+command in another form counts as damage.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -20,8 +20,8 @@ class FullResync(NamedTuple):
 
 
 class Continues(NamedTuple):
-    """No snapshot: the commands go on with the byte after the offset that was asked with. The id
-    may be another one than that: the primary was promoted meanwhile."""
+    """No snapshot follows: the commands go on with the byte after the offset of the request. The id
+    may differ from that of the request, because the primary was promoted meanwhile."""
 
     replication_id: bytes
 

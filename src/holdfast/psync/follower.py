@@ -41,7 +41,7 @@ SHOWN_BYTES = 80
 
 
 def acknowledgement(offset: int) -> bytes:
-    """What tells a primary up to where a replica has the stream."""
+    """The command that tells a primary how much of the stream a replica has."""
     return encode2([b"REPLCONF", b"ACK", b"%d" % offset])
 
 
@@ -63,7 +63,7 @@ class Follower:
         return request
 
     def receive(self, data: bytes) -> list[Event]:
-        """What these bytes mean. Raises PsyncError."""
+        """The events in these bytes. Raises PsyncError."""
         if self._reader is not None:
             return [Commands(data, self._reader.feed(data))]
         events: list[Event] = []
@@ -73,7 +73,7 @@ class Follower:
         return events
 
     def _step(self, events: list[Event]) -> bool:
-        """Use some of the buffer. Whether there may be more to do with it."""
+        """Use some of the buffer. Returns whether more of it may be used."""
         if self.state is State.STREAM:
             self._begin_stream(events)
             return False
@@ -105,7 +105,7 @@ class Follower:
     # -- the handshake ------------------------------------------------------------------------
 
     def _enter(self, state: State) -> None:
-        """Go to the first step from here on that asks something."""
+        """Go to the first step, from here on, that sends a request."""
         while (argv := STEPS[state].request(self._introduction)) is None:
             state = STEPS[state].after
         self.state = state

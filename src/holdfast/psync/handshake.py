@@ -1,4 +1,4 @@
-"""What a replica says before it is sent anything, as a table: one request after the other.
+"""The requests of a replica before it gets any data, as a table: one after the other.
 
 `Follower` walks through it. A request that the settings make unnecessary is left out.
 """
@@ -11,13 +11,13 @@ NO_OFFSET: Final = -1
 
 
 class Introduction(NamedTuple):
-    """What a replica says of itself. `offset` counts the bytes that it has of the stream with
+    """What a replica tells about itself. `offset` counts the bytes that it has of the stream with
     this id; without an id, it needs a snapshot."""
 
     password: bytes = b""
     username: bytes = b""
     listening_port: int = 0
-    address: bytes = b""  # for others to reach it by, if that is not where it comes from
+    address: bytes = b""  # the address for others, if it differs from that of the link
     replication_id: bytes = b""
     offset: int = NO_OFFSET
     takes_over: bool = False  # FAILOVER: the primary asks its replica to be the primary
@@ -42,8 +42,8 @@ Argv = list[bytes]
 
 
 class Step(NamedTuple):
-    """`request` returns None if nothing is to be asked. `tolerated` are the beginnings of errors
-    with which the handshake goes on."""
+    """`request` returns None if this step sends nothing. After an error with one of the beginnings
+    in `tolerated` the handshake goes on."""
 
     request: Callable[[Introduction], Argv | None]
     tolerated: tuple[bytes, ...]
@@ -73,8 +73,9 @@ def _psync(intro: Introduction) -> Argv:
 
 
 ANY: Final = (b"-",)
-# A Valkey writes a snapshot that a replica of this version reads. One that names none is sent the
-# form of Redis 7.2, which has no place for the times at which fields of hashes expire.
+# The version that is named to the primary. A Valkey writes a snapshot that a replica of this
+# version reads. If no version is named, it writes the form of Redis 7.2, which has no place for the
+# times at which fields of hashes expire.
 VALKEY: Final = b"9.0.0"
 # A server that wants a password first says so to PING.
 NEEDS_AUTH: Final = (b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")

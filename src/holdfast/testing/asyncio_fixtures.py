@@ -20,7 +20,7 @@ LOOP_SCOPES = ("function", "class", "module", "package", "session")
 
 
 def _define(scope: str) -> None:
-    """pytest-asyncio writes the scope into the function, so each fixture has its own functions."""
+    """pytest-asyncio writes the scope into the function, so each fixture needs its own function."""
 
     async def client(holdfast_url: str) -> "AsyncIterator[Client]":
         async with connected_client(holdfast_url) as client:

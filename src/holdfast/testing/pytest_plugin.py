@@ -181,8 +181,8 @@ def _async_fixture(request: pytest.FixtureRequest, what: str) -> str:
 
 
 def _is_plain(test: Any, fixture: str) -> bool:
-    """Whether the test itself asks for an async fixture, and has no `await` to use it with. An
-    async fixture between them has."""
+    """Whether the test itself asks for an async fixture but is no `async def`, so that it cannot
+    use it. An async fixture between the two may use it."""
     test = getattr(getattr(test, "hypothesis", test), "inner_test", test)
     if inspect.iscoroutinefunction(test) or inspect.isasyncgenfunction(test):
         return False

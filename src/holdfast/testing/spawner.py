@@ -82,7 +82,8 @@ class Spawner:
         return {"pid": started.pid, "port": port, "folder": str(started.folder)}
 
     def kill(self, pid: int) -> None:
-        """The process may have ended by itself. It keeps its number until it is waited for."""
+        """Kill a server. It may have ended by itself, but its process id stays taken until it is
+        waited for."""
         if pid in self._running:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -164,8 +165,8 @@ def _last_line(log: Path) -> str:
 
 
 def _requests() -> Iterator[dict[str, Any]]:
-    """Until the session ends. A process that the session forked may hold the other end of stdin for
-    longer, so this looks for its parent, too."""
+    """Requests until the session ends. A process that the session forked may hold the other end of
+    stdin for longer, so this also checks whether the parent is still there."""
     session = os.getppid()
     received = b""
     while os.getppid() == session:

@@ -1,4 +1,4 @@
-"""`holdfast top` on a terminal: draws views, and heeds keys and signals. It needs rich."""
+"""`holdfast top` on a terminal: draws views, and reacts to keys and signals. It needs rich."""
 
 import asyncio
 import os

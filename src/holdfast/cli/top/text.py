@@ -70,7 +70,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """The last column is as wide as it is; the others are short."""
+    """The last column may be of any width; the others are short."""
 
     title: str
     columns: tuple[Column, ...]

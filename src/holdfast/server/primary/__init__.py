@@ -1,5 +1,6 @@
-"""Redis's replication, as the primary: the effects of commands, the backlog, and the replicas that
-are sent both. A server that no replica has followed does none of this.
+"""Redis's replication, as the primary: the effects of commands, the backlog, and the replicas,
+which get both.
 
-The process that writes a snapshot is in `migration`. Following a primary is in `server/replica`.
+A server that no replica has followed does none of this. The process that writes a snapshot is in
+`migration`. Following a primary is in `server/replica`.
 """

@@ -1,4 +1,4 @@
-"""The stream of commands that replicas are sent, and the part of it that is kept.
+"""The stream of commands for replicas, and the part of it that is kept.
 
 A replica that was away continues at its offset, if the backlog still has the bytes from there on.
 Otherwise it needs a snapshot. Offsets count from the first byte that was ever fed, which is 1, as

@@ -1,8 +1,8 @@
 """The effects of the commands of a batch, in order, until the batch is committed.
 
-`Invoker` calls handlers through `run` while there are replicas. propagation.py says what a replica
-is sent for a command. The commands of a transaction or a script are sent as one transaction;
-those of a script that failed and was taken back are not sent at all.
+`Invoker` calls handlers through `run` while there are replicas. propagation.py has the effects of
+each command. The commands of a transaction or a script are sent as one transaction. The effects of
+a script that failed are dropped, because its changes are undone.
 """
 
 from typing import Final, final
@@ -68,7 +68,7 @@ class EffectLog:
         try:
             result = command.handler(session, argv)
         except CommandError:
-            if self._keyspace.dirty == dirty:  # a script that was taken back
+            if self._keyspace.dirty == dirty:  # the script has failed, and its changes are undone
                 del self._effects[start - self._first :]
                 del self._databases[start - self._first :]
             raise

@@ -1,11 +1,11 @@
-"""The replicas of this server, and what each of them is sent.
+"""The replicas of this server, and the data that each of them gets.
 
-A replica asks with PSYNC. If the backlog has all that it lacks, it continues. Otherwise it gets a
-snapshot: another process reads the database file and writes it as RDB, while this server goes on.
-The snapshot is of the moment of one batch, and says which: its number in the journal. The offset
-after that batch is known here, so the replica goes on exactly there.
+A replica asks with PSYNC. If the backlog has all that the replica lacks, it continues. Otherwise it
+gets a snapshot: another process reads the database file and writes it as RDB, while this server
+goes on. The snapshot has the state after one batch, and names the number of that batch in the
+journal. This server knows the offset after that batch, so the replica goes on exactly there.
 
-Commands leave for the replicas with the replies of their batch, so not before they are on disk.
+Commands are sent to the replicas with the replies of their batch, so not before they are on disk.
 
 It is one class because replicas, snapshot and stream are one state: each event of one of them
 decides what the others do next.
@@ -75,7 +75,7 @@ class Snapshots(Protocol):
 
 
 class Batches(Protocol):
-    """What the primary has to know of the store."""
+    """The events of the store that the primary needs."""
 
     @property
     def lsn(self) -> int: ...
@@ -446,8 +446,8 @@ class Primary:
             replica.session.push([Published(data)], len(data))
 
     def _check_output(self, replica: Replica) -> None:
-        """A replica that takes in less than is written here is cut off, as Redis does. It may have
-        as much to take in as the backlog has: it would ask for just that again."""
+        """A replica that takes in less than is written here is disconnected, as in Redis. Its rest
+        may be as large as the backlog: after a new link it would ask for the same bytes again."""
         config = self._host.config
         hard = config.client_output_buffer_limit.replica.hard_bytes
         most = max(hard, config.repl_backlog_size)
@@ -579,7 +579,8 @@ class Primary:
 
     @property
     def buffered_bytes(self) -> int:
-        """What replicas have not taken in, and the backlog. Replicas share these bytes."""
+        """The bytes that replicas have not taken in, and the backlog. Replicas share these
+        bytes."""
         kept = 0 if self.backlog is None else self.backlog.kept_bytes
         return kept + max(
             (each.held_bytes + each.session.output_bytes for each in self.replicas.values()),

@@ -1,13 +1,13 @@
-"""What a replica is sent for a command that has changed data: one table.
+"""The commands that replicas get for a command that has changed data: one table.
 
 A replica that runs these commands in the same order comes to the same data. Most commands are sent
 as they came. The table has the others: commands that choose at random, that depend on the clock,
-that wait, or that tell a consumer group of a read. They are sent as their effect. Nothing is sent
-for a command that has changed nothing.
+that wait, or that tell a consumer group of a read. For these, commands with the same effect are
+sent. Nothing is sent for a command that has changed nothing.
 
-Each function gets the caller's context, the argv, and the reply of the command, at once after it
-has run, and returns the commands for replicas. It changes nothing. The file is long because it is
-one table.
+Each function gets the caller's context, the argv, and the reply of the command, directly after the
+command has run. It returns the commands for replicas, and changes nothing. The file is long because
+it is one table.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,8 +28,8 @@ Effect = Callable[[Context, Argv, Any], list[Argv]]
 
 EFFECTS: dict[str, Effect] = {}  # by the name in the table of commands
 
-# The other commands that write are sent as they came: they do the same everywhere. A test names
-# each command that stands in no list.
+# All other commands that write are sent as they came, because they do the same on every server. A
+# test names each command that is in no list.
 AS_THEY_CAME = frozenset(
     (
         *("append", "bitfield", "cluster|flushslot", "copy", "decr", "decrby", "del", "geoadd"),
@@ -399,7 +399,7 @@ def _xreadgroup(c: Context, argv: Argv, reply: Any) -> list[Argv]:
         group = None if stream is None else stream.groups.get(group_name)
         if group is None:
             continue
-        # A consumer is made by its first look, even if there is nothing to see.
+        # The first XREADGROUP of a consumer creates it, even if there is no entry to read.
         sent.append([b"XGROUP", b"CREATECONSUMER", name, group_name, consumer])
         if after[name] != b">":
             continue

@@ -120,8 +120,8 @@ class SnapshotProcess:
             raise StorageError(lines[-1] if lines else "the process that writes it has died")
 
     def _without_keys(self, parts: frozenset[bytes]) -> bytes:
-        """For `redis-cli --functions-rdb`. The libraries are those of this moment: such a replica
-        does not follow."""
+        """For `redis-cli --functions-rdb`. The libraries are those of this moment, because such a
+        replica does not go on with the stream."""
         blocks: list[bytes] = []
         writer = RdbWriter(blocks.append, FORMATS["redis7"])
         writer.begin({b"redis-ver": REDIS_VERSION.encode(), b"redis-bits": b"64"})

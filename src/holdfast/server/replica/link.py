@@ -1,8 +1,8 @@
 """The link to a primary: dials it, again and again, and hands over its snapshot and its commands.
 
-A primary that is silent for `repl-timeout` is given up, whether its process was stopped, its
-machine is gone, or the network swallows everything. While this server itself is slow (it loads a
-snapshot, or runs commands), the primary may be as silent as it likes: nothing is read then.
+A primary that is silent for `repl-timeout` is given up: its process may be stopped, its machine
+gone, or the network may lose everything. While this server itself is busy (it loads a snapshot, or
+runs commands), it reads nothing, so the silence of the primary does not count.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ FAILURES = (OSError, PsyncError, StorageError, ConfigError, ssl.SSLError, asynci
 
 
 class Owner(Protocol):
-    """What a link asks for, and tells."""
+    """The role of replica, as the link needs it."""
 
     def introduction(self) -> Introduction: ...
 

@@ -1,8 +1,9 @@
 """The primary, as a client of its replica: it sends commands, and gets acknowledgements.
 
-Its commands run in turns with those of other clients, and may wait for a large collection as theirs
-may. The position is noted after each share, in the batch that has the changes. Inside of a
-transaction it is not: a replica that dies there has nothing of the transaction, and gets it again.
+Its commands run in turns with those of other clients, and may wait for a large collection as other
+commands may. After each share of commands, the position is noted in the batch that has their
+changes. Inside of a transaction it is not noted: a replica that dies there has no change of the
+transaction, and gets all of it again.
 """
 
 import logging
@@ -130,7 +131,8 @@ class PrimarySession(Session):
         self._engine.keyspace.set_position(position.pack())
 
     def acknowledge(self) -> None:
-        """Say up to where this server has the stream. It leaves when all of that is on disk."""
+        """Tell the primary how much of the stream this server has. It is sent when all of that is
+        on disk."""
         data = acknowledgement(self.noted)
         self.push([Published(data)], len(data))
 

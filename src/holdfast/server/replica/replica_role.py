@@ -1,4 +1,4 @@
-"""This server as a replica: when it begins and ends to be one, and what clients notice of it."""
+"""The role of replica: its begin, its end, and its consequences for clients."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ class ReplicaRole:
         self._engine = engine
         self.link: Link | None = None
         self.failover = Failover(engine, self._hand_over, self.lead)
-        self._takes_over = False  # the next primary has to be told that it is one
+        self._takes_over = False  # the next primary must be told that it is the primary
 
     @property
     def is_on(self) -> bool:
@@ -95,7 +95,8 @@ class ReplicaRole:
         self.link.start()
 
     def _forget_stale_position(self) -> None:
-        """A server that was a primary is where its own stream is, if it had one."""
+        """A server that was a primary stands at the end of its own stream, if it had one. Then the
+        position that it noted before is stale."""
         primary, keyspace = self._engine.primary, self._engine.keyspace
         if primary.backlog is not None and keyspace.replication_position is not None:
             keyspace.set_position(None)
@@ -132,8 +133,8 @@ class ReplicaRole:
         condition.read_only = READ_ONLY if is_on and config.replica_read_only else None
         is_stale = is_on and not self._is_linked and not config.replica_serve_stale_data
         condition.stale = STALE if is_stale else None
-        # A replica that takes writes of its own expires keys by its own clock, as it must: a
-        # client that writes to an expired key has to find it gone.
+        # A replica that takes writes of its own expires keys by its own clock: a client that writes
+        # to an expired key must not find it.
         engine.keyspace.is_replica = is_on and config.replica_read_only
         condition.update()
         engine.primary.count_good()

@@ -1,7 +1,7 @@
 """Loading the snapshot of a primary: another process reads it and writes a database file.
 
-The old data is served meanwhile, and no loop turn is longer for it. The new file takes the place of
-the old one when it is complete, so a crash leaves the old data or the new data.
+The old data is served meanwhile, and no turn of the loop takes longer. The new file takes the place
+of the old one when it is complete, so after a crash there is the old data or the new data.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class SnapshotLoad:
         self.total_bytes: int | None = None
 
     async def start(self) -> None:
-        """Start the process. It needs some time until it can load anything, so this may come
+        """Start the process. It needs some time before it can load anything, so it may be started
         before anything is known of the snapshot."""
         self.remove()
         pipe = asyncio.subprocess.PIPE
