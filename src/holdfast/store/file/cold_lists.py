@@ -1,4 +1,4 @@
-"""Lists that are in the file: where they begin and end, and their elements as they are needed.
+"""Lists in the file: their first and last position, and their elements as they are needed.
 
 The format of a row is in list_blocks.py; the fold writes rows in write_lists.py.
 """

@@ -1,8 +1,8 @@
-"""New files, which only their owner can read; and a copy of a database through an open connection,
-complete and on disk or not there at all.
+"""New files that only their owner can read, and copies of a database through an open connection. A
+copy is complete and on disk, or it does not exist.
 
-The copy carries a mark of its own: an active-active server that starts on it has to know that it is
-not on the file that it left (see life.py).
+The copy has its own mark: an active-active server that starts on it has to know that this is not
+the file that it left (see life.py).
 """
 
 import os
@@ -25,7 +25,7 @@ BESIDE = ("-journal", "-wal", "-shm", "-mark", "-lock")
 
 
 def refuse_unless_utf8(path: Path) -> None:
-    """SQLite opens no file whose name is not UTF-8. Raises StorageError."""
+    """Raise StorageError if the name of the file is not UTF-8: SQLite cannot open such a file."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
@@ -47,8 +47,8 @@ def copy_to(
     finish: Callable[[Path], None] = lambda partial: None,
     progress: Progress = unseen,
 ) -> None:
-    """`finish` works on the copy before it gets its name. Raises StorageError, also if there is a
-    file of that name which must not be replaced."""
+    """Copy the database to a new file. `finish` works on the copy before it gets its name. Raises
+    StorageError, also if a file of that name exists and must not be replaced."""
     refuse_unless_utf8(dest)
     partial = dest.with_name(f".{dest.name}.{os.getpid()}.partial")
     try:
@@ -98,7 +98,7 @@ def _copy(connection: apsw.Connection, partial: Path, progress: Progress) -> Non
                 work.step(STEP_PAGES)
                 done = work.page_count - work.remaining
                 progress("copying", done * page_size, work.page_count * page_size, BYTES)
-        # The WAL that this needs goes into the file, and goes, when the copy is closed.
+        # The WAL that this needs is copied into the file, and removed, when the copy is closed.
         copy.execute("INSERT OR REPLACE INTO holdfast_meta VALUES ('backup', ?)", (new_token(),))
         # A copy is another file, so the mark of the original says nothing about it. (A file without
         # an id gets one when it is opened.)

@@ -1,4 +1,4 @@
-"""A file or directory is on disk when this returns."""
+"""Functions that return when a file or directory is on disk."""
 
 import os
 from pathlib import Path

@@ -38,7 +38,7 @@ Batch = tuple[int, list[RowOp]]  # lsn and operations
 
 
 class Journal:
-    """`mark` notes up to where it lasts."""
+    """`mark` notes how far the journal is on disk."""
 
     def __init__(self, connection: apsw.Connection, path: Path, boot: str) -> None:
         self._connection = connection
@@ -49,7 +49,7 @@ class Journal:
         self._wal_fd = -1
         connection.set_wal_hook(self._after_commit)
         self.lsn: int = self._execute(LAST_LSN).get
-        self._noted_lsn = self.lsn  # up to where the mark knows it, one way or the other
+        self._noted_lsn = self.lsn  # up to here the mark knows whether it is on disk
         self._copying: Position | None = None  # where a checkpoint began that lacks frames
         self._proven = (NOWHERE, (b"", 0))  # such a position, and the extent behind its proof
         # A second descriptor of the WAL: to sync a file is to sync the writes of all descriptors.
@@ -110,8 +110,8 @@ class Journal:
         return True
 
     def _after_commit(self, _connection: apsw.Connection, _schema: str, pages: int) -> int:
-        """(The salts are read each time. The number of frames does not tell that the WAL begins
-        anew: its first batch may be larger than the whole WAL before.)"""
+        """(The salts are read each time, because the number of frames does not tell that the WAL
+        begins anew: its first batch may be larger than the whole WAL before.)"""
         self.extent = (self._read_salts(), pages)
         self.wal_pages = pages
         return 0
@@ -127,7 +127,8 @@ class Journal:
         return Position(lsn, salts, frames)
 
     def append(self, ops: list[Op]) -> int:
-        """Commit a batch; returns its size in bytes. It survives our death, not yet a power cut."""
+        """Commit a batch; returns its size in bytes. The batch then survives the end of the
+        process, but not yet a power cut."""
         lsn = self.lsn + 1
         try:
             batch = _encode(ops)
@@ -202,13 +203,13 @@ class Journal:
         self.mark.partial(proven)
 
     def note_committed(self) -> None:
-        """Clients are about to be told of all commits, perhaps without a sync."""
+        """Note that clients are about to be told of all commits, perhaps without a sync."""
         if self._noted_lsn != self.lsn:
             self._noted_lsn = self.lsn
             self.mark.committed(self.position)
 
     def keep_mark(self) -> None:
-        """Raises StorageError when it is gone and cannot be written again."""
+        """Raises StorageError if the mark is gone and cannot be written again."""
         try:
             self.mark.stay(self._synced)
         except OSError as error:
@@ -250,12 +251,12 @@ def _tuple(columns: object) -> object:
 
 
 class Checkpointer:
-    """A connection of its own, for worker threads: one at a time, never the loop."""
+    """A second connection for worker threads: one at a time, never the loop."""
 
     def __init__(self, path: Path, vfs: str | None = None) -> None:
         self._connection = apsw.Connection(str(path), vfs=vfs)
-        # A connection learns at its first read that there is a WAL. Before that, a checkpoint
-        # does nothing and does not say so.
+        # A connection learns at its first read that there is a WAL. Before that, a checkpoint does
+        # nothing and returns no error.
         _ = self._connection.execute("PRAGMA schema_version").get
 
     def checkpoint(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Whether a database file is the one that its server left behind, or a copy of it.
+"""Whether a database file is the one that its server left, or a copy of it.
 
 A copy must not go on under the number of the original: both would give the same numbers to
 different events. So every start of an active-active server makes a token, which is kept in the file
@@ -20,8 +20,8 @@ from holdfast.store.file.fsync import sync_path
 log = logging.getLogger(__name__)
 
 TOKEN_BYTES = 16
-# One line of fixed width, so that the number at its end can be written over in place: 20 bytes in
-# one sector, which a crash leaves old or new.
+# One line of fixed width, so that the number at its end can be written over in place. The number
+# has 20 bytes in one sector, so after a crash it is the old one or the new one.
 _LINE = "holdfast life={0} or={1} replica={2:05d} seq={3:020d}\n"
 _PATTERN = rb"holdfast life=([0-9a-f]{32}) or=([0-9a-f]{32}) replica=([0-9]{5}) seq=([0-9]{20})\n"
 _SEQ_AT = len(_LINE.format("0" * 32, "0" * 32, 0, 0)) - 21
@@ -32,9 +32,9 @@ def new_token() -> bytes:
 
 
 class Left(NamedTuple):
-    """What the last server on this file left beside it."""
+    """What the last server on this file noted in the file beside it."""
 
-    tokens: tuple[bytes, bytes]  # the file has one of them: the server may have been killed between
+    tokens: tuple[bytes, bytes]  # the file has one of them: a kill may come between two writes
     replica: int
     seq: int
 
@@ -44,7 +44,8 @@ def beside(database: Path) -> Path:
 
 
 def left_beside(database: Path) -> Left | None:
-    """None when there is nothing, or nothing that can be read: then the file counts as a copy."""
+    """None if there is no such file, or it cannot be read: then the database file counts as a
+    copy."""
     try:
         found = re.fullmatch(_PATTERN, beside(database).read_bytes())
     except OSError:
@@ -69,8 +70,8 @@ class Life:
         self._has_failed = False
 
     def begin(self, or_token: bytes) -> None:
-        """Durably beside the file, before the file itself has the token: until then the file may
-        have the other one. Raises StorageError."""
+        """Write the token to the file beside the database file, on disk, before the database file
+        has it. Until then the database file may have the other token. Raises StorageError."""
         replica, seq = self._noted = self.reached
         line = _LINE.format(self.token.hex(), or_token.hex(), replica, seq).encode()
         partial = self._path.with_name(f"{self._path.name}.partial")

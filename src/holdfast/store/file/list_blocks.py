@@ -60,7 +60,7 @@ def unpack(sizes: str, data: bytes) -> list[bytes | None]:
 
 
 def put(first: int, values: list[bytes | None], place: int, value: bytes | None) -> int:
-    """Set the value of a place, or None; returns which place the first of the values has now."""
+    """Set the value of a place, or None. Returns the place of the first value."""
     at = place - first
     if not values:
         values.append(value)
@@ -90,7 +90,7 @@ def trim(first: int, values: list[bytes | None]) -> int:
 
 
 def filled(values: list[bytes | None]) -> int:
-    """How many values there are. (`count(None)` compares all of them.)"""
+    """The number of values. (`count(None)` would compare all of them.)"""
     number = 0
     for value in values:
         if value is not None:

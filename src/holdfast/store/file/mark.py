@@ -73,8 +73,8 @@ class MarkContent(NamedTuple):
     copy_state: bytes
 
     def due(self, boot: str) -> list[Position]:
-        """The positions that the file must have. A commit without a sync outlives the server, but
-        not the kernel."""
+        """The positions that the file must have. A commit without a sync survives the end of the
+        server, but not of the kernel."""
         return [self.synced, self.committed] if self.boot == boot != "" else [self.synced]
 
 
@@ -83,7 +83,7 @@ class DamagedFileError(StorageError):
 
 
 class LostWritesError(DamagedFileError):
-    """The files lack writes that were acknowledged, or it cannot be known whether they do."""
+    """The files lack acknowledged writes, or it cannot be known whether they lack any."""
 
 
 def read_mark(database: Path) -> MarkContent | None:
@@ -105,7 +105,7 @@ def read_mark(database: Path) -> MarkContent | None:
             raise ValueError
         first, second, boot = (word.decode() for word in title[2:])
         synced, committed, *rest = (_position(line) for line in lines)
-        copy = rest[0] if rest else NOWHERE  # an older Holdfast has written it
+        copy = rest[0] if rest else NOWHERE  # an older Holdfast has written the mark
         return MarkContent((first, second), boot, synced, committed, copy, lines[-1][0])
     except (ValueError, IndexError):
         raise LostWritesError(
@@ -176,7 +176,7 @@ class Mark:
         try:
             os.pwrite(self._fd, line, offset)
         except OSError:
-            pass  # the mark claims too little: no reason to refuse a write that is on disk
+            pass  # the mark claims too little, which is no reason to refuse a write that is on disk
 
     def sync(self) -> None:
         os.fdatasync(self._fd)

@@ -79,13 +79,13 @@ def lock_path(database: Path) -> Path:
 
 
 class FileLock:
-    """One engine per file. SQLite's own locks would let two in, and both have it in memory.
+    """Lets one engine at a time use a file. The locks of SQLite would allow two, and each would
+    have its own data in memory.
 
-    The lock is on a file of its own: closing any descriptor of the database itself would drop
-    SQLite's locks on it.
-
-    A program that reads the file holds the lock for a moment, too, also after its server died. So a
-    server waits for `patience_s` before it says that the file is in use.
+    The lock is on a file beside it: to close any descriptor of the database itself would drop
+    SQLite's locks on it. A program that reads the database file holds the lock for a moment, too,
+    also after the server died. So a server waits for `patience_s` before it says that the file is
+    in use.
     """
 
     def __init__(self, database: Path, patience_s: float = 0.0) -> None:
@@ -146,13 +146,13 @@ class Place:
         except (apsw.CorruptError, apsw.NotADBError):
             cut = self._path
         except apsw.Error:
-            return  # busy, or out of memory: that says nothing about the files
+            return  # busy, or out of memory, which says nothing about the files
         if cut is not None:
             raise StorageError(f"{cut} was cut short while it was in use")
 
     def _is_wal_cut(self) -> bool:
-        """Other programs may empty a WAL, too: SQLite then knows of no frames before it is cut. So
-        SQLite is asked again."""
+        """Whether the WAL was cut. Other programs may also empty a WAL, and SQLite then knows that
+        it has no frames. So the WAL counts as cut only if SQLite gives the same answer twice."""
         before = None
         while True:
             frames = valid_frames(self._connection)
@@ -164,9 +164,10 @@ class Place:
             before = frames
 
     def _has_frames(self, wal: WalFile, count: int) -> bool:
-        """A write behind a cut makes the WAL as long as before, with a hole up to that write. So
-        the last frame of the previous check is looked at, too: the hole has that frame, unless only
-        newer ones were cut. To look at all of those would take too long."""
+        """Whether the WAL has this number of frames. A write after a cut makes the WAL as long as
+        before, with a hole up to that write. So the last frame of the previous check is read, too:
+        it is in the hole, unless only newer frames were cut. To read all of those would take too
+        long."""
         salts, seen = self._frames_seen
         if wal.frame_count < count:
             return False
@@ -176,7 +177,8 @@ class Place:
         return True
 
     def _is_file_cut(self) -> bool:
-        """A file that has shrunk may have been vacuumed, so one looks closer."""
+        """Whether the file was cut. A file that is smaller may have been vacuumed, so its pages are
+        counted."""
         nbytes = os.stat(self._path).st_size
         is_shorter, self._nbytes = nbytes < self._nbytes or not nbytes, nbytes
         return is_shorter and lacks_pages(self._connection, self._path)
@@ -279,7 +281,8 @@ def open_verified(
 
 
 def _refuse_damaged(connection: apsw.Connection, path: Path) -> None:
-    """A part of a WAL over a file with all of its pages is no database; no option accepts that."""
+    """Raise DamagedFileError if the pages do not fit together. That happens if a part of the WAL is
+    lost of which the file has newer pages. No option accepts that."""
     found = connection.execute("PRAGMA integrity_check(1)").get
     if found != "ok":
         raise DamagedFileError(f"{path} is damaged: {' '.join(found.split())}. Restore a backup")
@@ -295,7 +298,7 @@ def open_database(
     migrations: Mapping[int, str] = MIGRATIONS,
     progress: Progress = unseen,
 ) -> apsw.Connection:
-    """The writer's connection; creates or migrates the file, of which a copy is kept. Raises
+    """The writer's connection. Creates the file, or migrates it and keeps a copy. Raises
     StorageError, and the errors of `verify`, which runs before the first write."""
     look(path, version)
     had_wal = wal_path(path).exists()
@@ -333,7 +336,7 @@ def open_database(
 
 
 def _set_up(connection: apsw.Connection) -> None:
-    # The id first, while there is no WAL: `look` has to find it in the file itself.
+    # The id comes first, while there is no WAL: `look` must find it in the file itself.
     if connection.execute("PRAGMA application_id").get != APPLICATION_ID:
         _run(connection, f"PRAGMA application_id = {APPLICATION_ID}")
     # NORMAL: a commit writes to the WAL without waiting for the disk; the flusher does that.
@@ -392,8 +395,8 @@ def _migrate(
 
 
 def _add_tables(connection: apsw.Connection) -> None:
-    """The tables that came after the schema. An older Holdfast, which does not know them, may have
-    deleted streams since: their rows go."""
+    """Add the tables that came after the schema. An older Holdfast does not know them, and may have
+    deleted streams since: their rows in these tables are removed."""
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     with connection:
         if found.issuperset(ADDED_TABLES):

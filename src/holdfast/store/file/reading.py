@@ -1,9 +1,9 @@
-"""Opening a database file to look at it: while a server writes to it, after a server was killed,
-and where nothing can be written. Nothing in it is changed.
+"""Opens a database file for reading: while a server writes to it, after a server was killed, and
+where nothing can be written. Nothing in it is changed.
 
-SQLite needs shared memory (`x.db-shm`) to read a file that has a WAL, and makes one. In a folder
-that cannot be written it cannot. There, no `-shm` means that no other program has the file open,
-so it is read without locks: see `_connect`.
+To read a file that has a WAL, SQLite needs shared memory (`x.db-shm`), and creates it. In a folder
+that cannot be written it cannot. If there is no `-shm` in such a folder, no other program has the
+file open, so it is read without locks: see `_connect`.
 """
 
 import fcntl
@@ -38,16 +38,16 @@ MOST_LOOKS = 5
 def reading(
     path: Path, note: Callable[[str], None] = lambda sentence: None
 ) -> Iterator[apsw.Connection]:
-    """A connection that sees the file as it is at one moment. `note` gets a sentence for
-    each part that could not be checked. Raises StorageError."""
+    """A connection that sees the file as it is at one moment. `note` gets a sentence for each part
+    that could not be checked. Raises StorageError."""
     path = real(path)
     with ExitStack() as stack:
         yield _verified(path, note, stack)
 
 
 def _verified(path: Path, note: Callable[[str], None], stack: ExitStack) -> apsw.Connection:
-    """A server may stop between a look at the mark and a look at the WAL, and then these two do not
-    fit. So a file counts as damaged only if its mark is still the same."""
+    """A server may stop between the reads of the mark and of the WAL, and then these two do not
+    fit. So a file counts as damaged only if its mark has not changed meanwhile."""
     claim = read_mark(path)
     for _ in range(MOST_LOOKS - 1):
         try:
@@ -171,7 +171,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def _locked_to_read(path: Path) -> Iterator[bool]:
-    """The same where no lock file can be made. A server that has the file has made one."""
+    """The same where no lock file can be made. If a server has the file, it has made one."""
     try:
         fd = os.open(lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -189,7 +189,7 @@ def _locked_to_read(path: Path) -> Iterator[bool]:
 
 
 def _state(path: Path) -> list[tuple[int, int] | None]:
-    """Changes when a program writes to the file or its WAL."""
+    """A value that changes when a program writes to the file or its WAL."""
     found: list[tuple[int, int] | None] = []
     for each in (path, wal_path(path)):
         try:

@@ -426,7 +426,8 @@ class Tables:
         return {} if fact is None else _decode_flushed(fact)
 
     def replication_position(self) -> bytes | None:
-        """How far this server has followed another one; see server/replica/position.py."""
+        """The position of this server in the stream of its primary; see
+        server/replica/position.py."""
         try:
             return dict(self._rows(REPLICATION, 0)).get(POSITION)
         except apsw.SQLError:

@@ -2,7 +2,7 @@
 and sets, and elements of other hashes and sets. (Other strings: `Keyspace.unwritten_rows`.)
 
 FoldState has new keys in the order of their ids. So the fold keeps nothing of the operations that
-made them: no tuple and no entry of a dict for each key, and nothing has to be sorted.
+made them: no tuple and no entry of a dict for each key. It does not have to sort anything either.
 """
 
 from collections.abc import Callable, Generator
@@ -102,7 +102,7 @@ class _Part:
         self._members = _Elements()
 
     def add_elements(self, key_id: int, value: Ordered[Any]) -> int:
-        """How many; 0 if they need rows with more columns."""
+        """Add the elements of a value. Returns how many; 0 if they need rows with more columns."""
         of_table = self._fields if value.table == HASH_FIELDS else self._members
         count = value.add_columns(of_table.names, of_table.values, of_table.ordinals)
         for _ in range(count):

@@ -1,6 +1,8 @@
-"""How the fold removes rows: as a range where the table has no others between them, and not at all
-where it has none of them. (Elements of lists and entries of streams share rows: write_lists.py and
-write_streams.py remove those.)
+"""How the fold removes rows. If the table has no other rows between them, it removes a range. If
+the table has none of them, it does nothing.
+
+(Elements of lists and entries of streams share rows: write_lists.py and write_streams.py remove
+those.)
 """
 
 from bisect import bisect_left
@@ -36,7 +38,7 @@ class RemovedRows:
             else:
                 end = self._end_of_range(table, rows, start)
             if not is_any:
-                pass  # rows that came and went between two passes were never written
+                pass  # rows that came and went between two passes are not in the table
             elif end - start >= FEWEST_IN_RANGE:
                 bindings = [ids[start]]
                 for sub in (subs[start], subs[end - 1]):
@@ -106,7 +108,7 @@ def _before_others(names: list[bytes], found: int, joined: bytes) -> int:
     if found == len(names) and joined == NUL.join(names):
         return found
     rows = joined.split(NUL)
-    if rows[0] > rows[-1]:  # never, unless SQLite is told to
+    if rows[0] > rows[-1]:  # never true, unless SQLite is told to sort otherwise
         return 0
     ours = {*names}
     others = [row for row in rows if row not in ours]

@@ -98,18 +98,18 @@ class Fold:
         self._streams = StreamRows(connection)
         self._removed = RemovedRows(connection)
         self._sizes = SizeRows(connection)
-        # New keys that died before the last pass could write them. Changes of them that came while
-        # it ran are part of the next pass, which must not write them either.
+        # New keys that were removed before the last pass could write them. Changes of them that
+        # came while that pass ran are part of the next pass, which must not write them either.
         self._dead_before: set[int] = set()
         self._keys = KeyRows(connection)
         self._rows = ChangedRows()
-        self._rows_in_pass = ChangedRows()  # of the running pass; some are in the tables
+        self._rows_in_pass = ChangedRows()  # of the running pass; the tables have some of them
         self._batches: list[tuple[int, int]] = []  # lsn, bytes
         self._pass: Generator[None] | None = None
         self._buried: dict[int, int] = {}  # by database: replica keys below that id have a grave
         self._emptied: dict[int, int] = {}  # by such a grave: the last key that was taken from it
-        # Whether the pass reads rows or keys from memory, which must have none that are not in the
-        # journal.
+        # Whether the pass reads rows or keys from memory. Meanwhile memory must have no change that
+        # the journal lacks.
         self._is_collecting = False
         self._pending_since_s: float | None = None  # batches that no pass has taken
         self._pass_since_s: float | None = None  # batches of the running pass
@@ -131,12 +131,12 @@ class Fold:
 
     def recovered(self) -> None:
         """All batches of the journal are added. No row of an id from the next one on was ever
-        written, and memory has all keys from there on."""
+        written, and memory has all keys with such ids."""
         self._first_unwritten_id = self.keyspace.next_id
         self.keyspace.fold_state.begin_creating(self.keyspace.next_id)
 
     def add(self, lsn: int, ops: list[Op], nbytes: int, count: int) -> None:
-        """A batch, which took so many operations; records may stand for many."""
+        """Add a batch that took this number of operations; records may stand for many."""
         # At once, while they are in the processor's caches: later it would take twice as long.
         created_from_id = self.keyspace.fold_state.whole_from_id
         self._rows.add(ops, without=STRINGS, created_from_id=created_from_id)
@@ -155,11 +155,11 @@ class Fold:
     # -- age ----------------------------------------------------------------------------------
 
     def grow_older(self, now_s: float, most_s: float) -> None:
-        """Ten times a second. A pass is due when a batch is `most_s` old.
+        """Called ten times a second. A pass is due when a batch is `most_s` old.
 
-        The time is asked here and not for each batch, so a batch may be a tick older than noted. A
-        pass gets its share by ticks and not by time: a process that was stopped has nothing to
-        catch up with.
+        The time is read here and not for each batch, so a batch may be a tick older than noted. A
+        pass gets its share by ticks and not by time, so that a process that was stopped does not
+        have to catch up.
         """
         if self._pending_since_s is None and self._batches:
             self._pending_since_s = now_s
@@ -175,7 +175,7 @@ class Fold:
 
     @property
     def is_due(self) -> bool:
-        """Whether a server that has time should fold: a pass runs, or is due by age, or nothing is
+        """Whether a server that has time should fold: a pass runs, or is due by age; or nothing is
         pending, and there may be graves."""
         return self._pass is not None or self._is_next_aged or not self._batches
 
@@ -186,15 +186,15 @@ class Fold:
         if self._pass is None and self._is_next_aged:
             return True
         share = max(self._share_of_next_pass, self._share_by_age)
-        if self._pass is None or not self._pass_ops:  # or one that has nothing but graves
+        if self._pass is None or not self._pass_ops:  # or the pass has nothing but graves
             return share >= 1
         return self._done_share < share
 
     @property
     def _done_share(self) -> float:
-        """How much of the running pass is done, about. Half of its slices write no rows: they
-        collect rows, sort them, delete batches. So slices are counted, too: if rows alone were,
-        the pass would seem to stand still, and turns would be full of such slices."""
+        """About how much of the running pass is done. Half of its slices write no rows: they
+        collect rows, sort them, delete batches. So slices are counted, too. By rows alone the pass
+        would seem to stand still, and turns would be full of such slices."""
         by_rows: float = self._pass_done_ops / self._pass_ops
         by_slices: float = self._pass_slices / (self._slices_per_op * self._pass_ops)
         if by_slices > MOST_BY_SLICES:
@@ -226,15 +226,17 @@ class Fold:
 
     @property
     def ops_of_pass(self) -> tuple[int, int]:
-        """How many operations of the running pass are done, about, and how many it has."""
+        """About how many operations of the running pass are done, and how many it has."""
         return min(self._pass_done_ops, self._pass_ops), self._pass_ops
 
     @property
     def may_step(self) -> bool:
-        """Whether `step` may do something. No pass begins while a batch is open: the pass would not
-        write the changes of that batch, which are in no journal yet, but the keyspace would take
-        them for written. No slice reads memory while a batch is open: it would write changes that
-        no journal has."""
+        """Whether `step` may do something.
+
+        No pass begins while a batch is open. The changes of that batch are in no journal yet, so
+        the pass would not write them, but the keyspace would count them as written. No slice reads
+        memory while a batch is open: it would write changes that no journal has.
+        """
         return not self.keyspace.open_ops or (self._pass is not None and not self._is_collecting)
 
     def step(self) -> bool:
@@ -322,10 +324,13 @@ class Fold:
         yield from self._empty_graves(row_count // SLICE_ROWS)
 
     def _weigh_new_keys(self) -> None:
-        """Decide as how many rows a new key counts. New keys are packed at the end of their pass,
-        and until then each is several objects. The process keeps the memory of the most objects
-        that it ever had. So with few keys, a pass has few new ones. This costs little, because the
-        names of a small table share pages."""
+        """Decide as how many rows a new key counts.
+
+        New keys are packed at the end of their pass, and until then each is several objects. The
+        process keeps the memory of the largest number of objects that it ever had. So if there are
+        few keys, a pass takes few new ones. This costs little, because the names of a small table
+        share pages.
+        """
         if not (self.keyspace.may_pack and self.keyspace.loads_rows_alone):
             self._new_key_rows = NEW_KEY_ROWS
             return
@@ -534,9 +539,9 @@ class Fold:
         return {*(self.keyspace.tables.spaces_shown() | rows.tables[SPACES]).values()}
 
     def _empty_graves(self, slices: int) -> Generator[None]:
-        """So many slices, and more until the next pass is due: a client that fills a database and
-        flushes it again and again brings as many dead rows as living ones, and neither may pile
-        up."""
+        """Empty graves: this number of slices, and more until the next pass is due. A client that
+        fills a database and flushes it again and again makes as many dead rows as living ones, and
+        neither kind may pile up."""
         connection = self._connection
         while slices > 0 or not (self._is_next_aged or self._share_of_next_pass >= 1):
             slices -= 1
@@ -553,7 +558,7 @@ class Fold:
             yield
 
     def _empty_key(self, key_id: int, type_name: str) -> None:
-        """Delete some rows of a dead collection; its grave when no row is left. The length of a
+        """Delete some rows of a dead collection, and its grave when no row is left. The length of a
         list is deleted with its first elements, so that it need not be counted down."""
         connection = self._connection
         if type_name == "list":
@@ -567,7 +572,7 @@ class Fold:
             connection.execute("DELETE FROM redis_graves WHERE id = ?", (key_id,))
 
     def _delete_some(self, table: RowTable, key_id: int) -> None:
-        """Delete rows as a range: it takes a third of the time of single places."""
+        """Delete rows as a range: it takes a third of the time that single rows take."""
         place: tuple[Any, ...] | None = None
         if table.sub:
             place = next(self._connection.execute(table.next_place, (key_id, SLICE_ROWS)), None)

@@ -101,7 +101,8 @@ class Rows:
         return Rows(ids, subs, values, self.from_memory, self.kind, ordinals)
 
     def is_of_one_kind_with(self, other: "Rows") -> bool:
-        """Whether both may be written together. Of rows from memory and others, the last win."""
+        """Whether both may be written together. Rows from memory and others must not be mixed,
+        because the last of them win."""
         return (
             self.from_memory is other.from_memory
             and self.kind == other.kind
@@ -121,7 +122,7 @@ class Rows:
         return row_ops(table, self.ids, self.subs, self.values)
 
     def by_fate(self) -> tuple["Rows", "Rows"]:
-        """The rows that exist, and the rows that were deleted."""
+        """Two lists: the rows that exist, and the rows that were deleted."""
         gone = 0
         for value in self.values:
             if value is None:
@@ -181,7 +182,8 @@ class RowsOfKey:
         self._after: dict[Any, Any] | None = None
 
     def add(self, sub: Any, value: Any) -> int:
-        """How many rows more there are; one too many if a long sequence has it already."""
+        """Add a row. Returns how many rows more there are; one too many if a long sequence has the
+        row already."""
         after = self._after
         if after is None:
             subs = self._subs
@@ -270,7 +272,7 @@ class RowsOfKey:
         yield from (self._after or {}).items()
 
     def in_order(self, key_id: int) -> Iterator[Rows]:
-        """Each row once, sorted (a long run by itself, before the rest); nothing between."""
+        """Each row once, sorted (a long run by itself, before the others); nothing in between."""
         after = self._after
         for subs, values in self._parts(backward=self._descends):
             if self._descends:
@@ -407,8 +409,9 @@ class ChangedRows:
         self.count += count
 
     def _add_run(self, table: int, key_id: int, sub: Any, body: Any) -> int:
-        """By its parts, not row by row; how many rows more there are. Rows that the fold reads from
-        memory are none: nothing is kept of them. (Or it is a row of a table that came later.)"""
+        """Add a run by its parts, not row by row. Returns how many rows more there are. Rows that
+        the fold reads from memory are not counted, because nothing of them is kept. (Or the run is
+        a row of a table that came later.)"""
         if table in READ_FROM_MEMORY:
             return 0
         if table == LIST_RUNS:
@@ -481,7 +484,7 @@ class ChangedRows:
             self.count += len(ids)
 
     def forget_taken(self) -> None:
-        """Memory will be asked again."""
+        """Drop the rows that were read from memory: they will be read again."""
         for parts in self._taken.values():
             self.count -= sum([len(rows.ids) for rows in parts])
         self._taken = {}
@@ -552,7 +555,7 @@ class ChangedRows:
             yield taken.without(without) if without else taken
 
     def free(self) -> Generator[None]:
-        """To free 100k rows at once takes 10 ms."""
+        """Free the rows in parts, because to free 100k rows at once takes 10 ms."""
         count = 0
         for parts in self._taken.values():
             while parts:

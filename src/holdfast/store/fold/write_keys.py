@@ -57,8 +57,9 @@ class KeyRows:
         self._note_names(space, names, ids)
 
     def note_moves(self, rows: Rows) -> None:
-        """Which spaces keys come to or leave, and which names they get or lose. One looks where
-        they are, so that it is right, too, when a pass that was cut off is done again."""
+        """Note the spaces that keys come to or leave, and the names that they get or lose. The
+        tables tell where the keys are now, so the result is also right when a pass that was cut off
+        is repeated."""
         ids = rows.ids + rows.ids[-1:] * (-len(rows.ids) % STATEMENT_ROWS)
         places: dict[int, tuple[int, bytes]] = {}
         for start in range(0, len(ids), STATEMENT_ROWS):

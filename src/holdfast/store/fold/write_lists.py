@@ -210,7 +210,7 @@ class ListRows:
         return rest
 
     def _put(self, position: int, values: list[bytes]) -> int:
-        """How many of these elements are new."""
+        """Write these elements. Returns how many of them are new."""
         added = start = 0
         for rows in RUNS:
             while len(values) - start >= rows:
@@ -224,7 +224,7 @@ class ListRows:
         return added
 
     def _remove(self, position: int, rows: int) -> int:
-        """How many of them were there."""
+        """Remove these elements. Returns how many of them were there."""
         if self._singles == 0:
             return 0
         self._execute(REMOVE, (self._key_id, position, position + (rows - 1) * STEP))

@@ -1,9 +1,9 @@
 """The sizes of large hashes, sets and sorted sets, so that HLEN, SCARD and ZCARD of a cold one need
 not count a million rows.
 
-A size is right whenever it is there. A slice that writes elements of a key deletes its size in the
-same transaction. It is written again when a pass has ended and nothing has changed since: then
-memory has as many elements as the tables.
+If the file has a size, it is right. A slice that writes elements of a key deletes its size in the
+same transaction. The size is written again at the end of a pass, if the collection has not changed
+since the pass began: then memory has as many elements as the tables.
 """
 
 from typing import Any
@@ -31,8 +31,8 @@ DELETE = "DELETE FROM redis_sizes WHERE key_id = ?"
 class SizeRows:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        # Keys that may have a size in the file. None is taken away from here: if a transaction
-        # fails, the file has its sizes still.
+        # Keys that may have a size in the file. No key is removed from here: if a transaction
+        # fails, the file still has their sizes.
         self._known = {key_id for (key_id,) in connection.execute("SELECT key_id FROM redis_sizes")}
         if self._known and not connection.execute(ARE_OURS).get:
             with connection:
@@ -55,5 +55,5 @@ class SizeRows:
 
 
 def _has_deadlines(value: Any) -> bool:
-    """Whether it may become smaller although no row changes."""
+    """Whether the collection may become smaller without a change of a row."""
     return isinstance(value, Hash) and value.has_deadlines

@@ -1,8 +1,8 @@
 """How the fold writes the entries of streams: several to a row, see stream_blocks.py.
 
 Pieces of new entries are joined to rows; the last row of the stream is filled first. For other
-changes, the row that has the entries is read, changed and written again, in as many rows as it
-takes. To do so twice is to do it once: a pass that was cut off can be done again.
+changes, the row that has the entries is read, changed and written again, as as many rows as needed.
+To do this twice gives the same result, so a pass that was cut off can be repeated.
 """
 
 from typing import Any, Final

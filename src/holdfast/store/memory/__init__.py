@@ -1,4 +1,4 @@
-"""What memory has of the databases: keyspace, databases, keys, expiry, eviction, savepoints.
+"""The databases in memory: keyspace, databases, keys, expiry, eviction, savepoints.
 
 Values live in `store/values`, rows in `store/file`. Nothing here writes to the file.
 """

@@ -1,4 +1,4 @@
-"""What the file tells of a cold key without its value: that it lives, its type, expiry and size."""
+"""Facts about a cold key that need no value: whether it lives, its type, expiry and size."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +26,8 @@ class ColdRows:
         self._sizes: dict[int, int] = {}  # by id, of keys that are cold since they were asked for
 
     def row(self, space: "Space", name: bytes) -> KeyRow | None:
-        """Rows that memory knows better than the file are not believed."""
+        """The row of a cold key. Memory may know it better than the file: then the row of the file
+        is not used."""
         key = space.unloaded.get(name)
         if key is not None:
             return key.id, key.type_name, key.expires_at_ms
@@ -45,15 +46,17 @@ class ColdRows:
         return None
 
     def living(self, space: "Space", name: bytes) -> KeyRow | None:
-        """None when Keyspace.load has to say; so it is for packed keys, which cost no query."""
+        """The row of a cold key that lives. None if `Keyspace.load` must decide. That includes
+        packed keys, which cost no query."""
         if space.packed is not None and name in space.packed:
             return None
         row = self.row(space, name) if self._keyspace.loads_rows_alone else None
         return row if row is not None and self._lives(row) else None
 
     def needs_value(self, row: KeyRow, only_row: bool) -> bool:
-        """Whether a key is loaded: not a collection that has expired, because it only comes to go,
-        nor one of which only the row is wanted. For a string it is not worth the trouble."""
+        """Whether a command loads the value with the key. A collection that has expired is not
+        loaded, because it is removed next. Nor is a living collection if only the row is wanted. A
+        string is always loaded: to leave it out would save little."""
         keyspace = self._keyspace
         if row[1] == "string" or not keyspace.loads_rows_alone:
             return True
@@ -62,8 +65,8 @@ class ColdRows:
         return not (only_row and self._lives(row))
 
     def size(self, row: KeyRow) -> int:
-        """How many elements a key has that lives, or bytes of a string. To count a million takes
-        about 0.1 s, so it is done once."""
+        """The number of elements of a living key, or bytes of a string. The count is kept, because
+        to count a million elements takes about 0.1 s."""
         key_id, type_name, _ = row
         size = self._sizes.get(key_id)
         if size is None:

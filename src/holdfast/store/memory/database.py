@@ -49,9 +49,10 @@ class Watcher(Protocol):
 
 def use_plain(key: Key | None, keyspace: "Keyspace") -> Key | None:
     """Use a key for which `find` would have nothing to decide: it is in memory and never expires,
-    and the keyspace needs no slow find. Else None, and the caller must call `find`.
+    and the keyspace needs no slow find. Otherwise None, and the caller must call `find`.
 
-    A function, not a method: compiled code calls it directly, where `find` takes two calls more.
+    It is a function, because compiled code calls a function directly, while `find` takes two calls
+    more.
     """
     if key is None or key.expires_at_ms is not None or keyspace.needs_slow_find:
         return None
@@ -174,8 +175,8 @@ class Database:
         return load.value is not None or keyspace.loads.step(load)
 
     def read_row(self, name: bytes, *, is_use: bool = False) -> tuple[str, int | None] | None:
-        """Type and expiry. For commands that ask for no more than `read` tells of them: a cold key
-        stays cold, so that its size does not matter."""
+        """Type and expiry, for commands that need no more than these two: a cold key stays cold, so
+        its size does not matter."""
         space, keyspace = self.space, self.keyspace
         if space.cold and name not in space.keys:
             row = keyspace.cold_rows.living(space, name)
@@ -323,10 +324,12 @@ class Database:
         return key
 
     def set_strings(self, argv: list[bytes]) -> None:
-        """`set_string` and `signal` for names and values in turn, behind the name of the command.
+        """`set_string` and `signal` for names and values in turn, which follow the name of the
+        command.
 
-        If nothing is special about any of them, in loops that do one thing each: nearly all of the
-        time goes into waiting for memory, and so the processor waits for several keys at a time.
+        If no key needs special work, this is done in loops that do one thing each. Nearly all of
+        the time goes into waiting for memory, and in such loops the processor waits for several
+        keys at a time.
         """
         keyspace = self.keyspace
         found: list[Key] = []
@@ -355,8 +358,8 @@ class Database:
             self.signal(name, b"set", STRING)
 
     def _look_at(self, argv: list[bytes], found: list[Key], olds: list[bytes]) -> bool:
-        """Find the keys and their values. False when there is more to do than to write the journal,
-        or when one of the strings, old or new, is large or expires."""
+        """Find the keys and their values. False if there is more to do than to write the journal,
+        or if one of the strings, old or new, is large or expires."""
         keyspace = self.keyspace
         if (
             keyspace.needs_slow_find
@@ -588,7 +591,7 @@ class Database:
             keyspace.later.append(partial(keyspace.notify_fields, self, name, event, fields))
 
     def tell_overwritten(self, name: bytes, old: Key, new: Key) -> None:
-        """The value of `new` took the place of another one, the whole of it."""
+        """Announce that the value of `new` took the place of another value, as a whole."""
         self.notify(name, b"overwritten", OVERWRITTEN)
         if type(old.value) is not type(new.value):
             self.notify(name, b"type_changed", TYPE_CHANGED)
@@ -601,8 +604,9 @@ class Database:
             watcher.watch_broken = True
 
     def expire(self, key: Key) -> bool:
-        """Remove a key whose time has come. No client sees it any more, also if it stays. False if
-        the command must see it nevertheless: the primary of this replica has sent it."""
+        """Remove a key whose time has come. From now on no client sees it, also if it stays in
+        memory. False if the command must see it nevertheless, because the primary of this replica
+        has sent the command."""
         keyspace = self.keyspace
         if keyspace.obeys_primary:
             return False
@@ -663,19 +667,19 @@ class Database:
         return key
 
     def attach(self, key: Key) -> None:
-        """The one place where a name comes to hold a value."""
+        """The only place where a name gets a value."""
         self.keyspace.attach(key)
         self.wake_waiters(key)
 
     def wake_waiters(self, key: Key) -> None:
-        """Called when a name came to hold a value, and when a stream has got an entry or lost a
-        group, which happens at any time in its life. Waiters that need more have a `ChangeWatch`
-        or a timer (server/core/blocking.py)."""
+        """Called when a name got a value, and when a stream got an entry or lost a group, which may
+        happen at any time. Waiters that need other events have a `ChangeWatch` or a timer
+        (server/core/blocking.py)."""
         if self.awaited and key.name in self.awaited:
             self.keyspace.ready.append((self, key.name))
 
     def wake_readers(self, key: Key) -> None:
-        """A client that waits for a stream that goes away is woken, if it reads for a group."""
+        """A stream goes away: wake clients that wait for it as consumers of a group."""
         if isinstance(key.value, Stream):
             self.wake_waiters(key)
 
@@ -687,7 +691,7 @@ class Database:
         keyspace.ops.append(row_op(SPACES, self.index, None, space.id))
 
     def put_back(self, space: Space) -> None:
-        """`show`, undone."""
+        """Undo `show`."""
         self.keyspace.used_bytes += space.nbytes - self.space.nbytes
         self.keyspace.freeing.keep(space)
         self.space = space

@@ -1,4 +1,4 @@
-"""Kinds of events that a database announces, as the letters of notify-keyspace-events say them."""
+"""Kinds of events that a database announces: the letters of notify-keyspace-events."""
 
 from typing import Final
 
@@ -15,4 +15,4 @@ NEW: Final = 512
 MISS: Final = 1024
 OVERWRITTEN: Final = 2048
 TYPE_CHANGED: Final = 4096
-SUBKEYS: Final = 8192  # no event: the names of fields are told, too
+SUBKEYS: Final = 8192  # no event: notifications also name the fields

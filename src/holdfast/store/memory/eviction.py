@@ -17,7 +17,7 @@ from holdfast.store.memory.expiry import FROM_THE_START
 from holdfast.store.memory.key import Key
 from holdfast.store.memory.keyspace import Keyspace
 
-FORGET_SAMPLES = 8  # for forgetting; for deleting, maxmemory-samples says
+FORGET_SAMPLES = 8  # for values that memory forgets; keys are deleted by maxmemory-samples
 GO_TOGETHER = 16  # victims of one draw
 MOST_FORGOTTEN = 64  # in a row; about 0.2 ms
 MOST_DELETED = 64  # before a command; about 0.2 ms
@@ -95,13 +95,13 @@ class Eviction:
         self._keyspace = keyspace
         self._fold = fold
         self._sampler = Sampler(self._list_keys, _last_use, FORGET_SAMPLES)
-        self._before_packed = 0  # victims that go before packed keys are looked at again
-        self._lingering: deque[Key] = deque()  # have expired, and wait for the fold
+        self._before_packed = 0  # so many victims go before the next look at packed keys
+        self._lingering: deque[Key] = deque()  # keys that have expired, and wait for the fold
 
     def step(self, max_bytes: int) -> int:
-        """Forget some keys, while memory is above `max_bytes`; how many.
+        """Forget some keys, while memory is above `max_bytes`. Returns how many.
 
-        None while everything in memory still waits for the fold.
+        None are forgotten while everything in memory still waits for the fold.
         """
         keyspace = self._keyspace
         if keyspace.used_bytes <= max_bytes:
@@ -123,8 +123,8 @@ class Eviction:
         return count
 
     def _forget_packed(self, key: Key | None) -> int:
-        """Forget packed keys that were used before this one; any, if there is none. When none was
-        found, the next victims of the sampler go first."""
+        """Forget packed keys that were used before this key; without a key, any packed keys. If
+        none was found, the next victims of the sampler go first."""
         before_s = ANY_TIME
         if key is not None:
             before_s = key.accessed_s
@@ -136,9 +136,9 @@ class Eviction:
         return forgotten
 
     def forget_lingering(self, limit: int) -> int:
-        """Keys that have expired, but that an active-active server keeps for a while (see
-        `horizon_ms`): no client sees them, so memory need not have them either. How many were found
-        or forgotten; there may be more from `limit` on."""
+        """Forget keys that have expired, but that an active-active server keeps for a while (see
+        `horizon_ms`). No client sees them, so memory does not need them either. Returns how many
+        were found or forgotten. If that is `limit` or more, there may be others."""
         keyspace, lingering = self._keyspace, self._lingering
         horizon_ms, count = keyspace.horizon_ms, 0
         if horizon_ms < keyspace.now_ms:
@@ -151,7 +151,7 @@ class Eviction:
             if expires_at_ms is None or not key.is_attached:
                 continue
             if not horizon_ms < expires_at_ms <= keyspace.now_ms:
-                keyspace.expiring.push(key)  # its time has come, or was changed
+                keyspace.expiring.push(key)  # its time has come, or has changed
             elif self._may_go(key):
                 keyspace.evict(key)
                 count += 1
@@ -189,7 +189,7 @@ class Deletion:
         self._only_volatile = policy.startswith("volatile")
         self._started_s = keyspace.now_s
         self._loaded_up_to = 0
-        # Packed keys that expire before this have been unpacked; None: all of them.
+        # Packed keys that expire before this time have been unpacked; None: all packed keys have.
         self._unpacked_up_to: tuple[int, int] | None = FROM_THE_START
         kind = policy.rpartition("-")[2]
         self._rng = rng
@@ -238,8 +238,9 @@ class Deletion:
         return packed
 
     def _packed(self, *, is_needed: bool) -> Key | None:
-        """The least of a sample of the keys that were packed before the policy began, unpacked.
-        None if there is none; a random policy takes one by chance, unless it is needed."""
+        """The least used of a sample of the keys that were packed before the policy began. It is
+        unpacked. None if there is none. A random policy draws it only by chance, unless no other
+        key is left."""
         keyspace = self._keyspace
         for database in keyspace.databases:
             space = database.space
@@ -256,8 +257,8 @@ class Deletion:
         return None
 
     def _next_to_expire(self) -> Key | None:
-        """The heap of expiries knows, so none need be drawn. It does not know packed keys, so those
-        that come first are unpacked."""
+        """The heap of expiries knows the next key, so no sample is drawn. It does not know packed
+        keys, so the first of them to expire are unpacked."""
         expiring = self._keyspace.expiring
         for _ in range(MOST_SEARCHES):
             up_to = self._unpacked_up_to
@@ -296,7 +297,8 @@ class Deletion:
         return self._rng.random()
 
     def _uses(self, key: Key) -> int:
-        """And of those used as often, the one not used for longest."""
+        """The counter of uses. Among keys with the same counter, the one that was not used for
+        longest goes first."""
         frequencies = self._keyspace.frequencies
         assert frequencies is not None
         return frequencies.of(key) << 40 | key.accessed_s

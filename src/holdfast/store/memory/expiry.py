@@ -101,8 +101,8 @@ def is_searching(keyspace: "Keyspace") -> bool:
     return (keyspace.expiry_cursor, keyspace.fields_cursor) != (FROM_THE_START, FROM_THE_START)
 
 
-# Each search goes on where the last one ended: the file has what expired until it is folded, and
-# would show nothing else.
+# Each search goes on where the last one ended: the file still has keys that expired and are not
+# folded yet, and a search from the start would find only these.
 
 
 def _expire_cold(
@@ -121,7 +121,8 @@ def _expire_cold(
 def _load_with_fields_due(
     keyspace: "Keyspace", tables: "Tables", limit: int, by_space: "dict[int, Database]"
 ) -> None:
-    """Loading a hash has it looked after, by `_expire_fields_due`."""
+    """Load hashes with fields whose time has come. A loaded hash is watched, and
+    `_expire_fields_due` removes these fields."""
     rows = tables.with_fields_due(keyspace.fields_cursor, keyspace.fields_horizon_ms, limit)
     for _, _, space_id, name in rows:
         database = by_space.get(space_id)

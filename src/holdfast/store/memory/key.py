@@ -80,7 +80,7 @@ class Space:
         self.id = space_id
         self.keys: dict[bytes, Key] = {}
         self.cold = cold  # how many keys are in the file and not in `keys`
-        # Of these, the collections whose row memory has, and maybe knows better than the file.
+        # Of these, the collections whose row is in memory, perhaps newer than that in the file.
         self.unloaded: dict[bytes, Key] = {}
         # Of these, the keys that memory has in a small form (see PackedKeys); None if there are
         # none. (Any: it is a class of Python or of C.)

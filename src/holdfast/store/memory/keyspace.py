@@ -1,4 +1,4 @@
-"""All databases together: the batch being built, and where memory is ahead of the file.
+"""All databases together: the open batch, and the facts in which memory is ahead of the file.
 
 Keys that only the file has are read through `Tables`. Changes leave as row operations. The file is
 long for the same reason as database.py.
@@ -101,11 +101,11 @@ class Keyspace(ChangeLog):
         self.notify: Callable[[Database, bytes, bytes, int], None] = no_notification
         self.notify_fields: FieldNotification = no_field_notification
         self.on_flush: Callable[[], None] = no_flush_hook
-        # A key has expired or was evicted, or fields of a hash have expired: the index of the
-        # database, the name of the key, the fields. None while there are no replicas to tell.
+        # Called when a key has expired or was evicted, or fields of a hash have expired: with the
+        # index of the database, the name of the key, the fields. None while there are no replicas.
         self.on_removed: Callable[[int, bytes, list[bytes]], None] | None = None
-        # A peer of an active-active server has changed keys, as these commands would: the index of
-        # the database, and the command. None likewise.
+        # Called when a record of a peer has changed keys: with the index of the database, and a
+        # command with the same effect. None while there are no replicas.
         self.on_shown: Callable[[list[tuple[int, list[bytes]]]], None] | None = None
         # Calls that wait until the running script has succeeded; see Savepoint.
         self.later: list[Callable[[], object]] | None = None
@@ -115,12 +115,14 @@ class Keyspace(ChangeLog):
         # until a large collection is loaded; else NEVER. After a change it may not wait any more.
         self.may_wait_at = NEVER
         # Keys stay when their time has come: nothing may change, see server/features/pause.py. No
-        # command that writes may run meanwhile: it would take the name for free.
+        # command that writes may run meanwhile, because it would take an expired key for a free
+        # name.
         self.keeps_expired = False
-        # Another server decides which keys have expired. They stay until it says so, and no client
-        # sees them meanwhile.
+        # Another server decides which keys have expired. They stay until it deletes them, and no
+        # client sees them meanwhile.
         self.is_replica = False
-        # The command that runs comes from that server. It sees expired keys, as it did there.
+        # The command that runs comes from that server. It sees expired keys, because they were
+        # there when that server ran it.
         self.obeys_primary = False
         # Short strings that a command has changed in part, by id of the key; the last ones.
         self.edited: dict[int, bytes] = {}
@@ -357,7 +359,7 @@ class Keyspace(ChangeLog):
 
     def restore(self, key: Key, was: tuple[Space, bytes, int | None] | None) -> None:
         self.detach(key)
-        if was is None:  # there never was such a key, and the fold is not to find its elements
+        if was is None:  # there was no such key before, so the fold must not find its elements
             if isinstance(key.value, Ordered):
                 key.value.forget_notes()
         else:
@@ -389,8 +391,8 @@ class Keyspace(ChangeLog):
     # -- the file -----------------------------------------------------------------------------
 
     def load(self, space: Space, name: bytes, *, only_row: bool = False) -> Key | None:
-        """A cold key, made hot. With `only_row` a collection that lives is not loaded, and one
-        that has expired never is: it only comes to go."""
+        """Make a cold key hot. With `only_row` a living collection is not loaded. A collection that
+        has expired is never loaded, because it is removed next."""
         packed = space.packed
         if packed is not None:
             if name in packed:
@@ -450,7 +452,8 @@ class Keyspace(ChangeLog):
             raise NotLoadedError([load])
 
     def give_value(self, key: Key, value: Value) -> None:
-        """A key is loaded. It stays the same object: the fold or a step back may refer to it."""
+        """A key is loaded. It stays the same object, because the fold or an undo step may refer to
+        it."""
         self.detach(key)
         key.value, key.dirty_in_fold = value, 0
         self.attach(key)
@@ -463,8 +466,8 @@ class Keyspace(ChangeLog):
     def adopt(
         self, space: Space, key_id: int, name: bytes, type_name: str, expires_at_ms: int | None
     ) -> Key:
-        """A cold key, made hot. Raises NotLoadedError when a large collection is to be loaded in
-        slices."""
+        """Make a cold key hot. Raises NotLoadedError if it is a large collection, which is loaded
+        in slices."""
         assert self.tables is not None
         value, rest = self.tables.value(key_id, type_name, self.loaded)
         if rest is not None:
@@ -518,15 +521,15 @@ class Keyspace(ChangeLog):
             key.value = b""  # the object lives on in the heap of expiries
 
     def tidy(self, packed: int) -> None:
-        """A pass of the fold has ended, which has packed about so many keys. A dict that was large
-        is as large as before, so that of a space with few keys is replaced."""
+        """A pass of the fold has ended, and has packed about this number of keys. A dict does not
+        shrink by itself, so the dict of a space that has few keys left is replaced."""
         for database in self.databases:
             space = database.space
             if space.packed is not None and len(space.keys) < min(packed // 8, MOST_COPIED):
                 space.keys = dict(space.keys)
 
     def unpack(self, space: Space, name: bytes) -> Key | None:
-        """A packed key, made hot. None if none of that name is packed."""
+        """Make a packed key hot. None if there is no packed key of that name."""
         packed = space.packed
         if packed is None:
             return None
@@ -562,7 +565,7 @@ class Keyspace(ChangeLog):
         self.needs_slow_find = self.needs_slow_find or frequencies is not None
 
     def shows(self, space: Space) -> bool:
-        """Whether a database does; not, when it was flushed."""
+        """Whether a database shows this space. A space that was flushed is not shown."""
         return any(database.space is space for database in self.databases)
 
     def has_unwritten_value(self, key: Key) -> bool:
@@ -574,10 +577,10 @@ class Keyspace(ChangeLog):
         return is_whole or self.fold_state.is_due(value.dirty_in_fold)
 
     def unwritten_rows(self) -> Iterator[RowOp]:
-        """Rows that the running pass reads from memory, but for elements of hashes and sets. Of
-        many changes of a row only the last is written.
+        """Rows that the running pass reads from memory, except elements of hashes and sets.
 
-        While this goes on, memory must hold nothing that the journal lacks.
+        Of many changes of a row only the last is written. While this goes on, memory must hold
+        nothing that the journal lacks.
         """
         for key in self.fold_state.strings_in_pass:
             if key.is_attached:  # else it was removed, or never was, because a script failed
@@ -594,8 +597,8 @@ class Keyspace(ChangeLog):
         self.fold_state.abort_pass()
 
     def forget_dead(self) -> None:
-        """For stores without a file, which never fold: `created` keeps dead keys.
-        Drop them once most of its keys are dead."""
+        """For stores without a file, which never fold: `created` keeps dead keys. Drop them when
+        most of its keys are dead."""
         state = self.fold_state
         living = sum(len(database.space.keys) for database in self.databases)
         if len(state.created) > 2 * living + 10_000:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.store.memory.key import Key, Space
     from holdfast.store.values.registry import Collection, Value
 
-FEW: Final = 64  # elements: as in Redis, they are not worth waiting
+FEW: Final = 64  # elements: so few are freed at once, as in Redis
 MANY: Final = 50_000  # elements and keys: after so many, free memory goes back to the system
 SLICE: Final = 2000  # elements, or keys: less than a millisecond
 PACKED_CHUNKS: Final = 4  # of packed keys, 256 KB each: less than a millisecond, too
@@ -33,7 +33,7 @@ class Freeing:
         self._spaces: list[Space] = []
         self._parts: list[Any] = []  # dicts and lists, of values that are being taken apart
         self._done = 0  # work since memory was given back
-        self._is_trim_due = False  # it would have taken long
+        self._is_trim_due = False  # it was put off, because it would have taken long
         self.freed = 0  # keys that were removed with large values, or flushed
         # Called for each flushed key: other objects may refer to it.
         self.let_go: Callable[[Key], None] | None = None
@@ -93,14 +93,15 @@ class Freeing:
         return True
 
     def tidy(self, count: int) -> None:
-        """So many elements or keys have gone from memory. When there were many, give it back."""
+        """Note that this number of elements or keys has left memory. If there were many, give
+        memory back to the system."""
         self._done += count
         if self._done >= MANY and self.is_idle:
             self._done = 0
             self._is_trim_due = not trim(False)
 
     def rest(self) -> None:
-        """No client has sent anything for a while: give memory back, if that was too much work
+        """No client has sent a command for a while: give memory back, if that was put off
         before."""
         if self._is_trim_due and self.is_idle:
             self._is_trim_due = False

@@ -1,6 +1,7 @@
-"""How often keys are used: Redis's logarithmic counter, which fades while a key is not used.
+"""How often keys are used: Redis's logarithmic counter, which falls while a key is not used.
 
-Kept only under a maxmemory-policy that asks for it, beside the keys: others pay nothing.
+The counters are beside the keys, and exist only under a maxmemory-policy that needs them: otherwise
+they cost nothing.
 """
 
 import random
@@ -16,8 +17,8 @@ FEWEST_TO_SWEEP = 10_000
 
 
 class Frequencies:
-    """Counters by key id. A key that is not here is fresh. When it was last used, from which on
-    the counter fades, is the key's `accessed_s`."""
+    """Counters by key id. A key that is not in here is new. The counter falls from the last use on:
+    that is the key's `accessed_s`."""
 
     def __init__(self, keyspace: "Keyspace", rng: random.Random) -> None:
         self._keyspace = keyspace
@@ -35,7 +36,7 @@ class Frequencies:
         return max(0, count - idle_min // self.decay_min)
 
     def used(self, key: "Key") -> None:
-        """Once more; to be told before `accessed_s` is."""
+        """Count a use. Call it before `accessed_s` is set."""
         count = self.of(key)
         chance = 1 / (max(0, count - FRESH) * self.log_factor + 1)
         if count < MOST and self._rng.random() < chance:

@@ -1,7 +1,7 @@
 """Large collections on their way from the file into memory, a slice at a time (decision 24).
 
-The key is there from the beginning, without its elements: it may be renamed, removed, or expire.
-When it is gone its load ends. When a command needs it at once the load is finished at once.
+The key is in memory from the beginning, without its elements: it may be renamed, removed, or
+expire. If the key goes away, its load ends. If a command cannot wait, the rest is loaded at once.
 """
 
 from collections import deque
@@ -30,8 +30,9 @@ class NotLoadedError(Exception):
 
 @final
 class Load:
-    """`users` counts commands that wait for the load, or that can run now and have not yet. Memory
-    does not forget the key before they have. `is_wanted`: the load goes on also without users."""
+    """`users` counts commands that wait for the load, and commands that could run now and have not
+    run yet. Memory does not forget the key before they have run. With `is_wanted` the load goes on
+    also without users."""
 
     __slots__ = ("is_over", "is_wanted", "key", "rest", "steps", "users", "value")
 
@@ -60,7 +61,8 @@ class Loads:
 
     def holds(self, key: "Key") -> bool:
         """Whether memory may not forget this key now: it is being loaded, or a command has waited
-        for it and has not run yet. Else a limit of memory could make the command wait for ever."""
+        for it and has not run yet. Otherwise a limit of memory could make the command wait for
+        ever."""
         return key.id in self._by_id
 
     def begin(self, key: "Key") -> Load:
@@ -85,7 +87,7 @@ class Loads:
     # -- going on -----------------------------------------------------------------------------
 
     def run(self, now_ns: Callable[[], int], until_ns: int) -> None:
-        """Load slices until then. A load that fails has ended."""
+        """Load slices until that time. A load that fails has ended."""
         pending = self.pending
         while pending:
             self._turn += 1
@@ -99,7 +101,7 @@ class Loads:
                 break
 
     def step(self, load: Load) -> bool:
-        """Load a slice. Whether there are more."""
+        """Load a slice. Returns whether there are more."""
         if load.is_over or self._has_lost_key(load):
             return False
         if load.steps is None:

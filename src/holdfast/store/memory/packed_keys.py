@@ -1,10 +1,10 @@
 """Small keys that wait, each as a few bytes: id, type, expiry and value beside the name.
 
-A new key is a name, a `Key` and a value with objects of its own, 280 bytes or more. A job or a
-session that waits needs none of these objects. So the fold packs small keys once they are in the
-tables (packing.py). A packed key is a cold one to all other code: it is not among `Space.keys`, and
-the file has all of it. To load it takes no query. A read of a string leaves it packed; any other
-use unpacks it for good, so that nothing is packed again and again.
+A new key is a name, a `Key` and a value with its own objects, 280 bytes or more. While a job or a
+session waits, nothing uses these objects. So the fold packs small keys once they are in the tables
+(packing.py). For all other code a packed key is a cold one: it is not in `Space.keys`, and the file
+has all of it. To load it takes no query. A read of a string leaves it packed. Any other use unpacks
+the key, and it is not packed again.
 
 The table is in C if that is compiled (_packed_keys.c): a string of 32 bytes takes about 75 bytes
 there, name included. The class here does the same with objects.
@@ -77,8 +77,8 @@ class PackedKeysInPython:
         return body
 
     def forget(self, most: int, samples: int, before_s: int) -> int:
-        """Look at so many samples of keys. Of each remove the one that was not used for longest, if
-        that was before a time. How many are gone."""
+        """Look at so many samples of keys. From each sample remove the key that was not used for
+        longest, if its last use was before this time. Returns how many were removed."""
         gone = 0
         for _ in range(most):
             least = self.least(samples, only_expiring=False)
@@ -88,8 +88,8 @@ class PackedKeysInPython:
         return gone
 
     def least(self, samples: int, only_expiring: bool) -> bytes | None:
-        """The key of a sample that was not used for longest; of those that expire, or of all. The
-        next sample has other keys. None if there is none."""
+        """The key of a sample that was not used for longest: of the keys that expire, or of all
+        keys. The next call takes another sample. None if there is no such key."""
         some = list(islice(self._keys, samples))
         for name in some:
             self._keys[name] = self._keys.pop(name)

@@ -1,7 +1,6 @@
-"""All or nothing: while a script runs, every change can be taken back.
-
-Each change reports its step back to `keyspace.undo`. Announcements (waiters, notifications,
-watchers, messages) are kept until it is certain that the script has succeeded.
+"""All or nothing: while a script runs, every change can be undone. Each change adds its undo step
+to `keyspace.undo`. Announcements (waiters, notifications, watchers, messages) are kept until it is
+certain that the script has succeeded.
 """
 
 from collections.abc import Callable

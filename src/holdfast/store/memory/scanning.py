@@ -25,10 +25,10 @@ def scan(
     limit: int,
     expired: list[bytes] | None = None,
 ) -> tuple[int, Found]:
-    """`walk` for walks during which keys change: a name that is there throughout is seen,
-    maybe more than once. Ids of other spaces and of the dead are passed over, some at a
-    time, so that it takes not many more calls than the space has keys for. `expired` gets the
-    names of expired keys that are met."""
+    """`walk` for walks during which keys change: a name that exists during the whole walk is seen,
+    perhaps more than once. Ids of other spaces and of removed keys are skipped, some in each call,
+    so that a walk needs few more calls than the keys of the space need. `expired` gets the names of
+    expired keys that the walk meets."""
     if not space.cold and len(space.keys) <= limit:
         now_ms = keyspace.now_ms
         living = [key for key in space.keys.values() if is_live(key.expires_at_ms, now_ms)]
@@ -103,7 +103,8 @@ def names(keyspace: "Keyspace", space: Space) -> Iterator[bytes]:
 def random_name(
     keyspace: "Keyspace", space: Space, rng: random.Random, expired: list[bytes] | None = None
 ) -> bytes | None:
-    """A living key from a random place, or None when there is none. `expired` as for `scan`."""
+    """A living key from a random place, or None if there is none. `expired` means the same as for
+    `scan`."""
     for _ in range(32 if len(space) else 0):
         after_id = rng.randrange(FIRST_ID - 1, keyspace.next_id)
         _, found = walk(keyspace, space, after_id, 16, expired)
