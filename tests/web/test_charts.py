@@ -20,7 +20,7 @@ def path_of(points: list[Point | None]) -> str:
 
 @pytest.mark.parametrize(
     ("value", "top"),
-    [(0, 1), (0.3, 0.5), (1, 1), (1.01, 2), (4, 5), (7, 10), (999, 1000), (1e12, 1e12)],
+    [(0, 1), (0.3, 0.4), (1, 1), (1.01, 2), (5, 6), (7, 8), (8.1, 10), (999, 1000), (1e12, 1e12)],
 )
 def test_the_axis_ends_at_a_round_number_that_is_not_smaller(value: float, top: float) -> None:
     assert nice_ceiling(value) == pytest.approx(top)
@@ -28,7 +28,16 @@ def test_the_axis_ends_at_a_round_number_that_is_not_smaller(value: float, top: 
 
 def test_the_axis_of_bytes_is_round_in_bytes() -> None:
     drawn = chart("t", [Line("a", [Point(0, 3 << 20, 3 << 20)])], HOUR, size, 3599.0, 1024)
-    assert ">5.0M<" in drawn
+    assert ">4.0M<" in drawn
+
+
+@pytest.mark.parametrize("most", [0.03, 0.1, 0.25, 0.3, 0.5, 0.7, 3, 5, 9, 2400])
+def test_the_middle_of_the_axis_says_half_of_its_end(most: float) -> None:
+    drawn = chart("t", [Line("a", [Point(0, most, most)])], HOUR, count, 3599.0)
+    zero, half, end = re.findall(r'text-anchor="end">([0-9.]+)k?<', drawn)[:3]
+    assert zero == "0"
+    assert float(end) >= float(half) > 0
+    assert float(half) == pytest.approx(float(end) / 2)
 
 
 def test_the_first_and_last_points_lie_on_the_edges() -> None:
@@ -42,9 +51,10 @@ def test_a_gap_breaks_the_line_and_a_lone_point_is_a_dot() -> None:
     points: list[Point | None] = [None] * 360
     points[1], points[2], points[9] = Point(10, 1, 1), Point(20, 1, 1), Point(90, 1, 1)
     path = path_of(points)
-    assert path.count("M") == 2
+    assert path.count("M") == 1
     assert path.count("L") == 1
-    assert path.endswith("h.01")
+    drawn = chart("t", [Line("a", points)], HOUR, count, 3599.0)
+    assert re.search(r'class="line line-0 dots" d="M[0-9.]+ [0-9.]+h.01"', drawn)
 
 
 def test_no_point_at_all_is_an_empty_chart() -> None:

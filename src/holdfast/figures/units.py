@@ -4,9 +4,11 @@ UNKNOWN = "–"
 
 
 def count(number: float | None) -> str:
-    """950, 1.2k, 3.4M."""
+    """0.05, 950, 1.2k, 3.4M."""
     if number is None:
         return UNKNOWN
+    if 0.001 <= number < 0.095:
+        return f"{number:.1g}"
     if number < 999.5:
         return f"{number:.1f}" if 0 < number < 9.95 and number % 1 else f"{number:.0f}"
     return _with_unit(number, 1000, "kMGT")

@@ -60,18 +60,6 @@ def chart(
     )
 
 
-def spark(points: Sequence[Point | None]) -> Markup:
-    """A line without axes, for a tile."""
-    known = [p.mean for p in points if p is not None]
-    top = max(known, default=0.0) or 1.0
-    count = max(len(points) - 1, 1)
-    drawn = [(100 * n / count, 22 - 20 * p.mean / top) if p else None for n, p in enumerate(points)]
-    return Markup(
-        '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">'
-        f"{_path(drawn, 'line line-0')}</svg>"
-    )
-
-
 def summary(lines: Sequence[Line], text: Text) -> str:
     parts = []
     for line in lines:
@@ -84,8 +72,8 @@ def summary(lines: Sequence[Line], text: Text) -> str:
 
 
 def nice_ceiling(value: float, base: int = 10) -> float:
-    """The next of 1, 2, 5, 10, 20, …; 1 for 0. With base 1024, so many bytes of the largest unit
-    that is not larger."""
+    """The next of 1, 2, 4, 6, 8, 10, 20, …, whose halves are short, too; 1 for 0. With base 1024,
+    so many bytes of the largest unit that is not larger."""
     if not 0 < value < float("inf"):
         return 1.0
     power = 1.0
@@ -97,7 +85,7 @@ def nice_ceiling(value: float, base: int = 10) -> float:
         power *= 10
     while power > value:
         power /= 10
-    return next(power * step for step in (1, 2, 5, 10, 20) if power * step >= value)
+    return next(power * step for step in (1, 2, 4, 6, 8, 10, 20) if power * step >= value)
 
 
 def _value(line: Line, point: Point) -> float:
@@ -143,16 +131,18 @@ def _times(span: Range) -> str:
 
 
 def _path(drawn: Sequence[tuple[float, float] | None], name: str) -> str:
-    """One path with a gap wherever a point is missing. A point without neighbours is a dot."""
-    parts: list[str] = []
+    """A path with a gap wherever a point is missing, and one with the points that have no
+    neighbours: as dots."""
+    lines: list[str] = []
+    dots: list[str] = []
     for n, point in enumerate(drawn):
         if point is None:
             continue
         x, y = point
-        if n == 0 or drawn[n - 1] is None:
-            parts.append(f"M{x:.1f} {y:.1f}")
-            if n + 1 == len(drawn) or drawn[n + 1] is None:
-                parts.append("h.01")
+        is_first = n == 0 or drawn[n - 1] is None
+        if is_first and (n + 1 == len(drawn) or drawn[n + 1] is None):
+            dots.append(f"M{x:.1f} {y:.1f}h.01")
         else:
-            parts.append(f"L{x:.1f} {y:.1f}")
-    return f'<path class="{name}" d="{"".join(parts)}"/>'
+            lines.append(f"{'M' if is_first else 'L'}{x:.1f} {y:.1f}")
+    line = f'<path class="{name}" d="{"".join(lines)}"/>'
+    return line + (f'<path class="{name} dots" d="{"".join(dots)}"/>' if dots else "")
