@@ -1,5 +1,6 @@
 """A real browser, the dashboard as a process, and real servers behind it."""
 
+import base64
 import json
 import os
 import re
@@ -27,12 +28,26 @@ ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build/screenshots"
 AXE = ROOT / "build/axe/package/axe.min.js"
 PATIENCE_S = 60
-WIDE, NARROW = (1280, 860), (500, 860)  # the second is the narrowest window of Chromium
+WIDE, PHONE = (1280, 860), (390, 844)
 START_S = 120
 SERIOUS = ("serious", "critical")
 GUIDE = ROOT / "docs/guide-dashboard.md"
 # Screenshots that the guide has: HOLDFAST_GUIDE_IMAGES=1 makes them anew.
 FOR_GUIDE = ROOT / "docs/images" if os.environ.get("HOLDFAST_GUIDE_IMAGES") else None
+
+
+# Cells with one short word that takes more than one line.
+BROKEN_WORDS = """
+    const lines = (each) => {
+        const range = document.createRange();
+        range.selectNodeContents(each);
+        return new Set([...range.getClientRects()].map((r) => Math.round(r.bottom))).size;
+    };
+    return [...document.querySelectorAll('main td, main dd')].map((each) => [each, each.innerText])
+        .filter(([each, text]) => /^\\S{1,10}$/.test(text.trim()) && !each.children.length
+            && lines(each) > 1)
+        .map(([, text]) => text);
+"""
 
 
 class DashboardProcess:
@@ -119,7 +134,7 @@ class Browser:
 
     def look_at(self, path: str, name: str) -> None:
         """A page in both themes, and on a phone: sound, and with a screenshot of each."""
-        self.driver.set_window_size(*WIDE)
+        self.resize(WIDE)
         if not self.driver.current_url.startswith(self.url):
             self.open(path)  # only a page of ours can store the theme
         for theme in ("light", "dark"):
@@ -129,14 +144,21 @@ class Browser:
             self.check()
             self.shot(name if theme == "light" else f"{name}-dark")
         self.script("localStorage.clear()")
-        self.driver.set_window_size(*NARROW)
+        self.resize(PHONE)
         self.open(path)
         self.check_width()
         self.shot(f"{name}-phone")
-        self.driver.set_window_size(*WIDE)
+        self.resize(WIDE)
+
+    def resize(self, size: tuple[int, int]) -> None:
+        """The size of the page. A window of Chromium cannot be as narrow as a phone."""
+        screen = {"width": size[0], "height": size[1], "deviceScaleFactor": 1}
+        screen["mobile"] = size == PHONE
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
 
     def check_width(self) -> None:
-        """The page is not wider than its window, and a table that is wider can be moved."""
+        """The page is not wider than its window. A table that is wider can be moved, one that is
+        narrower fills its box. No short word is broken."""
         where = self.driver.current_url
         wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert self.script(wide) <= 0, where
@@ -146,14 +168,23 @@ class Browser:
             " && getComputedStyle(each).overflowX === 'hidden').length"
         )
         assert self.script(cut) == 0, where
+        narrow = (
+            "return [...document.querySelectorAll('main table')].filter((each) =>"
+            " each.rows[0].offsetWidth < each.clientWidth - 2).map((each) => each.innerText)"
+        )
+        assert not self.script(narrow), where
+        assert not self.script(BROKEN_WORDS), where
 
     def agree(self) -> None:
         """Say yes to the next question of the page."""
         self.script("window.confirm = () => true")
 
     def shot(self, name: str) -> None:
+        """The whole page, also what a reader would have to scroll to."""
         SHOTS.mkdir(parents=True, exist_ok=True)
-        self.driver.save_screenshot(str(SHOTS / f"{self.name}-{name}.png"))
+        wanted = {"captureBeyondViewport": True, "format": "png"}
+        found = self.driver.execute_cdp_cmd("Page.captureScreenshot", wanted)
+        (SHOTS / f"{self.name}-{name}.png").write_bytes(base64.b64decode(found["data"]))
         picture = f"dashboard-{name}.png"
         if FOR_GUIDE is not None and self.name == "holdfast" and picture in GUIDE.read_text():
             self.driver.save_screenshot(str(FOR_GUIDE / picture))

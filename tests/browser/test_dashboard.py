@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 import redis
@@ -9,7 +10,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from holdfast.web.routes import ROUTES
-from tests.browser.conftest import NARROW, WIDE, Browser, start_driver
+from tests.browser.conftest import PHONE, WIDE, Browser, start_driver
 from tests.harness import HoldfastServer, RedisServer
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("browser")]
@@ -21,20 +22,27 @@ SHOWN = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def data(backend: HoldfastServer | RedisServer) -> None:
-    """Something of everything, with hostile names and values."""
+def data(backend: HoldfastServer | RedisServer) -> Iterator[None]:
+    """Something of everything, with hostile and long names and values, and a user with rules."""
     with redis.Redis(port=backend.port) as client:
         client.flushall()
         client.set("text", "hello\nworld")
         client.set(HOSTILE, HOSTILE)
         client.set(b"\xff\xfe", b"\x00\xff")
         client.rpush("jobs", HOSTILE, *(f"job {n}" for n in range(120)))
-        client.hset("hash", mapping={"field": "value", HOSTILE: HOSTILE})
+        client.hset(
+            "hash", mapping={"field": "value", HOSTILE: HOSTILE, "long": "many words " * 60}
+        )
+        client.set("a:very:long:name:" + "abcdefgh" * 40, "x")
         client.sadd("set", "a", "b", HOSTILE)
         client.zadd("scores", {"one": 1, "two": 2.5, HOSTILE: 3})
         client.xadd("stream", {"event": "started", "name": HOSTILE})
         client.set("session:1", "x", ex=3600)
         client.get("missing")
+        rules = ("~app:*", "+@read", "+@write", "-@dangerous")
+        client.execute_command("ACL", "SETUSER", "ada", "on", "nopass", *rules)
+        yield
+        client.execute_command("ACL", "DELUSER", "ada")
 
 
 def paths() -> list[str]:
@@ -47,20 +55,26 @@ def paths() -> list[str]:
     return [*dict.fromkeys(found), "/keys/big", "/sign-in"]
 
 
+def name_of(path: str) -> str:
+    """For a screenshot: `keys-show-jobs`."""
+    place, _, query = path.strip("/").partition("?")
+    words = [*place.split("/"), query.rpartition("=")[2]]
+    return "-".join(filter(None, words)) or "overview"
+
+
 def test_every_page_is_sound_and_fits_a_phone(browser: Browser) -> None:
     for path in paths():
-        browser.driver.set_window_size(*WIDE)
+        browser.resize(WIDE)
         browser.open(path)
         assert browser.text("h1"), path
         assert "owned" not in browser.driver.title
         browser.check()
-        browser.shot(path.strip("/").replace("/", "-").partition("?")[0] or "overview")
-        browser.driver.set_window_size(*NARROW)  # the same page: loading it again takes longer
         browser.check_width()
-    browser.open("/")
-    browser.check_width()
-    browser.shot("overview-phone")
-    browser.driver.set_window_size(*WIDE)
+        browser.shot(name_of(path))
+        browser.resize(PHONE)  # the same page: loading it again takes longer
+        browser.check_width()
+        browser.shot(f"{name_of(path)}-phone")
+    browser.resize(WIDE)
 
 
 def test_pages_are_sound_in_the_dark(browser: Browser) -> None:
@@ -69,7 +83,7 @@ def test_pages_are_sound_in_the_dark(browser: Browser) -> None:
     for path in ("/", "/keys/show?name=jobs", "/configuration?show=all"):
         browser.open(path)
         browser.check()
-        browser.shot((path.strip("/").replace("/", "-").partition("?")[0] or "overview") + "-dark")
+        browser.shot(f"{name_of(path)}-dark")
     browser.script("localStorage.clear()")
 
 
@@ -148,6 +162,44 @@ def test_the_console_completes_and_runs(browser: Browser) -> None:
     assert "<script>" in browser.text()
     browser.check()
     browser.shot("console")
+
+
+# Time stands still: `pass_ms` runs the functions that wait for so long.
+STANDING_TIME = """
+    window.waiting = []; window.asked = 0; window.now_ms = 0;
+    window.setTimeout = window.setInterval = (run, ms, ...words) =>
+        window.waiting.push({run: () => run(...words), ms});
+    performance.now = () => window.now_ms;
+    window.pass_ms = (ms) => {
+        const due = window.waiting.filter((each) => each.ms === ms);
+        window.waiting = window.waiting.filter((each) => each.ms !== ms);
+        due.forEach((each) => each.run());
+        return due.length;
+    };
+"""
+
+
+def test_a_page_asks_again_after_the_answer_and_the_later_the_longer_it_took(
+    browser: Browser,
+) -> None:
+    command = "Page.addScriptToEvaluateOnNewDocument"
+    script = browser.driver.execute_cdp_cmd(command, {"source": STANDING_TIME})
+    try:
+        browser.open("/queues")
+        browser.script(
+            "window.fetch = () => { window.asked++; return new Promise((_, end) => {"
+            " window.fail = end; }); }"
+        )
+        due = "return window.pass_ms(3000)"
+        assert browser.script(due) == 1
+        assert browser.script(due) == 0  # the first one is not answered yet
+        assert browser.script("return window.asked") == 1
+        browser.script("window.now_ms = 5000; window.fail(new Error('late'))")
+        browser.wait(lambda: browser.script("return window.pass_ms(50000)") == 1, "asked later")
+        assert browser.script("return window.asked") == 2
+    finally:
+        remove = "Page.removeScriptToEvaluateOnNewDocument"
+        browser.driver.execute_cdp_cmd(remove, {"identifier": script["identifier"]})
 
 
 def test_keys_of_the_keyboard(browser: Browser) -> None:

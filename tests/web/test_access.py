@@ -455,6 +455,18 @@ def test_no_page_has_inline_scripts_or_styles(port: int) -> None:
     play(port, scenario)
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/keys/nothing", "/%ff%00/..%2f", "/<b>"])
+def test_an_address_that_leads_nowhere_is_a_page_that_says_so(port: int, path: str) -> None:
+    async def scenario(place: Place) -> None:
+        answer = await place.browser().get(path)
+        assert answer.status_code == 404
+        assert "There is no page at this address" in answer.text
+        assert "Overview</a>" in answer.text
+        assert "<b>" not in answer.text
+
+    play(port, scenario)
+
+
 @pytest.mark.parametrize(
     "path", ["//evil.example", "/\\evil.example", "https://evil.example", "evil", "/\n/x"]
 )

@@ -1,7 +1,10 @@
 """The console: words as redis-cli reads them, refusals, replies, secrets."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from holdfast.web.names import line_of
 from holdfast.web.pages.console import printed, refusal, split
 from tests.web.conftest import PASSWORD, Place, play
 
@@ -19,6 +22,11 @@ from tests.web.conftest import PASSWORD, Place, play
 )
 def test_words_of_a_line(line: str, words: list[bytes]) -> None:
     assert split(line) == words
+
+
+@given(st.lists(st.binary()))
+def test_the_line_that_is_shown_is_the_same_command_again(words: list[bytes]) -> None:
+    assert split(line_of(words)) == words
 
 
 @pytest.mark.parametrize("line", ['GET "a', "GET 'a", '"'])
@@ -71,7 +79,7 @@ def test_commands_run_and_only_changes_are_audited(server_port: int) -> None:
             assert answer.status_code == 200
             assert wanted in answer.text, line
         trail = place.dashboard.history.audited(None, 10)
-        assert [each.detail for each in trail] == ["SET a b c"]
+        assert [each.detail for each in trail] == ['SET a "b c"']
         names = (await browser.get("/console/commands")).json()
         assert "GET" in names
         assert "CONFIG GET" in names

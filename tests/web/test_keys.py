@@ -99,6 +99,26 @@ def test_values_of_every_type_are_changed(server_port: int) -> None:
     assert get(server_port, "GET", b"bin\xff") == b"$3\r\n\x00\xfe\n\r\n"
 
 
+def test_nothing_is_escaped_twice(server_port: int) -> None:
+    r"""Neither in sentences, nor in a field that is sent again as it stands."""
+    name = b"back\\slash\n"
+
+    async def scenario(place: Place) -> None:
+        browser = place.browser()
+        await browser.get("/keys")
+        await browser.submit("/keys/create", name=r"back\\slash\n", value="a b", escaped="yes")
+        page = await browser.get(show(name))
+        assert r"back\\slash\n</h1>" in page.text
+        gone = await browser.submit("/keys/delete", name=in_url(name), type="string")
+        assert r"back\\slash\n was deleted" in (await browser.get(gone.headers["location"])).text
+        trail = html.unescape((await browser.get("/audit")).text)
+        assert r'SET "back\\slash\n" "a b" NX' in trail
+        for path in ("/keys", "/queues"):
+            assert r'value="a\*b"' in (await browser.get(path + r"?pattern=a\*b")).text
+
+    play(server_port, scenario)
+
+
 def test_a_value_that_has_changed_since_is_not_overwritten(server_port: int) -> None:
     get(server_port, "SET", "s", "seen")
 

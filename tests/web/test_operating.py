@@ -104,7 +104,12 @@ def test_a_server_that_was_killed_is_said_and_comes_back(
         answer = await browser.get("/keys")
         assert answer.status_code == 503
         assert "does not answer" in answer.text
-        await place.dashboard.poller.poll()
+        for _ in range(200):
+            await place.dashboard.poller.poll()
+            if "refused" in str(place.dashboard.poller.view.trouble):
+                break
+            await asyncio.sleep(0.01)
+        assert str(place.dashboard.poller.view.trouble) == "not connected: Connection refused"
         news = place.dashboard.hub.latest.events["status"].decode()
         assert json.loads(news.partition("data: ")[2])["up"] is False
         assert (await browser.get("/")).status_code == 200  # with what is known

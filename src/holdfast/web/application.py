@@ -16,7 +16,7 @@ from holdfast.client import ReplyTooLargeError, ServerError
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.web.dashboard import Dashboard
 from holdfast.web.rendering import static_files
-from holdfast.web.routes import ROUTES, Route, navigation
+from holdfast.web.routes import ROUTES, Route, navigation, page
 from holdfast.web.security.headers import HeaderGuard, is_own_origin
 from holdfast.web.security.login import is_refused
 from holdfast.web.security.sessions import Session
@@ -49,13 +49,15 @@ def application(dashboard: Dashboard) -> ASGIApp:
     ]
     routes.append(WebRoute("/static/{name}", static))
     routes.append(WebRoute("/alive", alive))
+    elsewhere = page("/{path:path}", nowhere, is_open=True)
+    routes.append(WebRoute(elsewhere.path, Endpoint(dashboard, {"GET": elsewhere}).answer))
     app = Starlette(routes=routes, lifespan=life, exception_handlers={HTTPException: plainly})
     return HeaderGuard(app, dashboard.settings)
 
 
 async def plainly(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    sentence = {404: "There is no such page.", 405: "This page takes no such request."}
+    sentence = {405: "This page takes no such request."}
     return PlainTextResponse(f"{sentence.get(status, 'This did not work.')}\n", status)
 
 
@@ -65,6 +67,11 @@ async def static(request: Request) -> Response:
         return PlainTextResponse("There is no such file.\n", 404)
     headers = {"cache-control": "public, max-age=31536000, immutable"}
     return Response(found[0], media_type=found[1], headers=headers)
+
+
+async def nowhere(visit: Visit) -> Response:
+    sentence = "There is no page at this address. A link that led here may be an old one."
+    return visit.render("problem.html", 404, title="Not found", sentence=sentence)
 
 
 async def alive(request: Request) -> Response:

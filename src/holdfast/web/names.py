@@ -5,6 +5,7 @@ text are escaped with backslashes, so that different names look different.
 """
 
 import re
+from collections.abc import Iterable
 from urllib.parse import parse_qsl, quote_from_bytes, unquote_to_bytes
 
 from holdfast.client.protocol.request import as_bytes
@@ -66,6 +67,17 @@ def unescaped(text: str) -> bytes:
         as_bytes(text),
     )
     return _ESCAPE.sub(part, unicode_done)
+
+
+def line_of(words: Iterable[bytes], most: int = 2_000) -> str:
+    """A command as a user would type it, with escapes. Each word is cut if it is long."""
+    return " ".join(_quoted(shown(word[:most])) for word in words)
+
+
+def _quoted(text: str) -> str:
+    if text and not set(text) & set(" \"'\\"):
+        return text
+    return '"' + text.replace('"', '\\"') + '"'
 
 
 def typed(text: str, is_escaped: bool) -> bytes:

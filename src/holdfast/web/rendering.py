@@ -15,6 +15,7 @@ from holdfast.figures.units import count, micros, percent, seconds, size
 from holdfast.figures.view import shown
 from holdfast.web.live.hub import event
 from holdfast.web.names import in_url
+from holdfast.web.readers.bodies import printable
 
 if TYPE_CHECKING:
     from holdfast.web.live.poller import Poller
@@ -42,6 +43,8 @@ def environment() -> Environment:
         "seconds": seconds,
         "percent": percent,
         "text": text,
+        "said": said,
+        "brief": brief,
         "clip": clip,
         "whole": whole,
         "when": when,
@@ -58,6 +61,17 @@ def text(value: Any) -> str:
     if isinstance(value, str):
         return shown(value.encode("utf-8", "surrogateescape"))
     return str(value)
+
+
+def said(value: str) -> str:
+    """A sentence of ours, or what a user has typed. Names in it are escaped already."""
+    return printable(value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+
+
+def brief(value: str, most: int) -> str:
+    """The begin of such a text, in one line."""
+    line = said(" ".join(value[: 2 * most].split()))
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def clip(value: Any, most: int = MOST_SHOWN) -> str:

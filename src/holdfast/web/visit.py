@@ -11,8 +11,7 @@ from holdfast.client import Client, ServerError
 from holdfast.client import Request as Commands
 from holdfast.client.protocol.request import Argument, as_bytes
 from holdfast.errors import HoldfastError
-from holdfast.figures.view import shown
-from holdfast.web.names import read_pairs
+from holdfast.web.names import line_of, read_pairs
 from holdfast.web.readers.pace import Pace, pace_for
 from holdfast.web.security.redaction import safe_words
 from holdfast.web.security.sessions import Session
@@ -140,7 +139,7 @@ class Visit:
 
     async def change(self, action: str, *words: Argument) -> Any:
         """Run a command that changes something. It is in the audit trail before it is sent."""
-        detail = " ".join(map(shown, safe_words([as_bytes(word) for word in words])))
+        detail = line_of(safe_words([as_bytes(word) for word in words]), MOST_DETAIL)
         async with self.audited(action, detail):
             return await self.ask(*words)
 

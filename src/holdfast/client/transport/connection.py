@@ -396,7 +396,7 @@ class Connection:
             self._first.exception()  # marks it as seen, also if no caller awaits it
 
     def _rejection(self) -> NotConnectedError:
-        why = f": {self.last_error}" if self.last_error is not None else ""
+        why = f": {reason_of(self.last_error)}" if self.last_error is not None else ""
         if self.state is State.CLOSED or self.state is State.CLOSING:
             if self.is_replaceable and self.last_error is not None:
                 # Only this connection is closed, not the client.

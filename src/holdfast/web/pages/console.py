@@ -1,7 +1,6 @@
 """The console: any command, except those that a shared connection cannot take."""
 
 import re
-import shlex
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -10,7 +9,7 @@ from holdfast.client.protocol.request import as_bytes
 from holdfast.client.protocol.special import REFUSED, blocks
 from holdfast.errors import HoldfastError
 from holdfast.figures.view import shown
-from holdfast.web.names import unescaped
+from holdfast.web.names import line_of, unescaped
 from holdfast.web.readers.asking import ask_one, pairs
 from holdfast.web.security.redaction import safe_reply, safe_words, unread_words
 from holdfast.web.visit import BadRequestError, Visit
@@ -48,7 +47,7 @@ async def run(visit: Visit) -> Response:
         is_error = False
     except (BadRequestError, ValueError, HoldfastError) as error:
         text, is_error = str(error), True
-    entry = {"line": " ".join(map(_quoted, safe_words(words))), "text": text, "is_error": is_error}
+    entry = {"line": line_of(safe_words(words)), "text": text, "is_error": is_error}
     visit.session.console.append(entry)
     del visit.session.console[:-MOST_HISTORY]
     return visit.render("console.html", entries=visit.session.console, line="")
@@ -171,8 +170,3 @@ def _scalar(value: Any) -> str:
         more = f"… ({len(value)} bytes)" if len(value) > MOST_CHARACTERS else ""
         return f'"{text}"{more}'
     return str(value)[:MOST_CHARACTERS]
-
-
-def _quoted(word: bytes) -> str:
-    text = shown(word[:MOST_CHARACTERS])
-    return text if text and text == shlex.quote(text) else f'"{text}"'

@@ -9,6 +9,7 @@ from holdfast.client.protocol.request import as_bytes
 from holdfast.figures.sample import read_slow
 from holdfast.figures.view import shown
 from holdfast.web.config_defaults import REDIS_DEFAULTS, our_defaults
+from holdfast.web.names import line_of
 from holdfast.web.readers.asking import ask_one, number, pairs
 from holdfast.web.security.redaction import HIDDEN, is_secret
 from holdfast.web.visit import BadRequestError, Visit
@@ -34,7 +35,7 @@ async def slow_log(visit: Visit) -> Response:
     for each in reply:
         slow = read_slow(each)
         address, name = (*each[4:6], b"", b"")[:2]
-        rows.append((slow.at_s, slow.took_us, slow.words, address, name))
+        rows.append((slow.at_s, slow.took_us, line_of(slow.words), address, name))
     limit_us = number(limits.get(b"slowlog-log-slower-than"))
     return visit.render("slow_log.html", rows=rows, limit_us=limit_us)
 

@@ -29,7 +29,8 @@
   function onStatus(status) {
     if (!status.up) {
       wasAway = true;
-      say("The server does not answer: " + status.trouble + ". The page goes on when it is back.");
+      const since = status.since ? " since " + clock(new Date(1000 * status.since)) : "";
+      say("The server does not answer" + since + ": " + status.trouble + ". The page goes on when it is back.");
       return;
     }
     say("");
@@ -109,21 +110,31 @@
       charts(part);
     } catch { /* the stream says that the dashboard is away */ }
   }
+  // The next load begins some time after the answer to the last one, and the later the longer that
+  // took: a dashboard or a server that is slow gets fewer requests, and they never pile up.
+  const PATIENCE = 10;
+  async function keepFresh(part) {
+    const begun = performance.now();
+    await refresh(part);
+    const pause = Math.max(1000 * Number(part.dataset.refresh), PATIENCE * (performance.now() - begun));
+    setTimeout(keepFresh, pause, part);
+  }
   all("[data-refresh]").forEach((part) => {
-    setInterval(() => refresh(part), 1000 * Number(part.dataset.refresh));
+    setTimeout(keepFresh, 1000 * Number(part.dataset.refresh), part);
   });
 
   // -- times in the zone of the reader ----------------------------------------------------------
+
+  const two = (number) => String(number).padStart(2, "0");
+  const clock = (at) => two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds());
 
   function localise(from) {
     all("time[datetime]", from).forEach((each) => {
       const moment = new Date(each.dateTime);
       if (Number.isNaN(moment.valueOf())) return;
       each.title = each.dateTime;
-      const two = (number) => String(number).padStart(2, "0");
       each.textContent = moment.getFullYear() + "-" + two(moment.getMonth() + 1) + "-" +
-        two(moment.getDate()) + " " + two(moment.getHours()) + ":" + two(moment.getMinutes()) +
-        ":" + two(moment.getSeconds());
+        two(moment.getDate()) + " " + clock(moment);
     });
   }
   localise(document);
