@@ -2,10 +2,13 @@
 
 import errno
 import mmap
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from holdfast.server.features import huge_pages
 from holdfast.server.features.huge_pages import (
     ENOUGH_PAGES,
     HUGE_BYTES,
@@ -35,6 +38,10 @@ class FakeKernel(Kernel):
         self.in_use: dict[int, int] = {}
         self.errors: dict[int, int] = {}
         self.asked: list[int] = []
+        self.is_machine_busy = False
+
+    def is_busy(self) -> bool:
+        return self.is_machine_busy
 
     def maps(self) -> str:
         return "".join(
@@ -72,6 +79,44 @@ def test_whole_pages_that_are_full_are_made_large_once() -> None:
     pages.join_all(on)
     assert kernel.asked[2:] == [first]
     assert pages.count == 3
+
+
+def test_pages_stay_small_while_the_machine_is_busy() -> None:
+    """The kernel holds a lock while it waits for a turn on each processor."""
+    kernel = FakeKernel(2 * HUGE_BYTES)
+    kernel.is_machine_busy = True
+    pages = HugePages(kernel)
+    pages.join_all(on)
+    assert kernel.asked == []
+    kernel.is_machine_busy = False
+    pages.join_all(on)
+    assert len(kernel.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("pressure", "load", "is_busy"),
+    [
+        ("some avg10=97.97 avg60=1.00 avg300=1.00 total=5\nfull avg10=0.00 …\n", 0.1, True),
+        ("some avg10=3.20 avg60=99.00 avg300=99.00 total=5\nfull avg10=0.00 …\n", 99.0, False),
+        (None, 99.0, True),
+        (None, 0.1, False),
+    ],
+)
+def test_a_machine_is_busy_whose_programs_wait_for_processors(
+    pressure: str | None,
+    load: float,
+    is_busy: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the pressure that the kernel tells; where it tells none, by the load."""
+    path = tmp_path / "cpu"
+    if pressure is not None:
+        path.write_text(pressure)
+    monkeypatch.setattr(huge_pages, "PRESSURE", path)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert Kernel.is_busy(FakeKernel()) == is_busy
 
 
 def test_a_region_that_begins_between_two_pages_is_used_from_the_next() -> None:
@@ -140,7 +185,7 @@ def test_joining_pages_stops_when_the_caller_says_so() -> None:
 
 
 class OwnMemory(Kernel):
-    """The real one, of which nothing is shown but some of it."""
+    """The real one, of which nothing is shown but some of it, on a machine that is never busy."""
 
     def __init__(self, show: Callable[[int], bool]) -> None:
         super().__init__()
@@ -152,6 +197,9 @@ class OwnMemory(Kernel):
             for line in super().maps().splitlines(keepends=True)
             if self._show(int(line.partition("-")[0], 16))
         )
+
+    def is_busy(self) -> bool:
+        return False
 
 
 def test_pages_in_use_are_counted() -> None:

@@ -8,7 +8,10 @@ is asked to join pages:
 - only pages that are filled already, so that no memory is lost;
 - one at a time, on a separate thread, because a thread that needs the page meanwhile waits some
   milliseconds;
-- slowly: to join one is to copy 2 MB, and while memory grew that took an eighth of a core.
+- slowly: to join one is to copy 2 MB, and while memory grew that took an eighth of a core;
+- not on a busy machine: the kernel waits for a turn on each processor, and holds a lock meanwhile
+  that all threads need to get or return memory. With twelve programs for each processor it held the
+  lock for up to 1.8 s.
 """
 
 import errno
@@ -37,6 +40,9 @@ BREAK_S = 0.05  # the shortest wait after each page
 BREAK = 50  # and at least so many times the time that the page took
 
 SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
+PRESSURE = Path("/proc/pressure/cpu")
+BUSY_PERCENT = 50.0  # of the last ten seconds in which some thread waited for a processor
+BUSY_LOAD = 2.0  # for each processor, where the kernel does not tell the pressure
 
 
 def regions(maps: str) -> Iterator[tuple[int, int]]:
@@ -63,6 +69,14 @@ class Kernel:
         self._madvise = ctypes.CDLL(None, use_errno=True).madvise
         self._madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         self._errno = ctypes.get_errno
+
+    def is_busy(self) -> bool:
+        """Whether programs on this machine often wait for a processor."""
+        try:
+            pressure = PRESSURE.read_text()
+        except OSError:
+            return os.getloadavg()[0] > BUSY_LOAD * (os.cpu_count() or 1)
+        return float(pressure.partition("avg10=")[2].split()[0]) > BUSY_PERCENT
 
     def maps(self) -> str:
         return Path("/proc/self/maps").read_text(errors="replace")
@@ -99,6 +113,8 @@ class HugePages:
         for address in sorted(places - self._done):
             if self._kernel.pages_in_use(address) < ENOUGH_PAGES:
                 continue
+            if self._kernel.is_busy():
+                return
             error = self._kernel.collapse(address)
             if error == errno.EINVAL and not self.count:
                 self.is_possible = False  # this kernel does not know how to
