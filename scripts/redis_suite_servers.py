@@ -117,8 +117,10 @@ def read(unit: str, lines: Iterator[str]) -> Iterator[Result]:
             continue
         if found := RESULT.match(line):
             word, test = found.groups()
-            if word in ("ok", "err"):
-                yield Result(unit, test.rpartition(" (")[0] or test, word == "ok")
+            if word == "ok":
+                yield Result(unit, test.rpartition(" (")[0] or test, passed=True)
+            elif word == "err" and " in tests/" in test:  # other such lines tell more of it
+                yield Result(unit, test.rpartition(" in tests/")[0], passed=False)
             elif word in ("exception", "TIMEOUT"):
                 yield Result(unit, line, passed=False)
             continue

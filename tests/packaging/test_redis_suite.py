@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.redis_suite_servers import read
+
 ROOT = Path(__file__).parents[2]
 SCORE = """
 import sys
@@ -58,3 +60,23 @@ def test_a_run_that_breaks_off_is_a_failure(tmp_path: Path) -> None:
     done = run(tmp_path, "core")
     assert done.returncode == 1
     assert "has not come to its end" in done.stderr
+
+
+def test_a_test_that_fails_counts_once() -> None:
+    """Redis prints the error of a command as a line that looks like a test, before that of the test
+    in which it came."""
+    lines = (
+        "\x1b[0;32m[ok]\x1b[0m: A key (that is large) (12 ms)",
+        "\x1b[0;31m[err]\x1b[0m: reading reply",
+        "I/O error reading reply",
+        "[err]: A stop (sigterm) in tests/integration/shutdown.tcl",
+        "[exception]: Executing test client: no such file",
+        "The End",
+        "[err]: A stop (sigterm) in tests/integration/shutdown.tcl",
+    )
+    found = [(each.test, each.passed) for each in read("a unit", iter(lines))]
+    assert found == [
+        ("A key (that is large)", True),
+        ("A stop (sigterm)", False),
+        ("[exception]: Executing test client: no such file", False),
+    ]
