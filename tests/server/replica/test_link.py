@@ -1,10 +1,14 @@
 """The link to a primary, where the order of two events decides."""
 
 import asyncio
+from contextlib import suppress
 from time import perf_counter_ns
 
+import pytest
+
 from holdfast.psync.events import Command, Commands
-from holdfast.server.replica.link import MOST_WAITING_BYTES, Link
+from holdfast.server.replica.link import MOST_WAITING_BYTES, STEADY_S, Link
+from holdfast.server.replica.link_states import LinkState
 from holdfast.server.replica.position import Position
 from holdfast.server.replica.primary_session import PrimarySession
 from holdfast.server.replica.replica_role import ReplicaRole
@@ -25,3 +29,35 @@ def test_a_link_that_was_cut_waits_for_no_room() -> None:
         await asyncio.wait_for(link._hand_over(late), 10)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("up_s", "wanted"), [(STEADY_S, ["dial", "dial", "pause"]), (0, ["dial", "pause"])]
+)
+def test_a_link_that_was_up_is_dialed_again_at_once(
+    up_s: float, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause comes after an attempt that failed, and after a link that broke at its beginning:
+    a primary may cut off each link as soon as it is up."""
+    place = InProcess()
+    link = Link(place.engine, ReplicaRole(place.engine), "127.0.0.1", 1)
+    events: list[str] = []
+
+    async def follow() -> None:
+        events.append("dial")
+        link._enter(LinkState.DIALING)
+        if len(events) == 1:
+            link._enter(LinkState.GREETING)
+            link._enter(LinkState.FOLLOWING)
+            place.clock.advance(up_s)
+        raise OSError("the connection was reset")
+
+    async def pause(seconds: float) -> None:
+        events.append("pause")
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(link, "_follow", follow)
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    with suppress(asyncio.CancelledError):
+        asyncio.run(link._run())
+    assert events == wanted

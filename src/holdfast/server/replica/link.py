@@ -39,6 +39,7 @@ PIECE_BYTES = 1 << 18
 MOST_WAITING_BYTES = 8 << 20  # of commands that have not run; more is not read
 LOOK_EVERY_S = 0.005
 RETRY_S = 1.0
+STEADY_S = 1.0  # a link that was up for so long is dialed again without a pause
 TICK_S = 1.0
 FAILURES = (OSError, PsyncError, StorageError, ConfigError, ssl.SSLError, asyncio.TimeoutError)
 
@@ -74,6 +75,7 @@ class Link:
         self.load: SnapshotLoad | None = None
         self.down_since_s: float | None = engine.clock.monotonic_s()
         self.heard_s = engine.clock.monotonic_s()
+        self._up_since_s = 0.0
         self._writer: asyncio.StreamWriter | None = None
         self._position: Position | None = None  # of the snapshot that comes
         self._listens_since_s: float | None = None
@@ -118,9 +120,11 @@ class Link:
             if reason != self._reason:
                 log.warning("primary %s:%d is lost: %s", self.host, self.port, reason)
             self._reason = reason
+            was_steady = self._was_steady
             self._enter(LinkState.WAITING)
             self._owner.link_failed(reason)
-            await asyncio.sleep(RETRY_S)
+            if not was_steady:
+                await asyncio.sleep(RETRY_S)
 
     def _hang_up(self) -> None:
         if self._writer is not None:
@@ -133,12 +137,18 @@ class Link:
             self.load.stop()
             self.load = None
 
+    @property
+    def _was_steady(self) -> bool:
+        """Whether the link was up, and not for a moment only."""
+        up_s = self._engine.clock.monotonic_s() - self._up_since_s
+        return self.state is LinkState.FOLLOWING and up_s >= STEADY_S
+
     def _enter(self, state: LinkState) -> None:
         now_s = self._engine.clock.monotonic_s()
         was_up = self.state is LinkState.FOLLOWING
         self.state = after(self.state, state)
         if state is LinkState.FOLLOWING:
-            self.down_since_s, self._reason = None, ""
+            self._up_since_s, self.down_since_s, self._reason = now_s, None, ""
         elif was_up:
             self.down_since_s = now_s
         self._owner.state_changed()
