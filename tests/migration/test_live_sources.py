@@ -101,9 +101,7 @@ def test_all_keys_expiries_databases_and_functions_come(
 ) -> None:
     options = () if source is HoldfastServer else AT_ONCE
     with source(tmp_path / "source", *options) as server:
-        # A replica of Holdfast is not told when fields expire.
-        has_fields = source is ValkeyServer or (source is HoldfastServer and via == "scan")
-        fill(server.port, rng, expiring_fields=has_fields)
+        fill(server.port, rng, expiring_fields=source is not RedisServer)
         before, library = without_seen(contents(server.port)), functions(server.port)
         report = run(url_of(server), db, via=via)
     assert (report.key_count, report.libraries, report.unfit) == (len(before), 1, 0)

@@ -1,4 +1,5 @@
-"""Writes a snapshot for replicas: `python -m holdfast.migration.snapshot DATABASE FD DELAY_US`.
+"""Writes a snapshot for replicas:
+`python -m holdfast.migration.snapshot DATABASE FD DELAY_US FORMAT`.
 
 The server that has the database starts it (server/primary/snapshot_process.py). The first line of
 the output is the number of the last batch of the journal that the snapshot has. The input is a pipe
@@ -24,7 +25,7 @@ from holdfast.store.rdb.records import Entry, Library, Sizes
 from holdfast.store.rdb.value_codec import has_expiring_fields
 
 
-def main(database: str, target: str, delay_us: str) -> None:
+def main(database: str, target: str, delay_us: str, form: str) -> None:
     """`target` is the number of an open file. The delay is a sleep after each key, for tests."""
     pause = _pause(int(delay_us))
     now_ms = time.time_ns() // 1_000_000
@@ -32,7 +33,8 @@ def main(database: str, target: str, delay_us: str) -> None:
         database_content(Path(database), now_ms, on_moment=_say) as content,
         os.fdopen(int(target), "wb") as file,
     ):
-        writer = RdbWriter(file.write, FORMATS["redis7"])
+        writer = RdbWriter(file.write, FORMATS[form])
+        has_field_times = FORMATS[form].expiring_hash is not None
         facts = {b"redis-ver": REDIS_VERSION.encode(), b"redis-bits": b"64"}
         position = unpack(content.position)
         if position is not None:
@@ -42,7 +44,8 @@ def main(database: str, target: str, delay_us: str) -> None:
         writer.begin(facts)
         for record in content.records():
             if isinstance(record, Entry):
-                writer.entry(record.name, _without_field_times(record.value), record.expires_at_ms)
+                value = record.value if has_field_times else _without_field_times(record.value)
+                writer.entry(record.name, value, record.expires_at_ms)
                 pause()
             elif isinstance(record, Sizes):
                 writer.database(record.database, record.keys, record.expiring)
@@ -62,7 +65,8 @@ def _say(lsn: int) -> None:
 
 
 def _without_field_times(value: Plain) -> Plain:
-    """The server that has the database lets fields expire, and its replica need not know when."""
+    """For Redis 7.0, which knows no such times. The server that has the database deletes a field
+    that has expired, and its replica need not know when."""
     if value.type != "hash" or not has_expiring_fields(value):
         return value
     return Plain("hash", [(name, text, None) for name, text, _ in value.content])

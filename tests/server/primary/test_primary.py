@@ -167,20 +167,30 @@ def test_writes_are_refused_while_replicas_are_too_few(
     wait_until(lambda: client.command("SET", "a", 1) == refusal, "writes are refused")
 
 
+@pytest.mark.parametrize("limit", ["4mb 0 0", "0 1mb 1"], ids=["hard", "soft"])
+@pytest.mark.parametrize("kind", [RedisServer, HoldfastServer])
 def test_a_replica_that_takes_in_nothing_is_cut_off(
-    primary: HoldfastServer, replica: RedisServer
+    primary: HoldfastServer, tmp_path: Path, kind: type[ServerProcess], limit: str
 ) -> None:
+    """The primary goes on, and keeps no more for the replica. When that is awake again it needs a
+    snapshot, because the backlog is small."""
     client = primary.client()
-    client.command("CONFIG", "SET", "client-output-buffer-limit", "replica 4mb 0 0")
-    follow(primary, replica)
-    replica.suspend()
-    try:
-        for _ in range(20):
-            client.command("SET", "large", "x" * 1_000_000)
-        wait_until(lambda: info(client)["connected_slaves"] == "0", "it is cut off")
-    finally:
-        replica.resume()
-    assert client.command("PING") == b"+PONG\r\n"
+    client.command("CONFIG", "SET", "client-output-buffer-limit", f"replica {limit}")
+    with kind(tmp_path / "sleeper") as replica:
+        copy = follow(primary, replica)
+        replica.suspend()
+        try:
+            for _ in range(20):
+                client.command("SET", "large", "x" * 1_000_000)
+            wait_until(lambda: info(client)["connected_slaves"] == "0", "it is cut off")
+            assert stat(client, "mem_clients_slaves", "memory") == 0
+            client.command("SET", "large", "y" * 1_000_000)
+        finally:
+            replica.resume()
+        wait_until(lambda: stat(client, "sync_full") == 2, "it asks for a snapshot")
+        wait_until(lambda: is_up(copy), "it follows again")
+        wait_for_replica(client)
+        assert copy.command("GETRANGE", "large", 0, 3) == b"$4\r\nyyyy\r\n"
 
 
 def test_a_replica_may_have_as_much_to_take_in_as_the_backlog_has(

@@ -15,6 +15,7 @@ BAD_MASTER_PORT = CommandError("ERR Invalid master port")
 ACTIVE_ACTIVE = CommandError("ERR a server of an active-active database cannot be a replica")
 NO_TIME = CommandError("ERR FAILOVER timeout must be greater than 0")
 IS_REPLICA = CommandError("ERR Command is not valid when client is a replica.")
+FIRST_WITH_FIELD_TIMES = 9  # of Valkey: its RDB files have the times of fields of hashes
 NO_PROCESS = CommandError("ERR an embedded database follows no server")
 
 
@@ -153,7 +154,7 @@ def replconf(session: Session, argv: list[bytes]) -> Reply:
             case b"rdb-filter-only":
                 primary.facts(session).parts = _parts(value)
             case b"version":
-                pass
+                primary.facts(session).knows_field_times = _is_valkey_9(value)
             case b"ack":
                 session.skip_this_reply()
                 primary.acknowledged(session, parse_int(value))
@@ -164,6 +165,12 @@ def replconf(session: Session, argv: list[bytes]) -> Reply:
             case _:
                 raise CommandError(b"ERR Unrecognized REPLCONF option: %b" % option)
     return OK
+
+
+def _is_valkey_9(version: bytes) -> bool:
+    """Or newer, or a Holdfast. A Redis does not tell its version."""
+    major = version.partition(b".")[0]
+    return major.isdigit() and int(major) >= FIRST_WITH_FIELD_TIMES
 
 
 def _parts(value: bytes) -> frozenset[bytes]:

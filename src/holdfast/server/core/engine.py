@@ -500,6 +500,7 @@ class Engine(SessionHost):
                 is_fatal = True
         if is_fatal:
             self.store.is_broken = True
+            self.primary.let_go()  # they may not have what the disk may not have
             self.on_fatal(error)
         return failure, is_fatal
 

@@ -24,7 +24,7 @@ from holdfast.server.auth.acl import User
 from holdfast.server.primary.backlog import Backlog, new_id
 from holdfast.server.primary.effect_log import EffectLog
 from holdfast.server.primary.replica import Replica, State
-from holdfast.server.sessions.out_of_band import Published
+from holdfast.server.sessions.out_of_band import OutOfBand
 from holdfast.server.sessions.session import LINK, REPLIES_OFF, RESTRICTED, Session
 from holdfast.server.sessions.session_host import SessionHost
 from holdfast.store.values.stream import Stream
@@ -58,8 +58,9 @@ class Cut(NamedTuple):
 class Snapshots(Protocol):
     """Makes snapshots, in other processes."""
 
-    def take(self) -> None:
-        """Begin to write a snapshot. `Primary.cut`, then `Primary.written` or `Primary.failed` are
+    def take(self, *, has_field_times: bool) -> None:
+        """Begin to write a snapshot, with the times at which fields of hashes expire or, for Redis
+        7.0, without. `Primary.cut`, then `Primary.written` or `Primary.failed` are
         called from the event loop."""
         ...
 
@@ -126,6 +127,7 @@ class Primary:
         self.holds_stream = False  # nothing is added to the stream by itself: a failover waits
         self._passed_on: list[bytes] = []  # of the stream of its primary, in the open batch
         self.is_writing = False  # a snapshot
+        self._has_field_times = False  # it
         self._cut_at: int | None = None  # the offset that it has, once that is known
         # The snapshot that is being written is of no use: the data was replaced since it began, it
         # lacks writes that the stream lacks, too, or no replica waits for it any more.
@@ -199,7 +201,7 @@ class Primary:
         self._log("needs a snapshot", replica)
         if not self.is_writing:
             self._take_snapshot()
-        elif self._cut_at is not None and not self._is_snapshot_void:
+        elif self._cut_at is not None and not self._is_snapshot_void and self._is_for(replica):
             self._join_snapshot(replica, self._cut_at)
 
     def _mute(self, session: Session) -> None:
@@ -259,7 +261,7 @@ class Primary:
             self._begin_anew(replication_id, offset)
         elif backlog.id != replication_id:
             backlog.rename(replication_id)
-            self._let_go()  # they ask again, and continue under the new id
+            self.let_go()  # they ask again, and continue under the new id
         self._start_timer()
 
     def data_replaced(self, replication_id: bytes, offset: int) -> None:
@@ -272,7 +274,7 @@ class Primary:
         self._passed_on.clear()
         self._cuts.clear()
         self.backlog = Backlog(self._host.config.repl_backlog_size, replication_id, offset)
-        self._let_go()
+        self.let_go()
 
     def pass_on(self, data: bytes) -> None:
         """Bytes of the stream of the primary, whose changes are in the open batch."""
@@ -286,7 +288,7 @@ class Primary:
             self._passed_on.clear()
             self.backlog.rename(new_id())
             self.begin()
-            self._let_go()
+            self.let_go()
 
     def go_on(self, replication_id: bytes, offset: int) -> None:
         """The stream of this id ended here when the server stopped. It goes on, under a new id."""
@@ -295,7 +297,8 @@ class Primary:
         self.backlog.rename(new_id())
         self.begin()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Cut off all replicas."""
         for replica in list(self.replicas.values()):
             replica.session.abort()
 
@@ -314,7 +317,14 @@ class Primary:
         self._cuts.clear()
         self._cuts.append(Cut(self._batches.lsn, self.backlog.offset))
         self.backlog.needed_from = self.backlog.offset
-        self._snapshots.take()
+        waiting = (each for each in self.replicas.values() if each.state is State.WAITS)
+        self._has_field_times = any(each.knows_field_times for each in waiting)
+        self._snapshots.take(has_field_times=self._has_field_times)
+
+    def _is_for(self, replica: Replica) -> bool:
+        """Whether the replica takes the snapshot that is being written. Otherwise it gets the next
+        one."""
+        return replica.knows_field_times == self._has_field_times
 
     def cut(self, lsn: int) -> None:
         """The snapshot has all batches up to this one."""
@@ -328,7 +338,8 @@ class Primary:
         offset = next(cut.offset for cut in reversed(self._cuts) if cut.lsn <= lsn)
         rest = backlog.since(offset + 1)
         for replica in self.replicas.values():
-            if replica.state is State.WAITS and replica.held is None:
+            is_new = replica.state is State.WAITS and replica.held is None
+            if is_new and self._is_for(replica):
                 self._begin_at(replica, offset, [rest])
         self._cuts.clear()
         self._cut_at = offset
@@ -424,7 +435,8 @@ class Primary:
             self._cuts.append(Cut(self._batches.lsn, backlog.offset))
 
     def drop_batch(self) -> None:
-        """The batch has failed: nothing of it happened, and no snapshot lacks it."""
+        """The batch has failed: nothing of it happened, and no snapshot lacks it. What is in the
+        stream stays there: it was committed before."""
         self._passed_on.clear()
         self._complete_from = min(self._complete_from, self._batches.lsn)
         if self.effects is not None:
@@ -433,7 +445,7 @@ class Primary:
     def _feed(self, data: bytes) -> None:
         assert self.backlog is not None
         self.backlog.feed(data)
-        item = Published(data)  # a copy, one for all replicas
+        item = OutOfBand(data)  # a copy, one for all replicas
         for replica in list(self.replicas.values()):
             if replica.state is State.ONLINE:
                 replica.session.push([item], len(item))
@@ -443,15 +455,12 @@ class Primary:
 
     def _push(self, replica: Replica, data: bytes) -> None:
         if data:
-            replica.session.push([Published(data)], len(data))
+            replica.session.push([OutOfBand(data)], len(data))
 
     def _check_output(self, replica: Replica) -> None:
-        """A replica that takes in less than is written here is disconnected, as in Redis. Its rest
-        may be as large as the backlog: after a new link it would ask for the same bytes again."""
         config = self._host.config
-        hard = config.client_output_buffer_limit.replica.hard_bytes
-        most = max(hard, config.repl_backlog_size)
-        if hard and replica.held_bytes + replica.session.output_bytes > most:
+        limit = config.client_output_buffer_limit.replica
+        if replica.is_slow(limit, config.repl_backlog_size, self._host.clock.monotonic_s()):
             log.warning("replica %s is too slow: cut off", replica.session.address)
             replica.session.abort()
 
@@ -475,6 +484,9 @@ class Primary:
             self._feed(PING)
             host.outgoing.schedule()
         for replica in list(self.replicas.values()):
+            self._check_output(replica)
+            if replica.session not in self.replicas:
+                continue
             is_silent = now_s - replica.acknowledged_s > host.config.repl_timeout
             if replica.state is State.ONLINE and is_silent:
                 log.warning("replica %s is silent: cut off", replica.session.address)
@@ -583,7 +595,7 @@ class Primary:
         bytes."""
         kept = 0 if self.backlog is None else self.backlog.kept_bytes
         return kept + max(
-            (each.held_bytes + each.session.output_bytes for each in self.replicas.values()),
+            (each.waiting_bytes for each in self.replicas.values()),
             default=0,
         )
 

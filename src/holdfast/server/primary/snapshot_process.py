@@ -58,9 +58,9 @@ class SnapshotProcess:
         self._file: SnapshotFile | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def take(self) -> None:
+    def take(self, *, has_field_times: bool) -> None:
         self._is_dropped = False
-        self._start(self._take())
+        self._start(self._take("valkey9" if has_field_times else "redis7"))
 
     def drop(self) -> None:
         self._is_dropped = True
@@ -83,13 +83,13 @@ class SnapshotProcess:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _take(self) -> None:
+    async def _take(self, form: str) -> None:
         """The file has no name while it is written, so nothing of it can be left behind."""
         primary, fd = self._primary, -1
         try:
             fd, name = tempfile.mkstemp(prefix=".snapshot-", suffix=".rdb", dir=self._path.parent)
             os.unlink(name)
-            await self._write(fd)
+            await self._write(fd, form)
         except Exception as error:  # noqa: BLE001 - replicas would wait for ever
             if fd >= 0:
                 os.close(fd)
@@ -99,10 +99,10 @@ class SnapshotProcess:
         primary.written()
         self._file.release()
 
-    async def _write(self, fd: int) -> None:
+    async def _write(self, fd: int, form: str) -> None:
         """Raises StorageError or OSError."""
         delay_us = str(self._config.rdb_key_save_delay)
-        argv = (sys.executable, "-P", "-m", MODULE, str(self._path), str(fd), delay_us)
+        argv = (sys.executable, "-P", "-m", MODULE, str(self._path), str(fd), delay_us, form)
         pipe = asyncio.subprocess.PIPE
         self._process = process = await asyncio.create_subprocess_exec(
             *argv, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=(fd,)
