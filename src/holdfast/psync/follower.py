@@ -40,9 +40,11 @@ LONGEST_LINE = 4096
 SHOWN_BYTES = 80
 
 
-def acknowledgement(offset: int) -> bytes:
-    """The command that tells a primary how much of the stream a replica has."""
-    return encode2([b"REPLCONF", b"ACK", b"%d" % offset])
+def acknowledgement(offset: int, *, is_on_disk: bool = False) -> bytes:
+    """The command that tells a primary how much of the stream a replica has, and whether that is
+    synced."""
+    synced = [b"FACK", b"%d" % offset] if is_on_disk else []
+    return encode2([b"REPLCONF", b"ACK", b"%d" % offset, *synced])
 
 
 class Follower:

@@ -140,7 +140,8 @@ def replconf(session: Session, argv: list[bytes]) -> Reply:
     if len(argv) % 2 == 0:
         raise SYNTAX
     primary = engine_of(session).primary
-    for option, value in zip(argv[1::2], argv[2::2], strict=True):
+    for at in range(1, len(argv), 2):
+        option, value = argv[at : at + 2]
         match option.lower():
             case b"listening-port":
                 primary.facts(session).port = parse_int_between(value, 0, INT64_MAX, BAD_PORT)
@@ -157,7 +158,7 @@ def replconf(session: Session, argv: list[bytes]) -> Reply:
                 primary.facts(session).knows_field_times = _is_valkey_9(value)
             case b"ack":
                 session.skip_this_reply()
-                primary.acknowledged(session, parse_int(value))
+                primary.acknowledged(session, parse_int(value), _on_disk(argv[at + 2 :]))
                 return None
             case b"getack":
                 session.skip_this_reply()
@@ -171,6 +172,11 @@ def _is_valkey_9(version: bytes) -> bool:
     """Or newer, or a Holdfast. A Redis does not tell its version."""
     major = version.partition(b".")[0]
     return major.isdigit() and int(major) >= FIRST_WITH_FIELD_TIMES
+
+
+def _on_disk(words: list[bytes]) -> int:
+    """The offset up to which a replica has synced, if it says so."""
+    return parse_int(words[1]) if words and words[0].lower() == b"fack" else 0
 
 
 def _parts(value: bytes) -> frozenset[bytes]:

@@ -4,7 +4,6 @@ from holdfast.commands.args import INT64_MAX, parse_int, parse_int_between
 from holdfast.commands.context import Result
 from holdfast.commands.table import command
 from holdfast.errors import CommandError
-from holdfast.resp import Reply
 from holdfast.server.core.engine import engine_of
 from holdfast.server.sessions.session import Session
 
@@ -41,22 +40,26 @@ def wait(session: Session, argv: list[bytes]) -> Result:
     categories="connection",
     tips=TIPS,
 )
-def waitaof(session: Session, argv: list[bytes]) -> Reply:
+def waitaof(session: Session, argv: list[bytes]) -> Result:
     """Whether the writes so far are on this server's disk, and on how many replicas': [1, 0].
 
     WAITAOF numlocal numreplicas timeout
 
-    The answer leaves once it is true, whatever the timeout and `appendfsync` are. A database in
-    memory has no disk to wait for.
+    It waits until the replicas are enough, or the timeout in milliseconds is over; 0 is for ever.
+    This server's disk has the writes when the answer leaves, whatever the timeout and `appendfsync`
+    are. A database in memory has no disk to wait for. A Holdfast replica is counted under
+    `appendfsync always`.
     """
     wants_disk = parse_int_between(argv[1], 0, 1, BAD_LOCAL)
-    parse_int_between(argv[2], 0, INT64_MAX, NOT_POSITIVE)
+    wanted = parse_int_between(argv[2], 0, INT64_MAX, NOT_POSITIVE)
     _check_timeout(argv[3])
-    is_durable = engine_of(session).store.is_durable
-    if wants_disk and not is_durable:
-        raise NO_FILE
-    engine_of(session).turn.must_sync |= is_durable
-    return [int(is_durable), 0]
+    engine = engine_of(session)
+    if not engine.store.is_durable:
+        if wants_disk:
+            raise NO_FILE
+        return [0, 0]
+    engine.turn.must_sync = True
+    return engine.primary.wait(session, wanted, parse_int(argv[3]) / 1000, is_on_disk=True)
 
 
 def _check_timeout(text: bytes) -> None:

@@ -24,10 +24,10 @@ from holdfast.server.auth.acl import User
 from holdfast.server.primary.backlog import Backlog, new_id
 from holdfast.server.primary.effect_log import EffectLog
 from holdfast.server.primary.replica import Replica, State
+from holdfast.server.primary.waits import Waits
 from holdfast.server.sessions.out_of_band import OutOfBand
 from holdfast.server.sessions.session import LINK, REPLIES_OFF, RESTRICTED, Session
 from holdfast.server.sessions.session_host import SessionHost
-from holdfast.store.values.stream import Stream
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,10 @@ NOT_HERE = CommandError(
     "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a"
     " replica is configured to be writable (which is not the default) writes to replicas are just"
     " local and are not propagated."
+)
+NOT_HERE_ON_DISK = CommandError(
+    "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas"
+    " are just local and are not propagated."
 )
 ROLE_CHANGED = CommandError(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
@@ -82,22 +86,6 @@ class Batches(Protocol):
     def lsn(self) -> int: ...
 
 
-class Wait:
-    """A client in WAIT: the replicas that it waits for, and the offset that they must have. This is
-    the end of the batch of its last write, so it is not known before that is committed."""
-
-    def __init__(self, session: Session, block: Block, wanted: int) -> None:
-        self.session = session
-        self.block = block
-        self.wanted = wanted
-        self.offset: int | None = None
-
-    @property
-    def is_over(self) -> bool:
-        waiter = self.session.waiter
-        return self.offset is not None and (waiter is None or waiter.block is not self.block)
-
-
 @final
 class Primary:
     def __init__(
@@ -134,7 +122,7 @@ class Primary:
         self._is_snapshot_void = False
         self._complete_from = 0  # snapshots of earlier batches lack writes that are in no stream
         self._cuts: deque[Cut] = deque()  # of the batches that may be the snapshot's last
-        self._waits: list[Wait] = []
+        self.waits = Waits(host.unblock, self.online)
         self._left_at = 0  # the offset of a stream that was forgotten
         self._needed_s = host.clock.monotonic_s()  # when a replica was last there
         self._written = 0  # the offset after the last write of a client
@@ -252,7 +240,7 @@ class Primary:
             self._host.keyspace.on_removed = None
             self._host.keyspace.on_shown = None
         self._on_effects(None)
-        self._end_waits()
+        self.waits.end(ROLE_CHANGED)
 
     def follow(self, replication_id: bytes, offset: int) -> None:
         """Pass on the stream of another primary, which goes on at this offset."""
@@ -301,12 +289,6 @@ class Primary:
         """Cut off all replicas."""
         for replica in list(self.replicas.values()):
             replica.session.abort()
-
-    def _end_waits(self) -> None:
-        for wait in self._waits:
-            if not wait.is_over and wait.session.waiter is not None:
-                self._host.unblock(wait.session.waiter, ROLE_CHANGED)
-        self._waits.clear()
 
     # -- the snapshot -------------------------------------------------------------------------
 
@@ -429,8 +411,8 @@ class Primary:
         if data:
             self._feed(data)
             self._written = backlog.offset
-        if self._waits:
-            self._begin_waits()
+        if self.waits.begin(self._written) and not self.holds_stream:
+            self._feed(GET_ACK)
         if self._cuts and backlog.offset > self._cuts[-1].offset:
             self._cuts.append(Cut(self._batches.lsn, backlog.offset))
 
@@ -510,7 +492,7 @@ class Primary:
     def log_acknowledgements(self) -> None:
         count = sum(1 for _ in self.online())
         if count:
-            having = self.count_with(self._written)
+            having = self.waits.count_with(self._written)
             level = logging.INFO if having == count else logging.WARNING
             log.log(level, "%d of %d replicas have all writes", having, count)
 
@@ -522,13 +504,15 @@ class Primary:
 
     # -- acknowledgements ---------------------------------------------------------------------
 
-    def acknowledged(self, session: Session, offset: int) -> None:
+    def acknowledged(self, session: Session, offset: int, on_disk: int = 0) -> None:
+        """A replica has the stream up to here, and has synced it up to there."""
         replica = self.replicas.get(session)
         if replica is None:
             return
         replica.acknowledged = max(replica.acknowledged, offset)
+        replica.on_disk = max(replica.on_disk, on_disk)
         replica.acknowledged_s = self._host.clock.monotonic_s()
-        self._serve_waits()
+        self.waits.serve()
         if self._refusal is not None:
             self.count_good()
 
@@ -543,49 +527,21 @@ class Primary:
             self._refusal = refusal
             self._on_good_replicas(refusal)
 
-    def count_with(self, offset: int) -> int:
-        """How many replicas have all up to this offset."""
-        return sum(
-            replica.state is State.ONLINE and replica.acknowledged >= offset
-            for replica in self.replicas.values()
-        )
-
-    def wait(self, session: Session, wanted: int, timeout_s: float) -> Reply | Block:
-        """WAIT: how many replicas have all writes so far. The client waits until they are enough,
-        or the time is over."""
+    def wait(
+        self, session: Session, wanted: int, timeout_s: float, *, is_on_disk: bool = False
+    ) -> Reply | Block:
+        """WAIT and WAITAOF: how many replicas have all writes so far. The client waits until they
+        are enough, or the time is over."""
         if self.is_following is not None:
-            raise NOT_HERE
-        count = self.count_with(self._written)
+            raise NOT_HERE_ON_DISK if is_on_disk else NOT_HERE
+        count, reply = self.waits.reply(self._written, is_on_disk=is_on_disk)
         if not self.replicas and count >= wanted:
-            return count
-        block = Block((), Stream, timeout_s, on_timeout=count, when_denied=count)
-        wait = Wait(session, block, wanted)
+            return reply
+        wait = self.waits.add(session, wanted, timeout_s, reply, is_on_disk=is_on_disk)
         if self.effects is None:
             wait.offset = 0  # there is no stream, so only the time can end it
-        self._waits = [each for each in self._waits if not each.is_over]
-        self._waits.append(wait)
         self._host.outgoing.schedule()
-        return block
-
-    def _begin_waits(self) -> None:
-        """The batch is committed: the offset is known that the clients wait for."""
-        new = [wait for wait in self._waits if wait.offset is None]
-        for wait in new:
-            wait.offset = self._written
-        if new:
-            self._serve_waits()
-        if any(wait in self._waits for wait in new) and not self.holds_stream:
-            self._feed(GET_ACK)
-
-    def _serve_waits(self) -> None:
-        for wait in self._waits:
-            if wait.offset is not None and not wait.is_over:
-                count = self.count_with(wait.offset)
-                wait.block.on_timeout = count
-                if count >= wait.wanted:
-                    assert wait.session.waiter is not None
-                    self._host.unblock(wait.session.waiter, count)
-        self._waits = [wait for wait in self._waits if not wait.is_over]
+        return wait.block
 
     # -- for people ---------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class Replica:
         self.held: list[bytes] | None = None
         self.held_bytes = 0
         self.acknowledged = 0  # the offset that it has, by its own word
+        self.on_disk = 0  # likewise, the offset up to which it has synced
         self.acknowledged_s = now_s
         self._soft_since_s: float | None = None  # above the soft limit
 

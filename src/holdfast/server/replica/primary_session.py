@@ -133,7 +133,8 @@ class PrimarySession(Session):
     def acknowledge(self) -> None:
         """Tell the primary how much of the stream this server has. It is sent when all of that is
         on disk."""
-        data = acknowledgement(self.noted)
+        is_on_disk = self._engine.config.appendfsync == "always"
+        data = acknowledgement(self.noted, is_on_disk=is_on_disk)
         self.push([Published(data)], len(data))
 
     # -- replies, which are dropped: a primary reads none -------------------------------------
