@@ -1,6 +1,7 @@
 """The backlog: which bytes it keeps, and for which replicas they suffice."""
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -83,9 +84,23 @@ def test_a_large_value_does_not_stay_because_of_its_end(rng: random.Random) -> N
 def test_the_beginning_of_a_piece_is_copied_rarely() -> None:
     """A piece that is a little too large is left as it is."""
     backlog = Backlog(1_000_000, ID)
-    backlog.feed(b"a" * 1_500_000)
-    assert backlog.kept_bytes == 1_500_000
-    backlog.feed(b"b" * 200_000)
-    assert backlog.kept_bytes == 1_700_000
-    backlog.feed(b"c" * 100_000)
+    backlog.feed(b"a" * 900_000)
+    backlog.feed(b"b" * 300_000)
+    assert backlog.kept_bytes == 1_200_000
+    backlog.feed(b"c" * 200_000)
+    assert backlog.kept_bytes == 1_400_000
+    backlog.feed(b"d" * 100_000)
     assert backlog.kept_bytes == 1_000_000
+
+
+def test_of_a_large_value_only_the_end_is_copied() -> None:
+    backlog = Backlog(100_000, ID)
+    large = b"a" * 50_000_000 + b"end"
+    tracemalloc.start()
+    try:
+        backlog.feed(large)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert backlog.since(backlog.first_offset) == large[-100_000:]
+    assert backlog.offset == len(large)

@@ -1,18 +1,22 @@
 """The link to a primary, where the order of two events decides."""
 
 import asyncio
+import tracemalloc
 from contextlib import suppress
 from time import perf_counter_ns
 
 import pytest
 
 from holdfast.psync.events import Command, Commands
+from holdfast.resp import encode2
 from holdfast.server.replica.link import MOST_WAITING_BYTES, STEADY_S, Link
 from holdfast.server.replica.link_states import LinkState
 from holdfast.server.replica.position import Position
 from holdfast.server.replica.primary_session import PrimarySession
 from holdfast.server.replica.replica_role import ReplicaRole
 from tests.harness.in_process import InProcess
+
+LARGE = 20_000_000
 
 
 def test_a_link_that_was_cut_waits_for_no_room() -> None:
@@ -61,3 +65,27 @@ def test_a_link_that_was_up_is_dialed_again_at_once(
     with suppress(asyncio.CancelledError):
         asyncio.run(link._run())
     assert events == wanted
+
+
+def test_a_large_value_is_there_once_beside_the_key() -> None:
+    """Its bytes in the stream, which a replica of this server may need. No other copy of it."""
+    place = InProcess({"save": ""})
+    engine = place.engine
+    link = Link(engine, ReplicaRole(engine), "127.0.0.1", 1)
+    session = PrimarySession(
+        engine, link, "there", "here", Position(b"x" * 40, 0, 0), perf_counter_ns
+    )
+    session.sign_in()
+    engine.primary.stop_leading()
+    engine.primary.follow(b"x" * 40, 0)
+    value = b"v" * LARGE
+    data = encode2([b"SET", b"k", value])
+    tracemalloc.start()
+    try:
+        session.take(Commands(data, [Command([b"SET", b"k", value], len(data))]))
+        engine.turn.end()
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * LARGE
+    finally:
+        tracemalloc.stop()
+    assert engine.primary.offset == len(data)
+    assert place.peer().command("STRLEN", "k") == b":%d\r\n" % LARGE

@@ -43,6 +43,13 @@ class Backlog:
 
     def feed(self, data: bytes) -> None:
         pieces = self._pieces
+        if len(data) > self.max_bytes and self.needed_from is None:
+            # Of a large value only the end stays, so the beginning need not be copied.
+            self._start = self.offset + len(data) - self.max_bytes
+            self.offset += len(data)
+            pieces.clear()
+            pieces.append(bytearray(memoryview(data)[len(data) - self.max_bytes :]))
+            return
         if pieces and len(pieces[-1]) + len(data) <= PIECE_BYTES:
             pieces[-1] += data
         else:

@@ -113,7 +113,8 @@ class Primary:
         # Whether this server has all that its own primary has; None: it has none.
         self.is_following: Callable[[], bool] | None = None
         self.holds_stream = False  # nothing is added to the stream by itself: a failover waits
-        self._passed_on: list[bytes] = []  # of the stream of its primary, in the open batch
+        # Of the stream of its primary, in the open batch.
+        self._passed_on: list[bytes | bytearray] = []
         self.is_writing = False  # a snapshot
         self._has_field_times = False  # it
         self._cut_at: int | None = None  # the offset that it has, once that is known
@@ -264,7 +265,7 @@ class Primary:
         self.backlog = Backlog(self._host.config.repl_backlog_size, replication_id, offset)
         self.let_go()
 
-    def pass_on(self, data: bytes) -> None:
+    def pass_on(self, data: bytes | bytearray) -> None:
         """Bytes of the stream of the primary, whose changes are in the open batch."""
         self._passed_on.append(data)
 
@@ -427,9 +428,10 @@ class Primary:
     def _feed(self, data: bytes) -> None:
         assert self.backlog is not None
         self.backlog.feed(data)
-        item = OutOfBand(data)  # a copy, one for all replicas
+        item: OutOfBand | None = None
         for replica in list(self.replicas.values()):
             if replica.state is State.ONLINE:
+                item = item or OutOfBand(data)  # a copy, one for all replicas
                 replica.session.push([item], len(item))
             elif replica.held is not None:
                 replica.hold(data)

@@ -125,8 +125,10 @@ class PrimarySession(Session):
         if not count or self.closing:
             return
         self.noted = self._applied
-        self._engine.primary.pass_on(bytes(self._bytes[:count]))
-        del self._bytes[:count]
+        rest = self._bytes[count:]
+        del self._bytes[count:]
+        self._engine.primary.pass_on(self._bytes)  # itself, because it may be large
+        self._bytes = rest
         position = Position(self._replication_id, self.noted, self.db.index)
         self._engine.keyspace.set_position(position.pack())
 
