@@ -11,6 +11,9 @@ from holdfast.server.primary.snapshot_process import SnapshotProcess
 from holdfast.store.store import FileStore
 from tests.harness.in_process import InProcess
 
+# It replaces a method of the store.
+pytestmark = pytest.mark.source_only
+
 
 class Scene:
     """A primary, a client, and a replica that has followed from the beginning."""
