@@ -44,3 +44,25 @@ def test_a_script_can_be_ended_while_its_result_is_taken_apart() -> None:
     assert killed.value.failure.message == b"enough"
     host.reason = None
     assert sandbox.run(sandbox.compile(b"return 7", b"@s"), argv, 0, False) == 7
+
+
+# Scripts that use texts which no script has used before; `n` is another number for each run.
+NEW_TEXTS = {
+    "formats": "for i = 1, 100 do string.format(n .. '/' .. i .. ('x'):rep(100000)) end",
+    "patterns": "for i = 1, 50 do t:find(n .. '/' .. i .. 'x*y*z*' .. ('x'):rep(9000)) end",
+    "patterns of gmatch": "for i = 1, 50 do t:gmatch(n .. '/' .. i .. 'x*' .. ('x'):rep(9000)) end",
+    "classes": "for i = 1, 1100 do t:find('[^b' .. n .. '/' .. i .. ']*x*y*z*') end",
+}
+
+
+@pytest.mark.parametrize("loop", NEW_TEXTS.values(), ids=NEW_TEXTS)
+def test_no_number_of_texts_fills_the_memory_of_scripts(loop: str) -> None:
+    sandbox = Sandbox(Host(), b"7.0.0", 0x070000, 48 << 20)
+    script = f"local n, t = ARGV[1], ('b'):rep(200) {loop} collectgarbage() return 7"
+    function = sandbox.compile(script.encode(), b"@s")
+    used_bytes = []
+    for number in range(4):
+        argv = [b"EVAL", b"", b"0", b"%d" % number]
+        assert sandbox.run(function, argv, 0, False) == 7
+        used_bytes.append(sandbox.used_bytes)
+    assert used_bytes[-1] <= used_bytes[0] + (1 << 20), used_bytes

@@ -10,7 +10,24 @@ local type, tostring, select, unpack, concat = type, tostring, select, unpack, t
 local watch = python.watch
 
 local MUCH = 1e8 -- steps that one C call may take: up to half a second
-local WORTH_A_LOOK = 1e5 -- steps: before more than these the clock is checked
+local WORTH_A_LOOK = 1e5 -- steps; the clock is checked before a call that may take more
+
+-- Makes a function of one text remember its results. A script may use any number of texts, of any length, so
+-- only results for short texts are kept, and not too many of them.
+local LONGEST_KEPT, MOST_KEPT = 200, 1000
+local function remembering(compute)
+  local known, count = {}, 0
+  return function(text)
+    local result = known[text]
+    if result then return result end
+    result = compute(text)
+    if #text <= LONGEST_KEPT then
+      if count >= MOST_KEPT then known, count = {}, 0 end
+      known[text], count = result, count + 1
+    end
+    return result
+  end
+end
 
 local strings = {}
 for name in raw_gmatch("byte char lower reverse sub upper", "%S+") do
@@ -31,10 +48,10 @@ end
 
 -- -- format -----------------------------------------------------------------------------------------
 
--- LuaJIT's format accepts more than that of Lua 5.1. The rest is refused before the call.
+-- LuaJIT's format accepts more than that of Lua 5.1. What Lua 5.1 does not accept is refused before the call.
 local TOO_LONG = "invalid format (width or precision too long)"
 
-local function specifications(form)
+local specifications_of = remembering(function(form)
   local found, at = {}, 1
   while true do
     at = raw_find(form, "%", at, true)
@@ -56,19 +73,7 @@ local function specifications(form)
       at = last + 2
     end
   end
-end
-
-local known_formats, known_count = {}, 0
-
-local function specifications_of(form)
-  local found = known_formats[form]
-  if not found then
-    found = specifications(form)
-    if known_count > 1000 then known_formats, known_count = {}, 0 end
-    known_formats[form], known_count = found, known_count + 1
-  end
-  return found
-end
+end)
 
 function strings.format(...)
   local count, form = select("#", ...), ...
@@ -172,29 +177,25 @@ end
 -- The power of the length of a text to which the work of a match grows. Each repeating item counts, and so
 -- does the start of a match that is not anchored. A repeating item at the end of the pattern does not count:
 -- no item follows that could fail and make it try another length.
-local remembered, remembered_count = {}, 0
-
 local function power_of(pattern, for_gmatch)
-  local name = for_gmatch and "g" .. pattern or "f" .. pattern
-  local power = remembered[name]
-  if power then return power end
   local nodes, anchored = parse(pattern, for_gmatch)
-  power = anchored and 0 or 1
+  local power = anchored and 0 or 1
   for index, node in ipairs(nodes) do
     if node.kind == "balanced" or node.kind == "again" then power = power + 1 end
     if node.quantifier and index < #nodes then power = power + 1 end
   end
-  if remembered_count > 1000 then remembered, remembered_count = {}, 0 end
-  remembered[name], remembered_count = power, remembered_count + 1
   return power
 end
+local power_of_match = remembering(function(pattern) return power_of(pattern, false) end)
+local power_of_gmatch = remembering(function(pattern) return power_of(pattern, true) end)
 
 -- Whether the work is small enough for C.
 local function is_bounded(text, pattern, for_gmatch)
   if type(text) ~= "string" or type(pattern) ~= "string" then return true end
   local size = #text
   if size < 32 and #pattern < 16 then return true end
-  local work = (size + 1) ^ power_of(pattern, for_gmatch) * (#pattern + 1)
+  local power = (for_gmatch and power_of_gmatch or power_of_match)(pattern)
+  local work = (size + 1) ^ power * (#pattern + 1)
   if work > WORTH_A_LOOK then
     watch()
     return work <= MUCH
@@ -204,20 +205,16 @@ end
 
 -- -- matching in Lua -----------------------------------------------------------------------------
 
-local members = {} -- for each class of characters: the set of its bytes
-local function set_of(class)
-  local set = members[class]
-  if not set then
-    set = {}
-    local pattern = "^" .. (#class == 1 and class ~= "." and "%" .. class or class) .. "$"
-    if #class == 1 and raw_match(class, "%w") then pattern = "^" .. class .. "$" end
-    for code = 0, 255 do
-      if raw_find(char(code), pattern) then set[code] = true end
-    end
-    members[class] = set
+-- The set of the bytes in a class of characters.
+local set_of = remembering(function(class)
+  local set = {}
+  local pattern = "^" .. (#class == 1 and class ~= "." and "%" .. class or class) .. "$"
+  if #class == 1 and raw_match(class, "%w") then pattern = "^" .. class .. "$" end
+  for code = 0, 255 do
+    if raw_find(char(code), pattern) then set[code] = true end
   end
   return set
-end
+end)
 
 local function matcher(text, pattern, for_gmatch)
   local nodes, anchored = parse(pattern, for_gmatch)
