@@ -54,16 +54,16 @@ class ScriptCache:
 
     def known(self, sha: bytes) -> CompiledScript:
         """The script of EVALSHA. Raises NOSCRIPT."""
-        script = self._evaluated.get(sha)
-        if script is not None:
-            return script
-        sha = sha.lower()
-        script = self._evaluated.get(sha)
+        script = self._evaluated.pop(sha, None)
         if script is None:
-            text = self._keyspace.scripts.get(sha)
-            if text is None:
-                raise NO_SCRIPT
-            script = self._evaluated[sha] = self._compile(sha, text)
+            sha = sha.lower()
+            script = self._evaluated.pop(sha, None)
+            if script is None:
+                text = self._keyspace.scripts.get(sha)
+                if text is None:
+                    raise NO_SCRIPT
+                script = self._compile(sha, text)
+        self._evaluated[sha] = script
         return script
 
     def text_of(self, sha: bytes) -> bytes | None:
