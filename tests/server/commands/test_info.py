@@ -1,5 +1,6 @@
 """INFO: its sections, and that its numbers are true."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -275,6 +276,22 @@ def test_used_memory_is_that_of_data_and_clients(world: InProcess) -> None:
     assert int(found["used_memory_overhead"]) == overhead
     assert int(found["mem_not_counted_for_evict"]) == overhead
     assert int(found["used_memory"]) == data + overhead
+
+
+def test_memory_stats_has_the_numbers_of_info(world: InProcess) -> None:
+    peer, replica = world.peer(), world.peer()
+    peer.command("SET", "k", b"x" * 1000)
+    replica.send("PSYNC", "?", "-1")
+    found = facts(peer, "memory")
+    reply = peer.command("MEMORY", "STATS")
+    stats = {
+        name.decode(): int(number)
+        for name, number in re.findall(rb"\$\d+\r\n([a-z.]+)\r\n:(\d+)", reply)
+    }
+    assert stats["total.allocated"] == int(found["used_memory"])
+    assert stats["clients.normal"] == int(found["mem_clients_normal"]) > 0
+    assert stats["clients.slaves"] == int(found["mem_clients_slaves"])
+    assert stats["replication.backlog"] == int(found["mem_replication_backlog"])
 
 
 def test_large_values_count_as_lazily_freed_until_resetstat(world: InProcess) -> None:

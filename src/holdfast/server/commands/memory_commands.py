@@ -47,7 +47,10 @@ def stats(session: Session, argv: list[bytes]) -> Reply:
     """
     engine = engine_of(session)
     keyspace, scripts = engine.keyspace, engine.scripts
-    used, resident = keyspace.used_bytes, resident_bytes()
+    data, resident = keyspace.used_bytes, resident_bytes()
+    backlog, replicas = engine.primary.backlog, engine.primary.replicas
+    clients = sum(each.memory_bytes for each in engine.sessions.values())
+    used = data + clients  # as INFO has it
     peak = max(engine.meter.peak_bytes, used)
     hot = sum(len(database.space.keys) for database in keyspace.databases)
     in_memory = hot + sum(database.space.packed_count for database in keyspace.databases)
@@ -55,9 +58,11 @@ def stats(session: Session, argv: list[bytes]) -> Reply:
         b"peak.allocated": peak,
         b"total.allocated": used,
         b"startup.allocated": 0,
-        b"replication.backlog": 0,
-        b"clients.slaves": 0,
-        b"clients.normal": sum(each.sink.output_bytes for each in engine.sessions.values()),
+        b"replication.backlog": 0 if backlog is None else backlog.kept_bytes,
+        b"clients.slaves": sum(each.memory_bytes for each in replicas),
+        b"clients.normal": sum(
+            each.memory_bytes for each in engine.sessions.values() if each not in replicas
+        ),
         b"cluster.links": 0,
         b"aof.buffer": 0,
         b"lua.caches": scripts.cache.text_bytes,
@@ -71,11 +76,11 @@ def stats(session: Session, argv: list[bytes]) -> Reply:
                 b"overhead.hashtable.slot-to-keys": 0,
             }
     return reply | {
-        b"overhead.total": hot * KEY_OVERHEAD,
+        b"overhead.total": clients + hot * KEY_OVERHEAD,
         b"keys.count": sum(map(len, keyspace.databases)),
-        b"keys.bytes-per-key": used // in_memory if in_memory else 0,
-        b"dataset.bytes": used - hot * KEY_OVERHEAD,
-        b"dataset.percentage": 100.0 * (used - hot * KEY_OVERHEAD) / used if used else 0.0,
+        b"keys.bytes-per-key": data // in_memory if in_memory else 0,
+        b"dataset.bytes": data - hot * KEY_OVERHEAD,
+        b"dataset.percentage": 100.0 * (data - hot * KEY_OVERHEAD) / used if used else 0.0,
         b"peak.percentage": 100.0 * used / peak if peak else 100.0,
         b"fragmentation": resident / used if used else 0.0,
         b"fragmentation.bytes": max(0, resident - used),
