@@ -75,7 +75,6 @@ class Limits(Protocol):
 
     proto_max_bulk_len: int
     blocking_max_keys_per_wait: int
-    list_max_listpack_size: int
     hash_max_listpack_entries: int
     hash_max_listpack_value: int
     set_max_intset_entries: int

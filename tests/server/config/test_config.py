@@ -1,11 +1,13 @@
 """The table and CONFIG GET and SET, held against redis-server's."""
 
+import re
 import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast.errors import CommandError, ConfigError
 from holdfast.server.config.config import Config
 from holdfast.server.config.parameters import BY_NAME, TABLE, Use
@@ -340,6 +342,15 @@ def test_names_are_unique() -> None:
 def test_parameters_without_effect_are_told_apart() -> None:
     config = Config({"maxmemory": "1mb", "cluster-enabled": "yes", "rdbcompression": "yes"})
     assert config.without_effect() == ["cluster-enabled"]
+
+
+def test_parameters_that_no_code_reads_are_without_effect() -> None:
+    folder = Path(holdfast.__file__).parent
+    code = "".join(path.read_text() for path in folder.rglob("*.py") if path.name != "config.py")
+    read = {param for param in TABLE if re.search(rf"\.{param.attribute}\b", code)}
+    unread = {param.name for param in TABLE if not (param in read or param.content_of)}
+    inert = {param.name for param in TABLE if Use.INERT in param.use}
+    assert unread - inert == {"dir", "enable-protected-configs"}, "only config.py reads these"
 
 
 def test_put_sets_even_fixed_parameters() -> None:

@@ -75,14 +75,10 @@ class Config:
     maxmemory_clients: int
     lfu_decay_time: int
     lfu_log_factor: int
-    active_expire_effort: int
     hz: int
     hash_max_listpack_entries: int
     hash_max_listpack_value: int
-    list_max_listpack_size: int
     set_max_intset_entries: int
-    set_max_listpack_entries: int
-    set_max_listpack_value: int
     zset_max_listpack_entries: int
     zset_max_listpack_value: int
     stream_node_max_bytes: int
