@@ -64,6 +64,8 @@ def test_commands_that_change_their_session_want_one_of_their_own() -> None:
         async with holdfast.open(":memory:") as db:
             with pytest.raises(holdfast.HoldfastError, match="MULTI changes the session"):
                 await db.execute("MULTI")
+            with pytest.raises(holdfast.HoldfastError, match="PREPARE changes the session"):
+                await db.execute("HIMPORT", "PREPARE", "person", "name", "age")
             async with db.session() as session:
                 await session.execute("SELECT", 3)
                 await session.execute("SET", "k", "in 3")

@@ -24,7 +24,9 @@ IS_CLOSED = "the database is closed"
 STATEFUL = frozenset(
     {"auth", "hello", "monitor", "quit", "reset", "select"}
     | {"discard", "exec", "multi", "unwatch", "watch"}
-    | {"client|caching", "client|no-touch", "client|reply", "client|setname", "client|tracking"}
+    | {"client|caching", "client|capa", "client|no-evict", "client|no-touch", "client|reply"}
+    | {"client|setinfo", "client|setname", "client|tracking"}
+    | {"himport|discard", "himport|discardall", "himport|prepare", "himport|set"}
     | {"psubscribe", "punsubscribe", "ssubscribe", "subscribe", "sunsubscribe", "unsubscribe"}
 )
 
