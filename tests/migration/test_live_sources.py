@@ -280,7 +280,8 @@ def test_following_until_the_operator_ends_it(
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, err) == (0, "")
+    assert err == ""
+    assert process.returncode == 0
     before = without_seen(contents(redis.port))
     assert json.loads(out)["keys"] == len(before)
     found, _ = served(start_server, db)

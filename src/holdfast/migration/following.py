@@ -113,7 +113,7 @@ class Following:
         """Raises MigrationError and StorageError. After a return the database file is complete.
         After an error the next `run` goes on with the file if it can."""
         while True:
-            attempt = _Attempt(self._server, self._path, self._databases, self._follows)
+            attempt = Attempt(self._server, self._path, self._databases, self._follows)
             attempt.left_out, attempt.progress = self._left_out, self._progress
             try:
                 asyncio.run(attempt.run())
@@ -128,7 +128,7 @@ class Following:
         return PsyncRefusedError(f"{self._server.address}: {error}")
 
 
-class _Attempt:
+class Attempt:
     """One attempt: from an empty file, or from the position of the file, to the end."""
 
     left_out: Callable[[str], None]
@@ -149,16 +149,22 @@ class _Attempt:
         self._snapshot_bytes = 0
         self._engine: Engine | None = None
         self._replies: Replies | None = None
-        self._position = self._stored_position()
-        self._first_offset = self._position.offset if self._position else 0
+        self.position = self._stored_position()
+        self._first_offset = self.position.offset if self.position else 0
         self._goal: int | None = None  # an offset that the server had
         self._is_ending = not follows
         self._is_complete = False
+        self.begin_link()
+        self._progress_s = time.monotonic()  # when something came the last time
+
+    def begin_link(self) -> None:
+        """A link goes on at the position. What came after that comes again, such as the beginning
+        of a transaction without its end."""
         self._batch: list[Argv] = []
         self._batch_bytes = 0
+        self._selected = self.position.selected if self.position else 0
         self._is_in_transaction = False
         self._is_asked = False  # for an acknowledgement
-        self._progress_s = time.monotonic()  # when something came the last time
 
     def _stored_position(self) -> Position | None:
         key = self._target.store.keyspace.databases[self._databases].find(POSITION)
@@ -169,24 +175,23 @@ class _Attempt:
 
     async def run(self) -> None:
         try:
-            if self._position is not None:
-                await self._begin_stream(self._position)
+            if self.position is not None:
+                await self._begin_stream(self.position)
             while not self._is_complete:
                 await self._follow_or_pause()
-            await self._finish()
+            await self.finish()
         except BaseException:
             if self._engine is not None:
                 self._engine.turn.stop()
             self._target.abandon()
             raise
-        self._target.close()
 
     async def _follow_or_pause(self) -> None:
         """One link, until it breaks or all is there."""
         if self._rdb is not None:
             raise MigrationError(f"{self._server.address} ended the link inside of its snapshot")
         if self._replies is None:
-            self._position = None  # a snapshot was promised, and nothing of it came
+            self.position = None  # a snapshot was promised, and nothing of it came
         try:
             await self._follow()
         except (OSError, asyncio.IncompleteReadError) as error:
@@ -206,6 +211,7 @@ class _Attempt:
         options = self._server.options
         reader, writer = await _connected(options)
         try:
+            self.begin_link()
             follower = Follower(self._introduction(options))
             writer.write(follower.to_send())
             acknowledged_s = heard_s = time.monotonic()
@@ -222,15 +228,15 @@ class _Attempt:
                 if data:
                     heard_s = self._progress_s = time.monotonic()
                     for event in follower.receive(data):
-                        await self._take(event)
+                        await self.take(event)
                     writer.write(follower.to_send())
                 self._look_for_the_end()
                 now_s = time.monotonic()
                 if self._replies is not None and (
                     self._is_asked or now_s - acknowledged_s >= ACKNOWLEDGE_S
                 ):
-                    assert self._position is not None
-                    writer.write(acknowledgement(self._position.offset))
+                    assert self.position is not None
+                    writer.write(acknowledgement(self.position.offset))
                     self._is_asked, acknowledged_s = False, now_s
                 await writer.drain()
         finally:
@@ -240,20 +246,20 @@ class _Attempt:
 
     def _introduction(self, options: ClientOptions) -> Introduction:
         login = ((options.password or "").encode(), (options.username or "").encode())
-        if self._position is None:
+        if self.position is None:
             return Introduction(*login)
         return Introduction(
-            *login, replication_id=self._position.replication_id, offset=self._position.offset
+            *login, replication_id=self.position.replication_id, offset=self.position.offset
         )
 
     # -- events -------------------------------------------------------------------------------
 
-    async def _take(self, event: Event) -> None:
+    async def take(self, event: Event) -> None:
         match event:
             case FullResync(replication_id, offset):
-                if self._position is not None:
+                if self.position is not None:
                     raise _StartOverError
-                self._position = Position(replication_id, offset, 0)
+                self.position = Position(replication_id, offset, 0)
                 self._first_offset = offset
             case SnapshotBegins(nbytes):
                 self._rdb = RdbReader(nbytes)
@@ -262,17 +268,17 @@ class _Attempt:
                 self._load(data)
             case SnapshotEnds():
                 assert self._rdb is not None
-                assert self._position is not None
+                assert self.position is not None
                 if not self._rdb.is_at_end:
                     self._rdb_call(self._rdb.end)
                 self._rdb = None
                 self._target.finish()
-                await self._begin_stream(self._position)
-                await self._commit(self._position)
+                await self._begin_stream(self.position)
+                await self._commit(self.position.offset)
                 self._is_asked = True
             case Continues(replication_id):
-                assert self._position is not None
-                self._position = self._position._replace(replication_id=replication_id)
+                assert self.position is not None
+                self.position = self.position._replace(replication_id=replication_id)
             case Commands(_, commands):
                 await self._apply(commands)
 
@@ -340,15 +346,14 @@ class _Attempt:
     def _look_for_the_end(self) -> None:
         if self._replies is None or not self._is_ending or self._is_in_transaction:
             return
-        assert self._position is not None
+        assert self.position is not None
         if self._goal is None:
             told = self._server.info("replication").get("master_repl_offset", "")
-            self._goal = int(told) if told.isdigit() else self._position.offset
-        self._is_complete = self._position.offset >= self._goal
+            self._goal = int(told) if told.isdigit() else self.position.offset
+        self._is_complete = self.position.offset >= self._goal
 
     async def _apply(self, commands: list[Command]) -> None:
-        assert self._position is not None
-        selected = self._position.selected
+        """The commands may begin or end in the middle of a transaction."""
         for argv, offset in commands:
             name = argv[0].upper()
             if name == b"MULTI":
@@ -358,18 +363,18 @@ class _Attempt:
             elif name == b"REPLCONF":
                 self._is_asked = True
             elif name == b"SELECT":
-                selected = self._checked_database(argv)
+                self._selected = self._checked_database(argv)
                 self._batch.append(argv)
             elif name != b"PING":
                 self._add(argv)
             is_full = len(self._batch) >= BATCH_COMMANDS or self._batch_bytes >= BATCH_BYTES
             if is_full and not self._is_in_transaction:
-                await self._commit(self._position._replace(offset=offset, selected=selected))
+                await self._commit(offset)
         if commands and not self._is_in_transaction:
-            position = self._position._replace(offset=commands[-1].offset, selected=selected)
-            await self._commit(position)
+            await self._commit(commands[-1].offset)
+        assert self.position is not None
         total = (self._goal or 0) - self._first_offset
-        self.progress(STREAM, self._position.offset - self._first_offset, max(total, 0), BYTES)
+        self.progress(STREAM, self.position.offset - self._first_offset, max(total, 0), BYTES)
 
     def _checked_database(self, argv: Argv) -> int:
         """Commands after this one would go into the wrong database, so it cannot be left out."""
@@ -389,8 +394,10 @@ class _Attempt:
         self._batch.append(command)
         self._batch_bytes += sum(map(len, command))
 
-    async def _commit(self, position: Position) -> None:
+    async def _commit(self, offset: int) -> None:
         """Run the batch, and note in the same transaction that it has run."""
+        assert self.position is not None
+        position = self.position._replace(offset=offset, selected=self._selected)
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         noting = [
             [b"SELECT", b"%d" % self._databases],
@@ -406,17 +413,18 @@ class _Attempt:
             if not any(error.message.startswith(b"EXECABORT") for _, error in failed):
                 break
             batch = [argv for argv in batch if argv not in unknown]  # and nothing has run
-        self._position = position
+        self.position = position
 
     async def _run(self, argvs: list[Argv]) -> list[tuple[Argv, CommandError]]:
         assert self._replies is not None
         return await self._replies.run(argvs)
 
-    async def _finish(self) -> None:
+    async def finish(self) -> None:
         await self._run([[b"SELECT", b"%d" % self._databases], [b"FLUSHDB"]])
         assert self._engine is not None
         await self._engine.turn.drain()
         self._engine.turn.stop()
+        self._target.close()
 
 
 async def _connected(options: ClientOptions) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
