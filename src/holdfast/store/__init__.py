@@ -1,4 +1,4 @@
-"""Values in memory, SQLite for good: keyspace, value types, journal, fold.
+"""Values in memory and in an SQLite file: keyspace, value types, journal, fold.
 
-No commands, no clients, no sockets. `Store` is the whole of it; the rooms below have the parts.
+No commands, no clients, no sockets. `Store` joins all parts; the rooms below have the parts.
 """

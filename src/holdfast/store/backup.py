@@ -1,8 +1,7 @@
-"""`holdfast backup`: a copy of a database file, also of one that is being served.
+"""`holdfast backup`: a copy of a database file, also while a server uses the file.
 
-A copy is folded: its tables, and so its views, have everything, and its journal is empty. The copy
-does that to itself, as a server that stops would. The source is only read. Decision 25 has the
-reasons.
+A copy is folded: its tables, and so its views, have everything, and its journal is empty. The fold
+runs on the copy, as in a server that stops. The source is only read. Decision 25 has the reasons.
 """
 
 import os
@@ -68,7 +67,8 @@ def backup(
 
 
 def _refuse_taken(dest: Path) -> None:
-    """SQLite would take a WAL of that name for the copy's own, and lay it over the copy."""
+    """Refuse a name that is taken, by the copy or by a WAL beside it: SQLite would take that WAL
+    for the copy's own, and apply it to the copy."""
     if os.path.lexists(dest):
         raise StorageError(f"{dest} exists; a backup does not overwrite anything")
     for end in BESIDE:
@@ -94,7 +94,7 @@ def _fold(path: Path, progress: Progress) -> None:
         databases = 1 + max(tables.spaces_shown())
     store = FileStore(path, databases, node=node, progress=progress)
     try:
-        store.commit()  # a file of an active-active server may have something to note
+        store.commit()  # an active-active server adds facts about itself at the start
         while store.fold_step():
             progress("folding", *store.folding.ops_of_pass, CHANGES)
             if store.wal_pages >= CHECKPOINT_PAGES:
@@ -104,5 +104,6 @@ def _fold(path: Path, progress: Progress) -> None:
         raise
     store.close()
     wal = path.with_name(f"{path.name}-wal")
-    if wal.exists() and wal.stat().st_size:  # it has the tables, and does not come along
+    # the WAL has rows of the tables, and is not a part of the backup
+    if wal.exists() and wal.stat().st_size:
         raise StorageError("another program reads the copy; try again")

@@ -1,9 +1,10 @@
-"""`holdfast check`: whether a database file is sound. Reads only, also while a server writes.
+"""`holdfast check`: whether a database file is sound. It only reads, and works while a server
+writes.
 
 There are two kinds of checks. SQL checks rules that hold for the tables at every moment. Python
 checks rules that hold after the journal is applied to the tables. It does not use the code of
-recovery: a check should not share the mistakes of the code that it checks. For the same reason it
-is one file, which has rules of its own for each type.
+recovery, because a check should not share the mistakes of the code that it checks. For the same
+reason it is one file, with its own rules for each type.
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ MOST_OF_A_KIND = 10  # sentences about the same thing
 
 TYPES = ", ".join(f"'{name}'" for name in COLLECTIONS)
 
-# Of a block: how many elements it has, and whether it is what its sizes say.
+# Of a block: the number of its elements, and whether it is sound, that is, matches its sizes.
 SIZES = "json_each(iif(json_valid(sizes), sizes, '[]'))"
 COUNT = f"(SELECT count(value) FROM {SIZES})"
 SOUND = f"""(json_valid(sizes) AND (
@@ -53,8 +54,8 @@ SOUND = f"""(json_valid(sizes) AND (
   FROM {SIZES}))"""
 
 # For each query that must find no row: the meaning of a row that it finds. The queries hold at
-# every moment, whether the journal is folded or not. (An older Holdfast does not keep sizes, and is
-# recognised by its number of the last folded batch.)
+# every moment, whether the journal is folded or not. (An older Holdfast does not keep sizes. Then
+# the number of the last folded batch is not that of the sizes, and they are not checked.)
 FORBIDDEN_ROWS = {
     "space {} has {} keys, but its size says {}": """
         SELECT s.space, (SELECT count(*) FROM redis_keys k WHERE k.space = s.space) AS there, keys
@@ -116,14 +117,14 @@ FORBIDDEN_ROWS = {
     )
 }
 
-# Before there were blocks: none, and every element by itself.
+# For files from before there were blocks: no blocks, and each element has a row of its own.
 WITHOUT_BLOCKS = """
     CREATE TEMP TABLE redis_list_blocks (key_id, pos, first, sizes, data);
     CREATE TEMP VIEW redis_list_meta AS
       SELECT key_id, length, off_grid, length AS singles FROM main.redis_list_meta"""
 FIRST_WITH_BLOCKS = 4
 
-# Before names had a table, there was an index.
+# For files from before there was a table of names, when there was an index.
 WITHOUT_NAMES = """
     CREATE TEMP VIEW redis_names AS
       SELECT space, CAST(name AS TEXT) AS name, id FROM main.redis_keys"""
@@ -135,7 +136,7 @@ IS_THERE = f"""
         (SELECT pos + (first + key) * {STEP} FROM {SIZES} WHERE value IS NOT NULL))"""
 
 KEYS_NAMED = "SELECT id FROM redis_names WHERE space = ?1 AND name = CAST(?2 AS TEXT)"
-# By the index that files had before, of whichever kind it is.
+# The same by the older index of either kind.
 KEYS_INDEXED = """
     SELECT id FROM redis_keys
     WHERE space = ?1 AND name = ?2 AND CAST(name AS TEXT) = CAST(?2 AS TEXT)"""
@@ -188,12 +189,12 @@ class Findings(NamedTuple):
 
 
 def check_file(path: Path) -> list[str]:
-    """The problems alone. Raises StorageError as `check` does."""
+    """The problems without the notes. Raises StorageError as `check` does."""
     return check(path).problems
 
 
 def check(path: Path, progress: Progress = unseen) -> Findings:
-    """Raises StorageError if it is no file of Holdfast, or cannot be read."""
+    """Look for problems. Raises StorageError if it is not a file of Holdfast, or cannot be read."""
     notes: list[str] = []
     try:
         with reading(path, notes.append) as connection:
@@ -241,7 +242,7 @@ def _problems(connection: apsw.Connection, progress: Progress) -> list[str]:
 
 
 def _questions(connection: apsw.Connection) -> list[Iterator[str]]:
-    """Each yields sentences about problems."""
+    """The checks; each yields sentences about problems."""
     return [
         *(_rows(connection, sentence, query) for sentence, query in FORBIDDEN_ROWS.items()),
         _streams(connection),
@@ -255,7 +256,8 @@ def _rows(connection: apsw.Connection, sentence: str, query: str) -> Iterator[st
 
 
 def _streams(connection: apsw.Connection) -> Iterator[str]:
-    """Rows of entries, which SQL cannot take apart; from the last, to know the next one's id."""
+    """Check rows of entries, which SQL cannot take apart. They are read from the last one to the
+    first, so that the id of the next row is known."""
     damaged = 0
     of, end = 0, b""
     for key_id, row_id, row in connection.execute(
@@ -269,7 +271,8 @@ def _streams(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _is_sound(row_id: bytes, row: bytes, end: bytes | None) -> bool:
-    """Whether it has entries with ids from its own on, in order, all below the next row's."""
+    """Whether the row has entries in order, with ids from its own id on and below the id of the
+    next row."""
     try:
         words = _words(row)
     except msgspec.MsgspecError:
@@ -277,7 +280,7 @@ def _is_sound(row_id: bytes, row: bytes, end: bytes | None) -> bool:
     if not words or len(words) % 2:
         return False
     if all(type(word) is bytes for word in words):
-        return len(row_id) == 16  # one entry, from before there were more
+        return len(row_id) == 16  # one entry: a row from before version 5
     ids, fields = words[::2], words[1::2]
     if not all(type(entry_id) is bytes and len(entry_id) == 16 for entry_id in ids):
         return False
@@ -300,8 +303,9 @@ def _with_journal(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _replicated(connection: apsw.Connection) -> Iterator[str]:
-    """For a file of an active-active server: whether its clients would see, after a start, the same
-    data that its peers get. This check uses the code of recovery, because that decides both."""
+    """In a file of an active-active server, compare the data that clients would see after a start
+    with the data that peers would get. This check uses the code of recovery, because that code
+    decides both."""
     if connection.execute("PRAGMA user_version").get < SCHEMA_VERSION:
         return  # a start would bring its tables up to date first
     node = node_of_file(connection)
@@ -313,7 +317,7 @@ def _replicated(connection: apsw.Connection) -> Iterator[str]:
         pass
     keyspace.recovered(lambda key_id: False)
     if keyspace.stage.is_adopting:
-        return  # a standalone server's until now, of which not all is replicated yet
+        return  # was a standalone server's file, and not all of its data is replicated yet
     for difference in Survey(keyspace).finish().found[:MOST_OF_A_KIND]:
         yield str(difference)
 
@@ -328,11 +332,12 @@ class Overlay:
         self._spaces: dict[int, int] = dict(self._execute("SELECT db, space FROM redis_databases"))
         self._keys: dict[int, tuple[int, bytes, str] | None] = {}
         self._strings: dict[int, bool] = {}
-        self._items: dict[int, dict[int, bool]] = {}  # by list: position, is it there
-        # By key of another type: table and place, is it there.
+        # by list: for a position, whether an element is there
+        self._items: dict[int, dict[int, bool]] = {}
+        # By key of another type: for a table and sub key, whether a row is there.
         self._elements: dict[int, dict[tuple[int, object], bool]] = {}
-        # By stream, group and id of an entry: the consumer that has it. (No consumer has a returned
-        # entry: its time is negative, its name empty.)
+        # By stream, group and id of an entry: the consumer that holds it. (A returned entry is held
+        # by no consumer: its time is negative, its consumer's name empty.)
         self._holders: dict[tuple[int, bytes, bytes], bytes | None] = {}
 
     def read(self) -> Iterator[str]:
@@ -382,7 +387,8 @@ class Overlay:
         return space in self._spaces.values()
 
     def keys_without_name(self) -> Iterator[str]:
-        """No client finds them. Of keys that the journal mentions, the names are written last."""
+        """Keys that no client finds. Keys in the journal are skipped, because their names are
+        written last."""
         if self._has_names:
             for (key_id,) in self._execute(WITHOUT_A_NAME):
                 if key_id not in self._keys:
@@ -423,13 +429,14 @@ class Overlay:
             row = self._execute("SELECT type, space FROM redis_keys WHERE id = ?", (key_id,)).get
             if row is not None and key_id not in self._keys:
                 suspects[key_id] = [*row]
-        shown = {*self._spaces.values()}  # of keys that were flushed not all is written
+        shown = {*self._spaces.values()}  # flushed keys may be incomplete
         for key_id, (kind, space) in suspects.items():
             if space in shown and not self._has_value(key_id, kind):
                 yield f"{kind} key {key_id} has no value"
 
     def entries_without_consumer(self) -> Iterator[str]:
-        """No client sees them until a consumer of that name comes, which then has them."""
+        """Entries that no client sees until a consumer of that name is created, which then holds
+        them."""
         holders = {
             (key_id, group, entry_id): consumer
             for key_id, group, entry_id, consumer in self._execute(ENTRIES_WITHOUT_CONSUMER)
@@ -447,7 +454,8 @@ class Overlay:
                 )
 
     def _is_consumer(self, key_id: int, group: bytes, name: bytes) -> bool:
-        """True also of streams that are no more, or were flushed: theirs go with them."""
+        """Whether the consumer exists. True also for streams that are deleted or flushed, because
+        their rows are deleted with them."""
         if key_id in self._keys:
             row = self._keys[key_id]
             space = None if row is None else row[0]
@@ -476,8 +484,7 @@ class Overlay:
         return bool((length or 0) > gone)
 
     def _has_elements(self, key_id: int, kind: str) -> bool:
-        """A collection that has no rows left is no key. A stream may be empty, but has its
-        meta row."""
+        """Whether the collection has rows. A stream may be empty, but has its meta row."""
         changed = self._elements.get(key_id, {})
         if any(changed.values()):
             return True
@@ -502,7 +509,7 @@ def _hashable(sub: object) -> object:
 
 
 def _fields(values: object, types: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values, when they are of these types; TypeError or ValueError when not."""
+    """The values, if they have these types. Raises TypeError or ValueError otherwise."""
     if not isinstance(values, list | tuple) or len(values) != len(types):
         raise ValueError("an operation has the wrong shape")
     for value, kind in zip(values, types, strict=True):

@@ -1,4 +1,4 @@
-"""Recovery: the journal's operations are applied, in order, on top of the tables."""
+"""Recovery: applies the operations of the journal, in order, to the data of the tables."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ from holdfast.store.values.zset import ALWAYS_ORDERED, ZSet
 
 
 def node_of_file(connection: apsw.Connection) -> int:
-    """Which of the servers of an active-active database has this file; 0: it is a standalone
+    """The node id of the active-active server that has this file; 0 if it is a standalone
     server's."""
     identity = Tables(connection).crdt_facts().get(b"identity")
     for _, ops in batches(connection):
@@ -43,7 +43,7 @@ def node_of_file(connection: apsw.Connection) -> int:
 
 
 def recover(keyspace: Keyspace, journal: Journal, fold: Fold, progress: Progress) -> int:
-    """Bring memory up to date with the journal; returns how many operations that took."""
+    """Bring memory up to date with the journal. Returns the number of operations."""
     count = 0
     unfolded = list(journal.batches())
     total = sum([len(ops) for _, ops in unfolded])
@@ -57,7 +57,8 @@ def recover(keyspace: Keyspace, journal: Journal, fold: Fold, progress: Progress
 
 
 def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list[RowOp], list[Op]]]:
-    """For each batch: its number, its operations, and the operations that the tables may have."""
+    """Apply each batch, and yield its number, its operations, and those of its operations that the
+    tables may have."""
     replay = _Replay(keyspace)
     replay.load({op[1] for _, ops in batches for op in ops if _is_of_key(op[0])})
     for lsn, ops in batches:
@@ -67,12 +68,13 @@ def replay(keyspace: Keyspace, batches: list[Batch]) -> Iterator[tuple[int, list
 
 
 def _is_of_key(table: int) -> bool:
-    """Whether its rows belong to keys. (Some tables came later than those of scripts.)"""
+    """Whether the rows of a table belong to keys. (Some tables of keys are newer than SCRIPTS, so
+    their numbers are higher.)"""
     return KEYS <= table < SCRIPTS or table in APPLY or table == STRING_PARTS
 
 
 class _Replay:
-    """Keys by id, which nothing but recovery needs."""
+    """Applies operations to keys, which only recovery looks up by id."""
 
     def __init__(self, keyspace: Keyspace) -> None:
         assert keyspace.tables is not None
@@ -80,14 +82,15 @@ class _Replay:
         self._tables: Tables = keyspace.tables
         self._keys: dict[int, Key | None] = {}
         self._created: list[int] = []
-        # Strings of which the journal has parts, by id: one that changes, until all are written.
+        # Strings that the journal changes in parts, by key id: as one object that changes, until
+        # the end.
         self._parts: dict[int, bytearray] = {}
         self._spaces = {database.space.id: database.space for database in keyspace.databases}
         self._shown = self._tables.spaces_shown()
 
     def load(self, key_ids: set[int]) -> None:
-        """Load these keys from the tables, by id: in the order of the journal it would take four
-        times as long."""
+        """Load these keys from the tables, ordered by id. In the order of the journal it would take
+        four times as long."""
         unknown_id = self._keyspace.next_id
         for key_id in sorted(key_ids):
             self._keys[key_id] = None
@@ -119,7 +122,8 @@ class _Replay:
         if table == SPACES:
             keyspace.next_id = max(keyspace.next_id, value + 1)
             self._shown[key_id] = value
-            if key_id < len(keyspace.databases):  # there may have been more when it was written
+            # the server may have had more databases at that time
+            if key_id < len(keyspace.databases):
                 keyspace.databases[key_id].space = self._space(value)
             return True
         keyspace.next_id = max(keyspace.next_id, key_id + 1)
@@ -127,8 +131,9 @@ class _Replay:
         if table == KEYS:
             self._apply_row(key_id, key, value)
         elif key is None:
-            # An element of a key that was removed, or flushed, before it ever was in the tables:
-            # the batch that made the key is folded. In the tables the element would stay for ever.
+            # This element belongs to a key that was removed or flushed before it ever was in the
+            # tables. The batch that created the key is folded. In the tables the element would stay
+            # for ever.
             return False
         elif table == STRINGS:
             self._parts.pop(key_id, None)
@@ -152,7 +157,7 @@ class _Replay:
         string[offset : offset + len(part)] = part
 
     def finish(self) -> None:
-        """Say where the tables are behind (see FoldState).
+        """Tell FoldState what the tables lack.
 
         Every key above the lowest living key that the tables lack is in the journal too, so from
         that id on memory has all keys. (Dead keys prove nothing: their rows may be missing because
@@ -187,7 +192,7 @@ class _Replay:
                 _settle(key.value)
                 if isinstance(key.value, Hash | Set | ZSet) and len(key.value) >= LARGE:
                     keyspace.fold_state.large[key.id] = key.value
-        # Values changed while they were attached, and names were taken for a while by two.
+        # Values changed while their keys were attached, and two keys had the same name for a while.
         keyspace.used_bytes = sum(database.space.nbytes for database in keyspace.databases)
 
     def _apply_row(
@@ -223,8 +228,8 @@ class _Replay:
 
 
 def _settle(value: Value) -> None:
-    """Make the order of a large collection now, while there are no clients: the first command that
-    needs it would hold them up."""
+    """Build the order of a large collection now, while there are no clients. Otherwise the first
+    command that needs it would delay all clients."""
     if isinstance(value, Hash | Set | ZSet) and len(value) >= ALWAYS_ORDERED:
         for _ in value.settle():
             pass

@@ -39,39 +39,41 @@ log = logging.getLogger(__name__)
 
 MEMORY = ":memory:"
 
-# How long SQLite waits for another program that writes to the file. The loop stands still so long,
-# and the turn tries again; where no loop waits, longer.
+# How long SQLite waits for another program that writes to the file. The event loop stops for this
+# time, and the turn tries again later. Where no loop waits, the time is longer.
 BUSY_ON_LOOP_MS = 5
 BUSY_MS = 5000
-BUSY_AT_END_MS = 200  # for readers. Some, such as Litestream, read for ever
+BUSY_AT_END_MS = 200  # for other programs that read. Some, such as Litestream, never stop reading
 
-# A slice folds 500 rows, so this is twice as fast as they can come.
+# A slice folds 500 rows, so the fold is twice as fast as new operations.
 OPS_PER_SLICE = 250
 
-# One slice, of eviction or of the fold, for so many bytes that came: it takes both to be rid of
-# a new key, and small keys are the most work.
+# One slice, of eviction or of the fold, for so many new bytes. A new key needs both before it can
+# leave memory, and small keys are the most work.
 BYTES_PER_SLICE = 8192
 
-# No turn is held up by the fold for more slices than this: about 30 ms. The rest is done in the
-# turns that follow. So no client waits for all the work that a checkpoint has put off, or that a
-# command of a million keys has brought.
+# The fold delays a turn by no more slices than this: about 30 ms. The turns that follow do the
+# rest. So no client waits for all the work that a checkpoint has put off, or that a command on a
+# million keys has made.
 MOST_SLICES = 16
 
-# Slices of one turn end after so much CPU time. The more slices are left over from earlier turns,
-# the longer they may take: so the work of a steady load is spread evenly over its turns.
+# The slices of one turn end after so much CPU time. The more slices are left over from earlier
+# turns, the longer they may take, so that the work of a steady load is spread evenly over its
+# turns.
 SLICES_S = 0.001
-OWED_SLICES = 16  # so many left over give a turn `SLICES_S` more
+OWED_SLICES = 16  # each time so many are left over, a turn may take `SLICES_S` longer
 
-# To make room there may be more slices: memory must not run out under a steady load.
+# Making room may take more slices, because memory must not run out under a steady load.
 MOST_ROOM_SLICES = 64
 
-# When so many slices are left over from earlier turns, each turn folds as much as it adds. So the
-# journal does not grow without end under a load that is too fast for the fold.
+# From so many left-over slices on, each turn folds as much as it adds. So the journal does not grow
+# without end under a load that is too fast for the fold.
 MOST_OWED_SLICES = 4000
 
 
 class MemoryStore:
-    """Nothing lasts: no file, no journal, nothing to wait for."""
+    """A store without a file: no journal, and no sync to wait for. Its data ends with the
+    process."""
 
     is_durable = False
     is_broken = False
@@ -83,7 +85,7 @@ class MemoryStore:
         self.keyspace = _keyspace(None, databases, node)
 
     def commit(self) -> int:
-        """Take the batch; returns how many operations there are to sync."""
+        """End the batch. Returns the number of operations that need a sync."""
         keyspace = self.keyspace
         keyspace.seal()
         keyspace.end_batch()
@@ -144,8 +146,8 @@ class FileStore:
     is_broken = False  # a sync failed, so nothing may be written any more
     max_bytes = 0  # of values in memory; 0: no limit
     life: Life | None = None  # of an active-active server
-    _used_bytes_before = 0  # when room was last made
-    owed_slices = 0  # of the fold, by turns that have ended
+    _used_bytes_before = 0  # when `make_room` last ran
+    owed_slices = 0  # slices of the fold that earlier turns did not do
 
     def __init__(
         self,
@@ -159,8 +161,9 @@ class FileStore:
         boot: str | None = None,
         progress: Progress = unseen,
     ) -> None:
-        """Raises LostWritesError when the files lack writes that were acknowledged, unless that is
-        accepted. `keeps_copy`: of a file that is migrated. `boot` names this run of the kernel."""
+        """Raises LostWritesError if the files lack writes that were acknowledged, unless the loss
+        is accepted. `keeps_copy`: keep a copy of a file that is migrated. `boot` is the id of this
+        run of the kernel."""
         self.path = path
         self._progress = progress
         self._vfs = vfs
@@ -202,7 +205,7 @@ class FileStore:
         """Show the content of the file that was opened."""
         self.journal = Journal(self._connection, self.path, self._boot)
         self.keyspace = keyspace
-        if keyspace.tables is not tables:  # it has shown another file before
+        if keyspace.tables is not tables:  # the keyspace showed another file before
             keyspace.tables = tables
             keyspace.forget()
         self.folding = Fold(self._connection, self.journal, keyspace)
@@ -214,14 +217,14 @@ class FileStore:
         self._connection.set_busy_timeout(BUSY_ON_LOOP_MS)
 
     def adopt_step(self) -> bool:
-        """Do one step of an adoption (see adoption.py). Call it before anything else, until it
+        """Do one step of an adoption (see adoption.py). Call it before all other methods, until it
         returns False."""
         if self._adoption is not None and not self._adoption.step():
             self._adoption = None
         return self._adoption is not None
 
     def commit(self) -> int:
-        """Write the batch to the journal; returns how many operations there are to sync."""
+        """Write the batch to the journal. Returns the number of operations that need a sync."""
         keyspace = self.keyspace
         ops = keyspace.seal()
         if ops:
@@ -248,7 +251,7 @@ class FileStore:
 
     @property
     def folded_lsn(self) -> int:
-        """Up to which batch everything is in the tables."""
+        """The number of the last batch that the tables have in full."""
         return self.folding.folded_lsn
 
     @property
@@ -257,11 +260,11 @@ class FileStore:
 
     @property
     def wal_extent(self) -> tuple[bytes, int]:
-        """Which generation of the WAL it is, and its pages."""
+        """The generation of the WAL, and the number of its pages."""
         return self.journal.extent
 
     def sync(self) -> None:
-        """Thread-safe, as are the next two; raises OSError."""
+        """Sync the journal. This method and the next two are thread-safe. Raises OSError."""
         life = self.life
         if life is None:
             self.journal.sync()
@@ -275,17 +278,17 @@ class FileStore:
         self.journal.note_committed()
 
     def checkpoint(self) -> None:
-        """Copy the WAL into the file, as far as it goes without disturbing a commit."""
+        """Copy the WAL into the file, as far as that does not delay a commit."""
         journal = self.journal
         began_at = journal.begin_copy()
-        journal.mark.sync()  # now and then, where no client waits for it
+        journal.mark.sync()  # sometimes, and here no client waits for it
         copied_frames = self._checkpointer.checkpoint()
         self._checkpointer.sync()
         if copied_frames is not None:
             journal.end_copy(began_at, copied_frames)
 
     def sync_and_checkpoint(self) -> None:
-        """While no batch is committed, this empties the WAL."""
+        """Empties the WAL, if no batch is committed meanwhile."""
         self.sync()
         began_at = self.journal.begin_copy()
         copied_frames = self._checkpointer.checkpoint()
@@ -293,7 +296,8 @@ class FileStore:
             self.journal.end_copy(began_at, copied_frames)
 
     def note_partial_copy(self) -> None:
-        """On the loop, when a checkpoint has ended or failed, and none follows at once."""
+        """Called on the loop when a checkpoint has ended or failed, and no other follows at
+        once."""
         self.journal.note_partial_copy()
 
     @property
@@ -302,7 +306,7 @@ class FileStore:
         return self.folding.is_behind or 0 < self.max_bytes < self.keyspace.used_bytes
 
     def keep_up(self, new_ops: int) -> None:
-        """While the fold is behind, a few slices, in proportion to the operations of a turn."""
+        """If the fold is behind, do some slices, in proportion to the operations of this turn."""
         folding = self.folding
         due = (1 + new_ops // OPS_PER_SLICE) * folding.urgency
         is_flooded = due > MOST_SLICES and self.owed_slices > MOST_OWED_SLICES
@@ -319,7 +323,7 @@ class FileStore:
 
     @property
     def may_fold(self) -> bool:
-        """Whether `fold_step` would do anything now, if there is something to do."""
+        """Whether `fold_step` is allowed now."""
         return self.folding.may_step
 
     def fold_step(self) -> bool:
@@ -329,8 +333,8 @@ class FileStore:
         self.folding.run()
 
     def write_strings(self, strings: NewStrings) -> None:
-        """Write new strings to the tables, in a file that nothing serves; `reload` shows them.
-        Raises StorageError: then the store is good for `abandon` only."""
+        """Write new strings to the tables, in a file that no server uses; `reload` shows them.
+        Raises StorageError: after that the store can only be closed by `abandon`."""
         try:
             strings.write(self._connection)
         except apsw.Error as error:
@@ -338,7 +342,7 @@ class FileStore:
 
     def doubled_name(self) -> tuple[int, bytes] | None:
         """The space and the name of two keys with the same name, which only `write_strings` can
-        make. Raises StorageError."""
+        create. Raises StorageError."""
         try:
             return doubled_name(self._connection)
         except apsw.Error as error:
@@ -346,9 +350,9 @@ class FileStore:
 
     def make_room(self) -> bool:
         """Keep memory near `max_bytes`: forget clean keys, or fold so that more keys become clean,
-        in proportion to the bytes that came since the last time. Whether there is more to forget.
+        in proportion to the new bytes since the last call. Returns whether there is more to forget.
 
-        Not while a batch is open: only memory has its changes.
+        Does nothing while a batch is open, because the file lacks its changes.
         """
         keyspace = self.keyspace
         if keyspace.open_ops:
@@ -368,11 +372,11 @@ class FileStore:
         return more
 
     def forget_lingering(self, limit: int) -> int:
-        """Evict expired keys that replication keeps. Not while a batch is open, either."""
+        """Evict expired keys that replication keeps. Does nothing while a batch is open, either."""
         return 0 if self.keyspace.open_ops else self._eviction.forget_lingering(limit)
 
     def reload(self) -> None:
-        """Forget memory and read the file again: no client may see the changes of a failed
+        """Forget memory and read the file again, so that no client sees the changes of a failed
         commit."""
         try:
             self.keyspace.forget()
@@ -384,9 +388,9 @@ class FileStore:
         self._eviction = Eviction(self.keyspace, self.folding)
 
     def take_over(self, path: Path) -> None:
-        """Show another, complete file in place of this one, which it replaces. Nothing may be open
-        or in flight. A crash leaves the old file or the new one. Raises StoreBusyError if another
-        program reads the file, or if the disk is full: then nothing has changed; and
+        """Replace this file by another, complete one, and show that. No batch may be open, and no
+        sync may be running. A crash leaves the old file or the new one. Raises StoreBusyError,
+        without any change, if another program reads the file or the disk is full. Raises
         StorageError."""
         assert not self.keyspace.open_ops
         self._empty_wal_or_wait()
@@ -394,7 +398,7 @@ class FileStore:
             self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             self.journal.close(is_clean=True)
             self._connection.close()
-            # The WAL is empty, and its name is for the WAL of the new file.
+            # The WAL is empty, and its name belongs to the WAL of the new file.
             remove_empty_wal(self.path)
             replace_file(path, self.path)
             self._connection = open_verified(
@@ -425,13 +429,14 @@ class FileStore:
         return self.journal.probe()
 
     def check_in_place(self) -> None:
-        """Raises StorageError when the file was taken away or cut: nothing would last any more."""
+        """Raises StorageError if the file was removed or truncated, because new writes would be
+        lost."""
         self._place.check()
         self.journal.keep_mark()
 
     def close(self) -> None:
-        """Leave a file that is complete without its journal and its WAL. Anything uncommitted is
-        committed. Other programs may prevent the first: then the WAL stays, and so does the mark.
+        """Commit the batch, and leave a complete file without journal and WAL. If another program
+        uses the file, the WAL stays, and so does the mark.
 
         Raises StorageError if that fails; earlier commits are in the file all the same.
         """
@@ -442,7 +447,7 @@ class FileStore:
                 self.commit()
                 keep_wal = not (self._fold_at_end() and self._empty_wal_at_end())
                 if keep_wal:
-                    self.sync()  # and the mark says so
+                    self.sync()  # and note it in the mark
                 elif self.life is not None:
                     self.life.note(self.life.reached)
         except (apsw.Error, OSError) as error:
@@ -466,10 +471,10 @@ class FileStore:
         return is_empty
 
     def _empty_wal(self, patience_ms: int) -> bool:
-        """False if another program reads it."""
+        """Truncate the WAL. False if another program reads it."""
         self._checkpointer.close()  # a checkpoint that truncates needs the WAL for itself
         self._connection.set_busy_timeout(patience_ms)
-        self.journal.copy_wal()  # first, so that the mark does not ask for a WAL that is gone
+        self.journal.copy_wal()  # first, so that the mark does not require a WAL that is gone
         self.journal.mark.sync()
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -478,7 +483,7 @@ class FileStore:
         return True
 
     def abandon(self) -> None:
-        """Close, but write nothing more: the next opening finds what the last commit left."""
+        """Close without writing: the next start finds the state of the last commit."""
         self._shut(keep_wal=True)
 
     def _shut(self, *, keep_wal: bool) -> None:
@@ -519,7 +524,8 @@ def open_store(
 def _adoption(
     store: FileStore, keyspace: Keyspace, node: int, progress: Progress
 ) -> "Adoption | None":
-    """Whether the file is a standalone server's, and is to be an active-active one's."""
+    """The adoption, if the file is a standalone server's and this server is an active-active
+    one."""
     if not node:
         return None
     from holdfast.store.replicated.adoption import Adoption

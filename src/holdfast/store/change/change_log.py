@@ -23,8 +23,8 @@ from holdfast.store.change.undo import Undo
 
 
 class ChangeLog:
-    """The operations of a batch, its intents, and its steps back while a script runs. (No Protocol:
-    compiled code would have to look for each attribute by its name.)"""
+    """The operations of the current batch, its intents, and its undo steps while a script runs. (It
+    is no Protocol, because compiled code would have to look up each attribute by its name.)"""
 
     states_intents = False  # whether values also state intents: see intents.py
 
@@ -35,8 +35,8 @@ class ChangeLog:
         self._strings: StringsIntent | None = None
         self.undo: list[Undo] | None = None  # a list while a script runs, which may fail
         self.used_bytes = 0
-        self.replaced = 0  # operations that took the place of another
-        self.recorded = 0  # changes that `ops` has in records or runs only
+        self.replaced = 0  # operations that replaced another one
+        self.recorded = 0  # changes that have no operation of their own in `ops`, but a part of one
         self.open_runs: list[list[Any]] = []  # of streams
         # Whether elements of hashes and sets are reported as runs. The fold then reads them from
         # memory, and `fold_state` notes their names.
@@ -57,12 +57,12 @@ class ChangeLog:
             self.intents.append(ChangeIntent(len(self.ops), what, key_id, data))
 
     def intend_at_end(self, what: int, key_id: KeyId, position: int, element: bytes | None) -> None:
-        """State, in place of a row operation, that one element was pushed to a list or popped."""
+        """State, instead of a row operation, that one element was pushed to a list or popped."""
         self.intents.append(ListEndIntent(len(self.ops), what, key_id, position, element))
 
     def intend_string(self, key: object, value: bytes, added: object) -> None:
-        """State, in place of a row operation, that a key has a new string; it may be the sum of an
-        increment."""
+        """State, instead of a row operation, that a key has a new string. `added` is the amount of
+        an increment, or None."""
         intents, strings, number = self.intents, self._strings, len(self.ops)
         if strings is not None and strings.before == number and intents and intents[-1] is strings:
             self.recorded += 1
@@ -75,38 +75,40 @@ class ChangeLog:
     # -- runs ---------------------------------------------------------------------------------
 
     def end_run(self) -> None:
-        """Close the last run: `ops` are taken away now, or the operations that follow may be
-        undone."""
-        self._run: list[Any] = []  # the body of the run that goes on
-        self._run_op: Run | None = None  # goes on as long as it is the last of `ops`
-        # The stream, hash or set; None: strings of older keys; a space: new keys in it; the log
-        # itself: elements of several hashes or sets.
+        """Close the last run, because `ops` are taken away now, or because the operations that
+        follow may be undone."""
+        self._run: list[Any] = []  # the body of the open run
+        self._run_op: Run | None = None  # it stays open as long as it is the last of `ops`
+        # The owner is a stream, hash or set; or None for strings of existing keys; or a space for
+        # new keys in it; or the log itself for elements of several hashes or sets.
         self._run_owner: object = None
-        self._run_next_id = 0  # that a new key must have to be a part of the run
-        # A run of new keys goes on as long as their ids do, also behind operations on elements. Not
-        # behind rows of keys: one of these may be about a key that had the same name for a while.
+        self._run_next_id = 0  # the id that a new key must have to be a part of the run
+        # A run of new keys stays open as long as their ids follow each other, also if operations on
+        # elements come between. The row of another key ends it, because that key may have had the
+        # name of a new key for a while.
         self._new_keys: list[Any] = []
         self._new_keys_op: Run | None = None
-        self._new_keys_at = 0  # in `ops`
+        self._new_keys_at = 0  # the index in `ops`
         self._new_keys_space: object = None
         self._new_keys_type = ""
         self._new_keys_next_id = 0
         self._strings = None
 
     def end_new_keys(self) -> None:
-        """The row of a key is reported, which may have the name of a new key that follows."""
+        """Called before the row of a key is reported: a new key that follows may get the name of
+        that key."""
         self._new_keys_op = None
 
     def close_runs(self) -> None:
-        """Before `ops` are written: runs are complete."""
+        """Complete all runs, before `ops` are written."""
         for run in self.open_runs:
             close_run(run)
         self.open_runs = []
         self.end_run()
 
     def add_strings(self, count: int) -> list[Any]:
-        """The body of a run for so many strings of keys that existed before. The caller must add
-        them: key id, value, key id, value, …"""
+        """Begin a run for so many strings of existing keys, and return its body. The caller must
+        add them: key id, value, key id, value, …"""
         ops = self.ops
         if ops and ops[-1] is self._run_op and self._run_owner is None:
             self.recorded += count
@@ -148,7 +150,7 @@ class ChangeLog:
             and self._new_keys_space is owner
             and self._new_keys_type == type_name
             and at < len(ops)
-            and ops[at] is self._new_keys_op  # else it has ended, or was undone
+            and ops[at] is self._new_keys_op  # otherwise the run has ended, or was undone
         ):
             self.recorded += 1
         else:
@@ -215,8 +217,9 @@ class ChangeLog:
         self.recorded += count - 1
 
     def _run_for(self, table: int, many: int, key_id: KeyId, owner: object) -> list[Any]:
-        """The run that goes on with an element of this hash or set. Clients that make many small
-        ones get one run for all of them, and not two objects for each."""
+        """The body of the run that takes the next element of this hash or set. If clients make many
+        small collections, one run has the elements of all of them, instead of two objects for each
+        collection."""
         ops = self.ops
         last = self._run_op
         if last is not None and ops and ops[-1] is last:
@@ -229,7 +232,7 @@ class ChangeLog:
                 run.append(key_id)
                 return run
             if last[0] == table and len(run) == (3 if table == FIELD_RUNS else 2):
-                # It has one element, of another hash or set.
+                # The run has one element, of another hash or set.
                 self.recorded += 1
                 ops.pop()
                 self._begin_run(many, 0, self, [last[1], *run, key_id])
@@ -246,9 +249,9 @@ class ChangeLog:
 class RewrittenRow:
     """A row that most commands on a key change, such as the counters of a stream.
 
-    In the batch being built, an operation on it replaces the one before, because the last one has
-    the whole row. This does not hold while a script runs, because the operations before the script
-    must stay; nor where intents are stated, because there every step has a meaning.
+    In the current batch, an operation on it replaces the one before, because the last one has the
+    whole row. This does not hold while a script runs, because the operations before the script must
+    stay. It does not hold if intents are stated, because then each step has a meaning.
     """
 
     __slots__ = ("_at", "_op")
@@ -258,7 +261,7 @@ class RewrittenRow:
         self._op: Op | None = None
 
     def leave(self) -> None:
-        """Keep the operation before: an operation of another kind has the row, too."""
+        """Keep the operation before, because an operation of another kind also has the row."""
         self._op = None
 
     def write(self, op: RowOp, log: ChangeLog) -> None:

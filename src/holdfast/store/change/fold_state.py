@@ -1,5 +1,5 @@
-"""What the tables of the file lack: the keys, strings and elements that changed since the last pass
-of the fold, and those that the running pass writes.
+"""The changes that the tables of the file lack: keys, strings and elements that changed since the
+last pass of the fold, and those that the running pass writes.
 
 Memory notes changes here, and the fold takes them. This file does not know the types of keys and
 collections.
@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 K = TypeVar("K")  # a key; it has an `id`
 
 NO_ID: Final = 1 << 60  # above all ids
-LARGE: Final = 1000  # elements; to count fewer rows takes 0.1 ms
+LARGE: Final = 1000  # elements; counting fewer rows takes 0.1 ms
 
 _id: Final = attrgetter("id")
 
@@ -28,11 +28,11 @@ class FoldState(Generic[K]):
 
     Values: the fold reads strings, and elements of hashes and sets, from memory. So only keys and
     names are noted here, once for each pass: `dirty_in_fold` of a key or collection is the
-    `next_fold` for which it was noted last. Of keys from `whole_from_id` on nothing need be noted:
-    the next pass finds them in `created`.
+    `next_fold` for which it was noted last. Keys from `whole_from_id` on need no note: the next
+    pass finds them in `created`.
 
-    Sizes: `large` has collections with `large_from` elements or more that changed. When a pass has
-    ended and nothing changed since, the fold writes how many elements they have.
+    Sizes: `large` has collections with `large_from` elements or more that changed. After a pass, if
+    nothing changed meanwhile, the fold writes the number of their elements.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class FoldState(Generic[K]):
         self.pass_below_id = next_id
         # Until recovery is complete, the fold takes all rows from operations.
         self._created_from_id = self.whole_from_id = NO_ID
-        self.created: list[K] = []  # by id; some of them may be dead
+        self.created: list[K] = []  # ordered by id; some of them may be dead
         self.unfolded: dict[int, K] = {}
         self.unfolded_in_pass: dict[int, K] = {}
         self.dirty_strings: list[K] = []
@@ -86,7 +86,7 @@ class FoldState(Generic[K]):
     # -- asking -------------------------------------------------------------------------------
 
     def is_ahead_of_file(self, key_id: int) -> bool:
-        """Whether memory knows more of a key's row than the tables do."""
+        """Whether memory has a newer row of this key than the tables."""
         return (
             key_id >= self.folded_below_id
             or key_id in self.unfolded
@@ -94,7 +94,7 @@ class FoldState(Generic[K]):
         )
 
     def changed_key(self, key_id: int) -> K | None:
-        """An older key, if its row in the tables is out of date."""
+        """The key with this id, if it is an older one whose row in the tables is out of date."""
         return self.unfolded.get(key_id) or self.unfolded_in_pass.get(key_id)
 
     def changed_keys(self) -> list[K]:
@@ -153,5 +153,5 @@ class FoldState(Generic[K]):
         self._set_whole_from_id()
 
     def _set_whole_from_id(self) -> None:
-        """The next pass reads keys that came after the running one began."""
+        """The next pass reads keys from memory that were created after the running pass began."""
         self.whole_from_id = max(self._created_from_id, self.pass_below_id)

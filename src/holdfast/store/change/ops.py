@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, Final, NewType, cast
 
-# Tables. Files have these numbers, so they never change: new ones go to the end. (Each is a
-# constant by itself, because compiled code then has the number and need not look up a name.)
+# Tables. Files have these numbers, so they never change, and new ones go to the end. (Each is a
+# constant of its own, because compiled code then has the number and need not look up a name.)
 SPACES: Final = 0
 KEYS: Final = 1
 STRINGS: Final = 2
@@ -48,7 +48,7 @@ POSITION: Final = b"position"  # the sub key of the one row of REPLICATION
 FIRST_ID: Final = 1024
 
 # One row. The table and the key id are integers. The type does not state it, because compiled code
-# would take a tuple of known types apart, and make a new one wherever it is stored.
+# would unpack a tuple of known types, and make a new one wherever it is stored.
 RowOp = NewType("RowOp", tuple[Any, ...])
 
 # Many rows in one tuple, likewise of four: see runs.py.
@@ -64,14 +64,14 @@ KeyRow = tuple[int, bytes, str, int | None]  # space, name, type, expires_at_ms
 
 
 def row_op(table: int, key_id: KeyId, sub: object, value: object) -> RowOp:
-    """A row of any table."""
+    """The operation on a row of any table."""
     return RowOp((table, key_id, sub, value))
 
 
 def row_ops(
     table: int, key_ids: Iterable[int], subs: Iterable[object], values: Iterable[object]
 ) -> list[RowOp]:
-    """Rows of one table, from columns; as many as the shortest column has."""
+    """Operations on rows of one table, from columns; as many as the shortest column has."""
     rows = list(zip(repeat(table), key_ids, subs, values, strict=False))
     return cast("list[RowOp]", rows)
 
@@ -81,13 +81,14 @@ def key_row(key_id: KeyId, row: KeyRow | None) -> RowOp:
 
 
 def string_row(key_id: KeyId, value: bytes) -> RowOp:
-    """The row of a string. None: the key is gone, too, and only its KEYS row has to be reported."""
+    """The row of a string. A value of None is allowed only if the key is deleted, too; then the
+    KEYS row is enough."""
     return RowOp((STRINGS, key_id, None, value))
 
 
 def string_part(key_id: KeyId, offset: int, part: bytes) -> RowOp:
-    """Bytes of a string from an offset on; those between its end and the offset become zeros.
-    Later operations are repeated with this one, so it may meet a string that has them already."""
+    """Bytes of a string from an offset on; bytes between its end and the offset become zeros.
+    Recovery may apply it to a string that has these and later bytes already."""
     return RowOp((STRING_PARTS, key_id, offset, part))
 
 
@@ -97,15 +98,17 @@ def list_item(key_id: KeyId, position: int, element: bytes | None) -> RowOp:
 
 def hash_field(key_id: KeyId, name: bytes, field: tuple[Any, ...] | None) -> RowOp:
     """The row of a field: `(value, ordinal, expires_at_ms)`. In memory the tuple may have more
-    elements behind these three."""
+    elements after these three."""
     return RowOp((HASH_FIELDS, key_id, name, None if field is None else field[:3]))
 
 
 def set_member(key_id: KeyId, member: bytes, ordinal: object) -> RowOp:
-    """The ordinal is an `int | None`, taken as an object so that it is not made anew."""
+    """The row of a member. The ordinal is an `int | None`, passed as an object so that compiled
+    code need not make another."""
     return RowOp((SET_MEMBERS, key_id, member, ordinal))
 
 
 def zset_member(key_id: KeyId, member: bytes, score: object) -> RowOp:
-    """The score is a `float | None`, taken as an object so that it is not made anew."""
+    """The row of a member. The score is a `float | None`, passed as an object so that compiled code
+    need not make another."""
     return RowOp((ZSET_MEMBERS, key_id, member, score))

@@ -1,6 +1,6 @@
 """Runs: many row operations in one, in the form of the journal.
 
-To make and encode one operation for each row took as long as the rest of a command. So rows that
+Making and encoding one operation for each row took as long as the rest of a command. So rows that
 are written one after the other share an operation: `(table, key_id, sub, body)`, where the table is
 one of the numbers below. The table `RUNS` has the function that expands each kind into rows.
 ChangeLog builds runs, row by row.
@@ -71,7 +71,7 @@ def new_keys_run(first_id: KeyId, space: int, type_name: str, body: list[Any]) -
 
 
 def list_run_elements(body: Any) -> list[Any]:
-    """The elements of a LIST_RUNS body; None for each that is gone."""
+    """The elements of a LIST_RUNS body; None for each element that is gone."""
     return body if isinstance(body, list) else [None] * body
 
 
@@ -141,7 +141,8 @@ def _member_rows(key_id: int, _sub: Any, body: list[Any]) -> list[RowOp]:
 
 
 def _id(word: Any) -> int:
-    """(The id of an operation is checked when it is decoded, but not a word of its body.)"""
+    """Check the id of a key. (The id of an operation is checked when it is decoded, but not a word
+    of its body.)"""
     if not isinstance(word, int):
         raise TypeError("the id of a key is no number")
     return word
@@ -168,15 +169,15 @@ RUNS: Final[dict[int, Callable[[int, Any, Any], list[RowOp]]]] = {
     LIST_RUNS: _list_rows,
     # Strings of several keys; the key id of the run is 0. The body: key id, value, key id, value, …
     STRING_RUNS: _string_rows,
-    # New keys, which do not expire, and their strings. The key id is that of the first, the others
-    # follow it; `sub` is the space. The body: name, value, name, value, …
+    # New keys, which do not expire, and their strings. The key id is that of the first key, and the
+    # ids of the others follow it; `sub` is the space. The body: name, value, name, value, …
     NEW_STRING_RUNS: _new_string_rows,
-    # New keys, which do not expire, of a type with elements. The key id is that of the first, the
-    # others follow it; `sub` is the space and the type. The body: names.
+    # New keys, which do not expire, of a type with elements. The key id is that of the first key,
+    # and the ids of the others follow it; `sub` is the space and the type. The body: names.
     NEW_KEY_RUNS: _new_key_rows,
-    # The body: max_deleted_id, entries_added, last_id, then how many entries, and a piece that has
-    # them (stream_blocks.py), and so on. While it is open: max_deleted_id, entries_added, then id,
-    # fields, id, fields, …
+    # The body: max_deleted_id, entries_added, last_id; then, for each piece, the number of its
+    # entries and the piece (stream_blocks.py). While the run is open: max_deleted_id,
+    # entries_added, then id, fields, id, fields, …
     STREAM_RUNS: _stream_rows,
     # Fields that never expire. The body: name, value, ordinal, name, value, ordinal, …
     FIELD_RUNS: _field_rows,
@@ -191,8 +192,8 @@ RUNS: Final[dict[int, Callable[[int, Any, Any], list[RowOp]]]] = {
 
 
 def rows_in(op: Op) -> list[RowOp]:
-    """The row operations that an operation stands for. One that is malformed raises TypeError,
-    ValueError or IndexError."""
+    """The row operations that an operation stands for. Raises TypeError, ValueError or IndexError
+    if the operation is malformed."""
     table, key_id, sub, value = op
     expand = RUNS.get(table)
     return [RowOp(op)] if expand is None else expand(key_id, sub, value)

@@ -9,7 +9,7 @@ from typing import Any, final
 
 @final
 class StringUndo:
-    """A key held this string."""
+    """A key held the string `was`."""
 
     __slots__ = ("key", "was")
 
@@ -20,7 +20,7 @@ class StringUndo:
 
 @final
 class PartUndo:
-    """A key held a string of this length, and these bytes stood in it from the offset on."""
+    """A key held a string of this length, with the bytes `was` from the offset on."""
 
     __slots__ = ("key", "length", "offset", "was")
 
@@ -33,7 +33,8 @@ class PartUndo:
 
 @final
 class RowUndo:
-    """A row of a collection was this, as its row operation would say; None: there was none."""
+    """A row of a collection had this value in the words of row operations; None: the row did not
+    exist."""
 
     __slots__ = ("collection", "sub", "table", "was")
 
@@ -46,7 +47,7 @@ class RowUndo:
 
 @final
 class KeyUndo:
-    """A key was here: `(space, name, expires_at_ms)`. None: it was created."""
+    """A key had this place: `(space, name, expires_at_ms)`. None: it did not exist."""
 
     __slots__ = ("key", "was")
 
@@ -57,7 +58,7 @@ class KeyUndo:
 
 @final
 class SpaceUndo:
-    """A database showed this space."""
+    """A database showed the space `was`."""
 
     __slots__ = ("database", "was")
 
@@ -68,7 +69,7 @@ class SpaceUndo:
 
 @final
 class WatchUndo:
-    """A watcher did not know of any change."""
+    """A watcher had not noticed any change."""
 
     __slots__ = ("watcher",)
 

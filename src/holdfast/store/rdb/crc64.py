@@ -5,23 +5,24 @@ from struct import iter_unpack
 
 POLYNOMIAL = 0x95AC9329AC4BC9B5  # reflected, as all numbers here: the lowest bit is the top power
 
-# x^7004 has this remainder modulo the polynomial. A search found it: few of its bits are set. For
-# every power of two s, the remainder of x^(7004·s) is the same with each exponent times s.
+# x^7004 has this remainder modulo the polynomial. A search found this power: few bits of the
+# remainder are set. For every power of two s, the remainder of x^(7004·s) is the same with each
+# exponent times s.
 FOLD_BITS = 7004
 FOLD_POWERS = tuple(power for power in range(64) if 0xA484014419141218 >> 63 - power & 1)
 
-SLICE = 1 << 17  # fits a cache
+SLICE = 1 << 17  # fits into a cache of the processor
 
 
 def crc64(data: bytes, before: int = 0) -> int:
     """The checksum of the data; `before` is the checksum of the data before it. Long data is first
-    folded, as one large number, to a kilobyte or two with the same remainder: that makes 100 MB a
+    reduced, as one large number, to a kilobyte or two with the same remainder: this makes 100 MB a
     second instead of 15. None of our C modules computes this polynomial."""
     if len(data) > 2 * FOLD_BITS // 8:
         rest = b""
         for at in range(0, len(data), SLICE):
             part = data[at : at + SLICE]
-            if before:  # it acts as if it were added to the first eight bytes
+            if before:  # the checksum before acts as if it were added to the first eight bytes
                 first = int.from_bytes(part[:8], "little") ^ before
                 part, before = first.to_bytes(8, "little") + part[8:], 0
             rest = _folded(rest + part)
@@ -62,8 +63,8 @@ def _folded(data: bytes) -> bytes:
 
 @cache
 def _tables() -> list[list[int]]:
-    """For each of eight bytes in a row, its part of the checksum. These 2048 numbers are computed
-    at the first use."""
+    """A table for each of eight bytes in a row: the part of the checksum that each value of the
+    byte gives. These 2048 numbers are computed at the first use."""
     first = []
     for byte in range(256):
         crc = byte

@@ -1,11 +1,12 @@
 """Reads an RDB file or stream: bytes in, in pieces of any size, and records out.
 
 It reads what Redis 5 to 8 and Valkey up to 9 write, and older files as Redis does. The stream ends
-where its last record ends, whatever follows: the commands of an append-only file, or the mark at
-the end of a replication that did not know its length.
+where its last record ends. Other bytes may follow: the commands of an append-only file, or the end
+mark of a replication stream of unknown length.
 
-Nothing is allocated by a length that the bytes do not bear out, so a damaged file costs no more
-memory than it has bytes. Decision 32 says which parts of a file are passed over, and why.
+Memory is allocated only for bytes that have arrived, never by a length in the file, so a damaged
+file costs no more memory than it has bytes. Decision 32 tells which parts of a file are skipped,
+and why.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -26,7 +27,7 @@ from holdfast.store.rdb.value_codec import (
 )
 
 # The newest versions whose forms are known: of Redis 8.8 and of Valkey 9.2. Redis and Valkey refuse
-# newer ones, too: a number may have got another meaning.
+# newer versions, too, because a number may have another meaning there.
 NEWEST_REDIS: Final = 14
 VALKEY_VERSIONS: Final = (80, 81)
 FIRST_WITH_CHECKSUM: Final = 5
@@ -38,9 +39,9 @@ SLOT_IMPORT = KEY_METADATA = 243  # the former in Valkey, the latter in Redis
 SLOT_INFO, LIBRARY_RC, MODULE_AUX, IDLE, FREQUENCY, AUX, SIZES = 244, 246, 247, 248, 249, 250, 251
 EXPIRY_MS, EXPIRY_S, DATABASE, END = 252, 253, 254, 255
 LONGEST_REASON: Final = 60
-VALUE: Final = "a value"  # of a key, while it is read
+VALUE: Final = "a value"  # the value of a key, while it is read
 
-# Types of newer versions. Nothing in a file says where such a value ends.
+# Types of newer versions, by number. Nothing in a file tells where such a value ends.
 NAMES: Final = {
     MODULE_RC: "module (of a release candidate of Redis 4.0)",
     23: "path hash (of Valkey 9.2)",
@@ -49,7 +50,8 @@ NAMES: Final = {
 
 
 class RdbFileError(RdbError):
-    """The bytes are not an RDB file, are damaged, or cannot be read on. `at` is the place."""
+    """The bytes are not an RDB file, are damaged, or cannot be read any further. `at` is the
+    place."""
 
     def __init__(self, sentence: str, at: int) -> None:
         super().__init__(sentence)
@@ -61,19 +63,19 @@ class UnknownTypeError(RdbFileError):
 
 
 class RdbReader:
-    """`feed` and `end` raise RdbFileError, at once or while their records are read. There are no
-    records after an error."""
+    """Reads one file. `feed` and `end` raise RdbFileError, at once or while their records are read.
+    There are no records after an error."""
 
     def __init__(self, total_bytes: int | None = None) -> None:
-        """`total_bytes` is the size of the file, if it is known: a length beyond it is noticed at
-        once, and not when all bytes have been read."""
+        """`total_bytes` is the size of the file, if it is known. Then a length beyond the size is
+        noticed at once, and not only when all bytes have been read."""
         self._reader = Reader(b"", total_bytes)
         self._steps = self._run()
         self._loaders: dict[int, Loader] = REDIS_LOADERS
         self.version = 0
         self.is_of_valkey = False
         self.is_at_end = False
-        # Of the next key.
+        # These belong to the next key.
         self._database = 0
         self._expires_at_ms: int | None = None
         self._idle_s: int | None = None
@@ -93,7 +95,7 @@ class RdbReader:
             DATABASE: self._take_database,
             END: self._end,
         }
-        # What is being read, for errors; and the name of the key, if it is one.
+        # For errors: the part that is being read, and the name of the key if the part is a value.
         self._doing, self._key = "", b""
 
     def feed(self, data: bytes) -> Iterator[Record]:
@@ -113,7 +115,7 @@ class RdbReader:
         return self._reader.position
 
     def rest(self) -> bytes:
-        """Bytes that were fed and follow the end."""
+        """The bytes that were fed and come after the end."""
         return self._reader.rest()
 
     def _records(self) -> Iterator[Record]:
@@ -128,8 +130,8 @@ class RdbReader:
         try:
             yield from self._header()
             while not self.is_at_end:
-                # Most records are short strings. To read one at once takes a fraction of the time
-                # of the way below, which can stop after each part.
+                # Most records are short strings. Reading one at once takes a fraction of the time
+                # of the code below, which can stop after each part.
                 found = self._reader.string_record(STRING)
                 if found is not None:
                     yield self._made_entry(found[0], Plain("string", found[1]))
@@ -145,7 +147,7 @@ class RdbReader:
     def _damaged(self, error: Exception) -> RdbFileError:
         at = self._reader.position
         reason = str(error) if isinstance(error, ValueError) else ""
-        if not 0 < len(reason) <= LONGEST_REASON:  # of Python, which quotes the bytes
+        if not 0 < len(reason) <= LONGEST_REASON:  # a message of Python, which quotes the bytes
             reason = "its bytes make no value"
         return RdbFileError(f"damaged at byte {at:,}, in {self._what()}: {reason}", at)
 
@@ -270,8 +272,8 @@ class RdbReader:
         yield from pass_rows(self._reader, 3, Reader.length)
 
     def _pass_slot_import_or_metadata(self) -> Steps[None]:
-        """Of Valkey: a move of cluster slots that is under way. Of Redis: what modules note of the
-        next key."""
+        """Skip this record. In Valkey it is a move of cluster slots that has not ended. In Redis it
+        has data of modules about the next key."""
         if self.is_of_valkey:
             yield from pass_rows(self._reader, 1, Reader.string)
             count = yield from one(self._reader, Reader.length)
@@ -291,7 +293,7 @@ class RdbReader:
         found, has_checksum = self._reader.checksum, False
         if self.version >= FIRST_WITH_CHECKSUM:
             expected = yield from one(self._reader, lambda r: r.number(8))
-            has_checksum = expected != 0  # Redis writes 0 if it was told not to compute one
+            has_checksum = expected != 0  # Redis writes 0 if checksums are turned off
             if has_checksum and expected != found:
                 raise RdbFileError(
                     "damaged: its checksum is wrong, so some of its bytes have changed",
@@ -306,6 +308,6 @@ def _signed(r: Reader, size: int) -> int:
 
 
 def printable(name: bytes) -> str:
-    """The name of a key in a sentence: short, on one line."""
+    """The name of a key for a sentence: short, on one line."""
     text = repr(name.decode("utf-8", "backslashreplace"))
     return text if len(text) <= 80 else f"{text[:76]}…'"

@@ -1,7 +1,7 @@
 """Writes an RDB file or stream: records in, bytes out, in blocks of a steady size.
 
-The caller has the content of one moment. The writer keeps one block in memory, and the value that
-it is writing.
+The caller has the content of one moment. The writer keeps in memory one block and the value that it
+is writing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,14 +21,14 @@ from holdfast.store.rdb.value_codec import (
     pieces,
 )
 
-BLOCK_BYTES: Final = 1 << 17  # as long as the checksum is quick with
+BLOCK_BYTES: Final = 1 << 17  # the length for which the checksum is fastest
 STRING_FORM: Final = bytes([STRING])
 SHORT: Final = 1 << 10  # a string that is copied into one piece with its name
 
 
 class RdbFormat(NamedTuple):
     """A version of the format. `expiring_hash` is the form of hashes with fields that expire; None:
-    its readers do not know such hashes."""
+    readers of this version do not know such hashes."""
 
     name: str
     header: bytes
@@ -36,7 +36,7 @@ class RdbFormat(NamedTuple):
     readers: str
 
 
-# Redis 7.0's is read by all: by Redis and Valkey since 7.0 or 7.2, and by us.
+# All can read that of Redis 7.0: Redis since 7.0, Valkey since 7.2, and Holdfast.
 FORMATS: Final = {
     each.name: each
     for each in (
@@ -58,7 +58,7 @@ class RdbWriter:
         self._sink = sink
         self._format = rdb_format
         self._pieces: list[bytes] = []
-        self._nbytes = 0  # of the pieces
+        self._nbytes = 0  # the size of all pieces
         self._sum = 0
 
     def begin(self, remarks: Mapping[bytes, bytes]) -> None:
@@ -72,14 +72,14 @@ class RdbWriter:
         self._put([bytes([LIBRARY]), string(code)])
 
     def database(self, index: int, keys: int, expiring: int) -> None:
-        """The entries that follow are of this database. It has about so many keys, for which a
-        reader makes room; 0: unknown."""
+        """The entries that follow are in this database. `keys` and `expiring` are estimates, for
+        which a reader makes room; 0: unknown."""
         self._put([bytes([DATABASE]), length(index)])
         if keys:
             self._put([bytes([SIZES]), length(keys), length(expiring)])
 
     def entry(self, name: bytes, value: Plain, expires_at_ms: int | None) -> None:
-        """Write a key. Raises FieldExpiryError, and has written nothing then."""
+        """Write a key. Raises FieldExpiryError, and then writes nothing."""
         if value.type == "string" and len(value.content) <= SHORT:
             self._put_short(name, value.content, expires_at_ms)
             return
@@ -95,7 +95,7 @@ class RdbWriter:
         self._put(pieces(value, form))
 
     def _put_short(self, name: bytes, text: bytes, expires_at_ms: int | None) -> None:
-        """`entry` of a short string, in a third of the time. Most keys are such."""
+        """`entry` for a short string, in a third of the time. Most keys hold such strings."""
         piece = STRING_FORM + string(name) + string(text)
         if expires_at_ms is not None:
             piece = _expiry(expires_at_ms) + piece
@@ -117,7 +117,7 @@ class RdbWriter:
                 self._flush()
 
     def _flush(self) -> None:
-        """Small pieces become a block. A large one leaves as it is, without a copy."""
+        """Join small pieces into a block. A large piece goes out as it is, without a copy."""
         *small, last = self._pieces or [b""]
         blocks = [b"".join(small), last] if len(last) >= BLOCK_BYTES else [b"".join(self._pieces)]
         for block in filter(None, blocks):

@@ -1,7 +1,6 @@
-"""Values of modules, which Holdfast does not have: their names, and how to pass over them.
+"""Values of modules, which Holdfast does not have: their type names, and how to skip the values.
 
-A module writes numbers and strings, each with a byte before it that says which, and a mark at its
-end.
+A module writes numbers and strings, each after a byte that tells its kind, and a mark at the end.
 """
 
 from collections.abc import Callable
@@ -37,7 +36,7 @@ def pass_module_value(r: Reader) -> Steps[None]:
 
 
 def pass_rows(r: Reader, count: int, *items: Callable[[Reader], Any]) -> Steps[None]:
-    """`rows`, without keeping them."""
+    """Read rows as `rows` does, without keeping them."""
     for _ in range(count):
         for item in items:
             yield from one(r, item)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 END = 0xFF
 
-Element = Callable[[bytes, int], tuple[bytes, int]]  # an element, the start of the next
+# returns an element, and the start of the next one
+Element = Callable[[bytes, int], tuple[bytes, int]]
 
 
 def listpack(data: bytes) -> list[bytes]:
-    """The elements of a listpack. A number is returned as its digits."""
+    """The elements of a listpack, each as bytes: a number as its digits."""
     return list(_until_end(data, 6, _listpack_element))
 
 
@@ -65,7 +66,7 @@ def _listpack_element(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _back_size(length: int) -> int:
-    """The number of bytes behind an element that hold its length."""
+    """The number of bytes after an element that repeat its length, for reading backwards."""
     return 1 + sum(length >= limit for limit in (128, 16383, 2097151, 268435455))
 
 
@@ -127,7 +128,7 @@ def _ziplist_element(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def zipmap(data: bytes) -> list[bytes]:
-    """Names and values in turn."""
+    """The names and values of a zipmap, in turn."""
     found: list[bytes] = []
     at = 1
     while data[at] != END:
@@ -169,7 +170,7 @@ def lzf(data: bytes, length: int) -> bytes:
         if start < 0 or size + count > length:
             raise ValueError("points outside")
         part = out[start : start + count]
-        if len(part) < count:  # it reaches beyond the end of the output: then its bytes repeat
+        if len(part) < count:  # it reaches beyond the end of the output, so its bytes repeat
             part = (part * (count // len(part) + 1))[:count]
         out += part
     if at != end or len(out) != length:

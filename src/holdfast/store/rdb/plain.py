@@ -1,6 +1,6 @@
-"""A value by itself, without key and rows: what all serialised forms of it have in common.
+"""A value by itself, without key and rows: the common ground of all serialised forms.
 
-`plain_of` takes one from a collection, `FILLERS` put one into a new collection.
+`plain_of` makes one from a collection; `FILLERS` put one into a new collection.
 """
 
 from collections.abc import Callable
@@ -79,11 +79,13 @@ def _fill_stream(value: Stream, data: StreamData, log: ChangeLog) -> None:
             value.see_consumer(group, consumer, seen_at_ms, log)
         for entry_id, consumer, delivered_at_ms, deliveries in pending:
             if not consumer:
-                delivered_at_ms = max(delivered_at_ms, 0)  # it is no returned entry
+                # because a negative time marks returned entries
+                delivered_at_ms = max(delivered_at_ms, 0)
             value.assign(group, entry_id, (consumer, delivered_at_ms, deliveries), log)
         for entry_id, deliveries in returned:
             value.hand_back(group, to_row(entry_id), deliveries, log)
-    if data.idempotence is not None and not log.states_intents:  # active-active servers have none
+    # active-active servers have no idempotent ids
+    if data.idempotence is not None and not log.states_intents:
         stream_producers.fill(value, data.idempotence, data.iids, log)
 
 

@@ -18,14 +18,14 @@ Steps = Generator[None, None, T]  # yields when bytes are missing; the result is
 
 ENDS_EARLY = "the data ends early"
 
-# A string of this size or more is collected by itself while it arrives, so that memory holds it
-# once: pieces that are joined at the end would take twice its size.
+# A string of this size or more gets a buffer of its own while it arrives, so that memory holds it
+# once: joining pieces at the end would take twice its size.
 LARGE = 1 << 20
 
-# One byte of LZF's output takes at least this part of a byte of input: 3 bytes stand for 264.
+# The most that LZF compresses: 3 bytes stand for 264.
 LZF_MOST = 264 // 3
 
-SPECIAL_NUMBERS = {255: -inf, 254: inf, 253: nan}  # by the length of their text
+SPECIAL_NUMBERS = {255: -inf, 254: inf, 253: nan}  # keyed by the length byte in place of the text
 
 
 def length(number: int) -> bytes:
@@ -47,15 +47,16 @@ def strings(texts: Sequence[bytes]) -> bytes:
 
 
 class IncompleteError(Exception):
-    """A part of the item has not arrived yet. The reader stands where it was: try again later."""
+    """A part of the item has not arrived yet. The position of the reader is unchanged: try again
+    later."""
 
 
 class Reader:
     """Reads one item after the other from bytes that arrive in pieces.
 
-    An item is read whole, or the position stays and IncompleteError is raised. When no bytes can
-    come that complete it, ValueError is raised. `to_come` is how many bytes will still be fed; None
-    if that is not known.
+    An item is read whole. If bytes are missing, the position stays and IncompleteError is raised;
+    or ValueError, if the rest of the file is too short for the item. `to_come` is the number of
+    bytes that will still be fed; None if it is unknown.
     """
 
     def __init__(self, data: bytes = b"", to_come: int | None = 0) -> None:
@@ -63,9 +64,9 @@ class Reader:
         self._at = 0
         self._to_come = to_come
         self._passed = 0  # bytes before `_data`
-        self._sum, self._summed = 0, 0  # the checksum of all before this place in `_data`
-        # A large string that follows `_data`: while it arrives, when it is there, and what is
-        # behind it.
+        self._sum, self._summed = 0, 0  # the checksum of all bytes before this index in `_data`
+        # A large string that comes after `_data`: its buffer while it arrives, the whole string
+        # after that, and the bytes that follow it.
         self._arriving: BytesIO | None = None
         self._missing = 0
         self._large: bytes | None = None
@@ -87,7 +88,7 @@ class Reader:
             self._at = self._summed = 0
 
     def end(self) -> None:
-        """No more bytes come."""
+        """Note that no more bytes come."""
         self._to_come = 0
 
     def _collect(self, data: bytes) -> None:
@@ -96,7 +97,8 @@ class Reader:
         self._arriving.write(part)
         self._missing -= len(part)
         if not self._missing:
-            self._large = self._arriving.getvalue()  # not a copy: nothing else uses the buffer
+            # without a copy, because nothing else uses the buffer
+            self._large = self._arriving.getvalue()
             self._arriving = None
             self._behind = data[len(part) :]
 
@@ -113,7 +115,7 @@ class Reader:
 
     @property
     def checksum(self) -> int:
-        """Of all bytes that were read."""
+        """The checksum of all bytes that were read."""
         self._add_to_sum()
         return self._sum
 
@@ -154,8 +156,8 @@ class Reader:
         return packed.lzf(self._part(at, size), whole)
 
     def string_record(self, code: int) -> tuple[bytes, bytes] | None:
-        """The two strings behind this byte. None if the byte is another one, or if a string is
-        incomplete or damaged: then the position stays, and the caller reads part by part, which
+        """The two strings after this byte. None if the next byte is another one, or if a string is
+        incomplete or damaged. Then the position stays, and the caller reads part by part, which
         raises the right error."""
         start = self._at
         if start >= len(self._data) or self._data[start] != code:
@@ -168,7 +170,7 @@ class Reader:
             return None
 
     def text_number(self) -> float:
-        """A score as the first versions wrote it: as text, with its length before it."""
+        """A score as the first versions wrote it: as text, after its length."""
         at = self._at
         if at >= len(self._data):
             self._lack(at, 1)
@@ -185,8 +187,8 @@ class Reader:
         return number, at
 
     def _length(self, at: int) -> tuple[int, int]:
-        """A length and the place behind it; of a special encoding of strings its number, inverted,
-        which is negative."""
+        """A length, and the index after it. For a special encoding of strings, the length is the
+        number of the encoding, inverted, and so negative."""
         data = self._data
         here = len(data) - at
         if here < 1:
@@ -208,7 +210,7 @@ class Reader:
         return int.from_bytes(data[at + 1 : end], "big"), end
 
     def _part(self, at: int, count: int) -> bytes:
-        """The bytes from a place on. Then the position is behind them."""
+        """Take bytes from an index on, and set the position after them."""
         end = at + count
         if end <= len(self._data):
             self._at = end
@@ -252,13 +254,13 @@ def one(r: Reader, item: Callable[[Reader], T]) -> Steps[T]:
 
 
 def rows(r: Reader, count: int, *items: Callable[[Reader], Any]) -> Steps[list[Any]]:
-    """So many times these items, all in one list. Memory grows with the bytes that arrive: a count
-    that is wrong reserves nothing."""
+    """Read these items so many times, all into one list. Memory grows with the bytes that arrive: a
+    wrong count reserves nothing."""
     flat: list[Any] = []
     width = len(items)
     while len(flat) < count * width:
         try:
-            # Not a comprehension: the items so far must stay when the next one is missing.
+            # A loop, not a comprehension: the items so far must stay if the next one is missing.
             for item in items[len(flat) % width :]:
                 flat.append(item(r))  # noqa: PERF401
             for _ in range(count - len(flat) // width):
@@ -270,7 +272,7 @@ def rows(r: Reader, count: int, *items: Callable[[Reader], Any]) -> Steps[list[A
 
 
 def finished(steps: Steps[T]) -> T:
-    """The item, of which all bytes are there."""
+    """Run the steps of an item whose bytes are all there."""
     try:
         next(steps)
     except StopIteration as done:

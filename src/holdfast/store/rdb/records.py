@@ -27,8 +27,8 @@ class Sizes(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A key and its value. `idle_s` and `frequency` are there if the writer had a policy that asks
-    for them."""
+    """A key and its value. `idle_s` and `frequency` are set if the writer had an eviction policy
+    that uses them."""
 
     database: int
     name: bytes
@@ -39,16 +39,16 @@ class Entry(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A value or library that Holdfast has no place for. The reader has passed over it, so the
-    caller decides whether the rest is wanted without it."""
+    """A value or library of a kind that Holdfast does not have. The reader has skipped it, and the
+    caller decides whether to go on without it."""
 
     database: int
     name: bytes  # of the key or the library
-    kind: str  # ends the sentence "it is of the type …"
+    kind: str  # a phrase for the end of "it is of the type …"
 
 
 class End(NamedTuple):
-    """The file is complete. `is_checked`: it has a checksum, which is right."""
+    """The end of the file. `is_checked`: the file has a checksum, and it is right."""
 
     version: int
     is_checked: bool

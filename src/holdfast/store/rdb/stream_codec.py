@@ -1,6 +1,8 @@
-"""Streams in redis-server's serialisation: entries in listpacks, then counters, then groups. The
-fifth version, that of Redis 8.8, has the returned entries of each group (XNACK) and, at its end,
-the idempotent ids."""
+"""Streams in redis-server's serialisation: entries in listpacks, then counters, then groups.
+
+The fifth version of the form, that of Redis 8.8, also has the returned entries of each group
+(XNACK) and, at its end, the idempotent ids.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
@@ -18,13 +20,13 @@ from holdfast.store.values.stream_idempotence import (
     SettingsRow,
 )
 
-NODE_ENTRIES = 100  # in one listpack, the default of Redis
+NODE_ENTRIES = 100  # entries in one listpack, the default of Redis
 ID_BYTES = 16
 DELETED, SAME_FIELDS = 1, 2
-UNKNOWN = MAX_SEQUENCE  # stands for `entries_read` None
+UNKNOWN = MAX_SEQUENCE  # written for an `entries_read` of None
 
 # The versions of the form, and what each added: counters (Redis 7.0), the last time that a consumer
-# was given an entry (7.2), ids of idempotent producers (8.6), returned entries (8.8).
+# got an entry (7.2), ids of idempotent producers (8.6), returned entries (8.8).
 WITH_COUNTERS, WITH_ACTIVE_TIME, WITH_PRODUCERS, WITH_RETURNED = 2, 3, 4, 5
 
 Entry = tuple[int, tuple[bytes, ...]]
@@ -50,7 +52,7 @@ class StreamData(NamedTuple):
 
     @property
     def needs_version_5(self) -> bool:
-        """Whether Redis 7.0 has no form for all of it."""
+        """Whether the stream has parts for which Redis 7.0 has no form."""
         return self.idempotence is not None or any(group.returned for group in self.groups)
 
 
@@ -90,8 +92,8 @@ def _group_data(group: Group) -> GroupData:
 
 def pieces(data: StreamData, version: int = 2) -> Iterator[bytes]:
     """The serialised stream, in the second version of the form, which Redis 7.0 writes, or in the
-    fifth. In the second, a returned entry has a consumer without a name, and was delivered long
-    ago, so that it can be claimed; idempotent ids are left out."""
+    fifth. In the second version, a returned entry has a consumer without a name and an early
+    delivery time, so that it can be claimed; idempotent ids are left out."""
     entries = data.entries
     starts = range(0, len(entries), NODE_ENTRIES)
     yield length(len(starts))
@@ -113,8 +115,8 @@ def _id(entry_id: int) -> bytes:
 
 
 def _packed_node(node: list[Entry]) -> bytes:
-    """Entries as one listpack. The field names of the first entry stand at its head. An entry with
-    the same names is written without them."""
+    """Entries as one listpack. Its head has the field names of the first entry. An entry with the
+    same names is written without them."""
     first_id, first_fields = node[0]
     names = first_fields[::2]
     elements: list[int | bytes] = [len(node), 0, len(names), *names, 0]
@@ -189,7 +191,7 @@ def load(r: Reader, version: int) -> Steps[StreamData]:
         raise ValueError("another number of entries")
     last_id, max_deleted_id, entries_added = (yield from _read_id(r)), 0, len(entries)
     if version >= WITH_COUNTERS:
-        yield from _read_id(r)  # of the first entry, which `entries` has
+        yield from _read_id(r)  # the id of the first entry, which `entries` also has
         max_deleted_id = yield from _read_id(r)
         entries_added = signed((yield from one(r, Reader.length)))
     groups: list[GroupData] = []
@@ -208,8 +210,8 @@ def load(r: Reader, version: int) -> Steps[StreamData]:
 
 
 def _estimate(group_id: int, entries: list[Entry], last_id: int) -> int | None:
-    """How many entries a group has read, if that follows from the last id that it was given. Redis
-    counts so where the first version of the form has no count."""
+    """The number of entries that a group has read, if the last id that it got tells it. Redis
+    computes it so, because the first version of the form has no count."""
     if not entries or group_id < entries[0][0]:
         return 0
     if group_id == last_id:
@@ -297,7 +299,7 @@ def _read_group(r: Reader, version: int) -> Steps[GroupData]:
 
 
 def _with_producers(r: Reader, data: StreamData) -> Steps[StreamData]:
-    """The stream with its idempotent ids."""
+    """Read the idempotent ids, and add them to the stream."""
     duration_s, maxsize, producers = yield from rows(r, 1, *[Reader.length] * 3)
     iids: list[tuple[bytes, bytes, int]] = []
     for _ in range(producers):

@@ -1,9 +1,9 @@
 """A value as bytes, in redis-server's own serialisation: for DUMP and RESTORE, and in RDB files.
 
-Values are written in the plainest form of each type, which every redis-server since 4.0 reads
-(streams: 7.0, but by DUMP 8.8 if they need it; hashes whose fields expire: 7.4). All forms are read
-that Redis 8 and Valkey 9, and their predecessors since Redis 2, write. Values here are plain: see
-plain.py. Streams are in stream_codec.py.
+Values are written in the plainest form of each type, which every redis-server since 4.0 reads.
+There are two exceptions: hashes whose fields expire need Redis 7.4, and streams need 7.0, or 8.8 in
+a DUMP of a stream with parts that only 8.8 knows. All forms are read that Redis 2 to 8 and Valkey
+up to 9 write. Values here are plain: see plain.py. Streams are in stream_codec.py.
 """
 
 import struct
@@ -16,8 +16,8 @@ from holdfast.store.rdb.crc64 import crc64
 from holdfast.store.rdb.plain import Field, Plain
 from holdfast.store.rdb.primitives import Reader, Steps, finished, length, one, rows, string
 
-# The versions that DUMP writes: that of Redis 7.0; for hashes with fields that expire that of 7.4;
-# for streams with returned entries or idempotent ids that of 8.8.
+# The versions that DUMP writes: that of Redis 7.0; that of 7.4 for hashes with fields that expire;
+# that of 8.8 for streams with returned entries or idempotent ids.
 VERSION, VERSION_OF_FIELD_EXPIRY, VERSION_OF_STREAM_5 = 10, 12, 14
 LATEST_FIELD_MS = (1 << 48) - 1
 
@@ -25,11 +25,11 @@ STRING, LIST, SET, ZSET_AS_TEXT, HASH, ZSET = range(6)
 HASH_ZIPMAP, LIST_ZIPLIST, SET_INTSET, ZSET_ZIPLIST, HASH_ZIPLIST = range(9, 14)
 LIST_QUICKLIST, STREAM_1, HASH_LISTPACK, ZSET_LISTPACK, LIST_QUICKLIST_2 = range(14, 19)
 STREAM_2, SET_LISTPACK, STREAM_3 = range(19, 22)
-# From here on Redis and Valkey give the same numbers to different forms.
+# From this number on Redis and Valkey give the same numbers to different forms.
 HASH_EXPIRING_RC, HASH_LISTPACK_EXPIRING_RC = 22, 23  # of release candidates of Redis 7.4
 HASH_EXPIRING, HASH_LISTPACK_EXPIRING, STREAM_4, STREAM_5 = range(24, 28)
 VALKEY_HASH_EXPIRING = 22
-FIRST_OF_VALKEY = 80  # of the versions
+FIRST_OF_VALKEY = 80  # versions of Valkey begin here
 LIBRARY = 245
 
 PLAIN_NODE, PACKED_NODE = 1, 2  # of a quicklist; a plain one is one long element
@@ -39,7 +39,7 @@ _DOUBLE = struct.Struct("<d")
 
 
 class RdbError(Exception):
-    """These bytes are not a serialised value."""
+    """The bytes are not a serialised value."""
 
 
 class ChecksumError(RdbError):
@@ -51,16 +51,16 @@ class UnknownFormError(RdbError):
 
 
 class EmptyError(ValueError):
-    """A collection without elements. Redis once wrote such; it passes over them when it loads a
-    file, and refuses to RESTORE them."""
+    """A collection without elements. Older versions of Redis wrote such values; Redis skips them
+    when it loads a file, and refuses to RESTORE them."""
 
 
 # -- writing ----------------------------------------------------------------------------------
 
 
 def form_of(plain: Plain, expiring: int = HASH_EXPIRING) -> int:
-    """The number of the form in which a value is written; `expiring` is that of hashes with fields
-    that expire."""
+    """The number of the form in which a value is written. `expiring` is the form for hashes with
+    fields that expire."""
     return expiring if has_expiring_fields(plain) else _FORMS[plain.type]
 
 
@@ -69,7 +69,7 @@ def has_expiring_fields(plain: Plain) -> bool:
 
 
 def pieces(plain: Plain, form: int) -> Iterator[bytes]:
-    """The value, without its form."""
+    """The value in pieces, without the number of its form."""
     content = plain.content
     if form == STRING:
         yield length(len(content))
@@ -108,7 +108,8 @@ _FORMS = {
 
 
 def _expiring_pieces(fields: Sequence[Field]) -> Iterator[bytes]:
-    """Times to live are relative to the first of them, and 1 more: 0 is for fields without."""
+    """Fields with times. The times are relative to the earliest one, plus 1, because 0 stands for a
+    field that does not expire."""
     first_ms = min(at_ms for _, _, at_ms in fields if at_ms is not None)
     yield first_ms.to_bytes(8, "little") + length(len(fields))
     for name, value, at_ms in fields:
@@ -117,8 +118,8 @@ def _expiring_pieces(fields: Sequence[Field]) -> Iterator[bytes]:
 
 
 def dump(plain: Plain, *, for_redis_7: bool = False) -> bytes:
-    """Serialise a value, for DUMP. Redis 7 gets a stream without parts that it does not know: see
-    `stream_codec.pieces`."""
+    """Serialise a value, for DUMP. With `for_redis_7`, a stream is written without the parts that
+    Redis 7 does not know: see `stream_codec.pieces`."""
     form = form_of(plain)
     if form == STREAM_2 and plain.content.needs_version_5 and not for_redis_7:
         form = STREAM_5
@@ -152,8 +153,9 @@ def load(payload: bytes) -> Plain:
 
 
 def load_foreign(payload: bytes) -> Plain:
-    """Read the DUMP of another server, which may be a Valkey or newer than RESTORE knows. Raises
-    ChecksumError, or RdbError also for a form that no type of ours has."""
+    """Read the DUMP of another server, which may be a Valkey, or newer than the versions that
+    RESTORE reads. Raises ChecksumError and RdbError, the latter also for a form that belongs to no
+    type of ours."""
     reader, version = _unsealed_foreign(payload)
     loaders = VALKEY_LOADERS if version >= FIRST_OF_VALKEY else REDIS_LOADERS
     try:
@@ -166,12 +168,12 @@ def load_foreign(payload: bytes) -> Plain:
 
 
 def load_foreign_libraries(payload: bytes) -> Iterator[bytes]:
-    """The same for FUNCTION DUMP."""
+    """Read the FUNCTION DUMP of another server."""
     return _libraries(_unsealed_foreign(payload)[0])
 
 
 def load_libraries(payload: bytes) -> Iterator[bytes]:
-    """The code of each library. Raises ChecksumError at once; raises RdbError, with Redis's
+    """The code of each library. Raises ChecksumError at once. Raises RdbError, with Redis's
     message, when it reaches the faulty library."""
     return _libraries(_unsealed(payload))
 
@@ -195,7 +197,7 @@ def _unsealed(payload: bytes) -> Reader:
 
 
 def _unsealed_foreign(payload: bytes) -> tuple[Reader, int]:
-    """The content, and the version of its form."""
+    """The reader of the content, and the version of its form."""
     if len(payload) < _FOOTER.size:
         raise ChecksumError
     version, checksum = _FOOTER.unpack(payload[-_FOOTER.size :])
@@ -261,7 +263,7 @@ Loader = Callable[[Reader], Steps[Plain]]
 
 
 def _packed(value: Callable[[bytes], Plain]) -> Loader:
-    """Of a value that is one string, which this function takes apart."""
+    """The loader of a form that is one packed string; `value` makes a value of it."""
 
     def load(r: Reader) -> Steps[Plain]:
         return value((yield from one(r, Reader.string)))
@@ -270,7 +272,8 @@ def _packed(value: Callable[[bytes], Plain]) -> Loader:
 
 
 def _counted(value: Callable[[list[Any]], Plain], *items: Callable[[Reader], Any]) -> Loader:
-    """Of a value that is a number of rows of these items, all of which this function gets."""
+    """The loader of a form that is a count and so many rows of these items; `value` gets all
+    items."""
 
     def load(r: Reader) -> Steps[Plain]:
         count = yield from one(r, Reader.length)
@@ -308,7 +311,7 @@ def _valkey_hash(flat: list[Any]) -> Plain:
 
 
 def _listpack_with_expiries(r: Reader) -> Steps[Plain]:
-    yield from one(r, _time)  # the first expiry, which the fields have too
+    yield from one(r, _time)  # skip the earliest time, because the fields have their own
     return _expiring_listpack((yield from one(r, Reader.string)))
 
 
@@ -327,7 +330,7 @@ def _stream(version: int) -> Loader:
     return load
 
 
-# The forms that RESTORE reads: all of Redis 7.4.
+# The forms that RESTORE reads: all forms of Redis 7.4.
 LOADERS: dict[int, Loader] = {
     STRING: _packed(lambda text: Plain("string", text)),
     LIST: _counted(_list, Reader.string),
@@ -358,7 +361,7 @@ LOADERS: dict[int, Loader] = {
     HASH_LISTPACK_EXPIRING: _listpack_with_expiries,
 }
 
-# The forms in files of Redis, and of Valkey from 9 on.
+# The forms in files of Redis, and in files of Valkey from 9 on.
 REDIS_LOADERS: dict[int, Loader] = LOADERS | {
     HASH_EXPIRING_RC: _counted(
         _hash_with_absolute_expiries, Reader.length, Reader.string, Reader.string
