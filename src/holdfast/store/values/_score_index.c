@@ -1,10 +1,10 @@
 /* The entries of a sorted set in their order: functions that find, insert and remove an entry.
  *
- * The scores are a Python array of doubles, the members a Python list of bytes. `bisect` makes an object of
- * each number that it compares, and each change of the array or the list calls a method by name: that was a
- * third of a ZADD. score_index.py has the same functions in Python. They are used for scores in another
- * form, and for all scores where this file is not compiled.
- */
+ * The scores are a Python array of doubles, the members a Python list of bytes. Without this
+ * file, `bisect` makes an object of each number that it compares, and each change of the array
+ * or the list calls a method by name: that was a third of a ZADD. score_index.py has the same
+ * functions in Python. They are used for scores in another form, and for all scores if this file
+ * is not compiled. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,8 +21,9 @@ static int is_before(PyObject *one, PyObject *other)
     return order ? order < 0 : length < other_length;
 }
 
-/* The first place whose entry is not before the given entry, and whether the entry there has the same score.
- * -1: an error. The member None comes after all members of its score. */
+/* The first place whose entry is not before the given entry, or -1 after an error. It also tells
+ * whether the entry there has the same score. The member None comes after all members of its
+ * score. */
 static Py_ssize_t place_of(PyObject *const *args, Py_ssize_t nargs, int *is_same_score)
 {
     if (nargs != 4 || !PyList_CheckExact(args[1])

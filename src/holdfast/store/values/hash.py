@@ -1,4 +1,5 @@
-"""The value of a hash key. Every mutator reports the rows it changes to the log it is given last.
+"""The value of a hash key. Each method that changes it reports the changed rows to its last
+argument, the log.
 
 Nothing here knows key names, replies or SQL. Order, random choice and scans are in
 insertion_order.py. The keyspace decides when `expire_due` is called.
@@ -20,21 +21,23 @@ from holdfast.store.values.packed_form import (
     shortened,
 )
 
-# Value, ordinal, expires_at_ms, as its row has them, and before which fold it was noted that it
-# changed, if it was. (If its type told how many there are, compiled code would take it apart.)
+# Value, ordinal and expires_at_ms, as in the row of the field. If a change was noted for the fold,
+# the number of that pass follows. (If the type told the number of elements, compiled code would
+# unpack the tuple.)
 Field = tuple[Any, ...]
 
-FEWEST_TO_SWEEP = 64  # deadlines
+FEWEST_TO_SWEEP = 64  # deadlines; fewer are not swept
 
-NO_DEADLINES: Final[list[tuple[int, bytes]]] = []  # of hashes whose fields do not expire
+NO_DEADLINES: Final[list[tuple[int, bytes]]] = []  # shared by all hashes whose fields do not expire
 
 
 class Hash(Ordered[Field]):
-    """Fields and their values. `longest` and `most_fields` are about all that it was since it
-    came to memory: Redis too keeps a large hash's form when it has become small.
+    """Fields and their values. `longest` and `most_fields` are maxima since the value came to
+    memory. They decide the encoding, because in Redis, too, a large hash keeps its encoding when it
+    becomes small.
 
     `_deadlines` is a heap with stale entries: a field whose expiry changed is pushed again.
-    `scheduled_ms` is the keyspace's note of when it will look for expired fields.
+    `scheduled_ms` is set by the keyspace: the time when it will look for expired fields.
     """
 
     table = HASH_FIELDS
@@ -43,7 +46,7 @@ class Hash(Ordered[Field]):
 
     def __init__(self, key_id: int) -> None:
         super().__init__(key_id)
-        self.longest = 0  # of any field name and value
+        self.longest = 0  # the length of the longest field name or value
         self.most_fields = 0
         self.scheduled_ms: int | None = None
         self._deadlines = NO_DEADLINES
@@ -59,12 +62,12 @@ class Hash(Ordered[Field]):
 
     @property
     def items(self) -> dict[bytes, bytes]:
-        """A new dict, in the order in which the fields came."""
+        """A new dict, in the order in which the fields were added."""
         return {name: field[0] for name, field in self._in_order().items()}
 
     @property
     def flat(self) -> tuple[bytes, ...]:
-        """Every field and its value, in that order."""
+        """All fields and their values, in the same order."""
         words: list[bytes] = []
         for name, field in self._in_order().items():
             words.append(name)
@@ -76,7 +79,7 @@ class Hash(Ordered[Field]):
         return tuple([field[0] for field in self._in_order().values()])
 
     def expires_at_ms(self, name: bytes) -> int | None:
-        """When the field expires; None: never. The field must exist."""
+        """The time when the field expires; None: never. The field must exist."""
         expires_at_ms: int | None = self._elements[name][2]
         return expires_at_ms
 
@@ -148,7 +151,7 @@ class Hash(Ordered[Field]):
         return [*super().parts(), self._deadlines]
 
     def fill(self, rows: list[tuple[bytes, bytes, int, int | None]]) -> None:
-        """Rows of the file, many at once: a third of the time of one by one."""
+        """Add rows of the file, many at once, in a third of the time of single ones."""
         fields = self._elements
         nbytes = highest = 0
         longest = self.longest
@@ -164,7 +167,7 @@ class Hash(Ordered[Field]):
         self.most_fields = len(fields)
 
     def apply(self, name: bytes, new: Field | None) -> None:
-        """A row as the file or the journal has it."""
+        """Apply a row of the file or the journal."""
         old = self._elements.get(name)
         if old is not None and (new is None or new[1] != old[1]):
             self._delete(name, None)
@@ -205,19 +208,19 @@ class Hash(Ordered[Field]):
 
     @property
     def has_deadlines(self) -> bool:
-        """False: no field expires. True: fields may expire, or did."""
+        """Whether fields expire, or did."""
         return bool(self._deadlines)
 
     @property
     def next_expiry_ms(self) -> int | None:
-        """When the first of its fields expires."""
+        """The time when the next field expires."""
         deadlines = self._deadlines
         while deadlines and not self._is_current(deadlines[0]):
             heappop(deadlines)
         return deadlines[0][0] if deadlines else None
 
     def expire_due(self, now_ms: int, limit: int, log: ChangeLog) -> list[bytes]:
-        """Remove fields whose time has come, at most `limit`; their names."""
+        """Remove expired fields, at most `limit`. Returns their names."""
         names: list[bytes] = []
         deadlines = self._deadlines
         while deadlines and len(names) < limit:

@@ -1,10 +1,11 @@
-"""A HyperLogLog as Redis keeps it in a string: 16 bytes of header, then 16384 registers.
+"""A HyperLogLog in Redis's form, which is a string: 16 bytes of header, then 16384 registers.
 
-Dense: six bits each. Sparse: runs, `00nnnnnn` for n+1 zeros, `01nnnnnn nnnnnnnn` for as many as
-the 14 bits say plus one, `1vvvvvnn` for n+1 registers that hold v+1. Which of several possible
-runs are written is Redis's choice, so that the same additions give the same bytes.
+The dense form has six bits for each register. The sparse form has runs: `00nnnnnn` for n+1 zeros,
+`01nnnnnn nnnnnnnn` for n+1 zeros with n of 14 bits, `1vvvvvnn` for n+1 registers with the value
+v+1. Often several runs are possible. Then the runs are those that Redis chooses, so that the same
+additions give the same bytes.
 
-A `Sketch` is a value that is being worked on. Nothing here knows keys or replies.
+A `Sketch` is a HyperLogLog to which elements are being added. Nothing here knows keys or replies.
 """
 
 import math
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 PRECISION = 14
 REGISTERS = 1 << PRECISION
-MOST_ZEROS = 64 - PRECISION  # a register holds at most one more
+MOST_ZEROS = 64 - PRECISION  # in one register, whose value is at most one more
 SEED = 0xADC83B19
 ALPHA = 0.721347520444481703680
 
@@ -26,10 +27,10 @@ INVALID = 0x80  # in the last byte of the cached count
 
 LONGEST_ZERO, LONGEST_VALUE, LARGEST_VALUE = 64, 4, 32
 
-FEW_ELEMENTS = 4  # are added without landmarks: it takes longer to set them
-LANDMARK_EVERY = 128  # registers, about
-LANDMARKS_LAST = 64  # elements; then they are set anew, because some were dropped
-TOUCHED_BYTES = 16  # more than adding an element changes: the run in front of it and five others
+FEW_ELEMENTS = 4  # so few elements are added without landmarks, because setting them takes longer
+LANDMARK_EVERY = 128  # registers, on average
+LANDMARKS_LAST = 64  # elements; then landmarks are set again, because some were dropped
+TOUCHED_BYTES = 16  # an element changes fewer bytes than this: the run before it and five others
 
 _HIGH_BITS = int.from_bytes(b"\x80" * REGISTERS, "little")
 
@@ -56,7 +57,7 @@ def murmur64(data: bytes, seed: int = SEED) -> int:
 
 
 def place(element: bytes) -> tuple[int, int]:
-    """The register of an element, and the least value that it needs."""
+    """The register of an element, and the lowest value that the register must get."""
     h = murmur64(element)
     rest = h >> PRECISION | 1 << MOST_ZEROS
     return h & (REGISTERS - 1), (rest & -rest).bit_length()
@@ -81,15 +82,15 @@ def with_count(value: bytes, count: int) -> bytes:
 
 
 def registers(value: bytes) -> bytes:
-    """The values of all registers, a byte each."""
+    """The values of all registers, one byte for each."""
     return _unpacked(value[HEADER:]) if value[4] == DENSE else _expanded(value)
 
 
 def merged(parts: Iterable[bytes]) -> bytes:
     """The larger value of each register.
 
-    All registers are compared at once, as the bytes of one long number: a register is below 128, so
-    the highest bit of each byte is free. After `a + 128 - b` it says whether a >= b.
+    All registers are compared at once, as the bytes of one long number. A register is below 128, so
+    the highest bit of each byte is free. In `a + 128 - b` this bit tells whether a >= b.
     """
     result = 0
     for part in parts:
@@ -105,7 +106,7 @@ def estimate(held: bytes) -> int:
     m = float(REGISTERS)
     z = m * _tau((m - held.count(MOST_ZEROS + 1)) / m)
     for number in range(MOST_ZEROS, 0, -1):
-        z = (z + held.count(number)) * 0.5  # to count a value that is not there takes a µs
+        z = (z + held.count(number)) * 0.5  # counting a value that does not occur takes a µs
     z += m * _sigma(held.count(0) / m)
     result = ALPHA * m * m / z
     whole = math.floor(result)
@@ -158,13 +159,14 @@ class Landmarks:
             at += 1 if _SHORT_SPANS[data[at]] else 2
 
     def before(self, index: int) -> int:
-        """The number of a landmark whose run, and the run behind it, begin at or before the
-        register. The search needs the run in front of the one that it finds."""
+        """The number of a landmark whose run, and the run after it, begin at or before the
+        register. The search for a run also needs the run before it."""
         return max(bisect_right(self.firsts, index) - 2, 0)
 
     def changed(self, before: int, grown: int) -> None:
-        """Runs near the position have changed, and those behind them have moved by `grown` bytes.
-        Landmarks among the changed runs are dropped: their runs may be joined to others."""
+        """Note that runs near this position have changed, and that the runs after them have moved
+        by `grown` bytes. Landmarks among the changed runs are dropped, because these runs may be
+        joined to others."""
         places = self.places
         first_dropped = bisect_right(places, before)
         first_kept = bisect_right(places, before + TOUCHED_BYTES)
@@ -183,12 +185,12 @@ class Sketch:
         self._landmarks: Landmarks | None = None
 
     def add(self, element: bytes) -> bool:
-        """Add an element. Returns whether anything changed."""
+        """Add an element. Returns whether a register changed."""
         return self.raise_to(*place(element))
 
     def add_all(self, elements: list[bytes]) -> int:
-        """Add elements in this order, quicker than one by one. Returns how many of them changed
-        anything."""
+        """Add elements in this order, faster than one by one. Returns how many of them changed a
+        register."""
         count = 0
         for number, element in enumerate(elements):
             if number % LANDMARKS_LAST == FEW_ELEMENTS and self.data[4] == SPARSE:
@@ -198,7 +200,7 @@ class Sketch:
         return count
 
     def raise_to(self, index: int, count: int) -> bool:
-        """Raise a register to this value, if its value is lower. Returns whether it was."""
+        """Raise a register to this value, if its value is lower. Returns whether it was lower."""
         if self.data[4] == SPARSE:
             return self._raise_sparse(index, count)
         return self._raise_dense(index, count)
@@ -207,7 +209,7 @@ class Sketch:
         self.data[HEADER - 1] |= INVALID
 
     def make_dense(self) -> bool:
-        """Returns whether it was sparse."""
+        """Convert to the dense form. Returns whether the form was sparse."""
         if self.data[4] == DENSE:
             return False
         self.fill(_expanded(bytes(self.data)))
@@ -268,7 +270,7 @@ class Sketch:
         return self._raise_dense(index, count)
 
     def _join_runs(self, at: int) -> None:
-        """Join neighbouring runs of the same value, among the five runs from there on."""
+        """Join neighbouring runs of the same value, among the five runs from this position on."""
         data = self.data
         for _ in range(5):
             if at >= len(data):
@@ -286,7 +288,7 @@ class Sketch:
 
 
 def _span(data: bytes | bytearray, at: int) -> int:
-    """How many registers the run there covers."""
+    """How many registers the run at this position covers."""
     code = data[at]
     if code & 0x80:
         return (code & 3) + 1
@@ -295,7 +297,8 @@ def _span(data: bytes | bytearray, at: int) -> int:
     return code + 1
 
 
-# Of runs that are one byte long; 0 for the others. Adding looks at a thousand runs on the way.
+# The spans of runs that are one byte long; 0 for other bytes. Adding an element reads up to a
+# thousand runs.
 _SHORT_SPANS = tuple(0 if 0x40 <= code < 0x80 else _span(bytes([code]), 0) for code in range(256))
 
 
@@ -316,7 +319,8 @@ def _expanded(value: bytes) -> bytes:
     return held
 
 
-# Three bytes are four registers. All first bytes are handled at once, all second ones, …
+# Three bytes are four registers. All first bytes are handled at once, then all second ones, and so
+# on.
 _LOW_6 = bytes(b & 63 for b in range(256))
 _HIGH_2 = bytes(b >> 6 for b in range(256))
 _LOW_4 = bytes((b & 15) << 2 for b in range(256))
@@ -353,8 +357,8 @@ def _packed(held: bytes) -> bytes:
 
 
 def runs(value: bytes) -> Iterator[tuple[int, int, bool]]:
-    """The runs of a sparse value: what its registers hold, how many they are, and whether the run
-    is two bytes long."""
+    """The runs of a sparse value: the value of the registers, their number, and whether the run is
+    two bytes long."""
     at = HEADER
     while at < len(value):
         code = value[at]

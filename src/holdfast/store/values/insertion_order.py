@@ -1,6 +1,6 @@
 """The common part of hashes and sets: named elements in the order in which they were added.
 
-Every element gets an ordinal when it is added and keeps it until it is removed. Its row has the
+An element gets an ordinal when it is added, and keeps it until it is removed. Its row has the
 ordinal, too, so the order survives eviction and restarts. The elements themselves are in hash.py
 and set.py.
 """
@@ -14,22 +14,24 @@ from typing import Any, Final, Generic, TypeVar
 from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.values.score_index import Ranking
 
-# Bytes that an element costs beyond its name and value: a dict slot, objects, its place.
+# Bytes that an element takes in addition to its name and value: a dict slot, objects, its place.
 ELEMENT_OVERHEAD: Final = 160
 
 FIRST_ORDINAL: Final = 1  # because cursor 0 means "from the beginning"
-CHUNK = 512  # places; closing the holes of so many takes 20 µs
-ALWAYS_PLACED: Final = 1024  # from so many elements on places are kept: to make them takes long
+CHUNK = 512  # places; closing the holes of a chunk takes 20 µs
+# from so many elements on, places are kept up to date, because building them takes long
+ALWAYS_PLACED: Final = 1024
 SETTLED: Final = 500  # elements in a slice of `settle`, about 0.3 ms
-MOST_WHOLE: Final = 128  # elements of a new collection of which the fold needs no notes
+MOST_WHOLE: Final = 128  # of a new collection up to this size the fold needs no notes
 
-NO_NAMES: Final[list[bytes]] = []  # of collections that did not change: a list takes 56 bytes
+# shared by all collections without changes: an empty list takes 56 bytes
+NO_NAMES: Final[list[bytes]] = []
 
 E = TypeVar("E")
 
 
 class PlacesChunk:
-    """Some neighbours. None where one has gone: a hole."""
+    """Some neighbours. A None stands for an element that was removed: a hole."""
 
     __slots__ = ("holes", "names", "ordinals")
 
@@ -46,11 +48,11 @@ class PlacesChunk:
 
 
 class Places:
-    """Names by ordinal, so that they can be found by place, which a dict cannot do.
+    """Names by ordinal, so that they can be found by place. (A dict cannot do that.)
 
-    An element that goes leaves a hole. The holes of a chunk are closed when they are the most of
-    it, and it is joined with the next if both fit into one. So no change touches more than two
-    chunks, and at least every third or so of all places has a name.
+    A removed element leaves a hole. The holes of a chunk are closed when they are more than half of
+    it, and the chunk is joined with its neighbours if both fit into one. So no change touches more
+    than three chunks, and at least about a third of all places have a name.
     """
 
     __slots__ = ("_firsts", "chunks")
@@ -60,7 +62,8 @@ class Places:
         self.chunks = [
             PlacesChunk([*names[at : at + CHUNK]], [*ordinals[at : at + CHUNK]]) for at in starts
         ]
-        self._firsts = [ordinals[at] for at in starts]  # no chunk has lower ones than its first
+        # a chunk may begin with a higher ordinal, but with no lower one
+        self._firsts = [ordinals[at] for at in starts]
 
     def append(self, name: bytes, ordinal: int) -> None:
         chunks = self.chunks
@@ -81,7 +84,7 @@ class Places:
             self._join(at - 1)
 
     def _join(self, at: int) -> None:
-        """A chunk with the next one, if both fit into one."""
+        """Join a chunk with the next one, if both fit into one."""
         chunks = self.chunks
         if 0 <= at < len(chunks) - 1:
             chunk, after = chunks[at : at + 2]
@@ -92,7 +95,8 @@ class Places:
                 del chunks[at + 1], self._firsts[at + 1]
 
     def put_back(self, name: bytes, ordinal: int) -> None:
-        """Remove a name. Returns its place."""
+        """Add a name whose ordinal is not the highest one, because a failed script had removed
+        it."""
         k = max(0, bisect_right(self._firsts, ordinal) - 1)
         if not self.chunks:
             self.append(name, ordinal)
@@ -118,7 +122,8 @@ class Places:
     def pick(self, rng: random.Random) -> bytes:
         """A random name; all have the same probability. There must be one."""
         chunks = self.chunks
-        size = CHUNK if len(chunks) > 1 else len(chunks[0].names)  # as if all had as many places
+        # treat all chunks as if they had the same number of places
+        size = CHUNK if len(chunks) > 1 else len(chunks[0].names)
         while True:
             at, place = divmod(int(rng.random() * len(chunks) * size), size)
             names = chunks[at].names
@@ -145,9 +150,9 @@ class Places:
 class Ordered(Generic[E]):
     """Elements by name. The dict is in order of ordinals, unless `_is_shuffled`. `_dirty_names` are
     the elements noted for the pass of the fold with the number `dirty_in_fold` (see FoldState). A
-    small collection of a new key is read as a whole instead, if `is_read_whole`."""
+    small collection of a new key has no such notes if `is_read_whole`: the fold reads all of it."""
 
-    table = -1  # that its rows are in
+    table = -1  # the table of its rows
 
     __slots__ = (
         "_dirty_names",
@@ -167,7 +172,8 @@ class Ordered(Generic[E]):
         self._elements: dict[bytes, E] = {}
         self._next = FIRST_ORDINAL
         self._is_shuffled = False
-        self._places: Places | None = None  # made when asked for, or when there are many
+        # built at the first use, or when there are many elements
+        self._places: Places | None = None
         self.dirty_in_fold = 0
         self.is_read_whole = False
         self._dirty_names = NO_NAMES
@@ -187,24 +193,25 @@ class Ordered(Generic[E]):
 
     @property
     def names(self) -> KeysView[bytes]:
-        """In the order in which they came."""
+        """The names, in the order in which they were added."""
         return self._in_order().keys()
 
     # -- by place -----------------------------------------------------------------------------
 
     def pick(self, rng: random.Random) -> bytes:
-        """A random name; there must be one. In constant time when there are many."""
+        """A random name; there must be one. Takes constant time if there are many names."""
         return self._by_place().pick(rng)
 
     def choices(self, count: int, rng: random.Random) -> list[bytes]:
         """So many random names; a name may come twice. There must be one."""
-        if count < len(self) // 4:  # it is quicker to look each of them up
+        if count < len(self) // 4:  # then finding each name by its place is faster
             pick = self._by_place().pick
             return [pick(rng) for _ in range(count)]
         return rng.choices(list(self.names), k=count)
 
     def sample(self, count: int, rng: random.Random) -> Iterable[bytes]:
-        """So many random names, none twice; all names in order when there are no more."""
+        """So many random names, each at most once. If there are no more names than that: all of
+        them, in order."""
         if count >= len(self):
             return self.names
         if count * 2 > len(self):
@@ -216,12 +223,12 @@ class Ordered(Generic[E]):
         return picked
 
     def scan(self, cursor: int, limit: int) -> tuple[int, list[bytes]]:
-        """Names and the cursor to go on with, 0 at the end.
+        """Names, and the cursor to continue with, 0 at the end.
 
-        The cursor is the last ordinal that was looked at, and nothing else is remembered. An
-        element never changes its ordinal, and a call returns all elements between the old cursor
-        and the new one. So an element that is there from the first call to the last is returned by
-        exactly one call, although others are added (at the end) or removed meanwhile.
+        The cursor is the last ordinal that was looked at, and there is no other state. An element
+        never changes its ordinal, and a call returns all elements between the old cursor and the
+        new one. So an element that exists from the first call to the last is returned by exactly
+        one call, even if others are added (at the end) or removed meanwhile.
         """
         return self._by_place().after(cursor, limit)
 
@@ -233,20 +240,20 @@ class Ordered(Generic[E]):
 
     def add_columns(self, names: list[bytes], values: list[Any], ordinals: list[int]) -> int:
         """Append the rows of all elements to these columns, in the order of rows in the file.
-        Returns how many there are; 0 if rows of this collection have more columns. (Sets have
-        their ordinals as values.)"""
+        Returns the number of rows; 0 if rows of this collection have more columns. (The values of a
+        set are its ordinals.)"""
         raise NotImplementedError
 
     def sorted_names(self) -> list[bytes]:
-        """In the order of rows in the file."""
+        """The names in the order of rows in the file."""
         names = list(self._elements)
         if len(names) > 1:
             names.sort()
         return names
 
     def _note(self, name: bytes, log: ChangeLog) -> None:
-        """Note an element for the next pass of the fold. It changed for the first time since the
-        last pass began, or it is a new one of that name."""
+        """Note an element for the next pass of the fold: this is its first change since the last
+        pass began, or the element is new."""
         state = log.fold_state
         state.dirty_element_count += 1
         if len(self._elements) >= state.large_from:
@@ -272,7 +279,8 @@ class Ordered(Generic[E]):
         self._dirty_names.clear()
 
     def forget_list(self, noted: list[bytes]) -> None:
-        """The running pass has these notes. A collection that does not change keeps no list."""
+        """The running pass has taken these notes. Drop the list, so that a collection without
+        changes keeps none."""
         if self._dirty_names is noted:
             self._dirty_names = NO_NAMES
 
@@ -287,8 +295,8 @@ class Ordered(Generic[E]):
     def _insert(
         self, name: bytes, element: E, ordinal: int, nbytes: int, log: ChangeLog | None
     ) -> None:
-        """Add an element that did not exist. Its ordinal is `_next`, or the ordinal that it had
-        before an undo."""
+        """Add an element that does not exist. Its ordinal is `_next`; when a removal is undone, it
+        is the old one."""
         self._elements[name] = element
         if ordinal >= self._next:
             self._next = ordinal + 1
@@ -305,15 +313,15 @@ class Ordered(Generic[E]):
             log.used_bytes += nbytes
 
     def _filled(self, highest: int, nbytes: int) -> None:
-        """Rows of the file were added to the elements, in any order. They are sorted when their
-        order is first needed: without that, loading takes half the time."""
+        """Note that rows of the file were added to the elements, in any order. They are sorted when
+        their order is first needed: this halves the time of loading."""
         self._next = max(self._next, highest + 1)
         self._is_shuffled = True
         self.nbytes += nbytes
 
     def settle(self) -> Generator[None]:
-        """Make the places of a large collection that was loaded, a slice at a time. (Ordinals are
-        far below 2^53, so they are exact as scores.)"""
+        """Build the places of a large collection that was loaded, one slice at a time. (Ordinals
+        are far below 2^53, so they are exact as scores.)"""
         order = Ranking(array("d"), [])
         number = 0
         for name, element in self._elements.items():
@@ -351,19 +359,21 @@ class Ordered(Generic[E]):
         return self._elements
 
     def _sorted(self) -> tuple[list[bytes], list[int]]:
-        """The names, and their ordinals, by which they are ordered."""
+        """The names in order, and their ordinals."""
         elements = self._elements
-        if self._next < 8 * len(elements):  # few have gone: each has a slot, nothing is compared
+        # few elements were removed: each ordinal gets a slot, and nothing is compared
+        if self._next < 8 * len(elements):
             slots: list[bytes | None] = [None] * self._next
             for name, element in elements.items():
                 slots[self._ordinal(element)] = name
             names = [name for name in slots if name is not None]
-            if len(names) == len(elements):  # and no two share one, which a broken fold may leave
+            # all ordinals differ. A broken fold may leave equal ones
+            if len(names) == len(elements):
                 return names, [at for at, name in enumerate(slots) if name is not None]
         names = sorted(elements, key=lambda name: self._ordinal(elements[name]))
         return names, [self._ordinal(elements[name]) for name in names]
 
     def _by_place(self) -> Places:
         if self._places is None:
-            self._places = Places(*self._sorted())  # the dict need not be in order for that
+            self._places = Places(*self._sorted())  # this does not need the order of the dict
         return self._places

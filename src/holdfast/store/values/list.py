@@ -1,8 +1,9 @@
-"""The value of a list key: elements in chunks, each with the position that is its row's sub key.
+"""The value of a list key: elements in chunks, each with a position, which is the sub key of its
+row.
 
-Every mutator reports the rows it changes to the `ChangeLog` that it is given last. Nothing here
-knows key names, replies or SQL. How elements are kept and found is in list_elements.py, what
-happens at the ends in list_ends.py.
+Each method that changes the list reports the changed rows to its last argument, the `ChangeLog`.
+Nothing here knows key names, replies or SQL. list_elements.py keeps and finds the elements,
+list_ends.py has pushes and pops.
 """
 
 from bisect import bisect_right
@@ -18,20 +19,20 @@ from holdfast.store.values.list_elements import ENDS, starts_of
 from holdfast.store.values.list_ends import ListEnds, nbytes_of
 from holdfast.store.values.packed_form import LONGEST_PACKED, MOST_PACKED
 
-# A window that is renumbered to make room: its smallest size and the smallest gap worth having.
-# Larger windows ask for larger gaps, so that a wide renumbering is not soon needed again.
+# A window that is renumbered to make room: its smallest size, and the smallest gap that is worth
+# the work. Larger windows need larger gaps, so that a wide renumbering is not needed again soon.
 WINDOW, WINDOW_GAP, GAP_GROWTH = 32, 64.0, 1.5
 
 
 class List(ListEnds):
-    """A list. LINSERT takes the middle of a gap as the position; for the ends see list_ends.py."""
+    """A list. LINSERT takes the middle of a gap as the position. For the ends see list_ends.py."""
 
     __slots__ = ()
 
     # -- by index -----------------------------------------------------------------------------
 
     def index(self, i: int) -> bytes | None:
-        """The element at an index, which counts from the end when negative; None when out of
+        """The element at an index. A negative index counts from the end. None if it is out of
         range."""
         if i < 0:
             i += self._length
@@ -41,7 +42,8 @@ class List(ListEnds):
         return node.values[i - at]
 
     def range(self, start: int, stop: int) -> tuple[bytes, ...]:
-        """LRANGE: `stop` is included, both count from the end when negative."""
+        """LRANGE: the elements from start to stop, both included. Negative indexes count from the
+        end."""
         start, end = self._slice(start, stop)
         if start >= end:
             return ()
@@ -52,7 +54,7 @@ class List(ListEnds):
         return tuple(part)
 
     def set(self, i: int, value: bytes, log: ChangeLog) -> bool:
-        """LSET; False when out of range."""
+        """LSET; False if the index is out of range."""
         if i < 0:
             i += self._length
         if not 0 <= i < self._length:
@@ -70,8 +72,8 @@ class List(ListEnds):
     def find(self, value: bytes, rank: int, count: int, maxlen: int) -> list[int]:
         """LPOS: indexes of up to `count` matches (0: all), beginning with match number `rank`.
 
-        A negative rank counts and searches from the tail. At most `maxlen` elements are looked
-        at (0: all).
+        A negative rank counts and searches from the tail. At most `maxlen` elements are compared
+        (0: all).
         """
         looked_at = min(maxlen or self._length, self._length)
         lo, hi = (0, looked_at) if rank > 0 else (self._length - looked_at, self._length)
@@ -94,7 +96,7 @@ class List(ListEnds):
         return found
 
     def insert(self, pivot: bytes, value: bytes, before: bool, log: ChangeLog) -> bool:
-        """LINSERT; False when there is no pivot."""
+        """LINSERT; False if the pivot does not exist."""
         found = self.find(pivot, 1, 1, 0)
         if not found:
             return False
@@ -120,13 +122,13 @@ class List(ListEnds):
             self._settle(log)
 
     def remove(self, count: int, value: bytes, log: ChangeLog) -> int:
-        """LREM: returns how many were removed; count > 0 from the head, < 0 from the tail, 0 all of
-        them."""
+        """LREM: remove elements of this value. A positive count removes so many from the head, a
+        negative one from the tail, 0 removes all of them. Returns how many were removed."""
         found = sorted(self.find(value, -1 if count < 0 else 1, abs(count), 0))
         if found:
             log.intend(REMOVE_AT, self.id, found)
         touched = at = 0
-        # From the end, so that the indexes before stay true though starts are not updated.
+        # From the end, so that lower indexes stay right although starts are not updated.
         for i in reversed(found):
             if not touched or i < at:
                 at, chunk = self._chunk(i)
@@ -148,7 +150,7 @@ class List(ListEnds):
         return len(found)
 
     def remove_at(self, i: int, log: ChangeLog) -> None:
-        """The index must be within the list."""
+        """Remove an element. The index must be within the list."""
         at, chunk = self._chunk(i)
         self._record(log, chunk.positions[i - at], None, chunk.values[i - at])
         nbytes = self.nbytes
@@ -175,8 +177,8 @@ class List(ListEnds):
         return new
 
     def packable(self) -> list[Any] | None:
-        """See packed_form.py: the position of the first element, and all elements. None if they do
-        not follow each other on the grid."""
+        """See packed_form.py: the position of the first element, and all elements. None if the
+        positions do not follow each other on the grid."""
         if not 0 < self._length <= MOST_PACKED or len(self._nodes) != 1:
             return None
         chunk = self._nodes[0]
@@ -196,14 +198,14 @@ class List(ListEnds):
     # -- changing nodes -----------------------------------------------------------------------
 
     def _make_room(self, i: int, log: ChangeLog) -> None:
-        """Spread the elements around i, in the smallest window that has room enough."""
+        """Spread the elements around i, in the smallest window with enough room."""
         width, wanted = WINDOW, WINDOW_GAP
         while True:
             lo, hi = i - width // 2, i + width // 2
             if lo <= 0 and hi >= self._length:
                 self._renumber_all(log)
                 return
-            if lo <= 0:  # the ends are open: back to the grid
+            if lo <= 0:  # before the first element there is room: back to the grid
                 end = grid_before(self._gap(hi)[1]) + STEP
                 self._renumber(0, range(end - hi * STEP, end, STEP), log)
                 return

@@ -1,13 +1,12 @@
-"""The parts a list is made of: chunks in memory, packed ones, and extents that are still in the
-file.
+"""The parts of a list: chunks in memory, packed chunks, and extents, which are only in the file.
 
 Pure structure: nothing here knows keys or commands.
 
-Elements have positions, which order them. Pushes only ever take multiples of `STEP` (the grid),
-so a chunk normally knows its positions from the first one; it gets an array of them once an
-element came or went in its middle. Elements that are inserted between two others lie off the
-grid. Where none does, and the span is just as wide as the count needs, no element can be
-missing either: such an extent has `is_regular`, and its n-th element is found by arithmetic.
+Elements have positions, which order them. Pushes only take multiples of `STEP` (the grid), so
+usually the first position tells all positions of a chunk. A chunk gets an array of positions when
+an element was inserted or removed in its middle. Elements that are inserted between two others are
+off the grid. If an extent has no such element, and its span is exactly as wide as its count needs,
+no element is missing: it has `is_regular`, and the position of its n-th element can be computed.
 """
 
 from array import array
@@ -19,25 +18,25 @@ import msgspec
 
 from holdfast.store.change.runs import STEP
 
-# Elements per chunk. Measured with 128, 256 and 512: pushes and pops at the left move half a
-# chunk of pointers, which at 256 still costs less than a deque makes LRANGE dearer; below it
-# the chunks themselves begin to weigh.
+# Elements in a chunk. Sizes of 128, 256 and 512 were measured. Pushes and pops at the left move the
+# pointers of half a chunk; at 256 this costs less than a deque would cost LRANGE. With smaller
+# chunks the chunks themselves take noticeable time and memory.
 CHUNK = 256
 
-# The bytes that a small element costs beyond its own: object header, rounding, its pointer. And
-# those that a packed chunk costs beyond its data.
+# The bytes that a small element takes in addition to its own: object header, rounding, its pointer.
+# And the bytes that a packed chunk takes in addition to its data.
 ELEMENT_OVERHEAD: Final = 57
 PACKED_OVERHEAD: Final = 128
 
-# Bytes of all elements of a chunk that is packed, at most. Of longer elements the overhead is less
-# than half, and to read one of them takes all of the chunk.
+# The most bytes in all elements of a packed chunk. For longer elements the overhead is less than
+# half of the memory, and reading one of them unpacks the whole chunk.
 MOST_PACKED: Final = 32 * 1024
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
-# Rows with from_pos <= pos <= to_pos, ascending, or descending if reverse; at most limit, after
-# skip others.
+# Loads rows with from_pos <= pos <= to_pos. The arguments are from_pos, to_pos, limit, reverse and
+# skip: at most `limit` rows, after `skip` others; ascending, or descending if reverse.
 Load = Callable[[int, int, int, bool, int], list[tuple[int, bytes]]]
 
 
@@ -53,7 +52,7 @@ def grid_before(pos: int) -> int:
 
 @final
 class Chunk:
-    """Some consecutive elements, in memory; empty only while it is being filled or dropped."""
+    """Some neighbouring elements, in memory. It is empty only while it is filled or dropped."""
 
     __slots__ = ("explicit", "first", "values")
 
@@ -62,7 +61,7 @@ class Chunk:
     ) -> None:
         self.first = first
         self.values = values
-        self.explicit = explicit  # all positions; None while they are first, first + STEP, …
+        self.explicit = explicit  # all positions; None if they are first, first + STEP, …
 
     @classmethod
     def of(cls, rows: list[tuple[int, bytes]]) -> "Chunk":
@@ -82,7 +81,7 @@ class Chunk:
         return _grid(self.first, len(self.values)) if self.explicit is None else self.explicit
 
     def find(self, pos: int) -> tuple[int, bool]:
-        """Where pos is or belongs, and whether it is there."""
+        """The place of this position, and whether an element is there."""
         count = len(self.values)
         if self.explicit is None:
             at, beyond = divmod(pos - self.first, STEP)
@@ -119,21 +118,21 @@ class Chunk:
         del self.values[start:stop]
 
     def split(self, at: int) -> "Chunk":
-        """Keep the elements before `at`; the rest is returned."""
+        """Keep the elements before `at`; return the rest."""
         explicit = self.explicit
         rest = Chunk(self.positions[at], self.values[at:], explicit and explicit[at:])
         self.delete(at, len(self.values))
         return rest
 
     def renumber(self, at: int, positions: Sequence[int]) -> None:
-        """New positions for the elements from `at` on."""
+        """Give new positions to the elements from `at` on."""
         explicit = array("q", self.positions)
         explicit[at : at + len(positions)] = array("q", positions)
         self.first = explicit[0]
         self.explicit = _unless_plain(explicit)
 
     def packed(self) -> "Packed | None":
-        """The same elements, packed. None if they are too long for that."""
+        """A packed chunk of the same elements; None if they are too long."""
         nbytes = 0
         for value in self.values:
             nbytes += len(value)
@@ -142,8 +141,8 @@ class Chunk:
 
 @final
 class Packed:
-    """A chunk away from the ends, its elements as one msgpack array: 2 bytes more for each instead
-    of an object. It is never changed: `chunk` makes a chunk of it again."""
+    """A chunk away from the ends, with its elements as one msgpack array: an element takes 2 bytes
+    in addition to its own, instead of an object. It never changes: `chunk` makes a chunk of it."""
 
     __slots__ = ("_data", "_explicit", "count", "first", "last", "saved_bytes")
 
@@ -152,34 +151,35 @@ class Packed:
         self.last = chunk.last
         self.count = len(chunk.values)
         self._explicit = chunk.explicit
-        # A copy, because the encoder's own bytes keep its buffer, a third larger.
+        # A copy, because the bytes of the encoder keep its buffer, which is a third larger.
         self._data = bytes(memoryview(_encode(chunk.values)))
         unpacked = nbytes + self.count * ELEMENT_OVERHEAD
         self.saved_bytes = unpacked - len(self._data) - PACKED_OVERHEAD
 
     def chunk(self) -> Chunk:
-        """To be changed."""
+        """A chunk of the same elements, for changes."""
         return Chunk(self.first, _decode(self._data), self._explicit)
 
     def read(self) -> Chunk:
-        """The same, not to be changed."""
+        """A chunk of the same elements, for reading only."""
         return Chunk(self.first, self.values, self._explicit)
 
     @property
     def values(self) -> list[bytes]:
-        """Not to be changed. Pages of a list, and indexes in a row, have it unpacked once."""
+        """The elements, for reading only. Pages of a list, and indexes in a row, unpack it only
+        once."""
         if _last_read.packed is not self:
             _last_read.packed, _last_read.values = self, _decode(self._data)
         return _last_read.values
 
     def may_have(self, value: bytes) -> bool:
-        """False if it surely has no such element."""
+        """Whether it may have such an element. False is certain."""
         return value in self._data
 
 
 @final
 class LastRead:
-    """The packed chunk that was read last, of all lists."""
+    """The packed chunk, of any list, that was read last."""
 
     __slots__ = ("packed", "values")
 
@@ -193,7 +193,7 @@ _last_read: Final = LastRead()
 
 @final
 class Extent:
-    """Elements that are only in the file: where they begin and end, and how many they are."""
+    """Elements that are only in the file: the first position, the last one, and their number."""
 
     __slots__ = ("count", "first", "is_regular", "last")
 
@@ -204,12 +204,13 @@ class Extent:
         self.is_regular = is_regular
 
     def offset_near(self, pos: int) -> int:
-        """Which element to load in order to get to pos, or near it: right if it is regular, a
-        good guess if it is nearly so."""
+        """The index of the element to load in order to get to pos: exact in a regular extent,
+        otherwise an estimate."""
         return (pos - self.first) * (self.count - 1) // (self.last - self.first or 1)
 
     def open(self, offset: int, load: Load) -> "list[Node]":
-        """This extent again, with the chunk loaded that has the element at `offset`."""
+        """The nodes in place of this extent: the loaded chunk that has the element at `offset`, and
+        extents before and after it."""
         count = self.count
         lo = offset - offset % CHUNK
         hi = min(lo + CHUNK, count)
@@ -217,8 +218,8 @@ class Extent:
         if self.is_regular:
             rows = load(left_last + STEP, right_first - STEP, CHUNK, False, 0)
         else:
-            # One row more on either side tells where the rest ends and begins. The file counts
-            # from the nearer end: it walks, but over rows that it need not hand out.
+            # One more row on either side tells where the rest ends and begins. The file counts from
+            # the nearer end: SQLite steps over rows without returning them.
             before, after = int(lo > 0), int(hi < count)
             from_right = 2 * offset >= count
             skip = count - hi - after if from_right else lo - before

@@ -1,7 +1,7 @@
-"""The elements of a list in order, found by index or by position, loaded when they are needed.
+"""The elements of a list in order, found by index or by position, and loaded when they are needed.
 
-The bookkeeping under `List` (lists.py): nothing here knows Redis or logs a change. The nodes
-it keeps, chunks, packed chunks and unloaded extents, are in list_chunks.py.
+This is the base of `List` (list.py): nothing here knows Redis or logs a change. Its nodes (chunks,
+packed chunks and extents) are in list_chunks.py.
 """
 
 from bisect import bisect_right
@@ -21,8 +21,8 @@ from holdfast.store.values.list_chunks import (
     Packed,
 )
 
-ENDS: Final = 2  # chunks at either end that are not packed: pushes and pops change them
-LOOSE: Final = 16  # chunks in the middle that may stay as they are after a change
+ENDS: Final = 2  # so many chunks at either end are not packed, because pushes and pops change them
+LOOSE: Final = 16  # so many chunks in the middle may stay unpacked after a change
 
 _first = attrgetter("first")
 
@@ -38,21 +38,21 @@ def _no_rows(
 
 
 def starts_of(nodes: list[Node], first: int) -> list[int]:
-    """The running ordinals of these nodes, the first one's being given."""
+    """The ordinal of the first element of each node; `first` is that of the first node."""
     return list(accumulate((node.count for node in nodes), initial=first))[:-1]
 
 
 class Elements:
-    """Elements are bytes.
+    """A sequence of bytes.
 
-    `_nodes` are chunks, packed or not, and extents in order, `_starts` the running ordinal of
-    each node's first element. Ordinals begin anywhere: index 0 has ordinal `_starts[0]`. So a push
-    or pop at either end changes no ordinal but the first node's, and a change in the middle may
-    shift whichever side has fewer nodes.
+    `_nodes` are chunks, packed chunks and extents, in order. `_starts` has for each node the
+    ordinal of its first element. Ordinals begin at any number: index 0 has the ordinal
+    `_starts[0]`. So a push or pop at either end changes no ordinal but that of the first node, and
+    a change in the middle shifts the side with fewer nodes.
 
-    A chunk is packed when pushes have moved it away from its end. A change in the middle makes a
-    chunk of it again, and notes it in `_loose`. When many have come after it, it is packed again.
-    Only a chunk that no function holds may be packed: `_settle` and pushes do it.
+    A chunk is packed when pushes have moved it away from its end. A change in the middle unpacks
+    it, and notes it in `_loose`. It is packed again after many other chunks were noted there. Only
+    `_settle` and pushes pack chunks, because no function may hold a chunk that is packed.
     """
 
     __slots__ = (
@@ -71,8 +71,8 @@ class Elements:
     def __init__(self, key_id: int) -> None:
         self.id: Any = key_id  # if it were an int, compiled code would make one for each operation
         self._chunk_size = list_chunks.CHUNK
-        self.nbytes = 0  # of the elements that are in memory
-        self._untold_bytes = 0  # by which packing has changed that; `_settle` counts them
+        self.nbytes = 0  # the bytes of elements in memory
+        self._untold_bytes = 0  # the change of that number by packing, until `_settle` counts it
         self._length = 0
         self._nodes: list[Node] = []
         self._starts: list[int] = []
@@ -92,12 +92,12 @@ class Elements:
         on_grid: bool = False,
         on_load: Callable[[int], None] = _uncounted,
     ) -> Self:
-        """A list whose rows are in the file, to be loaded as they are needed.
+        """A list whose rows are in the file, to be loaded when they are needed.
 
-        `on_grid` promises that every position is a multiple of STEP. Without that promise an
-        index is found by counting rows in the file from the nearer end, because length and ends
-        alone do not tell a list without gaps from one with as many gaps as insertions.
-        `on_load` hears how many bytes each loading added to `nbytes`.
+        `on_grid` promises that each position is a multiple of STEP. Without that promise an index
+        is found by counting rows in the file from the nearer end, because length and ends are not
+        enough: a list may have as many gaps as insertions. `on_load` is called with the number of
+        bytes that each loading added to `nbytes`.
         """
         self = cls(key_id)
         self._load = load
@@ -120,13 +120,13 @@ class Elements:
             yield from chunk.values
 
     def rows(self) -> Iterator[tuple[int, bytes]]:
-        """Every element with its position."""
+        """All elements with their positions."""
         for _, chunk in self._chunks(0, self._length):
             yield from zip(chunk.positions, chunk.values, strict=True)
 
     def apply(self, pos: int, value: bytes | None) -> None:
-        """Apply one row operation that is logged already. If the row is so already, nothing
-        changes."""
+        """Apply one row operation that is logged already. Nothing changes if the row is in effect
+        already."""
         k = self._seek(pos)
         chunk = self._nodes[k] if k >= 0 else None
         at, is_there = chunk.find(pos) if type(chunk) is Chunk else (0, False)
@@ -178,8 +178,8 @@ class Elements:
     # -- finding nodes, loading them ----------------------------------------------------------
 
     def _chunk(self, i: int) -> tuple[int, Chunk]:
-        """The chunk with element i, to be changed, and the index of its first element. It is
-        loaded or unpacked if need be."""
+        """The chunk with element i, for changes, and the index of its first element. It is loaded
+        or unpacked if necessary."""
         starts = self._starts
         base = starts[0]
         while True:
@@ -190,8 +190,7 @@ class Elements:
             self._loosen(k, base + i - starts[k])
 
     def _node(self, i: int) -> tuple[int, Chunk | Packed]:
-        """The same for reading: chunks in the middle stay packed, or are packed when they are
-        loaded."""
+        """The same for reading: chunks in the middle stay packed, or are packed after loading."""
         starts = self._starts
         base = starts[0]
         while True:
@@ -206,8 +205,8 @@ class Elements:
     def _chunks(
         self, lo: int, hi: int, *, backward: bool = False, having: bytes | None = None
     ) -> Iterator[tuple[int, Chunk]]:
-        """The chunks with elements lo to hi-1 for reading, loaded as it goes; those that may have
-        an element, if one is given."""
+        """The chunks with elements lo to hi-1, for reading, loaded one by one. If an element is
+        given, only chunks that may have it."""
         while lo < hi:
             at, node = self._node(hi - 1 if backward else lo)
             if type(node) is Chunk:
@@ -220,10 +219,11 @@ class Elements:
                 lo = at + node.count
 
     def _seek(self, pos: int) -> int:
-        """The last node that begins at or before pos (-1: none); a chunk if pos is within it."""
+        """The last node that begins at or before pos (-1: none). It is a chunk if pos is within
+        it."""
         nodes = self._nodes
         while True:
-            # Recovery mostly replays pushes and pops: ask the ends first.
+            # Recovery mostly replays pushes and pops, so try the ends first.
             if nodes and pos >= nodes[-1].first:
                 k = len(nodes) - 1
             else:
@@ -252,7 +252,7 @@ class Elements:
     # -- packing ------------------------------------------------------------------------------
 
     def _pack(self, k: int) -> None:
-        """Pack node k if it is a chunk in the middle. No function may hold it to change it."""
+        """Pack node k if it is a chunk in the middle. No function may hold it for changes."""
         node = self._nodes[k] if k >= 0 else None
         if type(node) is Chunk and self._is_in_middle(k):
             packed = node.packed()
@@ -268,7 +268,7 @@ class Elements:
         return min(before, behind) >= ENDS * self._chunk_size
 
     def _loosen(self, k: int, offset: int) -> None:
-        """Unpack chunk k, or load the chunk at `offset` of extent k: it is going to be changed."""
+        """Unpack chunk k, or load the chunk at `offset` of extent k, for a change."""
         node = self._nodes[k]
         if type(node) is Packed:
             self._nodes[k] = node.chunk()
@@ -286,14 +286,14 @@ class Elements:
         self._loose.append(chunk)
 
     def _count_untold(self) -> int:
-        """By how much `nbytes` has changed."""
+        """Add the uncounted change to `nbytes`, and return it."""
         change = self._untold_bytes
         self.nbytes += change
         self._untold_bytes = 0
         return change
 
     def _tighten(self) -> None:
-        """Pack chunks in the middle that were changed, except the last few."""
+        """Pack the chunks in the middle that were changed, except the last few."""
         loose = self._loose
         if loose is None or len(loose) <= LOOSE:
             return
@@ -313,7 +313,7 @@ class Elements:
         at = 0
         if type(chunk) is Chunk:
             at = chunk.find(pos)[0]
-        # before all nodes, or behind an extent: the element goes to the next chunk, if there is one
+        # before all nodes, or after an extent: the element goes to the next chunk, if there is one
         else:
             k += 1
             chunk = nodes[k] if k < len(nodes) else None
@@ -327,21 +327,21 @@ class Elements:
                 self._put(self._seek(pos), pos, value)
                 return
             k += at > 0
-            chunk = None  # full, but the place is beside it
+            chunk = None  # the chunk is full, but the element may go beside it
         if type(chunk) is not Chunk:
             chunk, at = Chunk(pos, []), 0
             start = starts[k] if k < len(nodes) else starts[0] + self._length if nodes else 0
             nodes.insert(k, chunk)
             starts.insert(k, start)
             if len(nodes) > 2 * ENDS:
-                self._pack(ENDS if k == 0 else k - ENDS)  # recovery pushes in this way
+                self._pack(ENDS if k == 0 else k - ENDS)  # for recovery, which pushes in this way
         chunk.insert(at, pos, value)
         self._shift(k, 1)
         self._length += 1
         self.nbytes += len(value) + ELEMENT_OVERHEAD
 
     def _shift(self, k: int, change: int) -> None:
-        """Node k has gained that many elements: move the ordinals of the shorter side."""
+        """Node k has got so many more elements: shift the ordinals on the shorter side."""
         starts = self._starts
         if k < len(starts) // 2:
             starts[: k + 1] = [start - change for start in starts[: k + 1]]

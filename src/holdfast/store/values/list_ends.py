@@ -11,23 +11,23 @@ from holdfast.store.change.undo import RowUndo
 from holdfast.store.values.list_chunks import ELEMENT_OVERHEAD, Chunk, grid_after, grid_before
 from holdfast.store.values.list_elements import ENDS, Elements
 
-# Positions are 64-bit. A list that was pushed at one end this far is numbered afresh.
+# Positions have 64 bits. A list that was pushed so far at one end gets new positions.
 FARTHEST = 1 << 62
 
-# So many elements or more that are pushed or popped together are one operation.
+# If so many elements or more are pushed or popped together, they become one operation.
 MANY: Final = 8
 
 
 class ListEnds(Elements):
-    """RPUSH takes the next position on the grid after the last one, LPUSH the one before the
-    first; a list that has become empty starts at 0 again."""
+    """RPUSH takes the next position on the grid after the last one, LPUSH the one before the first.
+    An empty list starts at 0 again."""
 
     __slots__ = ()
 
     # -- the ends -----------------------------------------------------------------------------
 
     def push_left(self, values: Sequence[bytes], log: ChangeLog) -> None:
-        """Push each in turn, so the last one becomes the first element."""
+        """Push one after the other, so the last value becomes the first element."""
         starts = self._starts
         nbytes = 0
         chunk = self._nodes[0] if self._length else None
@@ -35,7 +35,7 @@ class ListEnds(Elements):
             if type(chunk) is not Chunk or len(chunk.values) >= self._chunk_size:
                 chunk = self._grow_left(log)
             if chunk.explicit is None:
-                # A chunk that was just made stands one step too far right, and is empty.
+                # A new chunk is empty, and its first position is one step too high.
                 chunk.first = pos = chunk.first - STEP
             else:
                 chunk.first = pos = grid_before(chunk.first)
@@ -70,7 +70,7 @@ class ListEnds(Elements):
         log.used_bytes += nbytes
 
     def _push_run(self, values: Sequence[bytes], log: ChangeLog) -> None:
-        """Push many to the right, a chunk at a time."""
+        """Push many to the right, one chunk at a time."""
         pushed = values if isinstance(values, list) else list(values)
         start = 0
         chunk = self._nodes[-1] if self._length else None
@@ -90,7 +90,7 @@ class ListEnds(Elements):
             start += len(some)
 
     def pop_left_one(self, log: ChangeLog) -> bytes:
-        """The list must not be empty."""
+        """Pop the first element. The list must not be empty."""
         chunk = self._nodes[0]
         if type(chunk) is not Chunk:
             chunk = self._end_chunk(0, log)
@@ -109,7 +109,7 @@ class ListEnds(Elements):
         return value
 
     def pop_right_one(self, log: ChangeLog) -> bytes:
-        """The list must not be empty."""
+        """Pop the last element. The list must not be empty."""
         chunk = self._nodes[-1]
         if type(chunk) is not Chunk:
             chunk = self._end_chunk(self._length - 1, log)
@@ -138,7 +138,7 @@ class ListEnds(Elements):
         return [self.pop_left_one(log) for _ in range(count)]
 
     def _pop_run(self, count: int, log: ChangeLog) -> list[bytes]:
-        """Pop many from the left, a chunk at a time."""
+        """Pop many from the left, one chunk at a time."""
         popped: list[bytes] = []
         while len(popped) < count:
             chunk = self._nodes[0]
@@ -174,7 +174,7 @@ class ListEnds(Elements):
     # -- parts --------------------------------------------------------------------------------
 
     def _slice(self, start: int, stop: int) -> tuple[int, int]:
-        """Redis's two inclusive indexes as a half-open range within the list."""
+        """The half-open range within the list for Redis's two inclusive indexes."""
         length = self._length
         start = max(start + length, 0) if start < 0 else start
         stop = stop + length if stop < 0 else min(stop, length - 1)
@@ -183,7 +183,8 @@ class ListEnds(Elements):
     # -- changing nodes -----------------------------------------------------------------------
 
     def _grow_left(self, log: ChangeLog) -> Chunk:
-        """A chunk for `push_left`, which takes the position before the chunk's first."""
+        """The chunk for a `push_left`, which takes the position before the first one of the
+        chunk."""
         if self._length and self._nodes[0].first < -FARTHEST:
             self._renumber_all(log)
         first = grid_before(self._nodes[0].first) if self._length else 0
@@ -207,7 +208,7 @@ class ListEnds(Elements):
         return chunk
 
     def _end_chunk(self, i: int, log: ChangeLog) -> Chunk:
-        """The chunk with the first or last element, to be changed."""
+        """The chunk with the first or last element, for changes."""
         chunk = self._chunk(i)[1]
         self._settle(log)
         return chunk
@@ -217,7 +218,7 @@ class ListEnds(Elements):
         self._renumber(0, range(first, first + self._length * STEP, STEP), log)
 
     def _renumber(self, lo: int, positions: Sequence[int], log: ChangeLog) -> None:
-        """New positions for the elements from lo on."""
+        """Give new positions to the elements from lo on."""
         rows: list[tuple[int, bytes]] = []
         i = lo
         while i < lo + len(positions):
@@ -227,8 +228,8 @@ class ListEnds(Elements):
             new = positions[at + offset - lo : at + len(chunk.values) - lo]
             stop = offset + len(new)
             old = chunk.positions[offset:stop]
-            # All old rows are removed before new ones are written: the new position of one element
-            # may be the old one of another.
+            # Remove all old rows before writing new ones, because the new position of one element
+            # may be the old position of another.
             for pos, value in zip(old, chunk.values[offset:stop], strict=True):
                 self._record(log, pos, None, value)
             rows += zip(new, chunk.values[offset:stop], strict=True)
@@ -239,14 +240,14 @@ class ListEnds(Elements):
     # -- telling ------------------------------------------------------------------------------
 
     def _may_run(self, log: ChangeLog) -> bool:
-        """Whether many elements may be reported as one operation. Not in a script, which must be
-        able to undo each; and not where intents are stated, which describe each change."""
+        """Whether many elements may be reported as one operation. Not in a script, because each
+        must be undone; and not if intents are stated, because they describe each change."""
         return log.undo is None and not log.states_intents
 
     def _tell(
         self, log: ChangeLog, where: int, pos: int, new: bytes | None, old: bytes | None
     ) -> None:
-        """One element that was pushed or popped at an end."""
+        """Report one element that was pushed or popped at an end."""
         if log.states_intents:
             log.intend_at_end(where, self.id, pos, new)
         else:
@@ -260,7 +261,7 @@ class ListEnds(Elements):
             log.undo.append(RowUndo(LIST_ITEMS, self, pos, old))
 
     def _settle(self, log: ChangeLog) -> None:
-        """The end of a change that may have packed or unpacked chunks."""
+        """End a change that may have packed or unpacked chunks."""
         self._tighten()
         if self._untold_bytes:
             log.used_bytes += self._count_untold()
@@ -272,6 +273,6 @@ class ListEnds(Elements):
 
 def nbytes_of(values: list[bytes]) -> int:
     nbytes = len(values) * ELEMENT_OVERHEAD
-    for value in values:  # `sum` would call `len`, when compiled
+    for value in values:  # a loop, because compiled code calls `len` slowly in a `sum`
         nbytes += len(value)
     return nbytes

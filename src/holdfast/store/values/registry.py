@@ -1,7 +1,7 @@
 """The types that are collections: the name, the class and the rows of each.
 
-Code that treats values of all types alike (recovery, fold, keyspace) asks this table. Strings are
-no collections: their value is `bytes`, and their one row is written with the row of the key.
+Code for values of all types (recovery, fold, keyspace) uses this table. Strings are not
+collections: their value is `bytes`, and their single row is written with the row of the key.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,8 @@ from holdfast.store.values.zset import ZSet
 
 
 class Collection(Protocol):
-    """A value with elements. Each mutator of its own takes the ChangeLog as its last argument."""
+    """A value with elements. Each of its methods that change it takes the ChangeLog as its last
+    argument."""
 
     id: int
     nbytes: int
@@ -29,11 +30,12 @@ class Collection(Protocol):
     def __len__(self) -> int: ...
 
     def copy(self, new_id: int, log: ChangeLog) -> Self:
-        """A new value with the same elements, all of them reported as rows of `new_id`."""
+        """A new value with the same elements. All of them are reported as rows of `new_id`. Nothing
+        is noted for an undo, and no bytes are counted, because the key of the copy does both."""
         ...
 
     def parts(self) -> list[Any]:
-        """The dicts and lists that hold its elements: lazy_free.py takes them apart."""
+        """The dicts and lists that hold its elements. lazy_free.py frees them in slices."""
         ...
 
 
@@ -69,7 +71,7 @@ TYPE_NAMES: dict[type, str] = {bytes: "string"} | {
     kind.cls: kind.name for kind in COLLECTIONS.values()
 }
 
-# Of all types, by table.
+# For all types: how a row operation is applied, by table.
 APPLY = {table: apply for kind in COLLECTIONS.values() for table, apply in kind.apply.items()}
 
 

@@ -1,8 +1,9 @@
-"""Members in the order of their scores, and of their bytes where scores are equal.
+"""Members in the order of their scores. Members with equal scores are in the order of their bytes.
 
-They are in chunks. A chunk has its scores in one sequence and its members in another: mostly only
-scores are compared, and a member takes two places and nothing else. Operations on both sequences
-are in C if that is compiled and scores are numbers (_score_index.c), else at the end of this file.
+They are in chunks. A chunk has its scores in one sequence and its members in another, because most
+comparisons need only scores, and an entry then takes two pointers and no object of its own. If
+scores are numbers, compiled functions change both sequences (_score_index.c). Otherwise, or if C is
+not compiled, the functions at the end of this file do.
 """
 
 from array import array
@@ -12,31 +13,35 @@ from typing import Any, Final
 
 try:
     from holdfast.store.values import _score_index
-except ImportError:  # it is compiled where that is possible
+except ImportError:  # it is not compiled on every system
     NUMBERS: Any = None
 else:
     NUMBERS = _score_index
 
 # Anything that can be compared: numbers of sorted sets, ids of streams. (With the type `float`,
-# compiled code would have numbers without objects, and make a new object for each list and dict.)
+# compiled code would hold numbers without objects, and make a new object for each list and dict.)
 Score = Any
-Scores = Any  # a list, or an array of numbers: of a large set, no cache has all those objects
+Scores = Any  # a list, or an array of numbers: the objects of a large set do not fit into a cache
 Entry = tuple[Score, bytes]
 
-# (Compiled code looks for a name that is not final in a dict.)
+# (Compiled code looks up a name that is not Final in a dict.)
 _left: Final = bisect_left
 _right: Final = bisect_right
 
-CHUNK: Final = 1024  # entries at most, and half as many at least when they come in order
-FEW: Final = CHUNK // 4  # a chunk that has become so small is joined with a neighbour
-FRONT: Final = CHUNK // 16  # of the first chunk, from which entries are popped: else all would move
+CHUNK: Final = 1024  # the most entries; at least half as many if entries arrive in order
+FEW: Final = CHUNK // 4  # a chunk of this size or smaller is joined with a neighbour
+# the size of the first chunk, from which entries are popped: in a longer one all would move
+FRONT: Final = CHUNK // 16
 
 
 class Ranking:
-    """`_sums` is a Fenwick tree over the lengths of chunks: it gives the number of entries from a
-    chunk on without counting all. The last chunk is first in it, because most chunks come and go in
-    front, where entries are popped. It is empty until it is needed, and again when chunks come or
-    go, which takes hundreds of changes."""
+    """An ordered index of entries.
+
+    `_sums` is a Fenwick tree over the lengths of chunks: it gives the number of entries from a
+    chunk on without counting all. The last chunk is first in it, because most chunks are added and
+    removed in front, where entries are popped. It is built when it is needed, and dropped when a
+    chunk is added or removed, which happens once in hundreds of changes.
+    """
 
     __slots__ = (
         "_find",
@@ -53,19 +58,20 @@ class Ranking:
     )
 
     def __init__(self, scores: Scores, members: list[bytes]) -> None:
-        """The members of all entries, in order."""
+        """`scores` and `members` of all entries, in order."""
         how = NUMBERS if isinstance(scores, array) else None
         self._find: Callable[[Scores, list[bytes], Score, bytes | None], int]
         self._insert: Callable[[Scores, list[bytes], Score, bytes], None]
         self._take: Callable[[Scores, list[bytes], Score, bytes], bytes]
-        self._pop: Callable[[Scores, list[bytes], int], Any]  # (an Entry, to be made once)
+        # (returns an Entry, so that it is made only once)
+        self._pop: Callable[[Scores, list[bytes], int], Any]
         self._find, self._insert = (how.find, how.insert) if how else (find, insert)
         self._take, self._pop = (how.take, how.pop) if how else (take, pop)
         self._length = len(members)
         starts = range(0, len(members), CHUNK // 2)
         self._scores: list[Scores] = [scores[start : start + CHUNK // 2] for start in starts]
         self._members = [members[start : start + CHUNK // 2] for start in starts]
-        self._no_scores: Scores = scores[:0]  # of their kind
+        self._no_scores: Scores = scores[:0]  # an empty sequence of the same type
         self._last_scores: Scores = scores[:0]
         self._last_scores.extend([chunk[-1] for chunk in self._scores])
         self._last_members = [chunk[-1] for chunk in self._members]
@@ -79,13 +85,13 @@ class Ranking:
             yield from zip(scores, members, strict=True)
 
     def parts(self) -> list[Any]:
-        """The large parts of it; see Collection."""
+        """The large objects in it; see Collection."""
         return [self._scores, self._members]
 
     # -- changing -----------------------------------------------------------------------------
 
     def add(self, score: Score, member: bytes) -> None:
-        """One that is not there."""
+        """Add an entry that does not exist."""
         at = self._find(self._last_scores, self._last_members, score, member)
         self._length += 1
         if at == len(self._scores):
@@ -116,7 +122,7 @@ class Ranking:
         return kept
 
     def pop(self, highest: bool) -> Any:
-        """The last Entry or the first; there must be one."""
+        """Remove and return the last Entry or the first; there must be one."""
         at = len(self._scores) - 1 if highest else 0
         scores, members = self._scores[at], self._members[at]
         if not highest and len(members) > 2 * FRONT:
@@ -126,7 +132,7 @@ class Ranking:
         if highest or not members:
             self._shrunk(at, 1, True)
         else:
-            # Not looking whether the chunk can be joined with the next: it will soon be gone.
+            # The chunk is not joined with the next one, because it will soon be empty.
             self._length -= 1
             if self._sums:
                 self._change_length(0, -1)
@@ -144,7 +150,7 @@ class Ranking:
     # -- by place -----------------------------------------------------------------------------
 
     def entries(self, start: int, stop: int) -> list[Entry]:
-        """From one index up to another, neither of them negative."""
+        """The entries from one index up to another. Neither is negative."""
         found: list[Entry] = []
         stop = min(stop, self._length)
         if start < stop:
@@ -171,14 +177,15 @@ class Ranking:
         return found
 
     def _locate(self, index: int) -> tuple[int, int]:
-        """Chunk and place of an index that is there."""
+        """The chunk and the place of an index, which must exist."""
         last = len(self._scores) - 1
         from_last = index - (self._length - len(self._scores[last]))
         if from_last >= 0:
             return last, from_last
         sums = self._built_sums()
         from_end = self._length - index
-        chunks, step = 0, 1 << len(sums).bit_length() - 1  # from the last one on, that lie behind
+        # the number of chunks after the one of the index, counted from the last
+        chunks, step = 0, 1 << len(sums).bit_length() - 1
         while step:
             more = chunks + step
             if more <= len(sums) and sums[more - 1] < from_end:
@@ -199,11 +206,11 @@ class Ranking:
         return self._count_to(at, self._find(self._scores[at], self._members[at], score, member))
 
     def count_below(self, score: Score) -> int:
-        """How many have a lower score."""
+        """The number of entries with a lower score."""
         return self.count_before(score, b"")
 
     def count_up_to(self, score: Score) -> int:
-        """How many have this score or a lower one."""
+        """The number of entries with this score or a lower one."""
         return self.count_before(score, None)
 
     def _count_to(self, at: int, place: int) -> int:
@@ -230,7 +237,7 @@ class Ranking:
     # -- chunks -------------------------------------------------------------------------------
 
     def _shrunk(self, at: int, count: int, at_its_end: bool) -> None:
-        """A chunk has lost so many entries, the last of them or others."""
+        """Note that a chunk has lost so many entries, at its end or elsewhere."""
         self._length -= count
         if self._sums:
             self._change_length(at, -count)
@@ -241,7 +248,7 @@ class Ranking:
             self._last_scores[at], self._last_members[at] = self._scores[at][-1], members[-1]
 
     def _join(self, at: int) -> None:
-        """Join a chunk that has become small with a neighbour, if both fit into one."""
+        """Join a small chunk with a neighbour, if both fit into one."""
         scores, members = self._scores[at], self._members[at]
         if not scores:
             self._drop_chunk(at)
@@ -306,7 +313,8 @@ def sum_of(sums: list[int], count: int) -> int:
 
 
 def find(scores: Scores, members: list[bytes], score: Score, member: bytes | None) -> int:
-    """The first place whose entry is not before this one; None comes after all of the score."""
+    """The first place whose entry is not before this one. The member None comes after all members
+    of the score."""
     if member is None:
         after: int = _right(scores, score)
         return after
@@ -319,17 +327,17 @@ def find(scores: Scores, members: list[bytes], score: Score, member: bytes | Non
 
 
 def insert(scores: Scores, members: list[bytes], score: Score, member: bytes) -> None:
-    """One that is not there."""
+    """Insert an entry that does not exist."""
     place = find(scores, members, score, member)
     scores.insert(place, score)
     members[place:place] = (member,)  # a quarter of the time of `insert`
 
 
 def take(scores: Scores, members: list[bytes], score: Score, member: bytes) -> bytes:
-    """Remove one that is there. The member, the object that was kept."""
+    """Remove an entry that exists. Returns the member, as the object that was kept."""
     return pop(scores, members, find(scores, members, score, member))[1]
 
 
 def pop(scores: Scores, members: list[bytes], place: int) -> Entry:
-    """Remove the one at a place that is there."""
+    """Remove the entry at a place, which must exist."""
     return scores.pop(place), members.pop(place)

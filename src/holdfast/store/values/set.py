@@ -1,4 +1,5 @@
-"""The value of a set key. Every mutator reports the rows it changes to the log it is given last.
+"""The value of a set key. Each method that changes it reports the changed rows to its last
+argument, the log.
 
 Nothing here knows key names, replies or SQL. Order, random choice and scans are in
 insertion_order.py.
@@ -20,8 +21,9 @@ from holdfast.store.values.packed_form import (
 
 
 class Set(Ordered[int]):
-    """Members and their ordinals. `has_only_integers` and `most_members` are about all that it
-    was since it came to memory: Redis too keeps a large set's form when it has become small."""
+    """Members and their ordinals. `has_only_integers` and `most_members` are about the time since
+    the value came to memory. They decide the encoding, because in Redis, too, a large set keeps its
+    encoding when it becomes small."""
 
     table = SET_MEMBERS
 
@@ -33,7 +35,7 @@ class Set(Ordered[int]):
         self.most_members = 0
 
     def add(self, member: bytes, log: ChangeLog) -> bool:
-        """Add a member. Returns False when it existed."""
+        """Add a member. Returns False if it existed."""
         if member in self._elements:
             if log.states_intents:
                 log.intend(WRITTEN_AGAIN, self.id, (SET_MEMBERS, member, None))
@@ -50,7 +52,7 @@ class Set(Ordered[int]):
         return True
 
     def remove(self, member: bytes, log: ChangeLog) -> bool:
-        """Remove a member. Returns False when it did not exist."""
+        """Remove a member. Returns False if it did not exist."""
         ordinal = self._delete(member, log)
         if ordinal is None:
             return False
@@ -76,7 +78,7 @@ class Set(Ordered[int]):
         return len(elements)
 
     def fill(self, rows: list[tuple[bytes, int]]) -> None:
-        """Rows of the file, many at once."""
+        """Add rows of the file, many at once."""
         self._elements.update(rows)
         nbytes = highest = 0
         for member, ordinal in rows:
@@ -88,7 +90,7 @@ class Set(Ordered[int]):
         self.most_members = len(self._elements)
 
     def apply(self, member: bytes, ordinal: int | None) -> None:
-        """A row as the file or the journal has it."""
+        """Apply a row of the file or the journal."""
         if ordinal != self._elements.get(member):
             self._delete(member, None)
             if ordinal is not None:

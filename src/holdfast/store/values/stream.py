@@ -1,9 +1,9 @@
-"""The value of a stream key: entries, counters and consumer groups, each a row of its own.
+"""The value of a stream key: entries, counters and consumer groups, each in a row of its own.
 
-Every change is one row: `write_row` applies it as recovery would, and reports it to the log, which
-mutators take last. Entries as kept in memory are in stream_entries.py, groups in
-stream_group.py. Nothing here knows key names, replies or SQL. It is one class because a change of
-entries also changes counters and groups.
+Each change is one row: `write_row` applies it as recovery would, and reports it to the log, which
+is the last argument of all methods that change the stream. Entries in memory are in
+stream_entries.py, groups in stream_group.py. Nothing here knows key names, replies or SQL. It is
+one class because a change of entries also changes counters and groups.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,9 +56,9 @@ Row = Any  # as in row operations
 
 
 class Stream:
-    """`last_id` and `entries_added` count all entries that ever were. `max_deleted_id` is the
-    highest id that XDEL removed, which leaves holes between ids; trimming leaves none.
-    `idempotence` is None until it is used: most streams never use it."""
+    """A stream. `last_id` and `entries_added` count all entries that were ever added.
+    `max_deleted_id` is the highest id that XDEL removed: XDEL leaves holes between ids, trimming
+    does not. `idempotence` is None until it is used, because most streams never use it."""
 
     __slots__ = (
         "_last_id",
@@ -89,7 +89,7 @@ class Stream:
         return len(self.entries)
 
     def parts(self) -> list[Any]:
-        """Pending entries and consumers refer to each other."""
+        """See Collection. Pending entries and consumers refer to each other."""
         parts: list[Any] = [self.entries.nodes]
         for group in self.groups.values():
             parts += group.pending.parts()
@@ -107,18 +107,18 @@ class Stream:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the last id is the highest there is."""
+        """Whether the last id is the highest possible one."""
         return self._last_sequence == MAX_SEQUENCE and self._last_ms == MAX_SEQUENCE
 
     @property
     def first_id(self) -> int:
-        """0 when there are no entries."""
+        """The id of the first entry; 0 if there are no entries."""
         nodes = self.entries.nodes
         return nodes[0].ids[0] if nodes else 0
 
     @property
     def newest_id(self) -> int:
-        """The last id of the entries that exist; 0 when there are none."""
+        """The id of the last existing entry; 0 if there are no entries."""
         nodes = self.entries.nodes
         return nodes[-1].ids[-1] if nodes else 0
 
@@ -129,7 +129,8 @@ class Stream:
         return [self.groups[name] for name in sorted(self.groups)]
 
     def next_parts(self, now_ms: int) -> tuple[int, int]:
-        """The id for a new entry; there must be one left."""
+        """The milliseconds and the sequence of the id for a new entry. The stream must not be
+        exhausted."""
         if now_ms > self._last_ms:
             return now_ms, 0
         if self._last_sequence < SMALL:
@@ -137,26 +138,27 @@ class Stream:
         return parts_of(self._last_id + 1)
 
     def next_id_of(self, replica: int, now_ms: int) -> int:
-        """An id that no other replica gives: its last 16 bits are the number of the replica."""
+        """The id for a new entry that no other replica uses: its last 16 bits are the number of the
+        replica."""
         lowest = join(*self.next_parts(now_ms))
         own = lowest >> 16 << 16 | replica
         return own if own >= lowest else own + (1 << 16)
 
     def next_id_at(self, ms: int) -> int | None:
-        """The same, with these milliseconds; None when they have no sequence left."""
+        """The id for a new entry with these milliseconds; None if they have no sequence left."""
         if ms != self._last_ms:
             return id_of(ms, 0)
         return None if self._last_sequence == MAX_SEQUENCE else self._last_id + 1
 
     def has_holes_from(self, entry_id: int) -> bool:
-        """Whether XDEL deleted entries at or after this id, so that ids do not count the entries.
-        (False if all remaining entries are after the deleted ones.)"""
+        """Whether XDEL deleted entries at or after this id, so that ids do not tell the number of
+        entries. (False if all remaining entries are after the deleted ones.)"""
         deleted_id = self.max_deleted_id
         return 0 < deleted_id >= entry_id and len(self) > 0 and self.first_id <= deleted_id
 
     def place_of(self, entry_id: int) -> int | None:
-        """How many entries were added up to this id, deleted ones included; None when that is not
-        known."""
+        """How many entries were added up to this id, including deleted ones; None if that is
+        unknown."""
         if not self.entries_added:
             return 0
         if not len(self) and entry_id <= self.last_id:
@@ -168,7 +170,7 @@ class Stream:
         return None
 
     def lag_of(self, group: Group) -> int | None:
-        """How many entries the group has not been given yet; None when that is not known."""
+        """How many entries the group has not got yet; None if that is unknown."""
         if not self.entries_added:
             return 0
         if group.entries_read is not None and not self.has_holes_from(group.last_id):
@@ -178,7 +180,7 @@ class Stream:
         return None if place is None else signed(self.entries_added - place)
 
     def count_behind(self, entry_id: int) -> int:
-        """How many entries there are with higher ids."""
+        """The number of entries with higher ids."""
         return len(self) - self.entries.excess(None, entry_id + 1)
 
     # -- entries ------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class Stream:
         node_entries: int = NODE_ENTRIES,
         node_bytes: int = NODE_BYTES,
     ) -> None:
-        """The id must be higher than `last_id`."""
+        """Add an entry. The id must be higher than `last_id`."""
         ms, sequence = parts_of(entry_id)
         self.add_at(ms, sequence, fields, log, node_entries, node_bytes)
 
@@ -204,7 +206,7 @@ class Stream:
         node_entries: int,
         node_bytes: int,
     ) -> None:
-        """The same, by the parts of the id."""
+        """Add an entry, whose id is given in parts."""
         sub = row_at(ms, sequence)
         if log.undo is not None:
             log.undo.append(RowUndo(STREAM_ENTRIES, self, sub, None))
@@ -217,7 +219,7 @@ class Stream:
         log.used_bytes += nbytes
         self._last_id, self._last_ms, self._last_sequence = entry_id, ms, sequence
         self.entries_added = added = signed(self.entries_added + 1)
-        if log.states_intents:  # to which every step means something
+        if log.states_intents:  # there each step has a meaning
             log.ops.append(row_op(STREAM_ENTRIES, self.id, sub, _encode(fields)))
             self._meta_row.write(row_op(STREAM_META, self.id, None, self._meta), log)
             return
@@ -226,7 +228,7 @@ class Stream:
             self._meta_row.leave()
 
     def delete(self, entry_id: int, log: ChangeLog) -> bool:
-        """XDEL; False when it is not there."""
+        """XDEL; False if the entry does not exist."""
         if self.entries.get(entry_id) is None:
             return False
         self.write_row(STREAM_ENTRIES, to_row(entry_id), None, log)
@@ -240,7 +242,7 @@ class Stream:
             self.write_row(STREAM_ENTRIES, to_row(entry_id), None, log)
 
     def remove(self, entry_id: int, log: ChangeLog) -> None:
-        """Remove an entry without a note that it was deleted, as a trim does."""
+        """Remove an entry as a trim does, without a note that it was deleted."""
         self.write_row(STREAM_ENTRIES, to_row(entry_id), None, log)
 
     def set_meta(
@@ -254,7 +256,7 @@ class Stream:
         self._meta_row.write(row_op(STREAM_META, self.id, None, self._meta), log)
 
     def create(self, log: ChangeLog) -> None:
-        """Write the row by which a new stream exists that gets no entry at once."""
+        """Write the row that makes a stream without entries exist."""
         self.set_meta(0, 0, 0, log)
 
     # -- groups -------------------------------------------------------------------------------
@@ -278,12 +280,12 @@ class Stream:
     def delete_group(self, group: Group, log: ChangeLog) -> None:
         for consumer in list(group.consumers.values()):
             self.delete_consumer(group, consumer, log)
-        for id_row in group.pending.rows():  # returned ones
+        for id_row in group.pending.rows():  # returned entries
             self.release(group, id_row, log)
         self.write_row(STREAM_GROUPS, group.name, None, log)
 
     def see_consumer(self, group: Group, name: bytes, now_ms: int, log: ChangeLog) -> Consumer:
-        """Note that a consumer was seen; create it if it is missing."""
+        """Note that a consumer was seen; create it if necessary."""
         consumer = group.consumers.get(name)
         if consumer is not None and consumer.seen_at_ms == now_ms:
             return consumer
@@ -296,7 +298,7 @@ class Stream:
         self.write_row(STREAM_CONSUMERS, (group.name, consumer.name), None, log)
 
     def pass_to(self, group: Group, ids: list[int], log: ChangeLog) -> None:
-        """The group was given these entries, in their order; so it has all earlier ones, too."""
+        """Note that the group got these entries, in their order, and so has all earlier ones."""
         last_id, entries_read = group.last_id, group.entries_read
         for entry_id in ids:
             if entry_id <= last_id:
@@ -310,19 +312,19 @@ class Stream:
             self.set_group(group.name, last_id, entries_read, log)
 
     def assign(self, group: Group, entry_id: int, row: PendingRow, log: ChangeLog) -> None:
-        """The row says which consumer has the entry, since when, and how often it was delivered."""
+        """Write which consumer has the entry, since when, and how often the entry was delivered."""
         self.write_row(STREAM_PENDING, (group.name, to_row(entry_id)), row, log)
 
     def hand_back(self, group: Group, id_row: bytes, deliveries: int, log: ChangeLog) -> None:
-        """XNACK: the entry is pending, but no consumer has it."""
+        """XNACK: the entry stays pending, but no consumer has it."""
         row = (b"", group.last_returned + 1, deliveries)
         self.write_row(STREAM_PENDING, (group.name, id_row), row, log)
 
     def deliver(
         self, group: Group, consumer: Consumer, ids: list[int], now_ms: int, log: ChangeLog
     ) -> None:
-        """`assign`, for entries that mostly no consumer has yet."""
-        row: Any = (consumer.name, now_ms, 1)  # one object for all
+        """`assign` for entries that usually no consumer has yet."""
+        row: Any = (consumer.name, now_ms, 1)  # one object for all entries
         for entry_id in ids:
             id_row = to_row(entry_id)
             if log.undo is not None or group.pending.get(id_row) is not None:
@@ -334,7 +336,7 @@ class Stream:
             log.ops.append(row_op(STREAM_PENDING, self.id, (group.name, id_row), row))
 
     def release(self, group: Group, id_row: bytes, log: ChangeLog) -> bool:
-        """Remove the entry from its consumer; False when no consumer had it."""
+        """Remove the entry from its consumer; False if the entry was not pending."""
         if group.pending.get(id_row) is None:
             return False
         self.write_row(STREAM_PENDING, (group.name, id_row), None, log)
@@ -396,8 +398,8 @@ class Stream:
             group.last_id, group.entries_read = last_id, entries_read
 
     def apply_consumer(self, sub: tuple[bytes, bytes], seen_at_ms: int | None) -> None:
-        """The row belongs to a group that does not exist: ignore it. A fold was interrupted; the
-        journal has the right rows."""
+        """Apply the row of a consumer. A row of a group that does not exist is ignored: a fold was
+        interrupted, and the journal has the right rows."""
         group = self.groups.get(sub[0])
         if group is not None:
             self.nbytes += group.put_consumer(sub[1], seen_at_ms)
@@ -419,7 +421,8 @@ class Stream:
             ids.set(row)
 
     def apply_iid(self, sub: tuple[bytes, bytes], row: bytes | None) -> None:
-        """A row may come before the settings: a fold was interrupted. The journal has them."""
+        """Apply the row of an idempotent id. It may come before the settings if a fold was
+        interrupted; then the journal has the settings."""
         ids = self.idempotence
         if ids is None and row is not None:
             ids = self._begin_idempotence()
@@ -468,7 +471,7 @@ class Stream:
         return None if producer is None else producer.get(sub[1])
 
     def _row(self, table: int, sub: Any) -> Row:
-        """The present value of a row."""
+        """The current value of a row."""
         if table == STREAM_ENTRIES:
             fields = self.entries.get(from_row(sub))
             return None if fields is None else _encode(fields)

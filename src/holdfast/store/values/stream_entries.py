@@ -1,8 +1,8 @@
-"""The entries of a stream in memory, in nodes that are full when Redis's are.
+"""The entries of a stream in memory. Its nodes end where those of Redis end.
 
-`XTRIM … ~` takes whole nodes away and XINFO counts them, so where a node ends can be seen from
-outside: Redis ends it after so many entries or bytes of its packed form, which are counted here.
-Nodes are not in the file; a value that is loaded gets new ones by the same rule, with the defaults.
+Clients can see where a node ends: `XTRIM … ~` removes whole nodes, and XINFO counts them. Redis
+ends a node after so many entries, or so many bytes of its packed form, which are counted here.
+Nodes are not in the file; a loaded value gets new ones by the same rule, with the default limits.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.store.values.stream_id import parts_of
 
 NODE_ENTRIES, NODE_BYTES = 100, 4096  # Redis's defaults of stream-node-max-…
-MOST_NODE_BYTES: Final = 1 << 30  # where a setting of 0 says that there is no limit
+MOST_NODE_BYTES: Final = 1 << 30  # the limit if a setting of 0 says that there is none
 
 Fields = tuple[bytes, ...]
 Entry = tuple[int, Fields]
@@ -29,7 +29,8 @@ def length_of(texts: Fields) -> int:
 
 
 class Node:
-    """`first_id` and `last_id` are those that it ever had, `slots` counts deleted entries too."""
+    """Some neighbouring entries. `first_id` and `last_id` stay if their entries are removed, and
+    `slots` also counts removed entries."""
 
     __slots__ = (
         "_first_ms",
@@ -62,15 +63,15 @@ class Node:
         return not is_full and self.packed_bytes + text_bytes < (node_bytes or MOST_NODE_BYTES)
 
     def append(self, entry_id: int, ms: int, sequence: int, fields: Fields) -> None:
-        """The id, and its parts."""
+        """Append an entry. The id is given as a number and in parts."""
         self.ids.append(entry_id)
         self.fields.append(fields)
         self.last_id = entry_id
         self.slots += 1
         ms -= self._first_ms
         sequence -= self._first_sequence
-        # Numbers that are usually small, beside a nought; then the texts. Written out, because it
-        # is done for every XADD.
+        # Numbers that are usually small, with a zero; then the texts. The sum is written out,
+        # because it runs for each XADD.
         nbytes = 2
         nbytes += 2 if 0 <= ms <= 127 else _number_bytes(ms)
         nbytes += 2 if 0 <= sequence <= 127 else _number_bytes(sequence)
@@ -94,7 +95,7 @@ class Node:
 
 
 class Entries:
-    """Ordered by id; appended at the end, taken from anywhere."""
+    """Entries ordered by id. They are appended at the end, and removed anywhere."""
 
     __slots__ = ("_firsts", "_last_at", "_length", "nodes")
 
@@ -102,7 +103,7 @@ class Entries:
         self.nodes: list[Node] = []  # none is empty
         self._firsts: list[int] = []  # their first_id
         self._length = 0
-        self._last_at = 0  # the place of the last look: a client that reads on comes back to it
+        self._last_at = 0  # the node of the last search: a client that reads on needs the same node
 
     def __len__(self) -> int:
         return self._length
@@ -125,7 +126,7 @@ class Entries:
         return node.fields[at] if at < len(node.ids) and node.ids[at] == entry_id else None
 
     def range(self, low: int, high: int) -> Iterator[Entry]:
-        """Both included."""
+        """The entries between two ids, both included."""
         for k in range(self._at(low), len(self.nodes)):
             node = self.nodes[k]
             if node.ids[0] > high:
@@ -166,7 +167,7 @@ class Entries:
         return count
 
     def excess_nodes(self, maxlen: int | None, min_id: int, limit: int) -> int:
-        """The same, but only whole nodes, and no more than `limit` entries (0: any number)."""
+        """The same, but only in whole nodes, and not more than `limit` entries (0: no limit)."""
         count = 0
         for node in self.nodes:
             after = count + len(node.ids)
@@ -191,8 +192,8 @@ class Entries:
         node_entries: int = NODE_ENTRIES,
         node_bytes: int = NODE_BYTES,
     ) -> None:
-        """An entry behind all others, in a new node if the last one has no room. The id, and its
-        parts."""
+        """Add an entry after all others, in a new node if the last one has no room. The id is given
+        as a number and in parts."""
         node = self.nodes[-1] if self.nodes else None
         if node is None or not node.has_room_for(text_bytes, node_entries, node_bytes):
             node = Node(entry_id, fields[::2])
@@ -246,7 +247,7 @@ class Entries:
     # -- parts --------------------------------------------------------------------------------
 
     def _at(self, entry_id: int) -> int:
-        """The index of the node that has the entry, or would have it."""
+        """The index of the node for this id, whether the entry exists or not."""
         firsts = self._firsts
         at = self._last_at
         after = at + 1
@@ -259,8 +260,8 @@ class Entries:
         return at
 
     def _split(self, k: int) -> None:
-        """Entries that come back (from a script that failed) are not appended, so a node may
-        grow. It must not for ever."""
+        """Split a node that is too large. A node grows beyond its limit when entries come back
+        after a failed script, because they are not appended."""
         node = self.nodes[k]
         half = len(node.ids) // 2
         new = Node(node.ids[half], node.names)
@@ -277,7 +278,7 @@ class Entries:
 # -- Redis's packed form: how many bytes things take in it -----------------------------------------
 
 _is_integer = re.compile(rb"0|-?[1-9][0-9]{0,18}").fullmatch
-# The largest magnitude that so many bytes hold, their own length included.
+# The largest magnitude for each number of bytes, which includes the byte for the length.
 _LARGEST = ((32767, 4), (8388607, 5), (2147483647, 6))
 _LONGEST = ((127, 1), (16383, 2), (2097151, 3), (268435455, 4))
 

@@ -1,4 +1,4 @@
-"""Consumer groups of a stream: which consumer was given which entry and has not acknowledged it.
+"""Consumer groups of a stream: which consumer got which entries and has not acknowledged them.
 
 Values only: stream.py changes them and reports the rows.
 """
@@ -10,7 +10,7 @@ from holdfast.store.change.change_log import RewrittenRow
 from holdfast.store.values.score_index import Ranking
 from holdfast.store.values.stream_id import MAX_ID, from_row, to_row
 
-RANGE_STEP = 100  # entries looked up at a time
+RANGE_STEP = 100  # entries read at a time
 
 GROUP_OVERHEAD: Final = 1000
 CONSUMER_OVERHEAD: Final = 600
@@ -19,8 +19,8 @@ PENDING_OVERHEAD: Final = 400
 PendingRow = tuple[bytes, int, int]  # consumer, delivered_at_ms, deliveries
 
 # A returned entry (XNACK) is pending, but no consumer has it. Its row has an empty name, and a
-# negative number in the place of the time: its place among the returned entries of the group. Such
-# numbers are below all times, so returned entries are the first that CLAIM gives away.
+# negative number instead of the time: its place among the returned entries of the group. Such
+# numbers are below all times, so CLAIM takes returned entries first.
 FIRST_RETURNED: Final = -(1 << 62)
 
 
@@ -29,7 +29,7 @@ def is_returned(row: PendingRow) -> bool:
 
 
 class Pending:
-    """An entry that a consumer has; without a consumer, one that was returned."""
+    """An entry that a consumer has. An entry without a consumer was returned."""
 
     __slots__ = ("consumer", "delivered_at_ms", "deliveries")
 
@@ -40,16 +40,16 @@ class Pending:
 
     @property
     def consumer_name(self) -> bytes:
-        """Empty when the entry was returned."""
+        """The name of the consumer; empty if the entry was returned."""
         return b"" if self.consumer is None else self.consumer.name
 
     @property
     def last_delivery_ms(self) -> int:
-        """0 when the entry was returned."""
+        """The time of the last delivery; 0 if the entry was returned."""
         return 0 if self.consumer is None else self.delivered_at_ms
 
     def is_idle(self, min_idle_ms: int, now_ms: int) -> bool:
-        """Whether so much time has passed since the delivery. True of every returned entry."""
+        """Whether so much time has passed since the delivery. Always true for a returned entry."""
         if not min_idle_ms or self.consumer is None:
             return True
         return now_ms - self.delivered_at_ms >= min_idle_ms
@@ -60,12 +60,13 @@ class Pending:
 
 
 class PendingEntries:
-    """Pending entries by the row form of their ids: these bytes compare as the ids do.
+    """Pending entries by their ids in row form: these bytes sort like the ids.
 
-    (The ids as numbers would not do: Python's hash of one is about `8 * milliseconds + sequence`.
-    Dozens of entries from a few milliseconds would share a hash, and a client could choose ids that
-    all share one.) The order of the ids is made when it is first needed, and kept from then on; and
-    so is the order of the times. They cost nothing for clients that only read and acknowledge.
+    (Ids as numbers would be a bad hash key: Python's hash of one is about `8 * milliseconds +
+    sequence`. Dozens of entries from a few milliseconds would share a hash, and a client could
+    choose ids that all share one.) The order of ids and the order of times are built at their first
+    use, and kept up to date from then on. So they cost nothing for clients that only read and
+    acknowledge.
     """
 
     __slots__ = ("_by_row", "_by_time", "_order")
@@ -116,7 +117,8 @@ class PendingEntries:
         pending.delivered_at_ms, pending.deliveries = delivered_at_ms, deliveries
 
     def range(self, low: int = 0, high: int = MAX_ID) -> Iterator[tuple[int, Pending]]:
-        """Ids and entries, both ends included. Nothing may be added or removed meanwhile."""
+        """Ids and entries from low to high, both included. Nothing may be added or removed
+        meanwhile."""
         order = self._ordered()
         start, stop = order.count_below(to_row(low)), order.count_up_to(to_row(high))
         for at in range(start, stop, RANGE_STEP):
@@ -124,8 +126,8 @@ class PendingEntries:
                 yield from_row(id_row), self._by_row[id_row]
 
     def oldest(self) -> Iterator[tuple[int, Pending]]:
-        """Ids and entries: returned ones in the order of their return, then the others from the one
-        that was delivered first. Nothing may be added, removed or redelivered meanwhile."""
+        """Ids and entries: returned ones in the order of their return, then the others, beginning
+        with the oldest delivery. Nothing may be added, removed or redelivered meanwhile."""
         order = self._by_time
         if order is None:
             pairs = sorted((one.delivered_at_ms, id_row) for id_row, one in self._by_row.items())
@@ -145,7 +147,7 @@ class PendingEntries:
             yield id_row, self._by_row[id_row]
 
     def ends(self) -> tuple[int, int]:
-        """The lowest and the highest id; there must be one."""
+        """The lowest and the highest id. There must be an entry."""
         order = self._ordered()
         [(first, _)], [(last, _)] = order.entries(0, 1), order.entries(len(order) - 1, len(order))
         return from_row(first), from_row(last)
@@ -166,9 +168,9 @@ class Consumer:
 
 
 class Group:
-    """`entries_read` is None when it is not known how many entries the group has passed.
-    `returned` counts the pending entries without a consumer; `last_returned` is the number of the
-    last one, or of one that was behind it."""
+    """A consumer group. `entries_read` is None if it is unknown how many entries the group has
+    passed. `returned` counts the pending entries without a consumer. No returned entry has a higher
+    number than `last_returned`."""
 
     __slots__ = (
         *("consumers", "entries_read", "last_id", "last_returned", "name", "pending"),
@@ -191,7 +193,7 @@ class Group:
 
     @property
     def nbytes(self) -> int:
-        """Counted."""
+        """The size in memory, for `maxmemory`."""
         consumers = sum(len(name) + CONSUMER_OVERHEAD for name in self.consumers)
         return GROUP_OVERHEAD + len(self.name) + consumers + PENDING_OVERHEAD * len(self.pending)
 
@@ -201,8 +203,8 @@ class Group:
     # -- changing -----------------------------------------------------------------------------
 
     def put_pending(self, id_row: bytes, row: PendingRow | None) -> int:
-        """Apply a row. Returns the change in bytes. A row of an unknown consumer is ignored: a fold
-        was interrupted, and the journal has the right rows."""
+        """Apply a row. Returns the change in bytes. The row of an unknown consumer is ignored: a
+        fold was interrupted, and the journal has the right rows."""
         old = self.pending.get(id_row)
         if old is not None:
             holder = old.consumer
@@ -236,13 +238,13 @@ class Group:
     def add_pending(
         self, id_row: bytes, consumer: Consumer, delivered_at_ms: int, deliveries: int = 1
     ) -> None:
-        """Add an entry that no consumer has."""
+        """Add an entry that no consumer has yet."""
         pending = Pending(consumer, delivered_at_ms, deliveries)
         self.pending.put(id_row, pending)
         consumer.pending.put(id_row, pending)
 
     def put_consumer(self, name: bytes, seen_at_ms: int | None) -> int:
-        """The change in bytes."""
+        """Apply the row of a consumer. Returns the change in bytes."""
         consumer = self.consumers.get(name)
         if seen_at_ms is None:
             if consumer is None:

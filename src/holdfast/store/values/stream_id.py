@@ -1,5 +1,6 @@
 """Ids of stream entries. In memory an id is one number, `milliseconds << 64 | sequence`, so that
-ids compare and count on as numbers do; in rows it is the 16 bytes of that number, big-endian.
+ids can be compared and incremented as numbers. In rows it is the 16 bytes of that number,
+big-endian.
 """
 
 from typing import Final
@@ -8,7 +9,8 @@ SEQUENCE_BITS: Final = 64
 MAX_SEQUENCE: Final = (1 << SEQUENCE_BITS) - 1
 MAX_ID: Final = (1 << 128) - 1
 MOST_DELIVERIES: Final = (1 << 63) - 1
-SMALL: Final = 1 << 61  # two of them are no overflow of a sequence, and no large numbers either
+# the sum of two such numbers does not overflow a sequence, and is no large number for Python
+SMALL: Final = 1 << 61
 
 
 def id_of(ms: int, sequence: int) -> int:
@@ -21,8 +23,8 @@ def parts_of(entry_id: int) -> tuple[int, int]:
 
 
 class _Millisecond:
-    """Its first id, and how the ids in it begin as text and in rows. Never changed: several threads
-    may have databases of their own."""
+    """A millisecond: its first id, and how its ids begin as text and in rows. It never changes,
+    because several threads may have databases of their own."""
 
     __slots__ = ("first_id", "ms", "row", "text")
 
@@ -34,7 +36,7 @@ class _Millisecond:
 
 
 class _Latest:
-    """The one that an id had lately."""
+    """The millisecond of the last id."""
 
     __slots__ = ("millisecond",)
 
@@ -54,12 +56,13 @@ _DIGITS: Final = [b"%d" % number for number in range(_FEW)]
 _ROWS: Final = [number.to_bytes(8, "big") for number in range(_FEW)]
 
 
-# To take a number of 128 bits apart, or to join one, costs several times as much as to see that its
-# milliseconds are those of the one before. So code that has the parts uses these:
+# Splitting a number of 128 bits, or joining one, takes several times as long as noticing that its
+# milliseconds are those of the previous id. So code that has the parts of an id uses the functions
+# below.
 
 
 def join(ms: int, sequence: int) -> int:
-    """`id_of`."""
+    """`id_of` these parts."""
     return _latest.at(ms).first_id + sequence
 
 
@@ -70,7 +73,7 @@ def text_at(ms: int, sequence: int) -> bytes:
 
 
 def row_at(ms: int, sequence: int) -> bytes:
-    """`to_row` of it."""
+    """`to_row` of the id with these parts."""
     row = _latest.at(ms).row
     return row + _ROWS[sequence] if sequence < _FEW else row + sequence.to_bytes(8, "big")
 
@@ -101,14 +104,14 @@ def from_row(row: bytes) -> int:
 
 
 def signed(number: int) -> int:
-    """A counter as a signed number of 64 bits. Counters of Redis overflow in the same way, and the
-    file has no larger numbers."""
+    """A counter as a signed number of 64 bits. Counters of Redis overflow in the same way, and
+    larger numbers do not fit into the file."""
     if -(1 << 60) < number < 1 << 60:
         return number
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def one_more(deliveries: int) -> int:
-    """How often an entry was delivered, after one more delivery. The highest count stays as it is:
-    XNACK FATAL sets it."""
+    """The number of deliveries after one more. The highest number, which XNACK FATAL sets, stays as
+    it is."""
     return deliveries if deliveries == MOST_DELIVERIES else deliveries + 1

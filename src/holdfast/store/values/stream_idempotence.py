@@ -1,8 +1,8 @@
 """The idempotent ids of a stream: which message of which producer became which entry.
 
-A producer that does not know whether its message arrived sends the message again, with the same id,
-and gets the entry that exists. Ids are forgotten after a time, or if the producer has sent too many
-since. Values only: stream.py keeps them, stream_producers.py changes them and reports the rows.
+A producer that does not know whether its message arrived sends it again, with the same id, and gets
+the existing entry. An id is forgotten after some time, or when its producer has sent too many newer
+ones. Values only: stream.py keeps them, stream_producers.py changes them and reports the rows.
 """
 
 from hashlib import blake2b
@@ -26,8 +26,8 @@ _entry_id = itemgetter(1)
 
 
 def iid_of(fields: Fields) -> bytes:
-    """The id that IDMPAUTO gives a message: it follows from the fields, in any order. (Redis has
-    another function. An id that Redis made is only found again by Redis.)"""
+    """The id of a message with IDMPAUTO, computed from the fields in any order. (Redis has another
+    function, so only Redis finds an id that Redis computed.)"""
     pairs = []
     for at in range(0, len(fields), 2):
         name = fields[at]
@@ -37,13 +37,13 @@ def iid_of(fields: Fields) -> bytes:
 
 
 class Producer:
-    """Its ids, each with the entry that it stands for; the oldest entry first."""
+    """The ids of one producer, each with its entry; the oldest entry first."""
 
     __slots__ = ("_ids", "_is_sorted", "_last_id")
 
     def __init__(self) -> None:
         self._ids: dict[bytes, int] = {}
-        self._is_sorted = True  # rows of the file come in another order
+        self._is_sorted = True  # rows of the file may come in another order
         self._last_id = 0
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class Producer:
         return self._ids.get(iid)
 
     def put(self, iid: bytes, entry_id: int) -> None:
-        self._ids.pop(iid, None)  # so that it comes last
+        self._ids.pop(iid, None)  # so that the id moves to the end
         self._ids[iid] = entry_id
         self._is_sorted = self._is_sorted and entry_id > self._last_id
         self._last_id = max(self._last_id, entry_id)
@@ -77,8 +77,8 @@ class Producer:
 
 
 class IdempotentIds:
-    """`added` and `duplicates` count the messages that ever came with an id: new ones, and those
-    that came again."""
+    """The idempotent ids of all producers. `added` and `duplicates` count all messages that ever
+    came with an id: new ones, and repeated ones."""
 
     __slots__ = ("added", "duplicates", "duration_s", "maxsize", "producers", "settings_row")
 
@@ -96,7 +96,7 @@ class IdempotentIds:
 
     @property
     def nbytes(self) -> int:
-        """Counted."""
+        """The size in memory, for `maxmemory`."""
         names = sum(len(name) + PRODUCER_OVERHEAD for name in self.producers)
         iids = sum(
             len(iid) + IID_OVERHEAD for each in self.producers.values() for iid in each.items()
@@ -114,13 +114,13 @@ class IdempotentIds:
         return id_of(max(now_ms - self.duration_s * 1000 + 1, 0), 0)
 
     def find(self, producer: bytes, iid: bytes, now_ms: int) -> int | None:
-        """The entry that the id stands for."""
+        """The entry for this id, if the id is known."""
         of_producer = self.producers.get(producer)
         entry_id = None if of_producer is None else of_producer.get(iid)
         return None if entry_id is None or entry_id < self.first_kept(now_ms) else entry_id
 
     def tracked(self, now_ms: int) -> tuple[int, int]:
-        """How many producers have ids that are not forgotten, and how many ids there are."""
+        """How many producers have ids that are not forgotten, and the number of these ids."""
         first = self.first_kept(now_ms)
         counts = [
             sum(entry_id >= first for entry_id in each.items().values())

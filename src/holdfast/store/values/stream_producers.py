@@ -1,7 +1,8 @@
 """Changes of the idempotent ids of a stream: XADD IDMP and XCFGSET.
 
-Forgotten ids leave memory and the file bit by bit, with the next ids that are added: there is no
-timer. So an idle stream keeps its last ids, and looking at them leaves out the forgotten ones.
+Forgotten ids leave memory and the file when new ids are added, some at a time: there is no timer.
+So a stream without new messages keeps its last ids, and functions that read ids skip the forgotten
+ones.
 """
 
 from collections.abc import Sequence
@@ -14,12 +15,12 @@ from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_id import to_row
 from holdfast.store.values.stream_idempotence import IdempotentIds, SettingsRow
 
-# With each new id, so many forgotten ones are removed: of its producer, and of another one.
+# With each new id, up to so many forgotten ids are removed, of its producer and of another one.
 REMOVED_AT_ONCE: Final = 16
 
 
 def find(stream: Stream, producer: bytes, iid: bytes, now_ms: int) -> int | None:
-    """The entry that a message of the producer became, if it came before."""
+    """The entry of this message, if the producer has sent the message before."""
     ids = stream.idempotence
     return None if ids is None else ids.find(producer, iid, now_ms)
 
@@ -27,7 +28,7 @@ def find(stream: Stream, producer: bytes, iid: bytes, now_ms: int) -> int | None
 def record(
     stream: Stream, producer: bytes, iid: bytes, entry_id: int, now_ms: int, log: ChangeLog
 ) -> None:
-    """The message of a producer has become this entry. The stream must have settings."""
+    """Note that the message of a producer became this entry. The stream must have settings."""
     ids = stream.idempotence
     assert ids is not None
     stream.write_row(STREAM_IIDS, (producer, iid), to_row(entry_id), log)
@@ -36,21 +37,22 @@ def record(
     of_producer = ids.producers[producer]
     for old_iid, _ in of_producer.oldest(max(len(of_producer) - ids.maxsize, 0)):
         stream.write_row(STREAM_IIDS, (producer, old_iid), None, log)
-    # Another producer in turn: one that has stopped would stay for ever.
+    # Also take another producer, in turn. Otherwise the ids of a producer that has stopped would
+    # stay for ever.
     other = next(iter(ids.producers))
     if _forget(stream, ids, other, now_ms, log):
-        ids.producers[other] = ids.producers.pop(other)  # it comes last
+        ids.producers[other] = ids.producers.pop(other)  # so that it is the last in turn
 
 
 def count_duplicate(stream: Stream, log: ChangeLog) -> None:
-    """A message came again."""
+    """Count a message that came again."""
     ids = stream.idempotence
     assert ids is not None
     _set(stream, (ids.duration_s, ids.maxsize, ids.added, ids.duplicates + 1), log)
 
 
 def begin(stream: Stream, duration_s: int, maxsize: int, log: ChangeLog) -> None:
-    """The stream gets these settings, if it has none."""
+    """Give the stream these settings, if it has none."""
     if stream.idempotence is None:
         _set(stream, (duration_s, maxsize, 0, 0), log)
 
@@ -58,16 +60,17 @@ def begin(stream: Stream, duration_s: int, maxsize: int, log: ChangeLog) -> None
 def fill(
     stream: Stream, settings: SettingsRow, iids: Sequence[tuple[bytes, bytes, int]], log: ChangeLog
 ) -> None:
-    """RESTORE: the settings and ids of another stream, each with its producer and its entry."""
+    """RESTORE: take the settings and ids of another stream, each with its producer and its
+    entry."""
     _set(stream, settings, log)
     for producer, iid, entry_id in iids:
         stream.write_row(STREAM_IIDS, (producer, iid), to_row(entry_id), log)
 
 
 def configure(stream: Stream, duration_s: int | None, maxsize: int | None, log: ChangeLog) -> bool:
-    """XCFGSET; None leaves a setting as it is. Other settings than before forget all ids; the same
-    settings change nothing, so every producer can set them before it begins. Returns whether they
-    are others. The stream must have settings."""
+    """XCFGSET; None leaves a setting as it is. A changed setting forgets all ids. The same settings
+    change nothing, so that each producer can set them before it begins. Returns whether a setting
+    changed. The stream must have settings."""
     ids = stream.idempotence
     assert ids is not None
     old = (ids.duration_s, ids.maxsize)
@@ -96,7 +99,7 @@ def _set(stream: Stream, row: SettingsRow, log: ChangeLog) -> None:
 def _forget(
     stream: Stream, ids: IdempotentIds, producer: bytes, now_ms: int, log: ChangeLog
 ) -> bool:
-    """Remove some of the producer's forgotten ids. Returns whether it has others."""
+    """Remove some of the producer's forgotten ids. Returns whether ids of the producer remain."""
     first = ids.first_kept(now_ms)
     for iid, entry_id in ids.producers[producer].oldest(REMOVED_AT_ONCE):
         if entry_id >= first:

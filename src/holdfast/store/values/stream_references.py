@@ -1,9 +1,9 @@
-"""Deleting entries of a stream with regard to its consumer groups.
+"""Deletion of entries of a stream with regard to its consumer groups.
 
-A group refers to an entry as long as it was not given the entry, or as the entry is pending. The
-policy of a deletion says what becomes of these references. (No index leads from an entry to its
-groups: to ask each group costs one look-up, streams have few groups, and every delivery and every
-acknowledgement would have to keep the index.)
+A group refers to an entry if it has not got the entry yet, or if the entry is pending. The policy
+of a deletion decides about these references. (There is no index from entries to groups. Asking each
+group takes one look-up, and streams have few groups; but each delivery and each acknowledgement
+would have to update the index.)
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from holdfast.store.change.change_log import ChangeLog
 from holdfast.store.values.stream import Stream
 from holdfast.store.values.stream_id import to_row
 
-# Policies. KEEP_REFERENCES is the one of XDEL and of a trim that names none.
+# Policies. KEEP_REFERENCES is the policy of XDEL, and of a trim that names no policy.
 KEEP_REFERENCES: Final = 0  # delete the entry; it stays pending where it is
 DELETE_REFERENCES: Final = 1  # it is no longer pending anywhere, even if it was deleted before
 ONLY_ACKNOWLEDGED: Final = 2  # keep an entry to which a group refers
@@ -28,7 +28,7 @@ def is_referenced(stream: Stream, entry_id: int) -> bool:
 
 
 def _may_delete(stream: Stream, entry_id: int, policy: int, log: ChangeLog) -> bool:
-    """Whether the policy allows the deletion; removes references if it says so."""
+    """Whether the policy allows the deletion. Removes references if the policy says so."""
     if policy == ONLY_ACKNOWLEDGED:
         return not is_referenced(stream, entry_id)
     if policy == DELETE_REFERENCES:
@@ -39,7 +39,8 @@ def _may_delete(stream: Stream, entry_id: int, policy: int, log: ChangeLog) -> b
 
 
 def delete(stream: Stream, entry_id: int, policy: int, log: ChangeLog) -> bool | None:
-    """XDELEX. Whether the entry was there and is deleted; None if the policy forbids it."""
+    """XDELEX. Returns whether the entry existed and is deleted; None if the policy forbids the
+    deletion."""
     if not _may_delete(stream, entry_id, policy, log):
         return None
     return stream.delete(entry_id, log)
@@ -48,12 +49,12 @@ def delete(stream: Stream, entry_id: int, policy: int, log: ChangeLog) -> bool |
 def trim(
     stream: Stream, maxlen: int | None, min_id: int, limit: int, policy: int, log: ChangeLog
 ) -> int:
-    """Remove the oldest entries above `maxlen`, or if that is None, below `min_id`, except those
-    that the policy keeps. Returns how many were removed.
+    """Remove the oldest entries: those above `maxlen`, or if that is None, those below `min_id`.
+    Entries that the policy keeps stay. Returns how many were removed.
 
     As in Redis, the trim ends before a node that has more entries than the `limit` still allows (0:
-    any number), and after a node that does not go as a whole. Kept entries count for `maxlen`, so
-    younger entries go in their place.
+    any number), and after a node that cannot be removed as a whole. Kept entries count for
+    `maxlen`, so younger entries are removed in their place.
     """
     removed = 0
     for node in list(stream.entries.nodes):

@@ -1,7 +1,7 @@
 """The value of a sorted set: the score of each member, and the members in the order of scores.
 
-Every mutator reports the rows it changes to the `ChangeLog` that is its last argument. Nothing here
-knows key names, replies or SQL, nor the syntax of bounds in commands.
+Each method that changes the set reports the changed rows to its last argument, the `ChangeLog`.
+Nothing here knows key names, replies or SQL, nor the syntax of bounds in commands.
 """
 
 from array import array
@@ -16,18 +16,21 @@ from holdfast.store.change.undo import RowUndo
 from holdfast.store.values.packed_form import LONGEST_PACKED, MOST_PACKED
 from holdfast.store.values.score_index import Ranking
 
-# Score and member, the order of sorting. (score_index.py explains why the score is Any.)
+# Score and member, in this order because entries are sorted so. (score_index.py explains why the
+# score is Any.)
 Entry = tuple[Any, bytes]
 
-# A place between scores, or between members: before the given one, or (True) right after it.
+# A place between scores, or between members: directly before the given one, or directly after it
+# (True).
 ScoreCut = tuple[float, bool]
 LexCut = tuple[bytes, bool] | None  # None: after everything
 
-# The bytes that a short member costs beyond its own, measured: headers, a float, its slots in the
-# dict and the order.
+# The bytes that a short member takes in addition to its own, measured: headers, a float, its slots
+# in the dict and the order.
 MEMBER_OVERHEAD: Final = 130
 
-ALWAYS_ORDERED = 16_384  # from so many members on the order is kept: to make it takes long
+# from so many members on, the order is kept up to date, because building it takes long
+ALWAYS_ORDERED = 16_384
 SETTLED: Final = 500  # members in a slice, about 0.5 ms
 
 HASH_BITS = 63
@@ -35,13 +38,13 @@ HASH_MASK = (1 << HASH_BITS) - 1
 
 
 class Shuffle:
-    """Members in the order of their hashes, roughly: in buckets by their highest bits, which are
-    sorted when they are read. So it is made in a third of the time that sorting takes."""
+    """Members roughly in the order of their hashes: in buckets by the highest bits, which are
+    sorted when they are read. So building it takes a third of the time that sorting would take."""
 
     __slots__ = ("_most", "_shift", "buckets")
 
     def __init__(self, members: Collection[bytes]) -> None:
-        bits = max(4, len(members).bit_length() - 4)  # eight to sixteen in each
+        bits = max(4, len(members).bit_length() - 4)  # eight to sixteen members in each
         self._shift = HASH_BITS - bits
         self._most = 64 << bits
         self.buckets: list[list[bytes]] = [[] for _ in range(1 << bits)]
@@ -59,12 +62,14 @@ class Shuffle:
         self.buckets[_place(member) >> self._shift].remove(member)
 
     def after(self, place: int, limit: int) -> tuple[int, list[bytes]]:
-        """So many from this place on, or a few more; the place to go on with, 0 at the end."""
+        """The members from this place on, `limit` of them or a few more; and the place to continue
+        with, 0 at the end."""
         found: list[bytes] = []
         for at in range(place >> self._shift, len(self.buckets)):
             found += [member for member in self.buckets[at] if _place(member) >= place]
             if len(found) > limit:
-                # Two members with one hash are very unlikely, but a scan must return both at once.
+                # Two members with the same hash are very unlikely, but a scan must return both at
+                # once.
                 found.sort(key=_place)
                 last = _place(found[limit - 1])
                 while limit < len(found) and _place(found[limit]) == last:
@@ -75,14 +80,14 @@ class Shuffle:
 
 
 class ZSet:
-    """Scores are never nan, and -0 is 0: neither survives in the file.
+    """A sorted set. A score is never nan, and -0 becomes 0, because the file keeps neither.
 
-    The order is made when it is first asked for, or when there are many members. So filling a small
-    set and looking scores up cost no more than a dict does; but to sort a million members at once
-    would hold all clients up for a second. The order in which scans go is made when asked for.
+    The order is built at its first use, or when there are many members. So filling a small set and
+    looking up scores costs no more than a dict; but sorting a million members at once would delay
+    all clients by a second. The order of scans is built at its first use.
 
-    `most_members` and `longest` (member) are about all that it was since it came to memory:
-    Redis too keeps a large set's form when it has become small.
+    `most_members` and `longest` (member) are maxima since the value came to memory. They decide the
+    encoding, because in Redis, too, a large set keeps its encoding when it becomes small.
     """
 
     __slots__ = ("_order", "_scores", "_shuffle", "id", "longest", "most_members", "nbytes")
@@ -106,7 +111,7 @@ class ZSet:
         return parts
 
     def __iter__(self) -> Iterator[bytes]:
-        """The members, in no order."""
+        """The members, in any order."""
         return iter(self._scores)
 
     def __contains__(self, member: bytes) -> bool:
@@ -116,7 +121,7 @@ class ZSet:
         return self._scores.get(member)
 
     def items(self) -> Iterable[tuple[bytes, float]]:
-        """Members and scores, in no order."""
+        """Members and scores, in any order."""
         return self._scores.items()
 
     # -- changing -----------------------------------------------------------------------------
@@ -131,18 +136,20 @@ class ZSet:
         self.put(member, score, log)
 
     def write_again(self, member: bytes, score: float, log: ChangeLog) -> None:
-        """ZADD of the score that the member has. No row changes, but the write is a newer one."""
+        """ZADD of the score that the member already has. No row changes, but for replicas the write
+        is a newer one."""
         log.intend(WRITTEN_AGAIN, self.id, (ZSET_MEMBERS, member, score))
 
     def change(self, member: bytes, old: float | None, score: float, log: ChangeLog) -> None:
-        """`put`, for callers that know its score until now; None: it was not there."""
+        """`put`, for callers that know the score until now; None if the member did not exist."""
         new: Any = score + 0.0  # -0 becomes 0; one object for the dict and the operation
         self._scores[member] = new
         order = self._order
         if order is not None:
             if old is not None:
-                # From here on the object that dict and order have: what came with the command can
-                # go at once, and its memory, which is in the caches, be used for the next.
+                # From here on use the object that dict and order have. The one that came with the
+                # command can be freed at once, and its memory, which is in the caches, is used for
+                # the next one.
                 member = order.remove(old, member)
             order.add(new, member)
         elif len(self._scores) >= ALWAYS_ORDERED:
@@ -158,7 +165,7 @@ class ZSet:
             log.undo.append(RowUndo(ZSET_MEMBERS, self, member, old))
 
     def remove(self, member: bytes, log: ChangeLog) -> bool:
-        """Remove a member. Returns False when it did not exist."""
+        """Remove a member. Returns False if it did not exist."""
         score = self._scores.get(member)
         if score is None:
             return False
@@ -172,13 +179,14 @@ class ZSet:
         order = self._ordered()
         popped: list[Entry] = []
         for _ in range(min(count, len(self._scores))):
-            entry: Any = order.pop(highest)  # (known to be a tuple, it would be made anew)
+            # (If compiled code knew that it is a tuple, it would make a new one.)
+            entry: Any = order.pop(highest)
             self._gone(entry[0], entry[1], log)
             popped.append(entry)
         return popped
 
     def remove_slice(self, start: int, stop: int, log: ChangeLog) -> int:
-        """Remove a slice of the order. Returns how many members it had."""
+        """Remove a slice of the order. Returns the number of its members."""
         order = self._ordered()
         entries = order.entries(start, stop)
         order.remove_slice(start, start + len(entries))
@@ -187,7 +195,7 @@ class ZSet:
         return len(entries)
 
     def _gone(self, score: Any, member: bytes, log: ChangeLog) -> None:
-        """Remove a member everywhere else; it has left the order."""
+        """Remove a member, which has left the order, from everything else."""
         del self._scores[member]
         if self._shuffle is not None:
             self._shuffle.remove(member)
@@ -201,7 +209,7 @@ class ZSet:
             log.undo.append(RowUndo(ZSET_MEMBERS, self, member, score))
 
     def _came(self, member: bytes) -> int:
-        """Count a new member; returns the bytes it costs."""
+        """Count a new member. Returns the bytes that it takes."""
         length, members = len(member), len(self._scores)
         if length > self.longest:
             self.longest = length
@@ -212,7 +220,8 @@ class ZSet:
         return nbytes
 
     def fill(self, rows: list[tuple[bytes, float]]) -> None:
-        """Rows of the file, many at once, by member. They are sorted when their order is needed."""
+        """Add rows of the file, many at once, sorted by member. The order of scores is built at its
+        first use."""
         self._scores.update(rows)
         for member, _ in rows:
             length = len(member)
@@ -222,7 +231,7 @@ class ZSet:
         self.most_members = len(self._scores)
 
     def settle(self) -> Generator[None]:
-        """Make the order of a large set that was loaded, a slice at a time."""
+        """Build the order of a large set that was loaded, a slice at a time."""
         order = Ranking(array("d"), [])
         for number, (member, score) in enumerate(self._scores.items()):
             order.add(score, member)
@@ -231,8 +240,8 @@ class ZSet:
         self._order = order
 
     def apply(self, member: bytes, score: float | None) -> None:
-        """Apply one row operation that is logged already. If the row is so already, nothing
-        changes."""
+        """Apply one row operation that is logged already. Nothing changes if the row is in effect
+        already."""
         old = self._scores.pop(member, None)
         order = self._order
         self._shuffle = None
@@ -277,14 +286,15 @@ class ZSet:
         order = self._order
         if order is None:
             scores = self._scores
-            # First by member, which the file has done; then floats alone have to be compared.
+            # Sort by member first: rows of the file are sorted so already. Then the sort by score
+            # need only compare floats, because a sort keeps the order of equal scores.
             members = sorted(scores)
             members.sort(key=scores.__getitem__)
             order = self._order = Ranking(array("d", map(scores.__getitem__, members)), members)
         return order
 
     def slice(self, start: int, stop: int) -> list[Entry]:
-        """The entries from one index up to another, neither of them negative."""
+        """The entries from one index up to another. Neither is negative."""
         return self._ordered().entries(start, stop)
 
     def members(self, start: int, stop: int) -> list[bytes]:
@@ -292,12 +302,12 @@ class ZSet:
         return self._ordered().members(start, stop)
 
     def rank(self, member: bytes) -> int | None:
-        """How many come before it; None when it is not there."""
+        """The number of entries before it; None if it does not exist."""
         score = self._scores.get(member)
         return None if score is None else self._ordered().count_before(score, member)
 
     def score_range(self, low: ScoreCut, high: ScoreCut) -> tuple[int, int]:
-        """The entries between two cuts, as a slice of the order; nothing when start >= stop."""
+        """The entries between two cuts, as a slice of the order; empty if start >= stop."""
         return self._score_index(low), self._score_index(high)
 
     def _score_index(self, cut: ScoreCut) -> int:
@@ -307,11 +317,10 @@ class ZSet:
 
     def lex_range(self, low: LexCut, high: LexCut, *, reverse: bool = False) -> tuple[int, int]:
         """The entries between two cuts, as a slice of the order, if all members have the same
-        score. If they have not, the result has no meaning. It is made the same as in Redis: the run
-        that a search through a small set finds from the front, or from the back.
+        score.
 
-        If they do not, the result has no meaning. But it is the same as in Redis: the run that a
-        walk through a small set finds, from the front or from the back.
+        Otherwise the result has no meaning. But it is the same as in Redis: the run that a search
+        through a small set finds from the front, or with `reverse` from the back.
         """
         order = self._ordered()
         if not len(order) or low is None or (high is not None and low >= high):
@@ -347,10 +356,10 @@ class ZSet:
     # -- in any order -------------------------------------------------------------------------
 
     def scan(self, cursor: int, limit: int) -> tuple[int, list[bytes]]:
-        """Members and the cursor to go on with, 0 at the end.
+        """Members, and the cursor to continue with, 0 at the end.
 
         They come in the order of their hashes, which nothing can change while the process lives,
-        not even eviction. So a member that is there from the first call to the last is found.
+        not even eviction. So a member that exists from the first call to the last is found.
         """
         shuffle = self._shuffle
         if shuffle is None or shuffle.is_too_small_for(len(self._scores)):
