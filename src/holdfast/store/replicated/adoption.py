@@ -1,13 +1,14 @@
 """The file of a standalone server becomes the file of an active-active one, a piece at a time.
 
-Each key gets a replica key that shows the same value, as if this replica had written it long ago:
-whatever clients of other servers wrote is newer. The journal gets the rows of the replica key and
-no record. Records would have to be kept until every peer has them, and all together they are as
-large as the database. A peer that lacks what no record tells takes a snapshot (`CausalLog.base`).
+Each key gets a replica key that shows the same value, as if this replica had written it long ago,
+so that all writes of clients of other servers are newer. The journal gets the rows of the replica
+key and no record. Records would have to be kept until each peer has them, and all together they are
+as large as the database. A peer that lacks changes without a record takes a snapshot
+(`CausalLog.base`).
 
-A piece is one batch. The fact `ADOPTING` is in it and says up to which key the file is done, so a
-server that is killed goes on from there. Keys leave memory when their piece is folded, so the
-database may be larger than memory.
+A piece is one batch. The batch has the fact `ADOPTING`, which tells up to which key the file is
+done, so a server that is killed continues from there. Keys leave memory when their piece is folded,
+so the database may be larger than memory.
 """
 
 import logging
@@ -55,13 +56,14 @@ class Adoption:
         self._keyspace = keyspace
         self._progress = progress
         self._piece_keys, self._piece_bytes = piece_keys, piece_bytes
-        self._piece: list[Key] = []  # the keys of the last piece; the tables may lack some of it
-        self._count = 0  # keys done since this began
-        self._total = 0  # keys that there are
+        # the keys of the last piece, which the fold may not have finished
+        self._piece: list[Key] = []
+        self._count = 0  # keys done in this run
+        self._total = 0  # keys that exist
         self._is_over = False
 
     def step(self) -> bool:
-        """Some milliseconds of work; False when all is done."""
+        """Do some milliseconds of work. Returns False when all is done."""
         if self._keyspace.open_ops:
             self._store.commit()
         if self._store.wal_pages >= CHECKPOINT_PAGES:
@@ -98,7 +100,7 @@ class Adoption:
                 stage.spaces,
                 stage.addresses,
                 stage.replica_keys,
-                [],  # the file has the rows of the key
+                [],  # none, because the file has the rows of the key
             )
             made = _made(key)
             effects.take(made.ops, made.intents)
@@ -120,7 +122,7 @@ class Adoption:
         log.info("the file is active-active now")
 
     def _forget_piece(self) -> None:
-        """The tables have all of the last piece, so memory can drop it."""
+        """Drop the last piece from memory; the tables have all of it."""
         for key in self._piece:
             if key.is_attached:
                 self._keyspace.evict(key)
@@ -130,7 +132,7 @@ class Adoption:
 
 
 def _made(key: Key) -> ChangeLog:
-    """The batch that makes such a key."""
+    """The batch that would create such a key."""
     batch = ChangeLog()
     batch.states_intents = True
     row = (key.space.id, key.name, key.type_name, key.expires_at_ms)

@@ -1,11 +1,11 @@
 """Turns the changes of clients from row operations into effects.
 
-Commands know nothing of replicas: they change values, and the values report row operations. Here
-the operations of a batch become effects, which every replica can apply. A row operation does not
-always have enough: an increment is more than a new value, and a place in a list is more than its
-row. In these cases the value has stated an intent beside the operation.
+Commands know nothing about replicas: they change values, and the values report row operations. Here
+the operations of a batch become effects, which each replica can apply. Sometimes a row operation
+does not tell enough: an increment is more than a new value, and the row of a list element does not
+tell its index. Then the value has stated an intent beside the operation.
 
-Nothing happens here before the batch is complete, so a script that is rolled back leaves nothing to
+This happens only when the batch is complete, so a script that is rolled back leaves nothing to
 undo. It is one class because all cases share the record that is being built.
 """
 
@@ -69,8 +69,8 @@ _SMALL: Final = 1 << 60  # compiled code compares such numbers without making ob
 class EffectBuilder:
     """Turns the operations of one batch into effects. Each effect is applied to its replica key
     before the next is made; `record` gets those that changed something. `spaces` and `addresses`
-    say which key an operation is about (see ReplicationStage), and are kept up to date. `rows` gets
-    the operations that the journal needs beside the record.
+    tell the key of an operation (see ReplicationStage), and are kept up to date. `rows` gets the
+    operations that the journal needs in addition to the record.
 
     A row that changes many times in a batch gets one effect, because no replica sees the states in
     between. So the last operation of each row waits in `_waiting`, the sum of increments in
@@ -89,17 +89,17 @@ class EffectBuilder:
         self._author = author
         self._spaces = spaces
         self._addresses = addresses
-        self._slots = replica_keys
+        self._replica_keys = replica_keys
         self.record = RecordBuilder()
         self._rows = rows
-        self.recorded = 0  # how many of the operations the journal does not need
+        self.recorded = 0  # the number of operations that the journal does not need
         self._added: Any = None  # the amount, if the next operation is an increment
         self._waiting: dict[Any, Op] = {}
         self._sums: dict[Any, Any] = {}
         self._ends: dict[int, ListEnd] = {}  # by key id
 
     def take(self, ops: list[Op], intents: list[Intent]) -> None:
-        """All operations of a batch, and the intents that stand between them."""
+        """Take all operations of a batch, and the intents that belong between them."""
         stated, count = 0, len(intents)
         for number, op in enumerate(ops):
             while stated < count and intents[stated].before <= number:
@@ -138,8 +138,8 @@ class EffectBuilder:
             self._meaning(intent.key_id, intent.what, intent.data)
 
     def _strings(self, run: list[Any]) -> None:
-        """See StringsIntent. Recovery gets the strings that are in runs from the record, so the
-        journal gets rows of the others only."""
+        """Take a StringsIntent. Strings in runs need no rows in the journal, because recovery gets
+        them from the record. All other strings get rows."""
         look_at_changed(run)
         self.recorded += 1  # the intent itself
         for at in range(0, len(run), 2):
@@ -162,18 +162,18 @@ class EffectBuilder:
             self.recorded -= 1
 
     def _do(self, replica_key: ReplicaKey, kind: str, effect: Effect) -> None:
-        if not (kind == "list" and self._slots.at_end(replica_key, effect)):
+        if not (kind == "list" and self._replica_keys.at_end(replica_key, effect)):
             changes = replica_key.integrate(kind, effect)
             if not changes:
                 return
-            self._slots.changed(replica_key, kind, changes)
+            self._replica_keys.changed(replica_key, kind, changes)
         self.record.add(replica_key.database, replica_key.name, kind, effect)
 
     def _replica_key_of(self, key_id: Any) -> ReplicaKey | None:
-        """The replica key of the key with this id; None when the key is gone."""
+        """The replica key of the key with this id; None if the key is gone."""
         found = self._addresses.get(key_id)
         if type(found) is tuple:
-            found = self._addresses[key_id] = self._slots.at(found)
+            found = self._addresses[key_id] = self._replica_keys.at(found)
         replica_key: ReplicaKey | None = found
         return replica_key
 
@@ -187,8 +187,9 @@ class EffectBuilder:
             if added is not None and type(added) is type(before) is int:
                 added += before
             elif (
-                added is not None  # to a written value, or to an amount that cannot be summed
-                or old is None  # the row was removed: it begins anew
+                # the increment follows a written value, or cannot be added to the one before
+                added is not None
+                or old is None  # the row was removed, and is created again
                 or (op[0] == HASH_FIELDS and value is not None and value[2] != old[2])
             ):
                 self._tell(waiting, before)
@@ -198,7 +199,7 @@ class EffectBuilder:
 
     def _tell(self, op: Op, added: Any) -> None:
         replica_key = self._replica_key_of(op[1])
-        if replica_key is not None:  # else the key is gone by now
+        if replica_key is not None:  # otherwise the key is gone by now
             _ROWS[op[0]](self, replica_key, op[2], op[3], added)
 
     def _tell_all(self) -> None:
@@ -226,11 +227,12 @@ class EffectBuilder:
             self._change(replica_key, "list", effect)
 
     def _flush(self, database: int, space: int) -> None:
-        """The database shows a new space. The flush covers all that its author has seen."""
+        """Note that the database shows a new space. The flush covers all events that its author has
+        seen."""
         self._tell_all()
         show_space(self._spaces, database, space)
-        self.record.flush(database, flush(self._slots.counted(database), self._author))
-        self._slots.flush(database, [])
+        self.record.flush(database, flush(self._replica_keys.counted(database), self._author))
+        self._replica_keys.flush(database, [])
 
     # -- keys ---------------------------------------------------------------------------------
 
@@ -244,7 +246,7 @@ class EffectBuilder:
                 self._delete(old)
             return
         space, name, _, expires_at_ms = row
-        replica_key = self._slots.at((self._spaces[space], name))
+        replica_key = self._replica_keys.at((self._spaces[space], name))
         if old is not None and old is not replica_key:
             self._tell_all()
             old.release()
@@ -253,8 +255,9 @@ class EffectBuilder:
         self._addresses[key_id] = replica_key
         if replica_key.expires_at_ms != expires_at_ms:
             expiry, author = replica_key.part(EXPIRY), self._author
-            # A key that loses its expiry loses the one that was seen. An expiry that another server
-            # sets at the same time stays. PERSIST wins against that, too: it states an intent.
+            # A key that loses its expiry loses only the one that this server has seen. An expiry
+            # that another server sets at the same time stays. PERSIST also wins against that one,
+            # by an intent.
             effect = (
                 expiry.remove(None, author)
                 if expires_at_ms is None
@@ -267,7 +270,7 @@ class EffectBuilder:
             self._do(replica_key, kind, effect)
 
     def _recreate(self, old: ReplicaKey, new: ReplicaKey) -> None:
-        """RENAME and MOVE: the value that clients see is written anew under the new name."""
+        """RENAME and MOVE: write the value that clients see under the new name."""
         kind = old.type
         if kind is None:
             return
@@ -280,7 +283,8 @@ class EffectBuilder:
                 self._do(new, EXPIRY, effect)
 
     def _change(self, replica_key: ReplicaKey, kind: str, effect: Effect) -> None:
-        """Values of other types under this name, which clients do not see, are removed first."""
+        """Apply an effect. Values of other types under this name, which clients do not see, are
+        removed first."""
         if not replica_key.has_one:
             for other, clearing in replica_key.supersede(kind, self._author):
                 self._do(replica_key, other, clearing)
@@ -331,7 +335,8 @@ class EffectBuilder:
         self._change(replica_key, "string", effect)
 
     def _write_again(self, replica_key: ReplicaKey, value: bytes) -> bool:
-        """`tell_string`, the short way, for strings that hold one write. False for all others."""
+        """`tell_string` for strings that consist of one write, in less time. False for all other
+        strings."""
         cell = replica_key.text
         if cell is None or cell.counter is not None or cell.others:
             return False
@@ -349,11 +354,12 @@ class EffectBuilder:
                 record.overwrite(replica_key.database, replica_key.name, dot, hlc, value, seen)
         cell.value = value
         if replica_key.unwritten is not TEXT_ROW:
-            self._slots.changed(replica_key, "string", NO_CHANGES)
+            self._replica_keys.changed(replica_key, "string", NO_CHANGES)
         return True
 
     def _add_more(self, replica_key: ReplicaKey, added: Any) -> bool:
-        """Likewise for counters to which no other replica has added."""
+        """`tell_string` for counters that no other replica has changed, in less time. False for all
+        other strings."""
         cell, author = replica_key.text, self._author
         counter = None if cell is None else cell.only_counter(author.replica)
         if counter is None or type(added) is not int or type(counter.amount) is not int:
@@ -373,17 +379,18 @@ class EffectBuilder:
             )
         counter.amount = now
         if replica_key.unwritten is not TEXT_ROW:
-            self._slots.changed(replica_key, "string", NO_CHANGES)
+            self._replica_keys.changed(replica_key, "string", NO_CHANGES)
         return True
 
     def _sketch(self, replica_key: ReplicaKey, held: bytes) -> None:
-        """PFADD and PFMERGE raise registers. If a register fell, this is a new sketch."""
+        """Take a HyperLogLog that PFADD or PFMERGE has changed. They raise registers. If a register
+        is lower than before, it is a new HyperLogLog."""
         part, author = replica_key.part("hyperloglog"), self._author
         seen = part.view() or bytes(len(held))
         if any(map(int.__lt__, held, seen)):
             self._do(replica_key, "hyperloglog", part.clear(author))
         elif part and held == seen:
-            return  # PFCOUNT wrote its result into the string
+            return  # PFCOUNT has cached its result in the string
         ranks = [(register, rank) for register, rank in enumerate(held) if rank]
         self._change(replica_key, "hyperloglog", part.add(ranks, author))
 
@@ -433,13 +440,14 @@ class EffectBuilder:
         self._change(replica_key, "zset", effect)
 
 
-# Tables where the last operation of a row has all that is needed.
+# Tables for which the last operation of a row is enough.
 _ROWS: Final[dict[int, Any]] = {
     HASH_FIELDS: EffectBuilder.tell_field,
     SET_MEMBERS: EffectBuilder.tell_member,
     ZSET_MEMBERS: EffectBuilder.tell_scored,
 }
-# `data` has the pushed elements or, for each pop, a None.
+# For each kind of change at an end of a list. `data` has the pushed elements, or a None for each
+# pop.
 _LIST_ENDS: Final[dict[int, Callable[[Any, Any, Author], Effect]]] = {
     PUSH_LEFT: lambda value, data, author: value.push_left(data, author),
     PUSH_RIGHT: lambda value, data, author: value.push_right(data, author),

@@ -1,6 +1,7 @@
-"""Records and snapshots of peers: they change the replica keys, and then what clients see of them.
+"""Applies records and snapshots of peers: they change the replica keys, and then the keys that
+clients see.
 
-The other direction, from what clients did to a record, is effect_builder.py.
+The other direction, from changes of clients to a record, is effect_builder.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,15 +32,17 @@ from holdfast.store.replicated.view_updater import ViewUpdater
 
 SnapshotKey = tuple[int, bytes, tuple[tuple[str, Any, Any], ...]]  # database, name, rows
 
-# The work of one slice of `merge_rest`: names looked at, and how many of these one merge counts as.
+# The work of one slice of `merge_rest`: names that are looked at. One merge counts as so many of
+# them.
 SLICE_LOOKS: Final = 5_000
 LOOKS_PER_MERGE: Final = 50
 
 
 @final
 class Inbound:
-    """`seal` makes a record of what clients did. It is called before anything here changes a
-    replica key, so that records of this server and of peers are in the order of their causes."""
+    """Applies records and snapshots. It calls `seal`, which makes a record of the changes of
+    clients, before it changes a replica key. So records of this server and of peers are in the
+    order of their causes."""
 
     def __init__(
         self,
@@ -56,13 +59,13 @@ class Inbound:
         self._view = view
         self._residue = residue
         self._seal = seal
-        self._touched: dict[ReplicaKey, Key | None] = {}  # by the record that is applied
-        self._slow_strings: set[Address] = set()  # strings of its runs that took the long way
+        self._touched: dict[ReplicaKey, Key | None] = {}  # the changed keys of the current record
+        self._slow_strings: set[Address] = set()  # strings in its runs that took the slow path
 
     # -- records ------------------------------------------------------------------------------
 
     def apply(self, data: bytes) -> bool:
-        """Apply a record that a peer sent; False when it was applied before. Raises GapError and
+        """Apply a record of a peer; False if it was applied before. Raises GapError and
         MalformedError before anything has changed, and HalfDoneError: see `_half_done`."""
         self._seal()
         state = self._state
@@ -99,8 +102,8 @@ class Inbound:
         return True
 
     def _half_done(self, what: str, rows_before: int) -> HalfDoneError:
-        """Memory has a part of the record, the batch has none: the caller must commit the batch and
-        read the file again. Then everything is as it was before the record."""
+        """Drop the rows of a record of which memory has only a part. The caller must commit the
+        batch and read the file again. Then everything is as it was before the record."""
         del self._state.rows[rows_before:]
         self._keyspace.ops.clear()
         return HalfDoneError(f"{what} cannot be taken in, see the log")
@@ -120,8 +123,8 @@ class Inbound:
                 self._residue.add(replica_key.address)
 
     def _flush(self, database: int, effect: Effect) -> None:
-        """FLUSHDB removes all keys at once. Keys that were changed by events which the flush has
-        not seen are looked at one by one, because something of them may be left."""
+        """FLUSHDB removes all keys at once. Keys with changes that the flush has not seen are
+        handled one by one, because a part of them may remain."""
         points = points_of(effect)
         kept: list[ReplicaKey] = []
         for name in self._changed_unseen(effect[1], database):
@@ -137,8 +140,8 @@ class Inbound:
             self._residue.add(replica_key.address)
 
     def _changed_unseen(self, seen: Vector, database: int) -> Iterable[bytes]:
-        """The keys that were changed by events beyond this vector. The log tells; if it does not
-        reach back so far, any key may be one."""
+        """The keys that were changed by events beyond this vector. If the log does not reach back
+        so far, all keys."""
         log = self._state.log
         if not includes(seen, log.base):
             return self._replica_keys.names_with_id(database)
@@ -153,8 +156,8 @@ class Inbound:
 
     def _apply_run(self, database: int, run: Effect) -> None:
         """Apply a run of strings. Nearly all of them exist here and were changed by no other
-        replica. These take the short way, in this loop. The journal needs no rows of them, because
-        recovery gets them from the record."""
+        replica. These are applied in this loop, which takes less time. The journal needs no rows
+        for them, because recovery gets them from the record."""
         replica_keys, view, keyspace = self._replica_keys, self._view, self._keyspace
         names = replica_keys.names(database)
         what: int = run[0]
@@ -209,7 +212,7 @@ class Inbound:
     # -- snapshots ----------------------------------------------------------------------------
 
     def merge(self, snapshot: SnapshotKey, other_seen: Vector) -> None:
-        """Merge one key of a snapshot whose author had seen at least so much."""
+        """Merge one key of a snapshot whose author had seen at least the events of `other_seen`."""
         self._seal()
         rows_before = len(self._state.rows)
         self._view.begin()
@@ -237,10 +240,10 @@ class Inbound:
     def merge_rest(
         self, names: set[Address], first_new_id: int, other_seen: Vector
     ) -> Iterator[None]:
-        """A snapshot is complete: remove keys that it does not have although its author has seen
-        them, in slices. `names` are the keys that it has, without those that came with it, which
-        have ids from `first_new_id` on. Until the last slice no record may be applied: an element
-        that came meanwhile would stay, though its removal counts as seen already."""
+        """Complete a snapshot, in slices: remove keys that it does not have although its author has
+        seen them. `names` are the keys that it has, without keys that it created here: these have
+        ids from `first_new_id` on. Until the last slice no record may be applied: an element that
+        was added meanwhile would stay, although its removal counts as seen already."""
         looks_left = SLICE_LOOKS
         replica_keys = self._replica_keys
         for address in replica_keys.walk():

@@ -1,11 +1,10 @@
-"""The servers that share an active-active database, and what each of them has confirmed.
+"""The servers that share an active-active database, and the events that each of them has confirmed.
 
 Two sets are kept: nodes that were ever admitted, and nodes that were removed. Both only grow, so
-servers that exchange them (`view`) agree in the end, in whatever order they learn. Every member has
-to know every other one: what is forgotten because all have confirmed it must not be needed by a
-member that was not asked. So an acknowledgement carries the view of its sender. It counts only if
-that view has all removals that we know of; otherwise the sender may still take in records of a node
-that we do not wait for.
+servers that exchange them (`view`) agree in the end, in any order of messages. Each member has to
+know all others: data is forgotten when all have confirmed it, and no member may need it after that.
+So an acknowledgement carries the view of its sender. It counts only if that view has all removals
+that we know. Otherwise the sender may still apply records of a node for which we do not wait.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,18 +33,19 @@ def read_view(view: bytes) -> tuple[dict[int, int], list[int]]:
 
 
 class Members:
-    """`known` has the replica number of each other node, the last one if the node was removed."""
+    """The members. `known` has the replica number of each other node; of a removed node, its last
+    one."""
 
     def __init__(self, node: int) -> None:
         self.node = node
         self.replica = node
         self.known: dict[int, int] = {}
         self.removed: set[int] = set()
-        self.expected = 0  # the least number of other members
+        self.expected = 0  # the lowest number of other members
         self._confirmations = Confirmations(())
-        self._heard_ms: dict[int, int] = {}  # by replica: we know all that it did before then
+        self._heard_ms: dict[int, int] = {}  # by replica: we have all that it did before this time
         # Replicas for which the log was cut too early: they take a snapshot when they return. 0
-        # stands for nodes that never linked.
+        # stands for nodes that have never linked.
         self.lapsed: set[int] = set()
         self._note: Callable[[bytes, Any], None] = lambda name, value: None
         self.view = b""
@@ -67,12 +67,12 @@ class Members:
 
     @property
     def present(self) -> dict[int, int]:
-        """The nodes that we wait for, with their replica numbers."""
+        """The nodes for which we wait, with their replica numbers."""
         return {node: each for node, each in self.known.items() if node not in self.removed}
 
     @property
     def epoch(self) -> int:
-        """A number that rises with every admission and removal. Servers that know the same members
+        """A number that grows with each admission and removal. Servers that know the same members
         have the same number."""
         replicas = [*self.known.values(), self.replica]
         return sum(1 + each // REPLICAS_PER_NODE for each in replicas) + len(self.removed)
@@ -80,7 +80,7 @@ class Members:
     # -- changes ------------------------------------------------------------------------------
 
     def admit(self, node: int, replica: int) -> None:
-        """From now on nothing is forgotten that this node has not confirmed."""
+        """Add a node. From now on nothing is forgotten that it has not confirmed."""
         before = self.known.get(node, 0)
         if replica > before and node != self.node:
             if before:  # it was restored from a backup, as a new replica
@@ -93,7 +93,7 @@ class Members:
             self._refresh()
 
     def remove(self, nodes: Iterable[int]) -> None:
-        """No member waits for these nodes any more, and they may not link again."""
+        """Remove nodes. No member waits for them any more, and they may not link again."""
         for node in nodes:
             self.removed.add(node)
             replica = self.known.get(node)
@@ -106,7 +106,7 @@ class Members:
         self._refresh()
 
     def learn(self, view: bytes) -> set[int]:
-        """Add the members that a peer knows; returns the nodes that this removed. Raises msgspec's
+        """Add the members that a peer knows. Returns the nodes that this removed. Raises msgspec's
         errors."""
         if view == self.view:
             return set()
@@ -121,13 +121,14 @@ class Members:
     # -- what every member has ----------------------------------------------------------------
 
     def acknowledge(self, replica: int, vector: Vector, view: bytes) -> None:
-        """A member has all this on disk. It counts only if the view does: see above."""
+        """Note that a member has these events on disk. It counts only if the view does: see
+        above."""
         if view != self.view and not self.removed <= set(read_view(view)[1]):
             return
         self._confirmations.acknowledge(replica, vector)
 
     def heard(self, replica: int, until_ms: int) -> None:
-        """We know all that the replica did before its clock showed this time."""
+        """Note that we have all that the replica did before its clock showed this time."""
         self._heard_ms[replica] = max(self._heard_ms.get(replica, 0), until_ms)
 
     @property
@@ -135,12 +136,12 @@ class Members:
         return len(self.present) >= self.expected
 
     def stable(self, seen: Vector) -> Vector:
-        """What every member has. Nothing, while a member is expected that never linked."""
+        """The events that each member has. None, if a member is expected that has never linked."""
         return self._confirmations.stable(seen) if self.are_complete else {}
 
     @property
     def horizon_ms(self) -> int:
-        """We know all that any member did before this time. Lapsed members are not waited for."""
+        """The time before which we have all that the members did. Lapsed members do not count."""
         if not self.are_complete and 0 not in self.lapsed:
             return 0
         waited_for = {*self.present.values()} - self.lapsed
@@ -149,20 +150,22 @@ class Members:
     # -- members that are away for too long ---------------------------------------------------
 
     def behind(self, base: Vector) -> list[int]:
-        """The nodes that have not confirmed all this, and 0 if an expected one never linked."""
+        """The nodes that have not confirmed all these events, and 0 if an expected node has never
+        linked."""
         confirmed = self._confirmations.confirmed
         nodes = [node for node, each in self.present.items() if not includes(confirmed(each), base)]
         return nodes if self.are_complete else [0, *nodes]
 
     def lapse(self, base: Vector) -> None:
-        """The log begins after these events: members that lack any of them need a snapshot."""
+        """Note that the log begins after these events: members that lack any of them need a
+        snapshot."""
         lapsed = {self.known.get(node, 0) for node in self.behind(base)}
         if not lapsed <= self.lapsed:
             self.lapsed |= lapsed
             self._note(b"lapsed", sorted(self.lapsed))
 
     def caught_up(self, replica: int) -> None:
-        """The replica needs no snapshot any more, or is no member any more."""
+        """Note that the replica needs no snapshot any more, or is no longer a member."""
         if replica in self.lapsed:
             self.lapsed.discard(replica)
             self._note(b"lapsed", sorted(self.lapsed))

@@ -1,5 +1,4 @@
-"""RENAME and MOVE of replicated keys: the value that clients see is written anew under the new
-name."""
+"""RENAME and MOVE of replicated keys: the value that clients see is written under the new name."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,15 +1,16 @@
-"""The changes of a record. Writes to strings and to the ends of lists are joined to runs.
+"""The changes of a record. Writes to strings and to the ends of lists are joined into runs.
 
-The record of a busy batch is hundreds of writes to strings that hold one write, and of additions to
-counters. As single changes, each is four tuples around a name and a value; to make, pack, unpack
-and free these took more time than all the rest. So neighbours become one change, a run: it has no
-name (None), and its effect has all of them side by side. Their dots follow each other:
+The record of a busy batch has hundreds of writes to strings that consist of one write, and of
+additions to counters. As a single change, each is four tuples around a name and a value; making,
+packing, unpacking and freeing these took more time than the rest of the work. So neighbours become
+one change, a run. It has no name (None), and its effect has the parts of all of them, one after the
+other. Their dots follow each other:
 
-    (WRITES, first dot, hlc, (name, value, dot that it replaces or 0, …))
-    (OVERWRITES, first dot, hlc, (name, value, …))
-    (ADDS, first dot, (name, number of the author's last ADD, its total until then, now, …))
+(WRITES, first dot, hlc, (name, value, dot that it replaces or 0, …)) (OVERWRITES, first dot, hlc,
+(name, value, …)) (ADDS, first dot, (name, number of the author's last ADD, its total until then,
+now, …))
 
-OVERWRITES is for strings that hold nothing but an earlier write of the same author. A replica that
+OVERWRITES is for strings that consist of one earlier write of the same author. A replica that
 applies it knows that write, because records of one author arrive in order. ADDS names the author's
 previous ADD: a replica that reset the counter remembers only that number, and all replicas have to
 remember the same.
@@ -28,25 +29,26 @@ from holdfast.store.change.runs import list_run, list_run_gone
 
 TEXT: Final = "string"  # the only kind that has runs
 NEXT_DOT: Final = 1 << REPLICA_BITS
-# How many items of a run belong to one string. `again` changes item 1 of a write, the last of an
-# addition.
+# The number of items of a run that belong to one string. `again` changes item 1 of a write, and the
+# last item of an addition.
 WIDTHS: Final = {WRITES: 3, OVERWRITES: 2, ADDS: 4}
 
-# Number of the database, name of the key (None for a run), kind of value, effect. A tuple, or a
-# list where it was decoded.
+# Number of the database, name of the key (None for a run), kind of value, effect. It is a tuple, or
+# a list if it was decoded.
 KeyChange = Sequence[Any]
 
 
 @final
 class RecordBuilder:
     """The changes of a record, in order. `first_dot` is the first dot of the run that can still
-    grow, 0 if there is none."""
+    grow; 0 if there is none."""
 
     __slots__ = ("_database", "_kind", "_next_dot", "_run", "_width", "changes", "first_dot")
 
     def __init__(self) -> None:
         self.changes: list[KeyChange] = []
-        self._run: list[Any] = []  # the items of the last change, if it is a run; then also these:
+        # the items of the last change if it is a run; these are about it, too:
+        self._run: list[Any] = []
         self._kind = 0
         self._width = 0
         self._database = 0
@@ -81,8 +83,9 @@ class RecordBuilder:
     def overwrite(
         self, database: int, name: bytes, dot: int, hlc: int, value: bytes, seen: int
     ) -> None:
-        """`write` to a string that its author wrote last. If the last run is of WRITES, it goes on
-        as such: few long runs are better than many that leave out the replaced dot."""
+        """`write` to a string whose last write has the same author. If the last run is of WRITES,
+        it takes this one, too: few long runs are better than many that leave out the replaced
+        dot."""
         if dot != self._next_dot or database != self._database or self._kind != OVERWRITES:
             if self._kind == WRITES:
                 self.write(database, name, dot, hlc, value, seen)
@@ -112,15 +115,15 @@ class RecordBuilder:
         self.changes.append((database, None, TEXT, (kind, *first, self._run)))
 
     def again(self, kind: int, dot: int, now: Any) -> bool:
-        """The string of that dot changes again in the same batch: if its entry is in the last run,
-        it is changed there. False if it is not. `kind` is WRITES or ADDS, `now` the value or
+        """The string of that dot changes again in the same batch. If its entry is in the last run,
+        change it there; otherwise return False. `kind` is WRITES or ADDS, `now` is the value or
         total."""
         if not self.first_dot <= dot < self._next_dot:
             return False
         offset = dot - self.first_dot
         what, width = self._kind, self._width
         if offset & MAX_REPLICA:
-            return False  # another replica's dot
+            return False  # the dot belongs to another replica
         is_sum = what == ADDS
         if is_sum != (kind == ADDS):
             return False
@@ -129,7 +132,7 @@ class RecordBuilder:
 
 
 def one_by_one(changes: Iterable[KeyChange]) -> Iterator[KeyChange]:
-    """The same changes without runs. (A flush has no name, either.)"""
+    """The same changes without runs. (A flush also has no name.)"""
     for change in changes:
         if change[1] is not None or change[2] == FLUSHED:
             yield change
@@ -153,9 +156,9 @@ def part_of_run(what: int, dot: int, hlc: Any, parts: list[Any], i: int) -> Effe
 
 @final
 class ListEnd:
-    """What a batch does at one end of a list: pushes or pops, side by side. `data` are the elements
-    or, for each pop, a None. `first` and `step` are their positions; with step 0 there are row
-    operations that tell the positions."""
+    """Neighbouring pushes or pops of a batch at one end of a list. `data` has the elements, or a
+    None for each pop. `first` and `step` give their positions; with a step of 0, row operations
+    tell the positions."""
 
     __slots__ = ("data", "first", "step", "what")
 

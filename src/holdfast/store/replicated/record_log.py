@@ -1,5 +1,6 @@
-"""The log of an active-active server, as it is stored: in rows of the file, and the latest records
-in memory, too. It is bounded. A peer that needs records which were cut takes a snapshot instead."""
+"""The stored log of an active-active server: in rows of the file, and the latest records also in
+memory. It is bounded. A peer that needs records which were cut takes a snapshot instead.
+"""
 
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple, final
@@ -11,25 +12,25 @@ from holdfast.store.change.ops import CRDT_LOG, RowOp, row_op
 if TYPE_CHECKING:
     from holdfast.store.file.tables import Tables
 
-# A row of the file has room for less than 1 GB, and a record is as large as what its transaction
-# wrote. So a record is stored in rows of this size; most records are one row.
+# A row of the file has room for less than 1 GB, and a record is as large as the changes of its
+# transaction. So a record is stored in rows of this size; most records are one row.
 PART_BYTES: Final = 32 << 20
-# The bodies of the latest records stay in memory: peers that keep up are sent these.
+# The bodies of the latest records stay in memory, for peers that keep up.
 MEMORY_BYTES: Final = 8 << 20
-# About what memory holds of a record whose body is only in the file. It counts against the limit,
-# so that many small records are bounded like few large ones.
+# About the memory of a record whose body is only in the file. It counts against the limit, so that
+# many small records are limited like few large ones.
 ENTRY_BYTES: Final = 200
 LIMIT_BYTES: Final = 64 << 20
-# A linked peer that is slower than the writer may hold the log up to so many times its limit. A
-# snapshot would not make that peer quicker.
+# For a linked peer that is slower than the writer, the log may grow to so many times its limit,
+# because a snapshot would not make that peer faster.
 LINKED_SHARE: Final = 4
 BODIES_AT_ONCE: Final = 4
 BODIES_IN_BEAT: Final = 2_000
 
 
 class Stored(NamedTuple):
-    """A record as the log keeps it. `parts` is how many rows it has in the file. `data` is None
-    when the body is only in the file."""
+    """A record in the log. `parts` is the number of its rows in the file. `data` is None if the
+    body is only in the file."""
 
     origin: int
     seq: int
@@ -42,7 +43,8 @@ class Stored(NamedTuple):
 
 @final
 class RecordLog(CausalLog[Stored]):
-    """`load`, `replay` and `begin` read it from the file; then records are added one by one."""
+    """The log. `load`, `replay` and `begin` read it from the file; after that, records are added
+    one by one."""
 
     def __init__(self, tables: "Tables | None") -> None:
         super().__init__()
@@ -54,8 +56,10 @@ class RecordLog(CausalLog[Stored]):
         self._bodies_from = 0  # the number of the first record whose body is in memory
         self._written_end = 0  # the tables have the records below this number
         self._fold_end = 0  # and will have those below this one when the fold's pass ends
-        self._rows: dict[int, dict[int, bytes | None]] = {}  # while reading: by lsn and part
-        self._read_part: tuple[int, int, bytes] = (-1, 0, b"")  # the last large one: lsn, part
+        # while reading: the data by lsn and part
+        self._rows: dict[int, dict[int, bytes | None]] = {}
+        # the last row that was read of a large record: lsn, part
+        self._read_part: tuple[int, int, bytes] = (-1, 0, b"")
 
     # -- the file -----------------------------------------------------------------------------
 
@@ -65,7 +69,7 @@ class RecordLog(CausalLog[Stored]):
                 self._rows.setdefault(lsn, {})[part] = None
 
     def replay(self, lsn: int, part: int, data: bytes | None) -> Record | None:
-        """A row of the journal; returns the record when its last row was read."""
+        """Take a row of the journal. Returns the record when its last row was read."""
         if data is None:
             self._rows.pop(lsn, None)
             return None
@@ -95,7 +99,7 @@ class RecordLog(CausalLog[Stored]):
     # -- records ------------------------------------------------------------------------------
 
     def write(self, record: Record, data: bytes) -> list[RowOp]:
-        """Add a record; returns its rows."""
+        """Add a record. Returns its rows."""
         lsn, size = self.start + len(self), self.part_bytes
         last = (len(data) - 1) // size
         self._add(record, len(data), last + 1, data)
@@ -116,11 +120,12 @@ class RecordLog(CausalLog[Stored]):
             self.bytes_in_memory += nbytes
 
     def limit_memory(self) -> None:
-        """From time to time: the fold may have written bodies since the last record came."""
+        """Called from time to time, because the fold may have written bodies since the last
+        record."""
         self._forget_bodies(BODIES_IN_BEAT)
 
     def _forget_bodies(self, most: int) -> None:
-        """Drop bodies that the tables have: a few for each record that comes, so memory shrinks."""
+        """Drop bodies that the tables have: a few for each new record, so that memory shrinks."""
         for _ in range(most):
             number = self._bodies_from
             if self.bytes_in_memory <= self.memory_limit_bytes or number >= self._written_end:
@@ -131,7 +136,8 @@ class RecordLog(CausalLog[Stored]):
             self._bodies_from = number + 1
 
     def read(self, number: int, start: int = 0, most_bytes: int = sys.maxsize) -> bytes:
-        """Up to `most_bytes` of a record from `start` on; less where a row of the file ends."""
+        """Up to `most_bytes` of a record from `start` on. Fewer if a row of the file ends
+        before."""
         record = self.at(number)
         data = record.data
         if data is None:
@@ -170,7 +176,7 @@ class RecordLog(CausalLog[Stored]):
         return record
 
     def shrink(self, limit_bytes: int, linked_from: int) -> list[Stored]:
-        """Cut the log to the limit; returns the records that were cut. `linked_from` is the number
+        """Cut the log to the limit. Returns the records that were cut. `linked_from` is the number
         of the first record that a linked peer needs."""
         gone: list[Stored] = []
         while len(self) and self.cost_bytes > limit_bytes:
@@ -181,7 +187,8 @@ class RecordLog(CausalLog[Stored]):
 
 
 def rows_gone(start: int, records: list[Stored]) -> list[RowOp]:
-    """The removal of the rows of records that were cut. `start` is the number of the first."""
+    """The operations that remove the rows of cut records. `start` is the number of the first
+    one."""
     return [
         row_op(CRDT_LOG, part, lsn, None)
         for lsn, record in enumerate(records, start)

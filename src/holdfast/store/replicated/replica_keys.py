@@ -1,12 +1,12 @@
 """Replica keys in memory, and their rows in the file.
 
 A row is a piece of a replicated value: a cell with all its writes, or up to 32 neighbours of a
-list. The journal has no such rows for changes that a record tells. The tables get them when the
-journal is folded, each piece as it is then. Recovery may therefore apply a record to a piece that
-is newer, which changes nothing in the end.
+list. The journal has such rows only for changes that no record tells. The tables get all rows when
+the journal is folded, each piece in its state at that time. Recovery may therefore apply a record
+to a piece that is newer; this is harmless, because the result is the same.
 
-It is one file because a key notes which of its pieces have changed, and all keys together load,
-write and forget these pieces.
+It is one file because a key notes its changed pieces, and all keys together load, write and forget
+these pieces.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,8 +27,9 @@ from holdfast.store.memory.keyspace import Keyspace
 # Files have the index of each kind in this tuple, so the order never changes: a new kind goes to
 # the end.
 KINDS = ("string", "list", "hash", "set", "zset", "stream", "hyperloglog", "expiry")
-# Added to the index: rows of the first version of files, one for each write and element, have the
-# plain index. That version had eight kinds; this number does not grow with new ones.
+# Added to the index of a row with a piece. Rows of the first version of files, one for each write
+# and element, have the plain index. That version had eight kinds; this number does not grow with
+# new ones.
 PIECES: Final = 8
 NUMBERS = {kind: number for number, kind in enumerate(KINDS, PIECES)}
 # Kinds that may have counters.
@@ -36,23 +37,24 @@ COUNTED: Final = [NUMBERS[kind] for kind in ("string", "hash", "zset", "stream")
 LIST = "list"  # its places are positions, so they are bytes already
 
 Address = tuple[int, bytes]  # number of the database, name of the key
-Places = dict[str, set[Any]]  # by kind: which pieces
+Places = dict[str, set[Any]]  # by kind: the places of pieces
 RowPlace = tuple[int, bytes]  # number of the kind and place, as in the file
 
 pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-# Many replica keys share these, so they must not be changed.
+# Shared by many replica keys, so they must not be changed.
 _NOTHING: Final[Places] = {}
 TEXT_ROW: Final[Places] = {"string": {None}}
-_EXPIRY_ROW: Final[Places] = {EXPIRY: {None}}  # of a key; fields have others
+# the expiry of a key; expiries of fields have other places
+_EXPIRY_ROW: Final[Places] = {EXPIRY: {None}}
 _TEXT_AND_EXPIRY: Final[Places] = {**TEXT_ROW, **_EXPIRY_ROW}
 NO_CHANGES: Final[list[RowChange]] = []  # enough for strings, which have one row
 
 
 def _joined(places: Places, more: Places) -> Places:
-    """Both together. `places` is changed in place, as it may be large, unless it is shared."""
+    """Both together. `places` is changed in place, because it may be large, unless it is shared."""
     if places is TEXT_ROW or places is _EXPIRY_ROW or places is _TEXT_AND_EXPIRY:
         if more is TEXT_ROW or more is _EXPIRY_ROW or more is _TEXT_AND_EXPIRY:
             return places if more is places else _TEXT_AND_EXPIRY
@@ -67,9 +69,9 @@ def _joined(places: Places, more: Places) -> Places:
 
 @final
 class ReplicaKey(ReplicatedKey):
-    """A replicated key, as this server keeps it. `id` is 0 while it has no rows. `unwritten` are
-    the pieces that the tables do not have as they are now. `shown` is the key that clients see of
-    it, which in turn refers to this one; None until it is looked for."""
+    """A replicated key of this server. `id` is 0 as long as it has no rows. `unwritten` has the
+    places of pieces whose current state is not in the tables. `shown` is the key that clients see,
+    which also refers to this one; None until it is looked up."""
 
     __slots__ = ("database", "id", "name", "shown", "unwritten")
 
@@ -86,7 +88,7 @@ class ReplicaKey(ReplicatedKey):
         return self.database, self.name
 
     def show_by(self, key: Key) -> None:
-        """Clients see this key: both refer to each other."""
+        """Note that clients see this key: both refer to each other."""
         assert isinstance(key, FollowedKey)
         if self.shown is not key:
             self.release()
@@ -94,13 +96,13 @@ class ReplicaKey(ReplicatedKey):
             key.replica_key = self
 
     def release(self) -> None:
-        """Clients do not see it by that key any more: the key is gone, or has another name."""
+        """Note that clients see another key or none: the key is gone, or has another name."""
         if self.shown is not None:
             self.shown.replica_key = None
             self.shown = None
 
     def places(self, kind: str, changes: Iterable[RowChange]) -> Places:
-        """The places of the pieces that have changed."""
+        """The places of the changed pieces."""
         if kind == "string":
             return TEXT_ROW
         piece_of = self.part(kind).piece_of
@@ -108,14 +110,14 @@ class ReplicaKey(ReplicatedKey):
         return _EXPIRY_ROW if kind == EXPIRY and places == {None} else {kind: places}
 
     def note(self, places: Places) -> None:
-        """The tables do not have these pieces as they are now."""
+        """Note that the tables lack the current state of these pieces."""
         if self.unwritten is _NOTHING:
             self.unwritten = places
         elif self.unwritten is not places:
             self.unwritten = _joined(self.unwritten, places)
 
     def ops(self, places: Places) -> Iterator[RowOp]:
-        """The rows of these pieces, each as it is when the iterator gets there."""
+        """The rows of these pieces, each in its state at the time when the iterator reaches it."""
         for kind, of_kind in places.items():
             piece, number = self.part(kind).piece, NUMBERS[kind]
             for place in of_kind:
@@ -125,7 +127,7 @@ class ReplicaKey(ReplicatedKey):
                 yield row_op(CRDT_ROWS, self.id, (number, packed), value)
 
     def read(self, place: RowPlace, row: bytes | None) -> bool:
-        """Take in a row of the file or of the journal; False when it has the old format."""
+        """Take a row of the file or the journal; False if it has the old format."""
         number, packed = place
         kind = KINDS[number - PIECES if number >= PIECES else number]
         part = self.part(kind)
@@ -139,8 +141,9 @@ class ReplicaKey(ReplicatedKey):
 
 
 def look_at(replica_keys: list[Any]) -> int:
-    """Touch what a run of strings needs before the first of them is changed. The objects are all
-    over memory, and in a loop that does nothing else the processor waits for several at a time."""
+    """Touch the objects for a run of strings before the first of them is changed. The objects are
+    spread over memory, and in a loop without other work the processor waits for several of them at
+    a time."""
     seen = 0
     for each in replica_keys:
         if each is None:
@@ -151,12 +154,12 @@ def look_at(replica_keys: list[Any]) -> int:
             seen += 1
         if key is not None and type(key.value) is bytes:
             seen += 1
-    return seen  # not needed, but without a result the loop could be optimized away
+    return seen  # without a result, compiled code might leave out the loop
 
 
 def look_at_changed(run: list[Any]) -> int:
-    """`look_at` for strings that clients have changed (see StringsIntent): their keys are in the
-    caches."""
+    """`look_at` for strings that clients have changed (see StringsIntent): the keys themselves are
+    in the caches already."""
     seen = 0
     for at in range(0, len(run), 2):
         key: FollowedKey = run[at]
@@ -170,8 +173,8 @@ def look_at_changed(run: list[Any]) -> int:
 
 @final
 class ReplicaKeys:
-    """All replica keys. One that is only in the file is loaded when it is asked for. `rows` takes
-    the rows that the journal needs."""
+    """All replica keys. A key that is only in the file is loaded at its first use. `rows` gets the
+    rows that the journal needs."""
 
     def __init__(self, keyspace: Keyspace, rows: list[Op]) -> None:
         self._keyspace = keyspace
@@ -181,25 +184,28 @@ class ReplicaKeys:
         self._keys: dict[int, dict[bytes, ReplicaKey]] = {}  # likewise
         # By database: keys with lower ids were flushed, and their rows in the file are dead.
         self.flushed: dict[int, int] = {}
-        # Whether the tables have all that was committed of a key with this id. The fold knows.
+        # Whether the tables have all that was committed for the key with this id. The fold knows
+        # it.
         self.is_clean: Callable[[int], bool] = lambda key_id: False
-        # By database: keys of which the tables lack something.
+        # By database: keys whose current state the tables lack.
         self._unwritten: dict[int, dict[ReplicaKey, None]] = {}
-        # Pieces that the running fold took. A key that ends meanwhile has to remove them again.
+        # Pieces that the running fold has taken. A key that ends meanwhile has to remove them
+        # again.
         self._being_written: dict[ReplicaKey, Places] = {}
-        self._journaled: list[tuple[ReplicaKey, Places]] = []  # pieces journaled since then
+        # pieces whose rows were journaled since then
+        self._journaled: list[tuple[ReplicaKey, Places]] = []
         self._old_rows: dict[int, set[RowPlace]] = {}  # by id: rows of the old format
-        # Keys that were loaded since `Residue.forget` and have some.
+        # Keys with residue that were loaded since `Residue.forget`.
         self.with_residue: set[Address] = set()
 
     # -- finding ------------------------------------------------------------------------------
 
     def __contains__(self, address: Address) -> bool:
-        """Whether there is such a key: whether the name has an id."""
+        """Whether the key exists, that is, whether the name has an id."""
         return address[1] in self._ids_in(address[0])
 
     def at(self, address: Any) -> ReplicaKey:
-        """The key of that Address, an empty one if there is none."""
+        """The key of that Address; an empty one if it does not exist."""
         names = self.names(address[0])
         replica_key = names.get(address[1])
         if replica_key is None:
@@ -209,7 +215,7 @@ class ReplicaKeys:
         return replica_key
 
     def glance(self, address: Address) -> ReplicaKey:
-        """`at`, to look only: a key that is only in the file does not stay in memory."""
+        """`at`, for reading only: a key that is only in the file does not stay in memory."""
         return self.names(address[0]).get(address[1]) or self._loaded(address)
 
     def _loaded(self, address: Address) -> ReplicaKey:
@@ -240,19 +246,19 @@ class ReplicaKeys:
         return list(self.walk())
 
     def walk(self) -> Iterator[Address]:
-        """The addresses of all keys that there are when it gets to their database. Each is made
-        when it is asked for: a list of a million of them takes 130–230 ms, one of their names
-        15."""
+        """The addresses of all keys that exist when the iterator reaches their database. Each
+        address is made when it is needed, because a list of a million addresses takes 130–230 ms,
+        and a list of a million names 15 ms."""
         for database in list(self._ids):
             for name in self.names_with_id(database):
                 yield database, name
 
     def is_older(self, address: Address, first_id: int) -> bool:
-        """Whether there is such a key, with a lower id than that."""
+        """Whether the key exists and has a lower id than that."""
         return 0 < self._ids_in(address[0]).get(address[1], 0) < first_id
 
     def dicts_by_key(self) -> "Iterator[dict[Any, Any]]":
-        """The dicts that have an entry for each key."""
+        """The dicts with an entry for each key."""
         yield from self._keys.values()
         yield from self._ids.values()
 
@@ -273,19 +279,19 @@ class ReplicaKeys:
         ):
             del names[address[1]]
             if not names:
-                names.clear()  # an empty dict keeps its table
+                names.clear()  # an empty dict keeps its table otherwise
 
     # -- changes ------------------------------------------------------------------------------
 
     def changed(self, replica_key: ReplicaKey, kind: str, changes: list[RowChange]) -> None:
-        """A record has changed the key. The fold has to write the changed pieces."""
+        """Note that a record has changed the key. The fold has to write the changed pieces."""
         if not replica_key.id:
             self._name(replica_key)
         self._note(replica_key, kind, changes)
 
     def at_end(self, replica_key: ReplicaKey, effect: Effect) -> bool:
-        """The short way to integrate a push to the right of a list that is there, or a pop that
-        leaves something. False, and nothing has changed, for any other effect."""
+        """Integrate, in less time, a push to the right of an existing list, or a pop that does not
+        empty the list. False for any other effect, and then nothing has changed."""
         values: ReplicatedList | None = replica_key.find(LIST)
         if not values or not replica_key.has_one:
             return False
@@ -309,7 +315,7 @@ class ReplicaKeys:
         return unwritten
 
     def write(self, replica_key: ReplicaKey, kind: str, changes: list[RowChange]) -> None:
-        """A change that no record tells: its rows go to the journal."""
+        """Write a change that no record tells: its rows go to the journal."""
         if not replica_key.id:
             self._name(replica_key)
         places = replica_key.places(kind, changes)
@@ -318,7 +324,7 @@ class ReplicaKeys:
             self._journaled.append((replica_key, places))
 
     def write_all(self, replica_key: ReplicaKey) -> None:
-        """Likewise the whole key."""
+        """Write the whole key in the same way."""
         for kind, part in replica_key.parts:
             self.write(replica_key, kind, [(sub, row, None) for sub, row in part.rows()])
 
@@ -341,7 +347,7 @@ class ReplicaKeys:
                 self._forget(address)
 
     def _forget(self, address: Address) -> None:
-        """Drop all that is known of that name: the key has ended, or begins anew."""
+        """Drop all that is known about the name: the key has ended, or is created again."""
         self._ids_in(address[0]).pop(address[1], None)
         replica_key = self.names(address[0]).pop(address[1], None)
         if replica_key is not None:
@@ -349,8 +355,8 @@ class ReplicaKeys:
             self._unwritten_in(address[0]).pop(replica_key, None)
 
     def flush(self, database: int, kept: list[ReplicaKey]) -> None:
-        """All keys of a database go, but for `kept`, of which something is left. It takes no longer
-        for many keys than for few: a key with an id below the next one is dead from now on, in
+        """Remove all keys of a database except `kept`, of which a part remains. The time does not
+        depend on the number of keys: from now on a key with an id below the next one is dead, in
         memory, in the journal and in the tables. Dead keys are freed in slices."""
         keyspace = self._keyspace
         self.flushed = {**self.flushed, database: keyspace.next_id}
@@ -367,7 +373,7 @@ class ReplicaKeys:
             self.write_all(replica_key)
 
     def counted(self, database: int) -> Iterator[tuple[bytes, ReplicaKey]]:
-        """The keys of a database that have counters, or had some."""
+        """The keys of a database that have counters, or had counters."""
         names, ids = self.names(database), self._ids_in(database)
         for name, replica_key in names.items():
             text = replica_key.text
@@ -387,21 +393,21 @@ class ReplicaKeys:
     # -- the tables ---------------------------------------------------------------------------
 
     def unwritten_rows(self) -> Iterator[RowOp]:
-        """The rows that the tables lack. While this goes on, memory must have nothing that the
-        journal lacks: otherwise the tables would get it first."""
+        """The rows that the tables lack. While the iterator runs, memory must have no changes that
+        the journal lacks; otherwise the tables would get them first."""
         journaled, self._journaled = self._journaled, []
         unwritten, self._unwritten = self._unwritten, {}
-        for replica_key, places in journaled:  # the fold may have read an older state
+        for replica_key, places in journaled:  # the fold may have written an older state
             if not self._is_flushed(replica_key):
                 yield from self._write_now(replica_key, places)
         for replica_key in chain.from_iterable(unwritten.values()):
             if self._is_flushed(replica_key):
-                continue  # it was flushed since this began
+                continue  # it was flushed since the iterator began
             places, replica_key.unwritten = replica_key.unwritten, _NOTHING
             yield from self._write_now(replica_key, places)
 
     def _write_now(self, replica_key: ReplicaKey, places: Places) -> Iterator[RowOp]:
-        before = self._being_written.get(replica_key)  # by this fold, or by one that failed
+        before = self._being_written.get(replica_key)  # from this fold, or from one that failed
         self._being_written[replica_key] = places if before is None else _joined(before, places)
         return replica_key.ops(places)
 
@@ -411,14 +417,14 @@ class ReplicaKeys:
     # -- opening the file ---------------------------------------------------------------------
 
     def load(self, rows: Iterable[tuple[int, Address]]) -> None:
-        """The rows of the table of keys."""
+        """Take the rows of the table of keys."""
         for key_id, address in rows:
             if key_id >= self.flushed.get(address[0], 0):
                 self._ids_in(address[0])[address[1]] = key_id
                 self._places[key_id] = address
 
     def replay_key(self, key_id: int, row: Sequence[Any] | None) -> None:
-        """A row of a key: its database and name; None when the key has ended."""
+        """Take a row of a key: its database and name; None if the key has ended."""
         address = self._places.pop(key_id, None)
         if address is not None and self._ids_in(address[0]).get(address[1]) == key_id:
             self._forget(address)
@@ -430,7 +436,7 @@ class ReplicaKeys:
             self._ids_in(database)[name] = key_id
 
     def replay_flushed(self, flushed: dict[int, int]) -> None:
-        """FLUSHDB: keys with lower ids are dead, from the tables and from the journal so far."""
+        """FLUSHDB: keys with lower ids are dead, in the tables and in the journal so far."""
         for database, first_id in flushed.items():
             ids = self._ids_in(database)
             for name, key_id in [each for each in ids.items() if each[1] < first_id]:
@@ -440,8 +446,8 @@ class ReplicaKeys:
         self.flushed = dict(flushed)
 
     def replay_flush(self, database: int, effect: Effect) -> None:
-        """The record of a flush. Only keys that the same record has changed before are still
-        here."""
+        """Take the record of a flush. The only keys that still exist here are keys that the same
+        record has changed before."""
         for replica_key in list(self.names(database).values()):
             for kind, clearing in clearings(effect, replica_key, {}):
                 changes = replica_key.integrate(kind, clearing)
@@ -449,11 +455,11 @@ class ReplicaKeys:
                     self._note(replica_key, kind, changes)
 
     def replay_row(self, key_id: int, place: RowPlace, row: bytes | None) -> None:
-        if key_id in self._places:  # else the tables have the end of its key already
+        if key_id in self._places:  # otherwise the tables have the end of the key already
             self._read_row(self.at(self._places[key_id]), place, row)
 
     def replay_effect(self, address: Address, kind: str, effect: Effect) -> None:
-        """If the key has no id, the journal ends it later."""
+        """Take an effect of a record. If the key has no id, the journal removes it later."""
         replica_key = self.at(address)
         changes = replica_key.integrate(kind, effect)
         if changes and replica_key.id:
@@ -473,7 +479,7 @@ class ReplicaKeys:
             }
 
     def renew_rows(self) -> None:
-        """A file that has rows of the old format gets new rows, all at once."""
+        """Write new rows for all keys with rows of the old format, at once."""
         for address in self.addresses:
             replica_key = self.at(address)
             self.write_all(replica_key)

@@ -1,6 +1,6 @@
-"""This server as one replica of several: its identity, the events it has seen, its log.
+"""This server as one replica of several: its identity, the events that it has seen, its log.
 
-Everything here lasts: it is in facts and log records of the file. No keys, no values, no links.
+All of this is stored, in facts and log records of the file. No keys, no values, no links.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,9 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class ReplicaState:
-    """`vector` says how many events of each replica this server has seen, `stamps` the time of each
-    replica's last record. `rows` are the rows of the open batch that are ready for the journal."""
+    """The state. `vector` has the number of events that this server has seen from each replica,
+    `stamps` the time of each replica's last record. `rows` are the rows of the open batch that are
+    ready for the journal."""
 
     replica = 0  # the number of this replica; 0 until `identify`
 
@@ -32,27 +33,28 @@ class ReplicaState:
         self.rows: list[Op] = []
         self.facts: dict[bytes, Any] = {}
         self.vector: Vector = {}
-        self.stamps: dict[int, int] = {}  # no entry for a replica known from a snapshot only
+        self.stamps: dict[int, int] = {}  # without replicas that are known only from a snapshot
         self.clock = HybridClock(now_ms)
         self.log = RecordLog(tables)
-        self.own_end = 0  # the log's number behind our own last record
+        self.own_end = 0  # the number in the log after our own last record
         self.members = Members(node)
-        # The alarm of a clock that is too far ahead: by how much, and whose record said so.
+        # The alarm for a clock that is too far ahead: by how much, and which replica sent the
+        # record.
         self.drift_ms = 0
         self.drift_replica = 0
         # Conflicts that effects of peers have met since the start: see ReplicatedKey.conflict_of.
         self.conflicts = {"writes": 0, "removals": 0, "types": 0}
-        self._has_moved = False  # whether vector or clock moved since they were last noted
+        self._has_moved = False  # whether vector or clock changed since they were last noted
 
     # -- facts --------------------------------------------------------------------------------
 
     def note(self, name: bytes, value: Any) -> None:
-        """A fact that has to last."""
+        """Store a fact."""
         self.facts[name] = value
         self.rows.append(row_op(CRDT_FACTS, 0, name, _pack(value)))
 
     def note_position(self) -> None:
-        """Once a batch, however many records it has: vector, clock and stamps."""
+        """Store vector, clock and stamps, once in a batch with any number of records."""
         if self._has_moved:
             self._has_moved = False
             self.note(b"position", (self.vector, self.clock.last, self.stamps))
@@ -68,7 +70,7 @@ class ReplicaState:
 
     @property
     def is_new(self) -> bool:
-        """Whether the file was never that of an active-active server."""
+        """Whether the file never belonged to an active-active server."""
         return b"identity" not in self.facts
 
     def take_identity(self, node: int, replica: int) -> None:
@@ -81,8 +83,8 @@ class ReplicaState:
         return self.vector.get(self.replica, 0)
 
     def own_stamp(self, seq: int) -> int | None:
-        """The stamp of our own record with that number. 0 if we made no such record, None if that
-        is not known any more."""
+        """The stamp of our own record with that number. 0 if there is no such record, None if it is
+        unknown by now."""
         if seq == self.own_seq:
             return self.stamps.get(self.replica)
         for record in self.log.backwards():
@@ -93,8 +95,8 @@ class ReplicaState:
     # -- records ------------------------------------------------------------------------------
 
     def append(self, record: Record, data: bytes) -> int:
-        """The replica keys have the record: now the log and the vector get it. Returns how many
-        removals it has."""
+        """Add a record to the log and the vector, after the replica keys have it. Returns the
+        number of removals in it."""
         self.vector[record.origin] = record.seq
         self.stamps[record.origin] = record.hlc
         self._has_moved = True
@@ -103,13 +105,14 @@ class ReplicaState:
         return self.log.removals - removals
 
     def skip_to(self, seq: int) -> None:
-        """Events of our own up to that number are in rows and in no record: see adoption.py."""
+        """Count our own events up to that number. They are in rows and in no record: see
+        adoption.py."""
         self.vector[self.replica] = seq
         self._has_moved = True
 
     def join_snapshot(self, seen: Vector) -> None:
-        """All keys of a snapshot are merged. `seen` are the events that its author had seen. No
-        record has these changes, so a peer that lacks one of them needs a snapshot, too."""
+        """Add the events that the author of a snapshot had seen, after all its keys are merged. No
+        record has these changes, so a peer that lacks one of them also needs a snapshot."""
         for replica, seq in seen.items():
             if seq > self.vector.get(replica, 0):
                 self.stamps.pop(replica, None)
@@ -122,7 +125,7 @@ class ReplicaState:
         self.note(b"base", (self.log.base, self.log.start))
 
     def cut_log(self, confirmed: Vector, limit_bytes: int, linked_from: int) -> None:
-        """Drop the log's first records: those in `confirmed`, and those beyond the limit."""
+        """Drop the first records of the log: those in `confirmed`, and those beyond the limit."""
         log, start = self.log, self.log.start
         cut = log.cut(confirmed)
         if log.cost_bytes > limit_bytes and (cut_early := log.shrink(limit_bytes, linked_from)):
@@ -133,7 +136,7 @@ class ReplicaState:
             self.note_base()
 
     def can_serve(self, seen: Vector) -> bool:
-        """Whether the log has everything that a peer lacks which has seen these events."""
+        """Whether the log has all that a peer lacks if it has seen these events."""
         return self.log.can_serve(seen)
 
     @property
@@ -143,14 +146,14 @@ class ReplicaState:
     # -- snapshots that are not complete ------------------------------------------------------
 
     def owe(self, seen: Vector) -> None:
-        """A snapshot begins whose author had seen so much. Until it is complete, keys may show
-        events that our own vector does not cover."""
+        """Note that a snapshot begins whose author had seen these events. Until it is complete,
+        keys may show events that our own vector does not cover."""
         self.note(b"owed", list(join(self.owed, seen).items()))
 
     @property
     def owed(self) -> Vector:
-        """What begun snapshots cover and this server does not have yet. Removed nodes do not count:
-        their events cannot be got any more."""
+        """The events of begun snapshots that this server does not have yet. Removed nodes do not
+        count, because their events cannot arrive any more."""
         removed = self.members.removed
         return {
             replica: seq
@@ -161,8 +164,8 @@ class ReplicaState:
     # -- members ------------------------------------------------------------------------------
 
     def acknowledge(self, replica: int, vector: Vector, now_ms: int, view: bytes) -> None:
-        """A member has all this on disk (see Members). Its time counts only when we know all that
-        it did before."""
+        """Note that a member has these events on disk (see Members). Its time counts only if we
+        have all that it did before."""
         if vector.get(replica, 0) <= self.vector.get(replica, 0):
             self.members.heard(replica, now_ms)
         self.members.acknowledge(replica, vector, view)
@@ -171,12 +174,13 @@ class ReplicaState:
 
     @property
     def stable(self) -> Vector:
-        """What every member has confirmed."""
+        """The events that each member has confirmed."""
         return self.members.stable(self.vector)
 
     @property
     def behind_log(self) -> set[int]:
-        """The replicas for which the log's first record is kept; 0 for nodes that never linked."""
+        """The replicas for which the log keeps its first record; 0 for nodes that have never
+        linked."""
         if not len(self.log):
             return set()
         first = self.log.at(self.log.start)

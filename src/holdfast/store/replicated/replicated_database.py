@@ -1,5 +1,6 @@
-"""A database of an active-active server. Standalone servers have the plain `Database`, and none of
-this costs them anything."""
+"""A database of an active-active server. Standalone servers have the plain `Database`, and this
+code costs them nothing.
+"""
 
 from holdfast.errors import CommandError
 from holdfast.store.change.intents import PERSISTED
@@ -11,22 +12,22 @@ NO_SWAPPING = CommandError("ERR SWAPDB is not possible on an active-active serve
 
 
 class ReplicatedDatabase(Database):
-    """An expired key is dead at once for every client. But its value stays as long as a member may
-    have prolonged it whose records have not arrived yet."""
+    """A database. An expired key is dead at once for all clients. But its value stays as long as
+    records may arrive from a member that has prolonged it."""
 
     __slots__ = ()
 
     # -- finding ------------------------------------------------------------------------------
 
     def glance(self, name: bytes) -> Key | None:
-        """The key of the name, expired or not."""
+        """The key of this name, expired or not."""
         key = self.space.keys.get(name)
         if key is None and self.space.cold:
             key = self.keyspace.load(self.space, name)
         return key
 
     def inspect(self, name: bytes) -> Key | None:
-        """`glance`, but a key that is only in the file does not stay in memory."""
+        """`glance`, for reading only: a key that is only in the file does not stay in memory."""
         key = self.space.keys.get(name)
         tables = self.keyspace.tables
         if key is not None or not self.space.cold or tables is None:
@@ -42,7 +43,8 @@ class ReplicatedDatabase(Database):
     # -- what clients do ----------------------------------------------------------------------
 
     def replace(self, key: Key, value: bytes, old: bytes, added: object = None) -> None:
-        """The batch gets the key and no row: `seal` finds out whether the journal needs the row."""
+        """Set a string. The batch gets the key and no row: `seal` decides whether the journal needs
+        the row."""
         self.keyspace.put_string(key, value, old)
         self.keyspace.intend_string(key, value, added)
 
@@ -60,7 +62,8 @@ class ReplicatedDatabase(Database):
         return key
 
     def persist(self, key: Key) -> bool:
-        """A key without expiry may get one from another server at the same time: PERSIST wins."""
+        """PERSIST. A key without expiry may get one from another server at the same time: PERSIST
+        wins."""
         self.keyspace.intend(PERSISTED, key.id, None)
         return super().persist(key)
 
@@ -99,7 +102,7 @@ class ReplicatedDatabase(Database):
         return super()._new(name, value, expires_at_ms)
 
     def bury(self, name: bytes) -> None:
-        """The name is about to get another key: an expired one that is still there is removed."""
+        """Remove an expired key that still exists, because its name is about to get another key."""
         key = self.space.keys.get(name)
         if key is not None:
             self.remove(key)
@@ -108,12 +111,12 @@ class ReplicatedDatabase(Database):
 
 
 def show_space(spaces: dict[int, int], database: int, space: int) -> None:
-    """`spaces` has for each space the number of the database that shows it. The database shows
-    another one now."""
+    """Note that the database shows this space. `spaces` has for each space the number of the
+    database that shows it."""
     for old in [each for each, shown_by in spaces.items() if shown_by == database]:
         del spaces[old]
     spaces[space] = database
 
 
 def _uncounted(nbytes: int) -> None:
-    """The value is forgotten at once."""
+    """For a value that is forgotten at once."""

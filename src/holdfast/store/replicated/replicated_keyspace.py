@@ -1,5 +1,6 @@
-"""The keyspace of an active-active server. Standalone servers have the plain `Keyspace`, and none
-of this costs them anything."""
+"""The keyspace of an active-active server. Standalone servers have the plain `Keyspace`, and this
+code costs them nothing.
+"""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -20,28 +21,28 @@ from holdfast.store.values.stream_id import parts_of
 if TYPE_CHECKING:
     from holdfast.store.file.tables import Tables
 
-# A key takes two ids. After a dict has grown, the next one waits for so many keys that clients are
-# served in between, and for so few that four dicts have grown before they are full.
+# A key takes two ids. After a dict has grown, the next one waits for so many ids. That is long
+# enough to serve clients in between, and short enough for four dicts to grow before they are full.
 LOOK_EVERY_IDS: Final = 512
 GROW_EVERY_IDS: Final = 1536
 
 
 @final
 class ReplicatedKeyspace(Keyspace):
-    """Its `ops` and `intents` are the changes of clients since the last seal; `stage` has the rest
-    of the batch, ready for the journal."""
+    """The keyspace. Its `ops` and `intents` are the changes of clients since the last seal; `stage`
+    has the rest of the batch, ready for the journal."""
 
     states_intents = True
     is_active_active = True
     takes_entry_ids = False  # two servers would add entries with the same id
-    loads_rows_alone = False  # peers get the value of a key that is removed
+    loads_rows_alone = False  # peers need the value of a key that is removed
 
     def __init__(self, tables: "Tables | None", databases: int, node: int) -> None:
         self.node = node
-        self._expected = 0  # how many other members there are to be at least
-        self._look_at_id = 0  # when ids get there, dicts may have to grow
-        # Whether this server may make records. While it may not, nothing is removed that expires:
-        # the server may not know yet which numbers of its node are used.
+        self._expected = 0  # the lowest number of other members
+        self._look_at_id = 0  # dicts may have to grow when ids reach this one
+        # Whether this server may make records. As long as it may not, expired keys and fields are
+        # not removed: the server may not know yet which numbers of its node are used.
         self.takes_writes = True
         super().__init__(tables, databases)
         self.freeing.let_go = self._let_go
@@ -67,8 +68,8 @@ class ReplicatedKeyspace(Keyspace):
         self.stage.replay(op)
 
     def recovered(self, is_clean: Callable[[int], bool]) -> None:
-        """A file that was a standalone server's until now has keys without replica keys: see
-        adoption.py."""
+        """Look for keys without replica keys: the file was a standalone server's until now (see
+        adoption.py)."""
         stage = self.stage
         stage.replica_keys.is_clean = is_clean
         stage.begin()
@@ -105,12 +106,12 @@ class ReplicatedKeyspace(Keyspace):
         return stage.rows
 
     def _grow_early(self) -> None:
-        """See growth.py. It is too late for a dict that grows within the batch."""
+        """See growth.py. A dict that grows within the batch is not helped."""
         has_grown = grow_one(self.dicts_by_key())
         self._look_at_id = self.next_id + (GROW_EVERY_IDS if has_grown else LOOK_EVERY_IDS)
 
     def dicts_by_key(self) -> "Iterator[dict[Any, Any]]":
-        """The dicts that have an entry for each key."""
+        """The dicts with an entry for each key."""
         for database in self.databases:
             yield database.space.keys
         yield self.stage.addresses
@@ -127,30 +128,33 @@ class ReplicatedKeyspace(Keyspace):
         return self.stage.replica, self.stage.own_seq
 
     def expect(self, others: int) -> None:
-        """Nothing is forgotten as confirmed by all before so many other members are known."""
+        """Set the number of other members. Until so many are known, nothing counts as confirmed by
+        all."""
         if others > self._expected:
-            self.stage.members.caught_up(0)  # there is one more to wait for
+            self.stage.members.caught_up(0)  # one more member to wait for
         self._expected = self.stage.members.expected = others
 
     @property
     def horizon_ms(self) -> int:
-        """No member can have prolonged a key that was to expire until then. Keys that expire later
-        are left alone, in memory and in the file, however long that takes."""
+        """The time until which keys may be removed when they expire: no member can have prolonged
+        them. Keys that expire later stay, in memory and in the file, for any length of time."""
         return min(self.now_ms, self.stage.members.horizon_ms) if self.takes_writes else 0
 
     @property
     def fields_horizon_ms(self) -> int:
-        """A server that takes no writes keeps all fields, and clients read them. To hide them,
-        every command on hashes would have to look at their times."""
+        """The same for fields of hashes. A server that takes no writes keeps all fields, and
+        clients read them. To hide them, each command on hashes would have to compare their
+        times."""
         return self.now_ms if self.takes_writes else 0
 
     def next_entry_id(self, stream: Stream) -> tuple[int, int]:
-        """An id that no other replica makes."""
+        """The id for a new entry, which no other replica uses."""
         return parts_of(stream.next_id_of(self.stage.replica, self.now_ms))
 
     def group_lag(self, stream: Stream, group: Group) -> int | None:
-        """The number of entries that the group has passed means nothing here: an entry of another
-        server may arrive with an id that the group has passed already. So entries are counted."""
+        """The number of entries after the last one that the group got. They are counted, because
+        the number of entries that the group has passed means nothing here: an entry of another
+        server may arrive with an id that the group has passed already."""
         return stream.count_behind(group.last_id)
 
     # -- keys that come and go ----------------------------------------------------------------
@@ -176,14 +180,14 @@ class ReplicatedKeyspace(Keyspace):
         super().evict(key)
         for entries in (key.space.keys, self.stage.addresses):
             if not entries:
-                entries.clear()  # an empty dict keeps its table
+                entries.clear()  # an empty dict keeps its table otherwise
 
     def _let_go(self, key: Key) -> None:
-        """A key of a flushed space is taken apart. If the file was read again meanwhile, another
-        key has its id, in a space that clients see: that other key stays."""
+        """Called when a key of a flushed space is freed. If the file was read again meanwhile,
+        another key may have its id, in a space that clients see: that other key stays."""
         assert isinstance(key, FollowedKey)
         if key.replica_key is not None:
             key.replica_key.release()
         if key.space.id not in [database.space.id for database in self.databases]:
-            self.stage.seal()  # `seal` looks for the keys that the batch has changed
+            self.stage.seal()  # first, because `seal` looks up the keys that the batch has changed
             self.stage.addresses.pop(key.id, None)

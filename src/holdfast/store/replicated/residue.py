@@ -1,7 +1,7 @@
-"""Residue: what a replica key keeps only because some member has not confirmed it yet.
+"""Residue: data that a replica key keeps only because a member has not confirmed it yet.
 
-A key that was deleted keeps its counters' reset points, and an expiry may stand without a value.
-Both are forgotten when every member has confirmed the events that they are for.
+A deleted key keeps the reset points of its counters, and an expiry may exist without a value. Both
+are forgotten when each member has confirmed the events for which they are kept.
 """
 
 from collections.abc import Iterable
@@ -17,29 +17,29 @@ from holdfast.store.replicated.replica_keys import Address, ReplicaKey, ReplicaK
 class Residue:
     def __init__(self, replica_keys: ReplicaKeys) -> None:
         self._replica_keys = replica_keys
-        self._addresses: set[Address] = set()  # of keys that may have some
-        # Keys with an expiry and no value (see ReplicatedKey.orphans): the vector of this server
-        # when that was found. An entry goes when its key changes.
+        self._addresses: set[Address] = set()  # of keys that may have residue
+        # Keys with an expiry and no value (see ReplicatedKey.orphans): the vector of this server at
+        # the time when that was found. An entry is removed when its key changes.
         self._orphaned: dict[Address, Vector] = {}
-        self._confirmed: Vector = {}  # what was confirmed at the last `forget`
+        self._confirmed: Vector = {}  # the confirmed events at the last `forget`
 
     def begin(self, shown: set[Address]) -> None:
-        """The file was read. A key that clients do not see may be nothing but residue."""
+        """Begin after the file was read. A key that clients do not see may have only residue."""
         self._addresses = set(self._replica_keys.addresses) - shown
 
     def add(self, address: Address) -> None:
         self._addresses.add(address)
 
     def merged(self, replica_key: ReplicaKey) -> None:
-        """A snapshot has changed the key."""
+        """Note that a snapshot has changed the key."""
         self._orphaned.pop(replica_key.address, None)
         if replica_key.id and replica_key.has_residue:
             self._addresses.add(replica_key.address)
 
     def recorded(self, record: Record, removals: int, slow_strings: set[Address]) -> None:
-        """A record with so many removals was applied. Keys of which nothing is left go.
-        `slow_strings` are those strings in the record's runs that may be empty now. All others in
-        runs hold a value: to look at them, too, took as long as the rest of a record."""
+        """Note that a record with so many removals was applied, and drop keys that are empty now.
+        `slow_strings` are the strings in the record's runs that may be empty. All other strings in
+        runs have a value: looking at them, too, took as long as the rest of a record."""
         if not removals and not self._addresses:
             return
         touched = {(change[0], change[1]) for change in record.changes if change[1] is not None}
@@ -57,7 +57,8 @@ class Residue:
         )
 
     def forget(self, confirmed: Vector, seen: Vector) -> None:
-        """`confirmed` is what every member has, `seen` what this server has."""
+        """Forget residue. `confirmed` are the events that each member has, `seen` those that this
+        server has."""
         replica_keys = self._replica_keys
         self._confirmed = confirmed
         self._addresses |= replica_keys.with_residue
@@ -73,9 +74,10 @@ class Residue:
     def _orphans_to_forget(
         self, replica_key: ReplicaKey, confirmed: Vector, seen: Vector
     ) -> list[tuple[str, RowChange]]:
-        """Expiries without a value, once every member has all that was seen when they were found.
-        From then on a write to the key removes them, as it finds nothing. Before, a member that has
-        not seen the deletion may add to the value, and the expiry has to stay."""
+        """Expiries without a value, once each member has all events that this server had seen when
+        they were found. From then on a write to the key finds no value, and so removes them.
+        Before, a member that has not seen the deletion may add to the value, and the expiry has to
+        stay."""
         address = replica_key.address
         if not replica_key.orphans:
             self._orphaned.pop(address, None)

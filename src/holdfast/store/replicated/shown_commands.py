@@ -1,8 +1,9 @@
-"""What a peer changed, as commands of Redis, for the replicas of this server.
+"""The changes of a peer as commands of Redis, for the Redis replicas of this server.
 
 A replica of Redis knows no records. It gets commands that change its keys as the record has changed
-the keys that clients see here. A change inside of a value is sent as such. A key that is shown from
-scratch, and a stream into which entries were merged below its last one, are sent as a whole.
+the keys that clients see here. A change inside a value is sent as such. Two things are sent as a
+whole: a key that is shown from scratch, and a stream into which entries were merged below its last
+one.
 """
 
 import os
@@ -23,12 +24,12 @@ from holdfast.store.values.stream_id import from_row, text_of
 from holdfast.store.values.zset import ZSet
 
 Argv = list[bytes]
-MARK_BYTES = 24  # of a random element, that no list has by chance
+MARK_BYTES = 24  # the length of a random element, which no list has by chance
 
 
 @final
 class ShownCommands:
-    """Those of one record, or of one key of a snapshot."""
+    """The commands for one record, or for one key of a snapshot."""
 
     def __init__(self) -> None:
         self._commands: list[tuple[int, Argv]] = []
@@ -46,14 +47,14 @@ class ShownCommands:
         self._add(database, b"DEL", name)
 
     def whole(self, database: int, key: Key) -> None:
-        """The key as it is now."""
+        """Send the key in its current state."""
         expires_at_ms = key.expires_at_ms
         if isinstance(key.value, bytes):
             expiry = [] if expires_at_ms is None else [b"PXAT", b"%d" % expires_at_ms]
             self._add(database, b"SET", key.name, key.value, *expiry)
             return
         plain = plain_of(key.value)
-        if plain.type == "hash":  # fields expire here, and Redis 7 has no times for them
+        if plain.type == "hash":  # its fields may expire, and Redis 7 has no times for them
             plain = Plain("hash", [(field, text, None) for field, text, _ in plain.content])
         payload = dump(plain, for_redis_7=True)
         ttl = [b"0"] if expires_at_ms is None else [b"%d" % expires_at_ms]
@@ -72,7 +73,7 @@ class ShownCommands:
         self, database: int, key: Key, part: Any, changes: list[RowChange], last_id: int
     ) -> None:
         """Rows of the value have changed, and the key shows that already. `last_id` is the last id
-        that a stream had before."""
+        of a stream before the change."""
         value = key.value
         if isinstance(value, bytes):
             self.whole(database, key)
@@ -109,8 +110,8 @@ class ShownCommands:
     def _list(
         self, database: int, name: bytes, value: List, part: Any, changes: list[RowChange]
     ) -> None:
-        """One effect either inserts, deletes or replaces, see `ViewUpdater.show_list`. So an
-        element that stands left of a change is already what it is in the end."""
+        """One effect either inserts, deletes or replaces, see `ViewUpdater.show_list`. So the
+        elements before a change are already in their final state."""
         ordered = sorted(changes, key=_position)
         grown = sum([(new is not None) - (old is not None) for _, new, old in ordered])
         length = len(value) - grown
@@ -126,7 +127,7 @@ class ShownCommands:
                 length += 1
 
     def _remove_at(self, database: int, name: bytes, i: int, length: int) -> None:
-        """Redis removes no element by its index. So the element becomes one that is unique."""
+        """Redis removes no element by its index. So the element first gets a unique value."""
         if i == 0:
             self._add(database, b"LPOP", name)
         elif i == length - 1:
@@ -139,8 +140,8 @@ class ShownCommands:
     def _insert_at(
         self, database: int, name: bytes, i: int, length: int, element: bytes, value: List
     ) -> None:
-        """Redis inserts beside an element, not at an index. So the element on the left is unique
-        meanwhile."""
+        """Redis inserts beside an element, not at an index. So the element before the place has a
+        unique value meanwhile."""
         if i == length:
             self._add(database, b"RPUSH", name, element)
         elif i == 0:
@@ -160,12 +161,12 @@ class ShownCommands:
         changes: list[RowChange],
         last_id: int,
     ) -> None:
-        """New entries behind the last one, and deletions, are commands. Redis has none that adds
-        an entry before others, or that sets all of a consumer group."""
+        """New entries after the last one, and deletions, are sent as commands. Redis has no command
+        that adds an entry before others, or that sets all of a consumer group."""
         stream, name = key.value, key.name
         assert isinstance(stream, Stream)
         commands: list[Argv] = []
-        if stream.max_deleted_id > stream.last_id:  # by servers that were apart
+        if stream.max_deleted_id > stream.last_id:  # possible after servers were apart
             self.whole(database, key)
             return
         for entry in sorted(dict.fromkeys(sub[0] for sub, _, _ in changes)):

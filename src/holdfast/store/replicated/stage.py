@@ -1,10 +1,10 @@
 """The stage between the batch and the journal of an active-active server.
 
 Clients change values, and the batch gets row operations. Before the batch is committed, `seal`
-turns these into the effects that they have on all replicas, and adds one record to the log. Beside
-each value that clients see stands a replicated one (a ReplicaKey), which gets the same effects. A
-record of a peer goes the other way (inbound.py): it changes replica keys first, and then what
-clients see of them. Rows, record and vector are in one batch. No links, no addresses of peers.
+turns these into the effects that they have on all replicas, and adds one record to the log. Each
+value that clients see has a replicated one beside it (a ReplicaKey), which gets the same effects. A
+record of a peer goes the other way (inbound.py): it changes replica keys first, and then the keys
+that clients see. Rows, record and vector are written in one batch. No links, no addresses of peers.
 """
 
 import logging
@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 
 _unpack = msgspec.msgpack.Decoder().decode
 
-# The fact that says up to which id the keys of a standalone server's file are replicated; None when
-# all are. See adoption.py.
+# The fact with the highest id up to which the keys of a standalone server's file are replicated;
+# None if all are. See adoption.py.
 ADOPTING: Final = b"adopting"
 
 _NO_SLOW_STRINGS: Final[set[Address]] = set()
@@ -46,24 +46,26 @@ _NO_SLOW_STRINGS: Final[set[Address]] = set()
 
 @final
 class ReplicationStage(ReplicaState):
-    """Made anew whenever the keyspace forgets what it knows. `load` takes what the tables have,
-    `replay` what the journal has; `begin` makes it usable."""
+    """The stage. It is made anew whenever the keyspace is read again. `load` takes the rows of the
+    tables, `replay` those of the journal; after `begin` it is ready."""
 
     def __init__(self, keyspace: Keyspace, databases: list[ReplicatedDatabase], node: int) -> None:
         super().__init__(node, keyspace.tables, lambda: keyspace.now_ms)
         self.keyspace = keyspace
         self._databases = databases
-        # By the id of a key in memory, as of the last seal: its Address, or its ReplicaKey once
-        # that was looked for.
+        # For keys in memory at the last seal, by id: the Address, or the ReplicaKey once it was
+        # looked up.
         self.addresses: dict[int, Any] = {}
-        self.spaces: dict[int, int] = {}  # the number of the database that shows it, likewise
+        # for each space, at the last seal, the database that shows it
+        self.spaces: dict[int, int] = {}
         self.replica_keys = ReplicaKeys(keyspace, self.rows)
         self._view = ViewUpdater(keyspace, databases, self.addresses, self.spaces)
         self._residue = Residue(self.replica_keys)
         self.inbound = Inbound(
             keyspace, self, self.replica_keys, self._view, self._residue, self.seal
         )
-        self._replayed_strings: set[Address] = set()  # that records in the journal have changed
+        # strings that records in the journal have changed
+        self._replayed_strings: set[Address] = set()
 
     # -- the file -----------------------------------------------------------------------------
 
@@ -129,14 +131,14 @@ class ReplicationStage(ReplicaState):
         )
 
     def identify(self, node: int, replica: int) -> None:
-        """From now on this server's events have the numbers of that replica, also those of the open
-        batch that are not sealed yet."""
+        """Give this server's events the numbers of that replica, from now on, and also the changes
+        of the open batch that are not sealed yet."""
         self.take_identity(node, replica)
         self.note(b"identity", (node, replica))
 
     @property
     def has_history(self) -> bool:
-        """Whether anything was ever written here, or any other node known."""
+        """Whether anything was ever written here, or any other node is known."""
         keyspace = self.keyspace
         return bool(self.vector or self.members.known or keyspace.ops or keyspace.intents)
 
@@ -167,7 +169,7 @@ class ReplicationStage(ReplicaState):
         if not changes:
             return
         if author.seq == after:
-            author.dot()  # a record has a number of its own
+            author.dot()  # so that the record has a number of its own
         record = Record(self.replica, after, author.seq, author.hlc, changes)
         removals = self.append(record, encode(record))
         self.own_end = self.log.start + len(self.log)
@@ -180,12 +182,14 @@ class ReplicationStage(ReplicaState):
         return self.facts.get(ADOPTING) is not None
 
     def adopted(self, seq: int, last_id: int) -> None:
-        """Keys up to that id have replica keys, whose events have the numbers up to `seq`."""
+        """Note that keys up to that id have replica keys, whose events have the numbers up to
+        `seq`."""
         self.skip_to(seq)
         self.note(ADOPTING, last_id)
 
     def adopted_all(self) -> None:
-        """No record tells of these keys: a peer that lacks them needs a snapshot."""
+        """Note that all keys have replica keys. No record tells of them, so a peer that lacks them
+        needs a snapshot."""
         self.note(ADOPTING, None)
         self.log.base = join(self.log.base, self.vector)
         self.note_base()
@@ -193,15 +197,16 @@ class ReplicationStage(ReplicaState):
     # -- whole states -------------------------------------------------------------------------
 
     def snapshot(self) -> Iterator[SnapshotKey]:
-        """All keys, each in its state at the moment when it is asked for. The log has later
-        changes, from its end at the begin of the snapshot. To apply a change twice does no harm."""
+        """All keys, each in its state at the moment when the iterator reaches it. Changes during
+        the snapshot are in the log, after the end that it had when the snapshot began. Applying a
+        change twice is harmless."""
         for address in self.replica_keys.walk():
             if address in self.replica_keys:
                 yield (*address, tuple(self.replica_keys.glance(address).rows()))
 
     def tidy(self, log_limit_bytes: int = LIMIT_BYTES, linked_from: int = sys.maxsize) -> None:
-        """Cut the log, and forget residue, where every member has confirmed it. The log is cut to
-        its limit in any case, see `RecordLog.shrink`."""
+        """Cut the log, and forget residue, if each member has confirmed it. The log is also cut to
+        its limit, see `RecordLog.shrink`."""
         self.seal()
         confirmed = self.stable
         self.cut_log(confirmed, log_limit_bytes, linked_from)

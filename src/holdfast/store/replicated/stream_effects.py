@@ -30,14 +30,14 @@ def _entry(
         yield stream.remove(ENTRY + sub, author)
     elif from_row(sub) > stream.last_id:
         yield stream.enter(from_row(sub), _decode_fields(row), author)
-    else:  # COPY: the counters came before the entries
+    else:  # COPY: the counters are written before the entries
         yield stream.write(ENTRY + sub, _decode_fields(row), author)
 
 
 def _meta(
     stream: ReplicatedStream, _: None, row: tuple[bytes, bytes, int], author: Author
 ) -> Iterator[Effect]:
-    """After an added entry there is nothing left to tell."""
+    """The effects of a new row with the counters. After an added entry nothing is left to do."""
     last_id, max_deleted_id, entries_added = row
     if not stream:
         yield stream.create(author)
@@ -81,14 +81,15 @@ def _pending(
     dots = stream.dots_of(sub[0])
     holder = stream.deleted_holder(dots, sub[1])
     if holder is not None and (row is None or row[0] != holder[0]):
-        yield stream.see_consumer(dots[0], *holder, author)  # clients still see the consumer
+        # because clients still see the consumer
+        yield stream.see_consumer(dots[0], *holder, author)
     if row is None:
         yield stream.release(dots, [sub[1]], author)
     else:
         yield stream.assign(dots[0], sub[1], tuple(row), author)
 
 
-# By table. Each takes the stream, `sub` and `value` of the operation, and the author.
+# By table. Each function takes the stream, `sub` and `value` of the operation, and the author.
 STREAM_ROWS: Final[dict[int, Callable[[ReplicatedStream, Any, Any, Author], Iterator[Effect]]]] = {
     STREAM_META: _meta,
     STREAM_ENTRIES: _entry,

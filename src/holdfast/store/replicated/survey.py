@@ -1,8 +1,8 @@
-"""A survey compares what clients see of a database with its replica keys.
+"""A survey compares the keys that clients see in a database with their replica keys.
 
-The two stand side by side, in memory and in the file, and each change of one changes the other
-(effect_builder.py, view_updater.py). Servers exchange only the replica keys. So a mistake in what
-clients see would stay unnoticed on one server, unless it is looked for here.
+Both exist beside each other, in memory and in the file, and each change of one changes the other
+(effect_builder.py, view_updater.py). Servers exchange only the replica keys. So an error in a key
+that clients see would stay unnoticed on one server, unless a survey finds it.
 """
 
 from collections.abc import Iterator
@@ -39,9 +39,9 @@ class Difference(NamedTuple):
 
 
 class Survey:
-    """Looks at all keys, one step at a time, so that the caller can do other work in between. At
-    the end `digest` is a number that is equal on all servers that have seen the same. A key that
-    changes meanwhile is looked at either before or after the change."""
+    """Compares all keys, one step at a time, so that the caller can do other work in between. At
+    the end `digest` is a number that is equal on all servers that have seen the same events. A key
+    that changes meanwhile is compared either before or after the change."""
 
     def __init__(self, keyspace: "ReplicatedKeyspace") -> None:
         self._keyspace = keyspace
@@ -52,11 +52,11 @@ class Survey:
 
     @property
     def is_outdated(self) -> bool:
-        """The file was read again: this survey would go on with objects that are gone."""
+        """Whether the file was read again. Then this survey would use objects that are gone."""
         return self._keyspace.stage is not self._stage
 
     def step(self) -> bool:
-        """Look at one key, or at a few names; False when there are no more."""
+        """Compare one key, or look at a few names. False if there are no more."""
         self._stage.seal()
         return next(self._steps, False)
 
@@ -68,7 +68,7 @@ class Survey:
     def _walk(self) -> Iterator[bool]:
         keyspace, replica_keys = self._keyspace, self._stage.replica_keys
         for address in replica_keys.walk():
-            if address in replica_keys:  # else it was dropped since this began
+            if address in replica_keys:  # otherwise it was dropped since the survey began
                 replica_key = replica_keys.glance(address)
                 self.digest = (self.digest + replica_key.digest(b"%d:%s" % address)) % DIGESTS
                 what = difference(keyspace, replica_key)
@@ -89,8 +89,8 @@ class Survey:
 
 
 def difference(keyspace: "ReplicatedKeyspace", replica_key: ReplicaKey) -> str | None:
-    """How the key that clients see differs from its replica key, if it does. The batch must be
-    sealed."""
+    """How the key that clients see differs from its replica key; None if it does not. The batch
+    must be sealed."""
     databases = keyspace.replicated_databases
     if replica_key.database >= len(databases):
         return None  # a peer has more databases than this server
@@ -140,7 +140,7 @@ def _seen_group(group: Group) -> Any:
 
 
 def meant(key: ReplicatedKey | ReplicaKey) -> Any:
-    """The content that clients should see of a replica key that has a type."""
+    """The content that clients should see for a replica key that has a type."""
     kind = key.type
     assert kind is not None
     part = key.part(kind)

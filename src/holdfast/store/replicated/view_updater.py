@@ -1,7 +1,7 @@
 """Updates the key that clients see after a peer has changed its replica key.
 
 effect_builder.py is the other direction. Values change here by the same methods that commands use,
-so that rows, memory, watchers and waiters follow.
+so that rows, memory, watchers and blocked clients are updated, too.
 """
 
 from typing import Any, Final
@@ -49,10 +49,10 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class ViewUpdater:
-    """Between `begin` and `end` the rows of one record, or of one key of a snapshot, are gathered.
-    They are no changes of clients, so they state no intents: values report them to a log of their
-    own. That log and the databases write to one list, because a key's row comes before its
-    elements."""
+    """Updates keys. Between `begin` and `end` it collects the rows of one record, or of one key of
+    a snapshot. They are not changes of clients, so they need no intents: values report them to
+    another log. That log and the databases write to one list, because the row of a key comes before
+    those of its elements."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class ViewUpdater:
         self._addresses = addresses
         self._spaces = spaces
         self._log = ChangeLog()
-        self._commands: ShownCommands | None = None  # while this server has replicas of Redis
+        self._commands: ShownCommands | None = None  # set if this server has replicas of Redis
 
     def begin(self) -> None:
-        """The batch must be sealed."""
+        """Begin an update. The batch must be sealed."""
         self._log.ops = self._keyspace.ops
         self._commands = None if self._keyspace.on_shown is None else ShownCommands()
 
     def end(self, rows: list[Op]) -> None:
-        """The update is complete; its rows are appended to those."""
+        """End the update, and append its rows to `rows`."""
         keyspace, log = self._keyspace, self._log
         if keyspace.ops:
             rows += keyspace.ops
@@ -88,8 +88,8 @@ class ViewUpdater:
     def update(
         self, replica_key: ReplicaKey, kind: str, changes: list[RowChange], before: str | None
     ) -> Key | None:
-        """Rows of one kind have changed. `before` is the type that clients saw until then. Returns
-        the key that they see now."""
+        """Rows of one kind have changed. `before` is the type that clients saw before. Returns the
+        key that they see now."""
         database = self._database(replica_key.database)
         if database is None:
             return None
@@ -104,7 +104,8 @@ class ViewUpdater:
         else:
             _UPDATES[kind](self, key, replica_key.part(kind), changes)
             if kind == "hash" and replica_key.find(EXPIRY) is not None:
-                self._expire_fields(key, replica_key, changes)  # fields that came back have theirs
+                # fields that came back have their old expiry
+                self._expire_fields(key, replica_key, changes)
         if self._commands is not None and kind != EXPIRY:
             part = replica_key.part(kind)
             self._commands.changed(database.index, key, part, changes, last_id)
@@ -112,7 +113,7 @@ class ViewUpdater:
         return key
 
     def string_changed(self, replica_key: ReplicaKey, key: Key) -> None:
-        """A run has changed the string, the short way."""
+        """A run has changed the string, in the loop of `Inbound`."""
         if self._commands is not None:
             self._commands.whole(replica_key.database, key)
 
@@ -124,8 +125,8 @@ class ViewUpdater:
         return replica_key.shown
 
     def recover_string(self, replica_key: ReplicaKey) -> None:
-        """Recovery has replayed the records. The journal has no rows of strings in runs: they are
-        shown as the records left them."""
+        """Show a string as the records left it, after recovery has replayed them: the journal has
+        no rows for strings in runs."""
         database = self._database(replica_key.database)
         if replica_key.type == "string" and database is not None:
             key = database.glance(replica_key.name)
@@ -141,7 +142,7 @@ class ViewUpdater:
         return index < len(databases) and bool(databases[index].watched)
 
     def list_at_end(self, replica_key: ReplicaKey, effect: Effect) -> Key | None:
-        """The effect was at one end of a list that is still one."""
+        """Show an effect at one end of a list that is still a list."""
         database = self._database(replica_key.database)
         key = None if database is None else self._key(database, replica_key)
         if key is not None:
@@ -178,7 +179,8 @@ class ViewUpdater:
         key = self._key(database, replica_key)
         if key is not None and (kind is None or kind != before or kind in _FILLS):
             database.remove(key)
-            # `seal` sees no change of a client here, so it would not. The next key has another id.
+            # `seal` sees only changes of clients, so it does not remove this entry. The next key
+            # has another id.
             self._addresses.pop(key.id, None)
             replica_key.release()
             key = None
@@ -202,7 +204,7 @@ class ViewUpdater:
         return key
 
     def flush(self, index: int) -> None:
-        """Clients see an empty database."""
+        """Show an empty database."""
         database = self._database(index)
         if database is not None:
             database.flush()
@@ -212,8 +214,8 @@ class ViewUpdater:
                 self._commands.flushed(index)
 
     def announce(self, address: Address, key: Key | None) -> None:
-        """The record is applied: tell watchers, notifications, and clients that wait for a
-        stream."""
+        """Tell watchers, notifications, and clients that wait for a stream that a record was
+        applied."""
         database = self._database(address[0])
         if database is None:
             return
@@ -223,7 +225,7 @@ class ViewUpdater:
             database.wake_waiters(key)
 
     def _database(self, index: int) -> ReplicatedDatabase | None:
-        """None when a peer has more databases than this server."""
+        """None if a peer has more databases than this server."""
         databases = self._databases
         return databases[index] if index < len(databases) else None
 
@@ -287,8 +289,9 @@ class ViewUpdater:
                 key.value.put(member, score, self._log)
 
     def show_list(self, key: Key, part: Any, changes: list[RowChange]) -> None:
-        """One effect either inserts, deletes or replaces. In order of positions, each element is
-        found at its final index. Most changes are side by side at one of the ends."""
+        """Show the changes of one effect, which either inserts, deletes or replaces. In order of
+        positions, each element is found at its final index. Most changes are neighbours at one
+        end."""
         value, log = key.value, self._log
         assert isinstance(value, List)
         rank, count = part.rank, len(changes)
@@ -322,8 +325,8 @@ class ViewUpdater:
             value.set(i, new[0], log)
 
     def show_stream(self, key: Key, part: ReplicatedStream, changes: list[RowChange]) -> None:
-        """Entries one by one. Groups are compared as a whole, because a group that clients see may
-        be joined from several of one name."""
+        """Show changed entries one by one. Groups are compared as a whole, because a group that
+        clients see may be joined from several of the same name."""
         stream, log = key.value, self._log
         assert isinstance(stream, Stream)
         names = dict.fromkeys(sub[0] for sub, _, _ in changes)
@@ -359,8 +362,8 @@ class ViewUpdater:
                 new = (consumer, delivered_at_ms, deliveries)
                 if entry is None or entry.row != new:
                     stream.write_row(STREAM_PENDING, (name, id_row), new, log)
-            # Last: a consumer that goes takes its pending entries along in memory, but not in the
-            # file.
+            # Last, because a consumer that is removed takes its pending entries along in memory,
+            # but not in the file.
             for consumer in set(seen.consumers) - set(consumers):
                 stream.write_row(STREAM_CONSUMERS, (name, consumer), None, log)
 
@@ -411,7 +414,7 @@ _FILLS: Final[dict[str, Any]] = {
 
 
 def _text(kind: str, part: Any) -> bytes:
-    """The bytes that clients see of a string or HyperLogLog."""
+    """The bytes that clients see for a string or HyperLogLog."""
     shown: bytes = part.view()
     if kind == "string":
         return shown
