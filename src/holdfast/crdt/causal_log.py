@@ -1,10 +1,12 @@
 """The log of changes: records of all replicas, in the order in which this replica applied them.
 
-A record has what one replica did between two seals of its batch, mostly in one turn of its loop.
+A record has the changes of one replica between two seals of its batch, mostly in one turn of its
+event loop.
 
-A sender sends its log in that order, records of other replicas included. A receiver drops records
-that its vector covers. That alone makes delivery causal: whatever a record depends on was applied
-before it, so it stands before it in every log. Nothing here sends or stores anything.
+A sender sends its log in that order, including records of other replicas. A receiver drops records
+that its vector covers. That is enough to make delivery causal: each record was applied after all
+records on which it depends, so in each log it comes after them. Nothing here sends or stores
+anything.
 """
 
 from collections import deque
@@ -20,18 +22,18 @@ from holdfast.errors import HoldfastError
 
 
 class GapError(HoldfastError):
-    """A record came, but not the record that its origin wrote before it: the link is broken."""
+    """A record arrived before the previous record of the same origin: the link is broken."""
 
 
 class Record(NamedTuple):
-    """What one replica, the origin, did at once. Its events have the numbers `after` + 1 to
-    `seq`."""
+    """The changes that one replica, the origin, made together. Its events have the numbers `after`
+    + 1 to `seq`."""
 
     origin: int
     after: int
     seq: int
     hlc: int
-    changes: Sequence[Any]  # (…, effect); what stands before the effect is the store's business
+    changes: Sequence[Any]  # (…, effect); the part before the effect belongs to the store
 
     @property
     def removals(self) -> int:
@@ -39,7 +41,8 @@ class Record(NamedTuple):
 
 
 class Logged(Protocol):
-    """What the log needs to know of a record. A record may be kept in any form that has it."""
+    """The parts of a record that the log needs. The log can keep records in any form that has
+    these."""
 
     @property
     def origin(self) -> int: ...
@@ -53,8 +56,8 @@ R = TypeVar("R", bound=Logged)
 
 
 def is_news(seen: Vector, record: Record) -> bool:
-    """Whether the record has to be applied; False if it was applied before. Raises GapError when it
-    does not follow the last one of its origin, because everything depends on that order."""
+    """Whether the record has to be applied; False if it was applied before. Raises GapError if it
+    does not follow the last record of its origin, because all values depend on that order."""
     have = seen.get(record.origin, 0)
     if record.seq <= have:
         return False
@@ -64,8 +67,8 @@ def is_news(seen: Vector, record: Record) -> bool:
 
 
 class CausalLog(Generic[R]):
-    """Records have running numbers, and `start` is the number of the first that is left. `base` is
-    a vector of all that was cut away before it."""
+    """The log. Records have consecutive numbers, and `start` is the number of the first one in the
+    log. `base` is a vector of all events in earlier records, which were cut."""
 
     def __init__(self, base: Vector | None = None, start: int = 0) -> None:
         self.base: Vector = base or {}
@@ -82,12 +85,12 @@ class CausalLog(Generic[R]):
         self.removals += record.removals
 
     def can_serve(self, seen: Vector) -> bool:
-        """Whether a replica that has seen so much can catch up from this log; if not, it needs a
-        snapshot."""
+        """Whether a replica that has seen these events can catch up from this log. Otherwise it
+        needs a snapshot."""
         return includes(seen, self.base)
 
     def since(self, number: int) -> Iterator[R]:
-        """The records from that number on, which must be there. Nothing may be appended
+        """The records from that number on, which must be in the log. Nothing may be appended
         meanwhile."""
         return islice(self._records, number - self.start, None)
 
@@ -100,7 +103,7 @@ class CausalLog(Generic[R]):
         return self._records[number - self.start]
 
     def replace(self, number: int, record: R) -> None:
-        """The same record, kept in another form."""
+        """Replace a record by the same record in another form."""
         self._records[number - self.start] = record
 
     def unseen(self, seen: Vector) -> Iterator[R]:
@@ -111,7 +114,7 @@ class CausalLog(Generic[R]):
         )
 
     def cut(self, stable: Vector) -> list[R]:
-        """Drop the first records, as long as `stable` covers them; returns these."""
+        """Drop the first records, as long as `stable` covers them. Returns them."""
         gone: list[R] = []
         records = self._records
         while records and covers(stable, dot_of(records[0].origin, records[0].seq)):
@@ -119,13 +122,13 @@ class CausalLog(Generic[R]):
         return gone
 
     def merged(self, seen: Vector) -> None:
-        """A snapshot was merged, of a replica that had seen these events. No record has the changes
-        of the snapshot, and later records may depend on them."""
+        """Note that a snapshot was merged, whose author had seen these events. No record has the
+        changes of the snapshot, and later records may depend on them."""
         self.base = join(self.base, seen)
         self.merges += 1
 
     def pop(self) -> R:
-        """Drop the first record: a replica that lacks it needs a snapshot from now on."""
+        """Drop the first record. A replica that lacks it needs a snapshot from now on."""
         record = self._records.popleft()
         self.base = join(self.base, {record.origin: record.seq})
         self.removals -= record.removals
@@ -134,12 +137,12 @@ class CausalLog(Generic[R]):
 
 
 class Confirmations:
-    """What the other members have acknowledged.
+    """The events that the other members have acknowledged.
 
-    An acknowledgement waits until two kinds of events have arrived here: all events that its
+    An acknowledgement counts only when two kinds of events have arrived here: all events that its
     sender had written when it was sent, and all events that its sender had of former members.
-    Otherwise such an event could still be on its way. It is older than the confirmed events, and
-    the data that it refers to would be forgotten too early.
+    Otherwise such an event could still be on its way. It may refer to data that the confirmed
+    events removed, and that data would be forgotten too early.
     """
 
     def __init__(self, members: Iterable[int]) -> None:
@@ -155,21 +158,22 @@ class Confirmations:
         return self._waiting.get(member) or self._counted.get(member, {})
 
     def admit(self, member: int) -> None:
-        """From now on nothing is stable that this member has not confirmed."""
+        """Wait for this member: from now on nothing is stable that it has not confirmed."""
         self._counted.setdefault(member, {})
 
     def forget(self, member: int) -> None:
-        """The member was removed: its confirmations are not needed any more."""
+        """Drop the confirmations of a removed member."""
         self._counted.pop(member, None)
         self._waiting.pop(member, None)
 
     def start_over(self) -> None:
-        """All acknowledgements so far do not count any more."""
+        """Drop all acknowledgements so far."""
         self._counted = {member: {} for member in self._counted}
         self._waiting.clear()
 
     def stable(self, seen: Vector) -> Vector:
-        """What every member has confirmed. `seen` is what this replica has seen."""
+        """The events that each member has confirmed. `seen` are the events that this replica has
+        seen."""
         others = self._counted
         for member, vector in list(self._waiting.items()):
             if all(
@@ -190,5 +194,6 @@ def encode(record: Record) -> bytes:
 
 
 def decode(data: bytes) -> Record:
-    """The record, with lists in place of tuples: to make tuples would take five times as long."""
+    """The record, with lists in place of tuples, because making tuples would take five times as
+    long."""
     return Record(*_decode(data))

@@ -1,4 +1,4 @@
-"""A cell: the writes that it holds, and the total that each replica has added."""
+"""A cell: the writes in it, and the total that each replica has added."""
 
 from typing import Any, final
 
@@ -6,18 +6,19 @@ from holdfast.crdt.dots import MAX_REPLICA, REPLICA_BITS, Dot
 from holdfast.crdt.exact_numbers import Number, negative
 
 Write = tuple[Dot, int, Any]  # dot, hlc, value
-Reset = tuple[int, int, Number]  # replica; number and total of its last addition that was seen
+# replica, number and total of the last addition that the author had seen
+Reset = tuple[int, int, Number]
 
-# seq, amount, reset_seq, reset_amount, reset_by: up to its event `seq` the replica has added
-# `amount`. Additions up to its event `reset_seq`, which are `reset_amount`, do not count any more,
-# because of the event `reset_by` (0: every member has confirmed that event).
+# seq, amount, reset_seq, reset_amount, reset_by: with its events up to `seq` the replica has added
+# `amount`. Its additions up to the event `reset_seq`, which add up to `reset_amount`, do not count
+# any more, because of the event `reset_by` (0: each member has confirmed that event).
 Total = tuple[Any, ...]
 
 
 @final
 class Counter:
-    """A Total as one object, so that an addition touches nothing else. `next` is the Counter of
-    another replica, in no order."""
+    """A Total as one object, so that an addition changes no other object. `next` is the Counter of
+    another replica; the chain has no order."""
 
     __slots__ = ("amount", "next", "replica", "reset_amount", "reset_by", "reset_seq", "seq")
 
@@ -44,9 +45,9 @@ class Counter:
 
 @final
 class Cell:
-    """`dot`, `hlc` and `value` are the write that is shown (dot 0: there is none). `others` are
-    writes that it has not seen, lowest first. There may be millions of cells, so a usual one is one
-    object."""
+    """A cell. `dot`, `hlc` and `value` are the write that is shown (dot 0: there is none). `others`
+    are writes that the shown one has not seen, lowest first. There may be millions of cells, so
+    most of them are a single object."""
 
     __slots__ = ("counter", "dot", "hlc", "others", "value")
 
@@ -63,7 +64,7 @@ class Cell:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """All writes, in order: the last one is shown."""
+        """All writes in order; the last one is shown."""
         return (*self.others, (self.dot, self.hlc, self.value)) if self.dot else ()
 
     @property
@@ -118,7 +119,7 @@ class Cell:
 
     @property
     def terms(self) -> list[Number]:
-        """The amounts that count; their sum is what was added."""
+        """The amounts that count; their sum is the amount that was added."""
         terms: list[Number] = []
         counter = self.counter
         while counter is not None:
@@ -131,7 +132,7 @@ class Cell:
 
     @property
     def resets(self) -> tuple[Reset, ...]:
-        """The resets of a change that has seen this cell."""
+        """The resets for a change whose author has seen this cell."""
         if self.counter is None:
             return ()
         return tuple(
@@ -148,8 +149,8 @@ class Cell:
         return counter if counter.replica == replica and counter.is_live else None
 
     def overwrite(self, seen: Dot, dot: Dot, hlc: int, value: Any) -> bool:
-        """`integrate` for a write that has seen the only write there is. False, and nothing has
-        changed, in all other cases."""
+        """`integrate` for a write that has seen the only write of the cell. In all other cases
+        False, and then nothing has changed."""
         if self.dot != seen or not seen or self.others or self.counter is not None:
             return False
         self.dot = dot
@@ -158,7 +159,7 @@ class Cell:
         return True
 
     def overwrite_own(self, dot: Dot, hlc: int, value: Any) -> bool:
-        """Likewise for a write over an earlier one of the same replica."""
+        """The same for a write over an earlier one of the same replica."""
         seen = self.dot
         if not seen or seen >= dot or (seen ^ dot) & MAX_REPLICA:
             return False
@@ -170,7 +171,7 @@ class Cell:
         return True
 
     def count(self, dot: Dot, last: int, now: Any) -> bool:
-        """Likewise for the next addition to the only total."""
+        """The same for the next addition to the only total."""
         counter = self.only_counter(dot & MAX_REPLICA)
         if counter is None or counter.seq != last:
             return False
@@ -186,7 +187,8 @@ def is_live(entry: Total) -> bool:
 
 
 def with_reset(one: Total, other: Total) -> Total:
-    """The total of `one`, with the later reset of the two; of equal resets, the lower event."""
+    """The total of `one`, with the later reset of the two totals. Of equal resets, the one with the
+    lower event."""
     if one[2] == other[2]:
         return (*one[:4], min(one[4], other[4]))
     return one if one[2] > other[2] else (*one[:2], *other[2:])

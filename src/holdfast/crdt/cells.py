@@ -1,14 +1,14 @@
 """Named cells. All types but lists and HyperLogLogs consist of them.
 
-**Writes.** A cell keeps every write that no other write has seen, under its dot. It shows the
-latest one: by stamp, then by the lower replica. A write replaces the writes that its author saw,
-and a removal removes these. So writes that happened elsewhere meanwhile survive. To keep the last
-write alone would not do: whether a removal still finds the write that it saw would depend on the
+**Writes.** A cell keeps each write that no other write has seen, under its dot. It shows the latest
+one: by stamp, then by the lower replica. A write replaces the writes that its author had seen, and
+a removal removes them. So concurrent writes on other replicas survive. Keeping only the last write
+would be wrong: whether a removal still finds the write that its author had seen would depend on the
 order of arrival.
 
-**Totals.** Each replica has a running total of what it added to the cell, and a reset point: the
-total that a later write or removal has seen. The difference counts. Both numbers only grow, so it
-does not matter how often they arrive. A total that is wholly reset is residue: it stays until every
+**Totals.** Each replica has a running total of its additions to the cell, and a reset point: the
+total that a later write or removal has seen. The difference counts. Both numbers only grow, so they
+may arrive any number of times. A total that is reset completely is residue: it stays until each
 member has confirmed the reset (`settle`).
 """
 
@@ -28,15 +28,16 @@ Resets = Iterable[Sequence[Any]]  # (replica, number, total), decoded or not
 
 
 class Cells(ReplicatedValue):
-    """Rows: (name, dot) → (hlc, value), and (name, replica) → Total. The number tells them apart: a
-    dot is never below 2^16. `_written` counts the cells that show a write."""
+    """Values that consist of cells. Rows: (name, dot) → (hlc, value), and (name, replica) → Total.
+    The number tells which of the two it is, because a dot is never below 2^16. `_written` counts
+    the cells that show a write."""
 
     __slots__ = ("_cells", "_has_totals", "_written")
 
     def __init__(self) -> None:
         self._cells: dict[Name, Cell] = {}
         self._written = 0
-        self._has_totals = False  # stays True once there was one
+        self._has_totals = False  # stays True after the first total
 
     def __len__(self) -> int:
         return sum(1 for _ in self.names())
@@ -47,8 +48,8 @@ class Cells(ReplicatedValue):
         return any(cell.is_added for _, cell in self._all())
 
     def precedence(self, name: Name, write: Write) -> Any:
-        """Of writes that have not seen each other, the one with the greatest precedence is
-        shown."""
+        """The rank of a write: of writes that have not seen each other, the one with the highest
+        rank is shown."""
         dot, hlc, _ = write
         return hlc, -(dot & MAX_REPLICA), dot
 
@@ -79,12 +80,12 @@ class Cells(ReplicatedValue):
                 yield name
 
     def written(self, name: Name) -> Any:
-        """The value of the write that is shown; None when there is none."""
+        """The value of the write that is shown; None if there is none."""
         cell = self._find(name)
         return None if cell is None else cell.value
 
     def terms(self, name: Name) -> list[Number]:
-        """The amounts that were added and count; see Cell."""
+        """The added amounts that count; see Cell."""
         cell = self._find(name)
         return [] if cell is None else cell.terms
 
@@ -105,10 +106,10 @@ class Cells(ReplicatedValue):
         return (REMOVE, name, cell.dots, resets, author.dot() if resets else 0)
 
     def add(self, name: Name, amount: Number, author: Author) -> Effect:
-        """Add to what the cell holds. A replica whose total was wholly reset begins a new total:
-        every replica that learns of it knows of the reset, too. A float is rounded as if it were
-        added to the value that is shown, so that without a conflict the sum is what Redis would
-        show."""
+        """Add to the value of the cell. A replica whose total is reset completely begins a new
+        total: each replica that learns of it also knows the reset. A float is rounded as if it were
+        added to the value that is shown, so that without a conflict the sum is the one that Redis
+        would show."""
         cell = self._find(name)
         mine = None if cell is None else cell.total_of(author.replica)
         last: int = 0
@@ -165,7 +166,7 @@ class Cells(ReplicatedValue):
         if kind == WRITE:
             name, dot, value, seen, resets = effect[1], effect[2], effect[4], effect[5], effect[6]
             if type(value) is list:
-                value = frozen(value)  # it is kept
+                value = frozen(value)  # a new tuple, because the value is kept
             if seen is None:
                 cell = self._find(name)
                 seen = [] if cell is None else cell.dots_of(dot & MAX_REPLICA, dot)
@@ -191,7 +192,7 @@ class Cells(ReplicatedValue):
     def _replace(
         self, name: Name, seen: Sequence[Dot], dot: Dot, hlc: int, value: Any
     ) -> list[RowChange]:
-        """Replace the seen writes by another one (dot 0: by none)."""
+        """Replace the seen writes by another one (dot 0: only remove them)."""
         cell = self._find(name)
         if cell is None or not cell.dot:
             if not dot:
@@ -235,7 +236,7 @@ class Cells(ReplicatedValue):
         return "writes" if cell.others else ""
 
     def _keep(self, name: Name, writes: list[Write]) -> None:
-        """Set all writes of a cell. No other method does."""
+        """Set all writes of a cell. All changes of writes come through here."""
         cell = self._find(name)
         if writes:
             if len(writes) > 1:
@@ -258,7 +259,7 @@ class Cells(ReplicatedValue):
         for replica, seq, amount in resets:
             cell = self._find(name)
             old = None if cell is None else cell.total_of(replica)
-            # Without a total there was a reset that every member has confirmed: see `settle`.
+            # A missing total was reset before, and each member has confirmed that: see `settle`.
             if old is not None:
                 new = with_reset(old, (old[0], old[1], seq, amount, by))
                 changes += self._put_total(name, replica, new)
@@ -275,7 +276,7 @@ class Cells(ReplicatedValue):
         new: Total
         if not last:  # the author begins a new total: the old one is reset
             new = (seq, now, seq - 1, 0, 0)
-        elif old is None:  # the total was wholly reset, and forgotten here
+        elif old is None:  # the total was reset completely, and forgotten here
             new = (seq, now, last, until_now, 0)
         else:
             new = (seq, now, old[2], old[3], old[4])
@@ -303,7 +304,7 @@ class Cells(ReplicatedValue):
         return False
 
     def settle(self, stable: Vector) -> list[RowChange]:
-        """Forget totals whose reset every member has confirmed."""
+        """Forget totals whose reset each member has confirmed."""
         gone = [
             (name, replica)
             for name, cell in self._all()
@@ -313,7 +314,7 @@ class Cells(ReplicatedValue):
         return [change for name, replica in gone for change in self._put_total(name, replica, None)]
 
     def forget(self, name: Name) -> list[RowChange]:
-        """Drop all writes to a cell, as if there had never been any. The caller must know that no
+        """Drop all writes to a cell, as if they had never existed. The caller must know that no
         effect will refer to them any more."""
         cell = self._find(name)
         return [] if cell is None else self._replace(name, cell.dots, 0, 0, None)
@@ -356,7 +357,8 @@ class Cells(ReplicatedValue):
             self._put_total(place, replica, row)
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[RowChange]:
-        """A total that one side has seen and does not have was settled there: it goes."""
+        """Merge another state. A total that one side has seen and does not have was settled there,
+        so it is dropped."""
         theirs = dict(rows)
         settled_there = [
             (name, replica)
@@ -383,7 +385,7 @@ class Cells(ReplicatedValue):
         return 0 if sub[1] <= MAX_REPLICA else sub[1]
 
     def join(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> Total:
-        """Totals can differ; writes with one dot are always equal."""
+        """The join of two totals. (Writes with the same dot are always equal.)"""
         return with_reset(one, other) if one[0] >= other[0] else with_reset(other, one)
 
     def facts(self) -> Rows:

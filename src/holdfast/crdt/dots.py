@@ -2,7 +2,8 @@
 
 A dot names one event of one replica. It is one integer: the running number of the event, and the
 number of the replica in its last 16 bits. Events are numbered from 1, so a dot is never below 2^16.
-A version vector has for each replica the number of its last event that was seen.
+A version vector has for each replica the number of its last event that the owner of the vector has
+seen.
 """
 
 from collections.abc import Iterable
@@ -32,12 +33,12 @@ def covers(vector: Vector, dot: Dot) -> bool:
 
 
 def join(one: Vector, other: Vector) -> Vector:
-    """What at least one of the two has seen."""
+    """The events that at least one of the two has seen."""
     return one | {replica: max(seq, one.get(replica, 0)) for replica, seq in other.items()}
 
 
 def meet(vectors: Iterable[Vector]) -> Vector:
-    """What all have seen. There must be at least one vector."""
+    """The events that all have seen. There must be at least one vector."""
     first, *others = vectors
     common = {
         replica: min([seq, *(other.get(replica, 0) for other in others)])
@@ -47,7 +48,7 @@ def meet(vectors: Iterable[Vector]) -> Vector:
 
 
 def includes(one: Vector, other: Vector) -> bool:
-    """Whether `one` has seen everything that `other` has."""
+    """Whether `one` has seen all events that `other` has."""
     return all(one.get(replica, 0) >= seq for replica, seq in other.items())
 
 
@@ -55,7 +56,7 @@ class Author:
     """Makes the dots and stamps of one record.
 
     `hlc` is the stamp of all its writes. `seen` is the vector of the replica without the dots that
-    were made here; `observed` has these, too.
+    were made here; `observed` also has these.
     """
 
     __slots__ = ("hlc", "replica", "seen", "seq")
@@ -72,5 +73,6 @@ class Author:
         return self.seq << REPLICA_BITS | self.replica
 
     def observed(self) -> Vector:
-        """All that the next change can have seen, earlier changes of the same record included."""
+        """The events that the next change can have seen, including earlier changes of the same
+        record."""
         return {**self.seen, self.replica: self.seq}

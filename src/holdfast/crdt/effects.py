@@ -1,38 +1,39 @@
 """The kinds of effects. The kind is the first item of an effect. Logs have these numbers, so they
-stay for ever."""
+never change.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-# Any value: (CLEAR, vector, resets, by). Everything goes that the vector covers. `resets` and `by`
-# are for counters, see cells.py.
+# For any value: (CLEAR, vector, resets, by). It removes all events that the vector covers. `resets`
+# and `by` are for counters, see cells.py.
 CLEAR: Final = 0
-# Cells: strings, members of sets and sorted sets, fields of hashes, expiries, parts of streams.
-# name, dot, hlc, value, dots that it replaces (None: those that its author wrote before), counters
-# that it resets
+# For cells: strings, members of sets and sorted sets, fields of hashes, expiries, parts of streams.
+# WRITE has name, dot, hlc, value, dots that it replaces (None: all earlier ones of its author),
+# counters that it resets.
 WRITE: Final = 1
-REMOVE: Final = 2  # name, dots that go, counters that are reset, dot of the removal (0: needs none)
+REMOVE: Final = 2  # name, dots to remove, counters to reset, dot of the removal (0: needs none)
 ADD: Final = 3  # name, dot, number of the author's last ADD, its total until then, its total now
 MANY: Final = 4  # (effect, …), on cells of one value
-WRITES: Final = 5  # and the next two, of many strings: see store/replicated/record_builder.py
+WRITES: Final = 5  # for many strings, as the next two: see store/replicated/record_builder.py
 ADDS: Final = 6
 OVERWRITES: Final = 7
-FLUSH: Final = 8  # of a whole database: vector, totals, dot of the flush; see flush.py
-# Lists.
+FLUSH: Final = 8  # for a whole database: vector, totals, dot of the flush; see flush.py
+# For lists.
 INSERT: Final = 10  # ((position, value), …)
 DELETE: Final = 11  # (position, …)
 SET: Final = 12  # position, value, hlc, replica
-TRIM: Final = 13  # vector, position of the first that stays, of the last
-PUSH: Final = 14  # position of the first, 1 or -1: where each stands to the one before, (value, …)
-POP: Final = 15  # DELETE of a run: position of the first, how many
-# HyperLogLogs.
+TRIM: Final = 13  # vector, the first and the last position that stay
+PUSH: Final = 14  # first position, step from one to the next (1 or -1), (value, …)
+POP: Final = 15  # DELETE of a run: its first position, its length
+# For HyperLogLogs.
 RAISE: Final = 20  # dot of the sketch, whether it is new, ((register, rank), …)
 Effect = Sequence[Any]  # a tuple; a decoded one has lists in place of all tuples
 
-# A row that changed: its sub key, the new row and the old one; None stands for no row.
+# A changed row: its sub key, the new row and the old one; None stands for no row.
 RowChange = tuple[Any, Any, Any]
 
-# Effects that remove something. The log counts them until every member has confirmed them.
+# Effects that remove something. The log counts them until each member has confirmed them.
 _REMOVALS: Final = frozenset({CLEAR, REMOVE, DELETE, TRIM, POP, FLUSH})
 
 
@@ -44,5 +45,5 @@ def is_removal(effect: Effect) -> bool:
 
 
 def frozen(data: Any) -> Any:
-    """The same data with tuples in place of the lists that msgpack decodes."""
+    """The same data, with tuples instead of the lists that msgpack decodes."""
     return tuple(map(frozen, data)) if isinstance(data, list) else data

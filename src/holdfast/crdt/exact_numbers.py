@@ -1,7 +1,7 @@
 """Sums that do not depend on the order of their terms.
 
-A number is an int, a float (a score) or a str. A str is a decimal as INCRBYFLOAT writes it, because
-0.1 and 0.2 make 0.3 there.
+A number is an int, a float (a score) or a str. A str is a decimal as in INCRBYFLOAT, where 0.1 and
+0.2 make 0.3.
 """
 
 import math
@@ -20,19 +20,20 @@ _exact: Final = Context(prec=5_000)  # enough for any sum of such numbers
 
 
 def parse(text: bytes) -> Number | None:
-    """The number that a client wrote; None when the text is no number, or has too many digits."""
+    """The number in a text; None if the text is no number, or has too many digits."""
     if _INTEGER(text):
         return int(text)
     return text.decode() if _DECIMAL(text) else None
 
 
 def integer(number: int) -> Number:
-    """A number that msgpack can encode, which has no integers of more than 64 bits."""
+    """The integer in a form that msgpack can encode, because it encodes integers only up to 64
+    bits."""
     return number if -(1 << 63) <= number < 1 << 63 else str(number)
 
 
 def total(numbers: Iterable[Number]) -> Number:
-    """The sum. Either all numbers are scores, or none is."""
+    """The sum. Either all numbers are scores, or none is a score."""
     terms = list(numbers)
     if len(terms) == 1 and isinstance(terms[0], int):
         return terms[0]

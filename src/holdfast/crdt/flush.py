@@ -1,13 +1,13 @@
-"""FLUSHDB as one effect: everything goes that its author has seen of all keys of a database.
+"""FLUSHDB as one effect: it removes all that its author has seen of all keys of a database.
 
-(FLUSH, vector, totals, by) does to a database what CLEAR does to one value: it removes everything
-that the vector covers. Changes that other replicas made meanwhile survive. The effect does not name
-the keys, so it is small and quick for any number of keys.
+(FLUSH, vector, totals, by) does to a database what CLEAR does to one value: it removes all events
+that the vector covers. Concurrent changes of other replicas survive. The effect does not name the
+keys, so it is small and fast for any number of keys.
 
 A counter may have grown on another replica meanwhile. Then the vector does not tell which part of
 its total the author had seen. So the effect names all counters, each with the total that the author
-saw: (key, kind, cell, replica, number, total). A replica that has more of one resets it up to
-there. Counters that have not grown are covered by the vector as a whole.
+had seen: (key, kind, cell, replica, number, total). A replica with a larger total resets it up to
+that point. The vector covers all other counters.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,10 @@ from holdfast.crdt.effects import CLEAR, FLUSH, Effect
 from holdfast.crdt.exact_numbers import Number
 from holdfast.crdt.replicated_key import Aimed, ReplicatedKey
 
-FLUSHED = "flush"  # the kind of a change that is about a whole database
+FLUSHED = "flush"  # the kind of a change of a whole database
 
-# By kind, cell and replica: number and total of the last addition that a flush has seen.
+# By kind, cell and replica: number and total of the last addition that the author of a flush has
+# seen.
 Points = dict[tuple[str, Any, int], tuple[int, Number]]
 
 

@@ -1,11 +1,11 @@
 """The hybrid logical clock: stamps that follow the wall clock, and never contradict causality.
 
-A stamp has 48 bits of Unix milliseconds, and 16 bits that count within one. It is later than every
-stamp that this replica made or has seen, with one exception: a stamp that is further ahead of the
-wall clock than `max_drift_ms` is not followed. If a peer made it, the drift is reported. If it is
-our own, our clock was ahead and has been set right: to go on from there would win every conflict
-until the right time is reached. So stamps can go back, and values do not rely on them alone: a
-write replaces all writes that it has seen, whatever their stamps are.
+A stamp has 48 bits of Unix milliseconds, and 16 bits that count within a millisecond. It is later
+than each stamp that this replica made or has seen, with one exception: a stamp that is more than
+`max_drift_ms` ahead of the wall clock is not followed. If a peer made it, the drift is reported. If
+it is our own, our clock was ahead and was corrected: following it would win each conflict until the
+right time has reached it. So stamps can go back, and values do not rely on them alone: a write
+replaces all writes that it has seen, with any stamps.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,8 @@ def ms_of(stamp: int) -> int:
 
 
 class HybridClock:
-    """`last` is the latest stamp that was made or followed; it has to survive restarts."""
+    """The clock. `last` is the latest stamp that was made or followed; it has to survive
+    restarts."""
 
     __slots__ = ("_now_ms", "last", "max_drift_ms")
 
@@ -32,7 +33,7 @@ class HybridClock:
         self.max_drift_ms = max_drift_ms
 
     def tick(self) -> int:
-        """Make a stamp. A counter that overflows goes on in the next millisecond."""
+        """Make a stamp. If the counter overflows, the stamp is in the next millisecond."""
         now = self._now_ms() << COUNTER_BITS
         after = self.last + 1
         is_followed = now < after <= now + (self.max_drift_ms << COUNTER_BITS)
@@ -40,8 +41,8 @@ class HybridClock:
         return self.last
 
     def observe(self, stamp: int) -> int:
-        """Follow a peer's stamp. Returns 0; or, if it is too far ahead of the wall clock to be
-        followed, by how many milliseconds."""
+        """Follow a peer's stamp. Returns 0, or the milliseconds by which it is too far ahead to be
+        followed."""
         if stamp <= self.last:
             return 0
         ahead_ms = (stamp >> COUNTER_BITS) - self._now_ms()

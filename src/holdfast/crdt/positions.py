@@ -4,10 +4,10 @@ An element gets its position once, and the position never changes. So no two rep
 about the order of two elements. A position is a path of segments of 22 bytes: rank (descending),
 stamp (ascending), replica, index (both ascending). In a top segment with a rank above 0 the stamp
 is descending. The last segment ends with the dot of the element, which is its id: the replica, and
-as index the number of the event, negative if the element was placed to the left.
+the number of the event as the index, negative if the element was placed to the left.
 
-Segments that differ in the index only are a *run*: elements that one replica added in a row. A
-longer path is in the *gap* behind its element, before the next sibling.
+Segments that differ only in the index are a *run*: elements that one replica added one after the
+other. A longer path is in the *gap* after its element, before the next sibling.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from typing import Final
 from holdfast.crdt.dots import Author, Dot
 
 SEGMENT: Final = 22
-RUN: Final = 14  # the bytes of a segment that are equal in a run
-MAX_DEPTH: Final = 8  # a deeper path is placed at a higher level where that is possible
+RUN: Final = 14  # in a run, these bytes of all segments are equal
+MAX_DEPTH: Final = 8  # instead of a deeper path, a higher level is used if that is possible
 MAX_RANK = (1 << 32) - 1
 MAX_STAMP: Final = (1 << 64) - 1
 ZERO: Final = 1 << 63  # an index of 0
@@ -39,20 +39,20 @@ def dot_of(position: bytes) -> Dot:
 
 
 def after(last: bytes, author: Author) -> bytes:
-    """RPUSH: a position behind the last element's (b"": there is none)."""
+    """RPUSH: a position after the last element (b"": the list is empty)."""
     author.seq += 1
     if last and last[12:RUN] == author.replica.to_bytes(2, "big"):
         return last[:RUN] + _index(ZERO + author.seq)
     stamp = author.hlc
     if last:
         rank, last_stamp, *_ = _read(last, 0)
-        if rank == 0:  # the clock of its author may be ahead of ours
+        if rank == 0:  # the clock of that element's author may be ahead of ours
             stamp = max(stamp, last_stamp + 1)
     return _write(0, 0, stamp, author.replica, author.seq)
 
 
 def before(first: bytes, author: Author) -> bytes:
-    """LPUSH: a position before the first element's (b"": there is none)."""
+    """LPUSH: a position before the first element (b"": the list is empty)."""
     author.seq += 1
     if not first:
         return _write(0, 1, author.hlc, author.replica, -author.seq)
@@ -62,13 +62,13 @@ def before(first: bytes, author: Author) -> bytes:
 
 
 def run_of(first: bytes, count: int, step: int) -> list[bytes]:
-    """The positions of elements that are pushed together: they go on the run of the first, each
-    behind the one before (step 1) or before it (step -1)."""
+    """The positions of elements that are pushed together. They continue the run of the first one,
+    each after the one before (step 1) or before it (step -1)."""
     shared = first[:-8]
     index = _index_of(first)
     keys: list[bytes] = []
     while len(keys) < count:
-        # Up to 256 of them differ in the last byte only.
+        # Up to 256 of them differ only in the last byte.
         head = shared + _index(index)[:7]
         missing, byte = count - len(keys), index & 0xFF
         if step > 0:
@@ -82,13 +82,13 @@ def run_of(first: bytes, count: int, step: int) -> list[bytes]:
 
 
 def moved(first: bytes, by: int) -> bytes:
-    """The position in the same run that is so many behind the first."""
+    """The position in the same run that comes so many places after the first."""
     return first[:-8] + _index(min(_index_of(first) + by, MAX_STAMP))
 
 
 def is_run(keys: list[bytes]) -> bool:
     """Whether these positions, which are in order, are those of `run_of` from the first one: none
-    is missing, and none lies in a gap between them."""
+    is missing, and none is in a gap between them."""
     first, last = keys[0], keys[-1]
     if first[:-8] != last[:-8]:
         return False
@@ -107,7 +107,7 @@ def _index_of(position: bytes) -> int:
 
 
 def between(left: bytes, right: bytes, author: Author) -> bytes:
-    """LINSERT: a position between two neighbours (b"": there is none on that side)."""
+    """LINSERT: a position between two neighbours (b"": there is no neighbour on that side)."""
     if not left:
         return before(right, author)
     if not right:
@@ -116,11 +116,11 @@ def between(left: bytes, right: bytes, author: Author) -> bytes:
     for position in _candidates(left, right, author):
         if left < position < right:
             return position
-    raise AssertionError("behind an element there is always room")
+    raise AssertionError("after an element there is always room")
 
 
 def _candidates(left: bytes, right: bytes, author: Author) -> Iterator[bytes]:
-    """Positions that may lie between the two, the best first. The last one does."""
+    """Positions that may be between the two, the best first. The last one always is."""
     me = author.replica.to_bytes(2, "big")
     for at in range(0, len(left), SEGMENT):
         if left[at + 12 : at + RUN] == me:
@@ -140,7 +140,8 @@ def _candidates(left: bytes, right: bytes, author: Author) -> Iterator[bytes]:
 
 
 def _ahead_of(position: bytes, at: int, author: Author, index: int) -> bytes:
-    """The sibling at that level with a rank one higher. At the highest rank, the stamp decides."""
+    """The sibling at that level whose rank is one higher. At the highest rank, the stamp
+    decides."""
     rank, stamp, *_ = _read(position, at)
     new_stamp = author.hlc
     if rank == MAX_RANK:
@@ -149,7 +150,7 @@ def _ahead_of(position: bytes, at: int, author: Author, index: int) -> bytes:
 
 
 def _behind(position: bytes, at: int, author: Author) -> bytes:
-    """A sibling at that level which comes later."""
+    """A sibling at that level, at a later place."""
     rank, stamp, *_ = _read(position, at)
     if at == 0 and rank > 0:
         rank, stamp = rank - 1, 0

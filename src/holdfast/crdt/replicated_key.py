@@ -1,8 +1,9 @@
-"""A replicated key: the value of each type that its name holds, and its expiry.
+"""A replicated key: a value of each type under its name, and its expiry.
 
 Two replicas may give one name values of different types at the same time. Both are kept, and on all
-replicas clients see the value that the lower replica wrote to. The next change of the key removes
-the other values that its author has seen, so that they do not return when the visible one is gone.
+replicas clients see the value that the lower replica has written. The next change of the key
+removes the other values that its author has seen, so that they do not appear again when the visible
+one is removed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +29,7 @@ from holdfast.crdt.replicated_types import (
 )
 from holdfast.crdt.replicated_value import ReplicatedValue
 
-EXPIRY: Final = "expiry"  # no type, but replicated like one
+EXPIRY: Final = "expiry"  # not a type, but replicated like one
 
 KINDS: Final[dict[str, type[ReplicatedValue]]] = {
     "string": ReplicatedString,
@@ -43,14 +44,14 @@ KINDS: Final[dict[str, type[ReplicatedValue]]] = {
 
 _encode = msgspec.msgpack.Encoder().encode
 
-Aimed = tuple[str, Effect]  # the kind of value that the effect is for, and the effect
+Aimed = tuple[str, Effect]  # the kind of value, and an effect for it
 
 
 class ReplicatedKey:
-    """It has a value of each kind that it ever held: `_first`, of the kind `_kind`, and mostly no
-    others but an expiry. `text` is the cell of a string that never held another kind, nor an
-    expiry. It is there because the way to it is short: most of the time goes into waiting for
-    memory."""
+    """A key. It has a value of each kind that it ever held: `_first`, of the kind `_kind`, and
+    usually no others but an expiry. `text` is the cell of a string, as long as the key never held
+    another kind nor an expiry. It is there because it is reached through few objects: most of the
+    time is spent on waiting for memory."""
 
     __slots__ = ("_expiry", "_first", "_kind", "_others", "text")
 
@@ -74,7 +75,7 @@ class ReplicatedKey:
         return parts
 
     def find(self, kind: str) -> Any:
-        """The value of that kind; None when the key never held one."""
+        """The value of that kind; None if the key never held one."""
         if kind == self._kind:
             return self._first
         if kind == EXPIRY:
@@ -109,7 +110,7 @@ class ReplicatedKey:
 
     @property
     def type(self) -> str | None:
-        """The type that clients see; None when the key does not exist for them."""
+        """The type that clients see; None if the key does not exist for them."""
         if self._others is None:  # nearly always
             return self._kind if self._first else None
         kinds = [(kind, part) for kind, part in self.parts if part and kind != EXPIRY]
@@ -129,11 +130,11 @@ class ReplicatedKey:
     # -- changes, as effects ------------------------------------------------------------------
 
     def delete(self, author: Author) -> list[Aimed]:
-        """DEL: all that the author has seen goes, of every type."""
+        """DEL: remove all that the author has seen, of each type."""
         return [(kind, part.clear(author)) for kind, part in self.parts if part]
 
     def supersede(self, kind: str, author: Author) -> list[Aimed]:
-        """A change of the value of that kind removes the values of other types."""
+        """Remove the values of other types, for a change of the value of that kind."""
         return [
             (other, part.clear(author))
             for other, part in self.parts
@@ -143,13 +144,13 @@ class ReplicatedKey:
     # -- applying -----------------------------------------------------------------------------
 
     def integrate(self, kind: str, effect: Effect) -> list[RowChange]:
-        """Apply an effect to the value of that kind; returns the rows of it that changed."""
+        """Apply an effect to the value of that kind. Returns the changed rows of that value."""
         part: ReplicatedValue = self.part(kind)
         return part.integrate(effect)
 
     def conflict_of(self, kind: str, effect: Effect) -> str:
-        """As of a value; or "types" if the key has values of several types, of which one is
-        shown."""
+        """The conflict in the value (see ReplicatedValue); or "types" if the key has values of
+        several types, of which one is shown."""
         if self._others is not None:
             kinds = [other for other, value in self.parts if value and other != EXPIRY]
             if len(kinds) > 1:
@@ -194,8 +195,8 @@ class ReplicatedKey:
     @property
     def orphans(self) -> list[bytes | None]:
         """Expiries without a value: one replica has deleted the key (no name) or the field, while
-        another one set its expiry. The next write there removes them. Without one, they may be
-        forgotten when every member has seen all changes of the key: see `forget_orphans`."""
+        another one set its expiry. The next write there removes them. Without a write, they may be
+        forgotten when each member has seen all changes of the key: see `forget_orphans`."""
         expiry: Expiry | None = self.find(EXPIRY)
         if not expiry:
             return []
@@ -217,8 +218,8 @@ class ReplicatedKey:
                 yield kind, sub, row
 
     def digest(self, name: bytes) -> int:
-        """A number for the content of the key, in whatever order its rows are. The sum over all
-        keys stands for a database: replicas that have seen the same have the same sum."""
+        """A number for the content of the key, the same for any order of its rows. The sum over all
+        keys stands for a database: replicas that have seen the same events have the same sum."""
         return sum(
             int.from_bytes(blake2b(_encode((name, *fact)), digest_size=16).digest(), "big")
             for fact in self.facts()

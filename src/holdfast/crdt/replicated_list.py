@@ -1,9 +1,9 @@
 """The replicated list: unique elements at positions that never change.
 
-A deleted element is gone at once. Effects arrive in causal order, so none names an element that is
-still to come, and deleted elements need not be remembered. Concurrent insertions are all kept. A
-deletion removes what it has seen. Of two LSETs the one with the later stamp wins, of equal stamps
-that of the lower replica. A deletion wins over LSET.
+A deleted element is removed at once. Effects arrive in causal order, so no effect names an element
+that has not arrived yet, and deleted elements need not be remembered. Concurrent insertions are all
+kept. A deletion removes the elements that its author has seen. Of two LSETs the one with the later
+stamp wins; if the stamps are equal, that of the lower replica. A deletion wins over LSET.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -15,16 +15,17 @@ from holdfast.crdt.effects import CLEAR, DELETE, INSERT, POP, PUSH, SET, TRIM, E
 from holdfast.crdt.replicated_value import ReplicatedValue
 from holdfast.crdt.sequence import PositionSequence
 
-Stamp = tuple[int, int]  # hlc and minus the replica: the greater stamp wins
-Row = tuple[bytes, int, int]  # value; hlc and replica of the last LSET, 0 without one
+Stamp = tuple[int, int]  # hlc and the negative replica: the greater stamp wins
+Row = tuple[bytes, int, int]  # value; hlc and replica of the last LSET, or 0 and 0
 
-# Elements of a run are one piece if their indexes differ in the last five bits only.
+# Elements of a run are one piece if their indexes differ only in the last five bits.
 _FLOORS: Final = [bytes([byte & 0xE0]) for byte in range(256)]
 _PIECE_END: Final = 0x1F
 
 
 class ReplicatedList(ReplicatedValue):
-    """Rows: position → (value, hlc, replica). `_stamps` has elements that were LSET."""
+    """A list. Rows: position → (value, hlc, replica). `_stamps` has elements that were changed by
+    LSET."""
 
     __slots__ = ("_elements", "_stamps")
 
@@ -44,23 +45,25 @@ class ReplicatedList(ReplicatedValue):
         return self.range(0, -1)
 
     def index(self, i: int) -> bytes | None:
-        """LINDEX: negative from the end; None when out of range."""
+        """LINDEX: a negative index counts from the end. None if it is out of range."""
         at = self._place(i)
         return None if at is None else self._elements.value_at(at)
 
     def range(self, start: int, stop: int) -> list[bytes]:
-        """LRANGE: `stop` is included, both count from the end when negative."""
+        """LRANGE: the elements from start to stop, both included. Negative indexes count from the
+        end."""
         return self._elements.values(*self._slice(start, stop))
 
     def find(self, value: bytes, rank: int = 1) -> Iterator[int]:
-        """LPOS: indexes of equal elements, from match number `rank` on; negative: from the end."""
+        """LPOS: indexes of equal elements, from match number `rank` on. A negative rank counts from
+        the end."""
         found = self._elements.indexes if rank > 0 else self._elements.indexes_backward
         for number, i in enumerate(found(value), start=1):
             if number >= abs(rank):
                 yield i
 
     def rank(self, position: bytes) -> int:
-        """How many elements stand before this position: the index of the element that has it."""
+        """How many elements are before this position: the index of its element."""
         return self._elements.rank(position)
 
     # -- changes, as effects ------------------------------------------------------------------
@@ -71,21 +74,21 @@ class ReplicatedList(ReplicatedValue):
         return (PUSH, first, 1, tuple(values))
 
     def push_left(self, values: Collection[bytes], author: Author) -> Effect:
-        """Each element in turn, so the last one becomes the first of the list."""
+        """Push one after the other, so the last value becomes the first element."""
         first = positions.before(self._elements.first_key, author)
         author.seq += len(values) - 1
         return (PUSH, first, -1, tuple(values))
 
     def insert(self, i: int, value: bytes, author: Author) -> Effect:
-        """LINSERT: between elements i-1 and i, of which one is the pivot."""
+        """LINSERT: insert between elements i-1 and i, of which one is the pivot."""
         elements = self._elements
         left = elements.key_at(i - 1) if i > 0 else b""
         right = elements.key_at(i) if i < len(elements) else b""
         return (INSERT, ((positions.between(left, right, author), value),))
 
     def set(self, i: int, value: bytes, author: Author) -> Effect | None:
-        """LSET; None when out of range. Its stamp is later than that of the LSET before, even if
-        the clock of that LSET was ahead of ours."""
+        """LSET; None if the index is out of range. Its stamp is later than that of the LSET before,
+        even if the clock of that LSET was ahead of ours."""
         at = self._place(i)
         if at is None:
             return None
@@ -111,13 +114,14 @@ class ReplicatedList(ReplicatedValue):
         return _removal(self._elements.keys(max(len(self) - count, 0), len(self)))
 
     def remove(self, count: int, value: bytes) -> Effect:
-        """LREM: count > 0 from the head, < 0 from the tail, 0 all of them."""
+        """LREM: a positive count removes from the head, a negative one from the tail, 0 removes all
+        matches."""
         found = self.find(value, -1 if count < 0 else 1)
         limit = abs(count) or len(self)
         return self.delete([i for i, _ in zip(found, range(limit), strict=False)])
 
     def trim(self, start: int, stop: int, author: Author) -> Effect:
-        """LTRIM: keep what `range(start, stop)` would return."""
+        """LTRIM: keep the elements that `range(start, stop)` would return."""
         first, end = self._slice(start, stop)
         if first >= end:
             return self.clear(author)
@@ -148,8 +152,9 @@ class ReplicatedList(ReplicatedValue):
         return self._delete_covered(effect[1], b"", b"")
 
     def at_end(self, effect: Effect) -> list[bytes] | None:
-        """The short way to `integrate` a push to the right end, or a pop at either end that leaves
-        something; returns the positions. None, and nothing has changed, in all other cases."""
+        """`integrate`, in less time, for a push to the right end, or for a pop at either end that
+        does not empty the list. Returns the positions. In all other cases None, and then nothing
+        has changed."""
         elements = self._elements
         if effect[0] == PUSH and effect[2] == 1:
             keys = positions.run_of(effect[1], len(effect[3]), 1)
@@ -161,7 +166,7 @@ class ReplicatedList(ReplicatedValue):
 
     def _run(self, first: bytes, count: int) -> Iterable[bytes]:
         """The positions of a run that may be here. Some may be deleted already. A count that is too
-        large must not cost more than the list has elements."""
+        large must not cost more than the number of elements."""
         if count <= len(self):
             return positions.run_of(first, count, 1)
         last = positions.moved(first, count - 1)
@@ -171,7 +176,7 @@ class ReplicatedList(ReplicatedValue):
         ]
 
     def is_left_of(self, position: bytes) -> bool:
-        """Whether all elements stand before this position."""
+        """Whether all elements are before this position."""
         return self._elements.last_key < position
 
     def _push(self, first: bytes, step: int, values: Collection[bytes]) -> list[RowChange]:
@@ -200,7 +205,8 @@ class ReplicatedList(ReplicatedValue):
         return changes
 
     def _delete_covered(self, vector: Vector, first: bytes, last: bytes) -> list[RowChange]:
-        """Delete what the author has seen outside of first … last (b"" and b"": everything)."""
+        """Delete the elements that the author has seen outside first … last (b"" and b"": all of
+        them)."""
         return self._delete(
             [
                 key
@@ -240,8 +246,8 @@ class ReplicatedList(ReplicatedValue):
         return sub[:-1] + _FLOORS[sub[-1]]
 
     def piece(self, place: bytes) -> tuple[Any, ...] | None:
-        """Mostly a run: the last byte of its first position, and the values. Otherwise for each
-        element (last byte of its position, value), and the stamp where there is one."""
+        """Usually a run: the last byte of its first position, and the values. Otherwise for each
+        element (last byte of its position, value), and its stamp if it has one."""
         stamps = self._stamps
         keys, values = self._between(place)
         if not keys:
@@ -266,7 +272,7 @@ class ReplicatedList(ReplicatedValue):
             self.apply(place[:-1] + bytes((byte,)), (value, hlc, replica))
 
     def _between(self, place: bytes) -> tuple[list[bytes], list[bytes]]:
-        """The positions and elements of a piece, and those in gaps between them."""
+        """The positions and elements of a piece, and of the gaps between them."""
         last = place[:-1] + bytes((place[-1] | _PIECE_END,))
         return self._elements.between(place, last)
 
@@ -296,7 +302,7 @@ def _removal(keys: list[bytes]) -> Effect:
 
 
 def pieces_of_run(keys: list[bytes]) -> set[bytes]:
-    """`piece_of` for many positions whose indexes follow each other."""
+    """`piece_of` for many positions with consecutive indexes."""
     some = keys[:: _PIECE_END + 1]
     some.append(keys[-1])
     return {key[:-1] + _FLOORS[key[-1]] for key in some}

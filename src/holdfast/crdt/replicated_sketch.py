@@ -1,7 +1,7 @@
-"""The replicated HyperLogLog: registers that only rise, until the sketch is deleted.
+"""The replicated HyperLogLog: registers that only grow, until the sketch is deleted.
 
-A sketch belongs to the event that began it. An addition names that event. So an addition to a
-sketch that another replica has deleted meanwhile is dropped: DEL wins. Sketches that were begun
+A sketch belongs to the event that created it. An addition names that event. So an addition to a
+sketch that another replica has deleted meanwhile is dropped: DEL wins. Sketches that were created
 under one name at the same time are shown as one.
 """
 
@@ -17,7 +17,8 @@ Ranks = Iterable[Sequence[int]]  # register and rank
 
 
 class ReplicatedSketch(ReplicatedValue):
-    """Rows: (dot, register) → rank. An empty sketch has one row: register 0 with rank 0."""
+    """A sketch. Rows: (dot, register) → rank. An empty sketch has one row: register 0 with rank
+    0."""
 
     __slots__ = ("_sketches",)
 
@@ -28,7 +29,7 @@ class ReplicatedSketch(ReplicatedValue):
         return bool(self._sketches)
 
     def view(self) -> bytes | None:
-        """One byte for each register; None when there is no sketch."""
+        """One byte for each register; None if there is no sketch."""
         if not self._sketches:
             return None
         registers = bytearray(REGISTERS)
@@ -40,7 +41,7 @@ class ReplicatedSketch(ReplicatedValue):
     # -- changes, as effects ------------------------------------------------------------------
 
     def add(self, ranks: Ranks, author: Author) -> Effect:
-        """PFADD and PFMERGE. The effect has only ranks that are higher than before."""
+        """PFADD and PFMERGE. The effect has only ranks that are higher than the current ones."""
         is_new = not self._sketches
         dot = author.dot() if is_new else min(self._sketches)
         sketch = self._sketches.get(dot, {})

@@ -1,10 +1,10 @@
 """The replicated stream: entries, counters and consumer groups are cells.
 
-A removal of an entry removes the entry that was seen. If several replicas gave one id to different
-entries, all are kept. Groups are different: what belongs to a group names the event that created
-the group, and goes with it, even if a client of another replica reads at that moment. Groups that
-were created under one name at the same time are shown as one. Ids are 128-bit numbers, milliseconds
-and sequence. Their last 16 bits are the number of the replica.
+The removal of an entry removes the entry that its author has seen. If several replicas gave one id
+to different entries, all are kept. Groups are different: each part of a group names the event that
+created the group, and is removed with it, even if a client of another replica reads at that moment.
+Groups that were created under one name at the same time are shown as one. Ids are 128-bit numbers,
+milliseconds and sequence. Their last 16 bits are the number of the replica.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,16 +17,17 @@ from holdfast.crdt.effects import ADD, MANY, REMOVE, WRITE, Effect, RowChange
 from holdfast.crdt.exact_numbers import total
 from holdfast.crdt.replicated_value import Rows
 
-# The first byte of a name says what the cell is. Behind the colon: what is written to it.
-STREAM = b"s"  # nothing: the stream exists, even if it is empty
+# The first byte of a name tells the kind of the cell. In the comments, the rest of the name comes
+# before the colon (if there is any), and the written value comes after it.
+STREAM = b"s"  # no value: the stream exists, even if it is empty
 ENTRY = b"e"  # id: the fields
-LAST_ID, MAX_DELETED_ID = b"l", b"d"  # an id: the highest is shown
-ADDED = b"a"  # nothing: its total is how many entries were ever added
-GROUP = b"g"  # name: nothing
-POSITION = b"p"  # dot of the group: (hlc and minus replica of the last SETID, last id, read)
+LAST_ID, MAX_DELETED_ID = b"l", b"d"  # an id: the highest one is shown
+ADDED = b"a"  # no value: the total is the number of entries that were ever added
+GROUP = b"g"  # name: no value
+POSITION = b"p"  # dot of the group: (hlc and negative replica of the last SETID, last id, read)
 CONSUMER = b"c"  # dot of the group, name: seen_at_ms
-# dot of the group, id: (consumer, delivered_at_ms, deliveries). A negative time and an empty name:
-# the entry was returned by XNACK, and no consumer has it.
+# dot of the group, id: (consumer, delivered_at_ms, deliveries). If the time is negative and the
+# name empty, the entry was returned by XNACK, and no consumer has it.
 PENDING = b"n"
 
 OF_GROUPS = (POSITION, CONSUMER, PENDING)
@@ -46,20 +47,21 @@ class ReplicatedGroup(NamedTuple):
 
     @property
     def shown_consumers(self) -> dict[bytes, int]:
-        """The consumers, and those that were deleted on another replica but have a pending
+        """The consumers, including those that were deleted on another replica but have a pending
         entry."""
         holders = {row[0]: row[1] for row in self.pending.values() if row[0] or row[1] >= 0}
         return holders | self.consumers
 
 
 class ReplicatedStream(Cells):
-    """`_groups` has the names of the groups, by the dots of the events that created them."""
+    """A stream. `_groups` has the names of the groups, by the dots of the events that created
+    them."""
 
     __slots__ = ("_groups", "_has_orphans")
 
     def __init__(self) -> None:
         super().__init__()
-        self._has_orphans = False  # a group is gone, and its parts may still be there
+        self._has_orphans = False  # a group is gone, and parts of it may still exist
         self._groups: dict[Dot, bytes] = {}
 
     def precedence(self, name: Name, write: Write) -> Any:
@@ -90,7 +92,7 @@ class ReplicatedStream(Cells):
         return int(total(self.terms(ADDED)))
 
     def next_id(self, now_ms: int, replica: int) -> int:
-        """Above all ids that were here, and an id that no other replica makes."""
+        """An id above all ids that were ever here, which no other replica uses."""
         lowest = max(now_ms << 64, self.last_id + 1)
         own = lowest >> REPLICA_BITS << REPLICA_BITS | replica
         return own if own >= lowest else own + (1 << REPLICA_BITS)
@@ -109,16 +111,16 @@ class ReplicatedStream(Cells):
         return found
 
     def dots_of(self, group: bytes) -> list[Dot]:
-        """The events that created the group, the first one first."""
+        """The events that created the group, in order."""
         return sorted(dot for dot, name in self._groups.items() if name == group)
 
     def position_of(self, group: Dot) -> int:
-        """The last id that the group was given."""
+        """The last id that the group got."""
         return _number((self.written(POSITION + _tag(group)) or (0, 0, b"", -1))[2])
 
     def deleted_holder(self, dots: Sequence[Dot], id_row: bytes) -> tuple[bytes, int] | None:
-        """The consumer of a pending entry, if it was deleted on a replica that did not know of the
-        entry; and when it got the entry."""
+        """The consumer of a pending entry, if it was deleted on a replica that did not know the
+        entry; and the time when it got the entry."""
         for dot in dots:
             row = self.written(PENDING + _tag(dot) + id_row)
             if row is not None:
@@ -156,7 +158,7 @@ class ReplicatedStream(Cells):
         return self.write(LAST_ID, _bytes(entry_id), author)
 
     def leave(self, ids: Iterable[int], author: Author, *, is_trim: bool = False) -> Effect:
-        """XDEL or XTRIM. After XDEL the stream has a hole, which `MAX_DELETED_ID` notes."""
+        """XDEL or XTRIM. XDEL leaves a hole in the stream, which `MAX_DELETED_ID` notes."""
         names = [ENTRY + _bytes(entry_id) for entry_id in ids]
         effects = [self.remove(name, author) for name in names if name in self]
         highest = max(names, default=ENTRY)[1:]
@@ -177,8 +179,8 @@ class ReplicatedStream(Cells):
         return self.write(POSITION + _tag(group), value, author)
 
     def pass_to(self, group: Dot, last_id: int, read: int | None, author: Author) -> Effect:
-        """The group was given entries up to this id. Of reads that have not seen each other, the
-        furthest counts."""
+        """The group got entries up to this id. Of reads that have not seen each other, the furthest
+        one counts."""
         name = POSITION + _tag(group)
         hlc, replica, *_ = self.written(name)
         value = (hlc, replica, _bytes(last_id), -1 if read is None else read)
@@ -190,7 +192,7 @@ class ReplicatedStream(Cells):
     def delete_consumer(
         self, dots: Sequence[Dot], name: bytes, pending: Sequence[bytes], author: Author
     ) -> Effect:
-        """The consumer goes, and its pending entries."""
+        """Remove the consumer and its pending entries."""
         gone = [CONSUMER + _tag(dot) + name for dot in dots]
         gone += [PENDING + _tag(dot) + id_row for dot in dots for id_row in pending]
         return (MANY, tuple(self.remove(cell, author) for cell in gone if cell in self))
@@ -198,7 +200,7 @@ class ReplicatedStream(Cells):
     def assign(
         self, group: Dot, id_row: bytes, row: tuple[bytes, int, int], author: Author
     ) -> Effect:
-        """Consumer, delivered_at_ms and deliveries of an entry: XREADGROUP, XCLAIM."""
+        """Set consumer, delivered_at_ms and deliveries of an entry: XREADGROUP, XCLAIM."""
         return self.write(PENDING + _tag(group) + id_row, row, author)
 
     def release(self, dots: Sequence[Dot], id_rows: Iterable[bytes], author: Author) -> Effect:
@@ -215,7 +217,7 @@ class ReplicatedStream(Cells):
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[RowChange]:
         changes = super().merge(rows, seen, other_seen)
-        self._has_orphans = True  # the rows may belong to a group that is gone here
+        self._has_orphans = True  # because the rows may belong to a group that was removed here
         return changes + self._drop_orphans()
 
     def _keep(self, name: Name, writes: list[Write]) -> None:
@@ -228,7 +230,7 @@ class ReplicatedStream(Cells):
         super()._keep(name, writes)
 
     def _belongs(self, name: bytes) -> bool:
-        """False when the cell belongs to a group that is gone."""
+        """Whether the cell belongs to the stream or to an existing group."""
         return name[:1] not in OF_GROUPS or _number(name[1:9]) in self._groups
 
     def _drop_orphans(self) -> list[RowChange]:

@@ -1,7 +1,7 @@
-"""The types that consist of cells: what a cell holds, and what a client sees of it.
+"""The types that consist of cells: the content of a cell, and the value that a client sees.
 
-Their changes are those of `Cells`. `write` is SET, SADD, HSET and ZADD, even if the member is there
-already: the member then survives a removal that has not seen this write. `add` is INCRBY, HINCRBY
+Their changes are those of `Cells`. `write` is SET, SADD, HSET and ZADD, even if the member exists:
+the member then survives a removal whose author has not seen this write. `add` is INCRBY, HINCRBY
 and ZINCRBY, `remove` is SREM, HDEL and ZREM, `clear` is DEL.
 """
 
@@ -16,12 +16,13 @@ from holdfast.crdt.effects import Effect
 from holdfast.crdt.exact_numbers import parse, text_of, total
 
 _NO_CELLS: Final[dict[Name, Cell]] = {}  # shared by many values: it must stay empty
-# What most counters show. To make the digits took a fifth of the time to apply an INCR.
+# The values of most counters. Making the digits took a fifth of the time of an INCR.
 _COUNTS: Final[list[bytes]] = [b"%d" % count for count in range(1000)]
 
 
 def text_in(cell: Cell) -> bytes | None:
-    """What clients see: a string, a counter, or the sum of a written number and of additions."""
+    """The text that clients see: a string, a counter, or the sum of a written number and of
+    additions."""
     base: bytes | None = cell.value
     counter = cell.counter
     if counter is None:
@@ -37,7 +38,7 @@ def text_in(cell: Cell) -> bytes | None:
     if not terms:
         return base
     number = 0 if base is None else parse(base)
-    # If one replica wrote a text while another one counted, clients see the text.
+    # If one replica wrote a text while another one incremented, clients see the text.
     return base if number is None else text_of(total([number, total(terms)]))
 
 
@@ -51,9 +52,9 @@ class Texts(Cells):
         return None if cell is None else text_in(cell)
 
     def increment(self, name: Name, amount: int | bytes, result: bytes, author: Author) -> Effect:
-        """INCRBY, and INCRBYFLOAT (an amount of bytes), also of hashes. `result` is the reply to
-        the client. If a sum would show something else, because long doubles round, `result` is
-        written instead."""
+        """INCRBY, and INCRBYFLOAT (with an amount of bytes), also for hashes. `result` is the reply
+        to the client. If a sum would show another number, because long doubles are rounded,
+        `result` is written instead."""
         if isinstance(amount, int):
             return self.add(name, amount, author)
         number, shown = parse(amount), parse(self.get(name) or b"0")
@@ -63,7 +64,7 @@ class Texts(Cells):
 
 
 class ReplicatedString(Texts):
-    """One cell, which has no name and always exists. Most keys are strings, so it is not in a
+    """A single cell without a name, which always exists. Most keys are strings, so it is not in a
     dict."""
 
     __slots__ = ("cell",)
@@ -97,7 +98,7 @@ class ReplicatedHash(Texts):
 
 
 class ReplicatedSet(Cells):
-    """Cells without a value: a member is a cell that has a write."""
+    """Cells without a value: each cell with a write is a member."""
 
     __slots__ = ()
 
@@ -115,12 +116,13 @@ class ReplicatedSortedSet(Cells):
         return float(total([base or 0.0, *terms])) if terms else base
 
     def view(self) -> list[tuple[Any, Name]]:
-        """Lowest first, equal scores in order of their members."""
+        """Members and scores, lowest score first, and equal scores in the order of their
+        members."""
         return sorted((self.score(name), name) for name in self.names())
 
     def increment(self, member: Name, amount: float, author: Author) -> Effect:
-        """ZINCRBY. A score that is or becomes infinite is written, because a sum could not leave it
-        again. So is a score that a sum would round in another way than this addition."""
+        """ZINCRBY. A score that is or becomes infinite is written, because a sum with an infinite
+        term stays infinite. A score that a sum would round differently is written, too."""
         score = (self.score(member) or 0.0) + amount
         if not math.isinf(score):
             *_, until_now, now = effect = self.add(member, amount, author)
@@ -131,9 +133,10 @@ class ReplicatedSortedSet(Cells):
 
 
 class Expiry(Cells):
-    """When a key (no name) or a field of a hash expires, in Unix milliseconds; None means never. Of
-    expiries that have not seen each other, the latest wins. The cell of the key is not in a dict,
-    as in ReplicatedString; `_cells` has those of fields, and is shared while there are none."""
+    """The expiry of a key (no name) or of a field of a hash, in Unix milliseconds; None means
+    never. Of expiries that have not seen each other, the latest wins. The cell of the key is not in
+    a dict, as in ReplicatedString; `_cells` has those of fields, and is shared as long as there are
+    none."""
 
     __slots__ = ("_cell",)
 

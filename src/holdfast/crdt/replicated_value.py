@@ -1,4 +1,4 @@
-"""The common part of all replicated values: a state of rows, and the merge of two states."""
+"""The common part of all replicated values: a state in rows, and the merge of two states."""
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ Rows = Iterable[tuple[Any, Any]]  # sub key and row, both plain and hashable
 
 
 class ReplicatedValue(metaclass=ABCMeta):
-    """See the docstring of the package. A value is true while clients can see anything of it."""
+    """See the docstring of the package. A value is true if clients can see any part of it."""
 
     __slots__ = ()
 
@@ -23,15 +23,15 @@ class ReplicatedValue(metaclass=ABCMeta):
 
     @abstractmethod
     def clear(self, author: Author) -> Effect:
-        """DEL: everything goes that the author has seen."""
+        """DEL: remove all that the author has seen."""
 
     @abstractmethod
     def integrate(self, effect: Effect) -> list[RowChange]: ...
 
     def conflict_of(self, effect: Effect) -> str:
-        """The conflict that an effect, which has just been integrated, has met: "removals" if
-        something stays that the removal has not seen, "writes" if several writes stay that have
-        not seen each other, of which one is shown. Empty for none."""
+        """The conflict of an effect that was just integrated: "removals" if something remains that
+        the author of the removal has not seen; "writes" if several writes remain that have not seen
+        each other, of which one is shown. Empty if there is none."""
         return "removals" if effect[0] == CLEAR and self else ""
 
     @abstractmethod
@@ -39,37 +39,38 @@ class ReplicatedValue(metaclass=ABCMeta):
 
     @abstractmethod
     def apply(self, sub: Any, row: Any) -> None:
-        """Set a row (None: remove it), as it is in the file or in a merged state."""
+        """Set a row (None: remove it), in the form of the file or of a merged state."""
 
     # -- pieces: rows that the file keeps together ---------------------------------------------
 
     def piece_of(self, sub: Any) -> Any:
-        """The place of the piece that the row belongs to."""
+        """The place of the piece to which the row belongs."""
         return sub
 
     @abstractmethod
     def piece(self, place: Any) -> Any:
-        """All rows of a piece, as plain data; None when there are none."""
+        """All rows of a piece, as plain data; None if there are none."""
 
     @abstractmethod
     def put_piece(self, place: Any, piece: Any) -> None:
-        """Set the rows of a piece; it has no others."""
+        """Set the rows of a piece, which has no rows yet."""
 
     # -- two states ----------------------------------------------------------------------------
 
     @abstractmethod
     def dot_of(self, sub: Any) -> Dot:
-        """The event that made the row; the row goes when that event is removed. 0 for rows that are
-        never removed that way."""
+        """The event that made the row. The row is removed with that event. 0 for rows that are
+        never removed in that way."""
 
     @abstractmethod
     def join(self, one: Any, other: Any) -> Any:
-        """The row that both states get where they have different ones."""
+        """The row for both states, if their rows differ."""
 
     def merge(self, rows: Rows, seen: Vector, other_seen: Vector) -> list[RowChange]:
-        """Take over the rows of another replica. `seen` is what this replica has seen, `other_seen`
-        what the other one has. Rows stay that both have, and rows of one side that the other side
-        has not seen; a row that the other side has seen and does not have was removed there."""
+        """Add the rows of another replica. `seen` are the events that this replica has seen,
+        `other_seen` those of the other one. Rows of both sides remain, and rows of one side that
+        the other side has not seen. A row that the other side has seen and does not have was
+        removed there."""
         mine, theirs = dict(self.rows()), dict(rows)
         dot_of = self.dot_of
         my_dots, their_dots = ({0, *map(dot_of, side)} for side in (mine, theirs))
@@ -93,13 +94,13 @@ class ReplicatedValue(metaclass=ABCMeta):
         return changes
 
     def resets_within(self, vector: Vector, kind: str, points: Mapping[Any, Any]) -> Any:
-        """The counters that a flush with this vector resets, as in CLEAR. `points`: see
+        """The counters that a flush with this vector resets, in the form of CLEAR. For `points` see
         flush.py."""
         return ()
 
     @property
     def has_totals(self) -> bool:
-        """Whether the value has counters, or had some since it was loaded."""
+        """Whether the value has counters, or had counters since it was loaded."""
         return False
 
     @property
@@ -108,15 +109,16 @@ class ReplicatedValue(metaclass=ABCMeta):
         return False
 
     def settle(self, stable: Vector) -> list[RowChange]:
-        """Forget what is kept only until every member has confirmed so much; returns the rows."""
+        """Forget data that was kept only until each member has confirmed these events. Returns the
+        rows."""
         return []
 
     def facts(self) -> Rows:
-        """The rows without residue. Replicas that have seen the same have equal facts, whatever
-        each of them has settled."""
+        """The rows without residue. Replicas that have seen the same events have equal facts, even
+        if they have not settled the same."""
         return self.rows()
 
     def replicas(self) -> set[int]:
-        """The replicas whose events the rows are from."""
+        """The replicas whose events made the rows."""
         dots = (self.dot_of(sub) for sub, _ in self.facts())
         return {dot & 0xFFFF for dot in dots if dot}

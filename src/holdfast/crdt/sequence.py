@@ -1,7 +1,7 @@
-"""Values in the order of their keys, found by key or by index; a replicated list is built on it.
+"""Values in the order of their keys, found by key or by index. A replicated list is built on it.
 
 It has chunks with counts: both ends are reached in constant time, an index by bisection. Keys are
-byte strings. Nothing here knows of replicas, or what a key means.
+byte strings. Nothing here knows replicas, or the meaning of a key.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 class SequenceChunk(Generic[V]):
-    """Consecutive values and their keys; never empty."""
+    """Neighbouring values and their keys; never empty."""
 
     __slots__ = ("keys", "values")
 
@@ -25,11 +25,11 @@ class SequenceChunk(Generic[V]):
 
 
 class PositionSequence(Generic[V]):
-    """`_bounds` has a key for each chunk but the first: it is above all keys of the chunks before,
-    and not above any key in the chunk. It stays when that key goes. `_starts` has the running
-    number of each chunk's first value. Numbers begin anywhere, so that a change at an end changes
-    the first one only. A change in between makes them wrong; they are counted again when an index
-    is asked for."""
+    """The sequence. `_bounds` has a key for each chunk but the first. It is above all keys of
+    earlier chunks, and not above any key in its chunk; it stays if that key is removed. `_starts`
+    has the number of each chunk's first value. Numbers begin anywhere, so that a change at an end
+    changes only the first one. A change in the middle makes them wrong; they are counted again at
+    the next use of an index."""
 
     __slots__ = ("_bounds", "_chunks", "_is_counted", "_length", "_starts")
 
@@ -54,7 +54,7 @@ class PositionSequence(Generic[V]):
 
     @property
     def first_key(self) -> bytes:
-        """b"" when there are no values."""
+        """The first key; b"" if there are no values."""
         return self._chunks[0].keys[0] if self._chunks else b""
 
     @property
@@ -66,7 +66,7 @@ class PositionSequence(Generic[V]):
         return None if found is None else self._chunks[found[0]].values[found[1]]
 
     def replace(self, key: bytes, value: V) -> V | None:
-        """Another value for a key; returns the old value, None if the key is not there."""
+        """Set another value for a key. Returns the old value; None if the key does not exist."""
         found = self._find(key)
         if found is None:
             return None
@@ -75,8 +75,8 @@ class PositionSequence(Generic[V]):
         return old
 
     def extend(self, keys: list[bytes], values: list[V]) -> bool:
-        """Many at once, which are in order. False if they do not belong behind all others:
-        nothing changes then."""
+        """Add many values at once, in order. False if they do not belong after all others; then
+        nothing changes."""
         if not keys or keys[0] <= self.last_key:
             return False
         chunks, at = self._chunks, 0
@@ -94,7 +94,7 @@ class PositionSequence(Generic[V]):
         return True
 
     def insert(self, key: bytes, value: V) -> bool:
-        """False when the key is there: nothing changes then."""
+        """Add a value. False if the key exists; then nothing changes."""
         chunks = self._chunks
         if not chunks or key > chunks[-1].keys[-1]:
             if not chunks or len(chunks[-1].keys) >= CHUNK:
@@ -137,7 +137,7 @@ class PositionSequence(Generic[V]):
         return True
 
     def delete(self, key: bytes) -> V | None:
-        """Returns the value; None if the key is not there."""
+        """Remove a key. Returns the value; None if the key does not exist."""
         chunks = self._chunks
         if chunks and key == chunks[0].keys[0]:
             k = at = 0
@@ -159,8 +159,8 @@ class PositionSequence(Generic[V]):
         return value
 
     def remove_run(self, run: list[bytes]) -> list[V] | None:
-        """Delete many at once from either end; returns their values. `run` is in order. None, and
-        nothing changes, if these keys are not at an end, or if there are no other keys."""
+        """Delete many keys, which are in order, at either end. Returns their values. None if these
+        keys are not at an end, or if there are no other keys; then nothing changes."""
         count = len(run)
         start = 0 if count and run[0] == self.first_key else self._length - count
         if not 0 < count < self._length or self.keys(start, start + count) != run:
@@ -204,7 +204,7 @@ class PositionSequence(Generic[V]):
     # -- by index -----------------------------------------------------------------------------
 
     def key_at(self, i: int) -> bytes:
-        """The index must be within the list."""
+        """The key at an index, which must be within the list."""
         chunk, at = self._at(i)
         return chunk.keys[at]
 
@@ -213,7 +213,7 @@ class PositionSequence(Generic[V]):
         return chunk.values[at]
 
     def rank(self, key: bytes) -> int:
-        """How many keys are below this one: its index, if it is there."""
+        """How many keys are below this one: its index, if it exists."""
         if not self._chunks:
             return 0
         k, at = self._seek(key)
@@ -275,7 +275,7 @@ class PositionSequence(Generic[V]):
             start += len(chunk.keys) - at
 
     def _seek(self, key: bytes) -> tuple[int, int]:
-        """The chunk and index where the key is or belongs. There must be a chunk."""
+        """The chunk and the index at which the key is or belongs. There must be a chunk."""
         k = bisect_right(self._bounds, key, 1) - 1
         return k, bisect_left(self._chunks[k].keys, key)
 

@@ -1,8 +1,9 @@
-"""Checks the shape of a record, or of a key of a snapshot, that a peer sent. This is done before
-any of it is applied: a change that fails half way would leave a value that no other replica has.
+"""Checks the shape of a record, or of a key of a snapshot, that a peer sent. All of it is checked
+before any part is applied: a change that fails half-way would leave a value that no other replica
+has.
 
-Types, lengths and bounds are checked, not meaning: a peer that is admitted may write any data. But
-no message may cost more than its own size, and none may raise an error of Python.
+Types, lengths and bounds are checked, but no meaning: a peer that is admitted may write any data.
+But no message may cost more than its own size, and none may raise an error of Python.
 """
 
 import re
@@ -30,7 +31,7 @@ from holdfast.crdt.replicated_stream import (
 )
 from holdfast.errors import HoldfastError
 
-MAX_SEQ: Final = 1 << 47  # with the replica it makes a dot, which SQLite can store
+MAX_SEQ: Final = 1 << 47  # together with the replica it makes a dot, which SQLite can store
 MAX_STAMP: Final = 1 << 62
 MAX_RANK: Final = 64
 MAX_DIGITS: Final = 8192
@@ -44,7 +45,7 @@ _DECIMAL: Final = re.compile(
 
 
 _decode: Final = msgspec.msgpack.Decoder().decode
-# What the decoder of msgpack raises, also for text that is not UTF-8 and for deep nesting.
+# The errors of msgpack's decoder, also for text that is not UTF-8 and for deep nesting.
 UNREADABLE: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 
@@ -58,7 +59,7 @@ def check(is_so: bool, what: str) -> None:
 
 
 def read_record(data: bytes, databases: int) -> Record:
-    """Raises MalformedError."""
+    """The record in this data. Raises MalformedError."""
     try:
         fields = _decode(data)
     except UNREADABLE:
@@ -70,8 +71,8 @@ def read_record(data: bytes, databases: int) -> Record:
 
 
 def check_record(fields: Any, databases: int) -> None:
-    """The fields of a record, before it is made: compiled code relies on the types of a Record.
-    Raises MalformedError."""
+    """Check the fields of a record, before the Record is made, because compiled code relies on its
+    types. Raises MalformedError."""
     origin, after, seq, hlc, changes = fields
     check(type(origin) is int and 0 < origin <= MAX_REPLICA, "a replica")
     check(type(after) is int and type(seq) is int and 0 <= after < seq < MAX_SEQ, "a number")
@@ -94,7 +95,7 @@ def check_record(fields: Any, databases: int) -> None:
 
 
 def check_key(key: Any, databases: int) -> None:
-    """A key of a snapshot: database, name, rows. Raises MalformedError."""
+    """Check a key of a snapshot: database, name, rows. Raises MalformedError."""
     check(type(key) is tuple and len(key) == 3, "a key")
     database, name, rows = key
     _check_database(database, databases)
@@ -143,7 +144,8 @@ def _is_bytes(value: Any) -> bool:
 
 
 def _are_only(types: frozenset[type], values: list[Any]) -> bool:
-    """One call for many values: a call for each would take as long as to apply them."""
+    """Whether all values have one of these types. One call for many values: a call for each would
+    take as long as applying them."""
     return types.issuperset(map(type, values))
 
 
@@ -156,7 +158,7 @@ def _is_seq(value: Any) -> bool:
 
 
 def _is_place(position: Any) -> bool:
-    """A position in a list, with an index that a run can go on from."""
+    """Whether it is a position in a list, with an index that a run can continue."""
     if type(position) is not bytes or not position or len(position) % positions.SEGMENT:
         return False
     index = int.from_bytes(position[-8:], "big")
