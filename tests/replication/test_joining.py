@@ -252,7 +252,7 @@ def test_a_malformed_message_is_refused(words: tuple[str | bytes, ...]) -> None:
     node = Node(1)
     replicator_of(node)
     node("HELLO", 3)
-    assert node("ACTIVE", *words).startswith(b"-ERR this is no message of a peer")
+    assert node("ACTIVE", *words).startswith(b"-ERR this is not a message of a peer")
 
 
 # -- with processes -------------------------------------------------------------------------------

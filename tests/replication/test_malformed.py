@@ -116,13 +116,13 @@ def test_only_numbers_from_1_to_255_are_nodes(node: int) -> None:
     one, two = started(1), started(2)
     hello = two.replicator.hello()._replace(node=node, replica=node)
     reply = Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
-    assert reply == b"-ERR this is no message of a peer\r\n"
+    assert reply == b"-ERR this is not a message of a peer\r\n"
     assert one.stage.members.known == {}
     view = pack(({node: node}, []))
     hello = two.replicator.hello()._replace(view=view)
-    assert b"no message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
+    assert b"not a message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
     hello = two.replicator.hello()._replace(view=pack(({}, [node])))
-    assert b"no message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
+    assert b"not a message" in Peer(one.engine, 3).command("ACTIVE", "LINK", pack(hello))
     assert one.stage.members.known == {}
 
 
@@ -325,7 +325,7 @@ def test_a_greeting_that_is_larger_than_any_peer_sends_is_refused_by_its_size() 
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert reply == b"-ERR this is no message of a peer\r\n"
+        assert reply == b"-ERR this is not a message of a peer\r\n"
         assert peak < 4 * len(data)
 
 

@@ -151,10 +151,10 @@ def test_digest_and_check_find_keys_that_differ_from_their_replica_keys(
     one.stage.rows += one.keyspace.ops
     one.keyspace.ops.clear()
     one.engine.turn.end()
-    assert digest(one).startswith(b"-ERR what clients see is not what is replicated: key b'l' of")
+    assert digest(one).startswith(b"-ERR keys differ from their replicated values: key b'l' of")
     assert check_file(path) == [
-        "key b'l' of database 0 is a list, and is replicated with other contents",
-        "key b'more' of database 0 is there, and is not replicated",
+        "key b'l' of database 0 is a list, but its replicated value has other contents",
+        "key b'more' of database 0 exists, but is not replicated",
     ]
     one.close()
 

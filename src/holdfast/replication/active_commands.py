@@ -1,6 +1,7 @@
 """ACTIVE: the links of an active-active server.
 
-The command is in the table of every server, so what does the work is imported when it is needed.
+The table of commands has ACTIVE on each server, so the modules that do the work are imported when
+they are needed.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 ADMIN = "admin noscript loading stale"
 NOT_ACTIVE = CommandError("ERR this server is not active-active (see --active-active)")
 BAD_NODE = CommandError("ERR a node id is a number from 1 to 255")
-BAD_MESSAGE = CommandError("ERR this is no message of a peer")
+BAD_MESSAGE = CommandError("ERR this is not a message of a peer")
 
 container(
     "active", -2, "", "Links to the other servers of the database.", group="server", since="7.0.0"
@@ -69,7 +70,7 @@ def info(session: Session, argv: list[bytes]) -> Reply:
 
 @command("active|peers", 2, ADMIN, group="server", since="7.0.0")
 def peers(session: Session, argv: list[bytes]) -> Reply:
-    """The other servers, and how the links to them are.
+    """The other servers, and the states of the links to them.
 
     ACTIVE PEERS
     """
@@ -103,7 +104,7 @@ def join(session: Session, argv: list[bytes]) -> Reply:
 @command("active|forget", 3, ADMIN, group="server", since="7.0.0")
 def forget(session: Session, argv: list[bytes]) -> Reply:
     """Remove a server for good: no server waits for it, and all refuse it. The others learn of it.
-    Or follow an address no more.
+    With an address: do not dial it any more.
 
     ACTIVE FORGET <node | url>
     """
@@ -139,7 +140,7 @@ def resume(session: Session, argv: list[bytes]) -> Reply:
 
 @command("active|digest", 2, ADMIN, group="server", since="7.0.0")
 def digest(session: Session, argv: list[bytes]) -> Result:
-    """A number for all data: servers that have seen the same have the same.
+    """A number for all data: servers that have seen the same events have the same number.
 
     ACTIVE DIGEST
     """
@@ -168,7 +169,7 @@ def link(session: Session, argv: list[bytes]) -> Reply:
 
 @command("active|ack", 3, ADMIN, group="server", since="7.0.0")
 def ack(session: Session, argv: list[bytes]) -> Reply:
-    """Sent by another server: up to which events it has all on disk.
+    """Sent by another server: the events that it has on disk.
 
     ACTIVE ACK ack
     """
@@ -193,16 +194,16 @@ def help_(session: Session, argv: list[bytes]) -> Reply:
         INFO
             The node id of this server, its peers, and the records that it has seen.
         PEERS
-            The other servers, and how the links to them are.
+            The other servers, and the states of the links to them.
         JOIN <url>
             Follow one more server.
         FORGET <node | url>
-            Remove a server for good; or follow an address no more.
+            Remove a server for good; or do not dial an address any more.
         PAUSE [<node>]
             Cut the links to one server, or to all.
         RESUME [<node>]
-            Link again what PAUSE has cut.
+            Resume links that PAUSE has cut.
         DIGEST
-            A number for all data: equal where the same was seen.
+            A number for all data: equal on servers that have seen the same.
         """,
     )

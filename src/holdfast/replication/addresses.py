@@ -1,6 +1,7 @@
 """The addresses of the peers. Addresses are in the database file. Logins are not, because copies
-and backups of the file go to places where passwords must not. The logins that ACTIVE JOIN was given
-are in a file beside it (`NAME.db-peers`)."""
+and backups of the file go to places where passwords must not be. The logins that came with ACTIVE
+JOIN are in another file beside it (`NAME.db-peers`).
+"""
 
 import json
 import logging
@@ -44,7 +45,7 @@ class Addresses:
             log.error("cannot read %s, so peers may refuse our login: %s", self._path, error)
 
     def _take_out_logins(self, stage: ReplicationStage) -> None:
-        """An earlier version kept logins in the database file."""
+        """Move logins out of the database file, where an earlier version kept them."""
         joined = stage.facts.get(b"joined", ())
         nodes = stage.facts.get(b"urls", {})
         logins = {bare(url): url for url in joined if url != bare(url)}
@@ -55,7 +56,7 @@ class Addresses:
             stage.note(b"urls", {bare(url): node for url, node in nodes.items()})
 
     def of(self, configured: list[str], stage: ReplicationStage) -> list[str]:
-        """All addresses, once each. The login of ACTIVE JOIN counts where the configuration has
+        """All addresses, each once. The login of ACTIVE JOIN is used if the configuration has
         none."""
         urls = {bare(url): url for url in configured}
         for place in stage.facts.get(b"joined", ()):
@@ -64,13 +65,13 @@ class Addresses:
         return list(urls.values())
 
     def joined(self, url: str) -> None:
-        """Raises CommandError."""
+        """Add an address. Raises CommandError."""
         place = bare(url)
         others = {each: login for each, login in self._logins.items() if each != place}
         self._write(others if url == place else others | {place: url})
 
     def left(self, place: str) -> None:
-        """Raises CommandError."""
+        """Remove an address. Raises CommandError."""
         self._write({each: url for each, url in self._logins.items() if each != place})
 
     def _write(self, logins: dict[str, str]) -> None:

@@ -1,26 +1,28 @@
-"""Notices two servers that have one node id.
+"""Notices two servers that have the same node id.
 
-Every start of a server has a token, its life (store/file/life.py). A greeting names the life and
-the earlier lives of the file. So a server that was restarted replaces itself. Two servers with one
-node id, or on copies of one file, are two lives, and neither is in the past of the other. As long
-as both are heard, the node is disputed: neither of them is linked, and neither takes writes. No
-I/O.
+Each start of a server has a token, its life (store/file/life.py). A greeting names the life and the
+earlier lives of the file. So a server that was restarted replaces itself. Two servers with the same
+node id, or on copies of one file, are two lives, and neither is among the earlier lives of the
+other. As long as both are heard, the node is disputed: neither of them is linked, and neither takes
+writes. No I/O.
 """
 
 from collections.abc import Callable, Iterable
 
-# A server that was not heard for so long is gone. A running one is heard once a second, if only by
-# its attempts to link.
+# A server that was not heard for so long counts as gone. A running server is heard once a second,
+# at least by its attempts to link.
 PATIENCE_S = 10.0
 
 
 class Claims:
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._heard_s: dict[int, dict[bytes, float]] = {}  # by node and life: when it was heard
+        # by node and life: the time when it was last heard
+        self._heard_s: dict[int, dict[bytes, float]] = {}
 
     def hear(self, node: int, life: bytes, past: Iterable[bytes] = ()) -> bool:
-        """A server has said that it is that node. Returns whether another one says so, too."""
+        """Note that a server with this life has told that it is that node. Returns whether another
+        server tells the same."""
         lives = self._current(node)
         for each in past:
             lives.pop(each, None)

@@ -1,8 +1,8 @@
-"""Clocks of other nodes that are too far from ours, as far as messages prove it.
+"""Clocks of other nodes that differ too much from ours, as far as messages prove it.
 
-A message may have been on its way for long. So any message can prove that a clock is ahead. Only an
-answer can prove that a clock is behind: it was sent after our question. Otherwise a link that stood
-still would look like a clock that stood still.
+A message may have been on its way for long. So any message can prove that a clock is ahead. Only a
+reply can prove that a clock is behind, because it was sent after our question. Otherwise a link
+that was stuck would look like a clock that was stuck.
 """
 
 import logging
@@ -17,7 +17,8 @@ SAID_AGAIN_AFTER_S = 60.0
 
 
 class Drift:
-    """`ms` has the nodes whose clocks are off, and by how much at least; negative: behind ours."""
+    """Notes the differences. `ms` has the nodes whose clocks differ, and the least difference;
+    negative if the clock is behind ours."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,8 +26,8 @@ class Drift:
         self._said_s: dict[int, float] = {}  # by node: when the log last warned of its records
 
     def heard(self, node: int, their_ms: int, asked_s: float | None = None) -> None:
-        """What the clock of a node showed when it sent a message. `asked_s` is when we asked, if
-        the message is an answer."""
+        """Note the time on the clock of a node when it sent a message. `asked_s` is the time of our
+        question, if the message is a reply."""
         now_ms = self._clock.now_ms()
         off_ms = their_ms - now_ms
         if off_ms <= MAX_DRIFT_MS:
@@ -44,7 +45,7 @@ class Drift:
         self.ms[node] = off_ms
 
     def stamped(self, replica: int, ahead_ms: int) -> None:
-        """A record came with a stamp too far ahead. There will be many: one line a minute is
+        """Note that a record has a stamp too far ahead. There will be many, so one line a minute is
         logged."""
         node, now_s = replica % REPLICAS_PER_NODE, self._clock.monotonic_s()
         said_s = self._said_s.get(node)

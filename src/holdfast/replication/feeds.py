@@ -1,5 +1,6 @@
-"""The end of a link that sends: our log, as fast as the peer takes it in. No I/O: messages go to
-`send`, and leave when what they tell is on disk."""
+"""The end of a link that sends: it sends our log, as fast as the peer takes it. No I/O: messages go
+to `send`, and leave when the data in them is on disk.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -23,32 +24,34 @@ from holdfast.replication.messages import (
 from holdfast.store.replicated.inbound import SnapshotKey
 from holdfast.store.replicated.stage import ReplicationStage
 
-WINDOW_BYTES = 1 << 20  # bytes sent and not taken in yet: more would only wait in buffers
-# How much one `pump` looks at before clients get their turn, about ten milliseconds of work: keys
-# of a snapshot, which may be in the file only, and records, which the peer may have already.
+WINDOW_BYTES = 1 << 20  # bytes on their way; more would only wait in buffers
+# The work of one `pump` before clients get their turn, about ten milliseconds: keys of a snapshot,
+# which may only be in the file, and records, which the peer may have already.
 PUMP_KEYS = 250
 PUMP_RECORDS = 5000
 
 
 class Large(NamedTuple):
     """A part that is larger than a message, and how much of it was sent. A record is read from the
-    log piece by piece. The log may cut it meanwhile, if the peer was removed."""
+    log piece by piece. The log may cut the record meanwhile, if the peer was removed."""
 
     nbytes: int
     record: int | None  # its number in the log
-    key: bytes  # the key of a snapshot, if it is no record
+    key: bytes  # the key of a snapshot; empty for a record
     sent_bytes: int = 0
 
 
 class Feed:
-    """`cursor` is the number of the log's next record that the peer may need. Records of other
-    servers reach the peer mostly from these, so they are held back for a while. Records below
-    `_limit` may leave, and so may all that one of our own records may depend on. A held record is
-    dropped when the peer acknowledges it, and sent when that takes too long (`relay`).
+    """Sends the log to one peer. `cursor` is the number of the first record in the log that the
+    peer may need. Records of other servers usually reach the peer from these servers, so they are
+    held back for a while. Records below `_limit` may leave. So may all records up to our own last
+    one, which may depend on the records before it. A held record is dropped when the peer
+    acknowledges it, and sent if that takes too long (`relay`).
 
-    A peer needs a snapshot if it lacks records that the log has no more, or that this server itself
-    has from a snapshot. It is told so (BEHIND), and asks for one when no other peer sends it one.
-    After another peer's snapshot our log may suffice."""
+    A peer needs a snapshot if it lacks records that the log does not have, because they were cut,
+    or because this server itself has them from a snapshot. It is told so (BEHIND), and asks for a
+    snapshot when no other peer sends one. After the snapshot of another peer our log may be enough.
+    """
 
     def __init__(
         self,
@@ -62,15 +65,15 @@ class Feed:
         self._seen: Vector = hello.vector
         self._send = send
         self._message_bytes = message_bytes
-        self._sent: deque[int] = deque()  # the sizes of messages that were not taken in yet
+        self._sent: deque[int] = deque()  # the sizes of messages that the peer has not taken yet
         self._sent_bytes = 0
         self._taken = 0
         self.total_bytes = 0
         self._large: Large | None = None
         self._snapshot: Iterator[SnapshotKey] | None = None
         self._vector: Vector = {}  # the events that we had seen when the snapshot began
-        self._told_owed: Vector = {}  # what we owe ourselves, as far as the peer was told
-        self._first: list[list[bytes]] = []  # messages that go before all others
+        self._told_owed: Vector = {}  # the owed events (see ReplicaState) that the peer was told
+        self._first: list[list[bytes]] = []  # messages that are sent before all others
         self._looks_left = PUMP_RECORDS  # of the current `pump`
         log = stage.log
         self.cursor = log.start
@@ -82,7 +85,7 @@ class Feed:
 
     @property
     def lag_ops(self) -> int:
-        """How many records the peer may still lack."""
+        """The number of records that the peer may still lack."""
         log = self.stage.log
         return log.start + len(log) - max(self.cursor, log.start) + len(self._sent)
 
@@ -98,7 +101,7 @@ class Feed:
 
     @property
     def _end(self) -> int:
-        """Records below this number may leave."""
+        """Records below this number may be sent."""
         log = self.stage.log
         return min(max(self._limit, self.stage.own_end), log.start + len(log))
 
@@ -109,7 +112,7 @@ class Feed:
         return not self._is_behind and self.cursor < log.start + len(log)
 
     def relay(self) -> None:
-        """Called at intervals: records that were held at the last call have waited long enough."""
+        """Called at intervals: records that were already held at the last call may be sent now."""
         log = self.stage.log
         self._limit, self._held = self._held, log.start + len(log)
 
@@ -136,8 +139,8 @@ class Feed:
             self._first.append([BEGIN, pack(self._vector)])
 
     def pump(self) -> bool:
-        """Send what there is, as long as the window has room. True if there is more, and the caller
-        should call again after clients had their turn."""
+        """Send all there is, as long as the window has room. Returns True if there is more, and the
+        caller should call again after clients had their turn."""
         self._looks_left = PUMP_RECORDS
         while self._sent_bytes < WINDOW_BYTES and self._looks_left > 0:
             parts = self._next()
@@ -158,7 +161,7 @@ class Feed:
         if self._first:
             return self._first.pop(0)
         if self._is_behind:
-            return None  # until the peer asks for a snapshot
+            return None  # nothing until the peer asks for a snapshot
         if self._large is not None and (piece := self._piece(self._large)):
             return [PIECE, piece]
         if self._snapshot is not None:
@@ -166,7 +169,7 @@ class Feed:
         log = self.stage.log
         if self.cursor < log.start or self._merges != log.merges:
             # Records were cut from the log, or this server has them from a snapshot. A peer that
-            # has not acknowledged them may need a snapshot; to ask a peer that has them costs
+            # has not acknowledged them may need a snapshot; asking a peer that has them costs
             # little.
             if not log.can_serve(self._seen):
                 self._is_behind = True
@@ -179,8 +182,8 @@ class Feed:
         return [STARTS, pack((KEYS if large.record is None else RECORDS, large.nbytes))]
 
     def _piece(self, large: Large) -> bytes:
-        """The next piece. b"" if the log has lost the record; the peer drops its first pieces when
-        another part starts."""
+        """The next piece. b"" if the log has cut the record; the peer drops the pieces that it has
+        when another part starts."""
         start, size = large.sent_bytes, self._message_bytes
         number = large.record
         if number is None:
@@ -208,9 +211,9 @@ class Feed:
             if record.origin != self.replica and seen.get(record.origin, 0) < record.seq:
                 if record.nbytes > most:
                     if not nbytes:
-                        self.cursor = cursor  # stays here until the last piece has left
+                        self.cursor = cursor  # the cursor stays here until the last piece is sent
                         return self._start(Large(record.nbytes, cursor, b""))
-                    break  # the records before it go first
+                    break  # the records before it are sent first
                 parts.append(self.stage.log.read(cursor))
                 nbytes += record.nbytes
             cursor += 1

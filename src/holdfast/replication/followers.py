@@ -1,4 +1,4 @@
-"""The peers that follow this server: which records leave for them, and when."""
+"""The peers that follow this server: which records are sent to them, and when."""
 
 import logging
 import sys
@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A record leaves at once, but after it there is a pause. So under load the records of many turns
-# are one message, which is one turn and one commit at the peer. After a short message the pause is
-# short.
+# A record is sent at once, but a pause follows. So under load the records of many turns are one
+# message, which is one turn and one commit at the peer. The pause after a short message is short.
 PAUSES_S = ((2 << 10, 0.001), (16 << 10, 0.005))  # the pause after a message below so many bytes
 LONGEST_PAUSE_S = 0.02
-# A peer that has not acknowledged a record of another server after so long is sent it.
+# A record of another server is sent to a peer that has not acknowledged it after this time.
 RELAY_AFTER_S = 0.1
 
 
 def pause_s(nbytes: float) -> float:
-    """How long nothing more is sent after a message of so many bytes."""
+    """The pause after a message of so many bytes."""
     return next((seconds for below, seconds in PAUSES_S if nbytes < below), LONGEST_PAUSE_S)
 
 
@@ -42,7 +41,8 @@ class Followers:
         self._pump_timer: Timer | None = None
         self._next_pump_s = 0.0
         self._pumped_bytes = 0
-        self._sent: tuple[list[bytes], Published] = ([], Published())  # the last message, encoded
+        # the last message, and its encoded form
+        self._sent: tuple[list[bytes], Published] = ([], Published())
 
     def stop(self) -> None:
         for timer in (self._relay_timer, self._pump_timer):
@@ -52,13 +52,13 @@ class Followers:
     # -- the peers ----------------------------------------------------------------------------
 
     def add(self, session: Session, peer: Hello, stage: ReplicationStage) -> None:
-        """Another session of the same node ends."""
+        """Add a peer. Another session of the same node is ended."""
         for other, feed in list(self._feeds.items()):
             if feed.node == peer.node and other is not session:
                 self._drop(other, "it has linked again")
 
         self._feeds[session] = Feed(stage, peer, partial(self._send, session))
-        session.kind = LINK  # it is no client: the limits of clients do not apply
+        session.kind = LINK  # the limits of clients do not apply to it
         session.limits_changed()
 
     def by_session(self, session: Session) -> Feed | None:
@@ -73,13 +73,14 @@ class Followers:
         return min((feed.cursor for feed in self._feeds.values()), default=sys.maxsize)
 
     def cut(self, node: int | None) -> None:
-        """End the session of that node; None: of all nodes."""
+        """End the session of that node; with None, of all nodes."""
         for session, feed in list(self._feeds.items()):
             if node in (None, feed.node):
                 self._drop(session, "it was paused or removed here")
 
     def lost(self, session: Session, why: str) -> None:
-        """The connection of a peer, or of a client, has ended."""
+        """Note that the connection of a session has ended. It may be that of a peer or of a
+        client."""
         feed = self._feeds.pop(session, None)
         if feed is not None:
             self._report(feed, why)
@@ -96,12 +97,12 @@ class Followers:
     # -- what they are sent -------------------------------------------------------------------
 
     def tell(self) -> None:
-        """A batch is committed. Its records leave with the replies, so not before they are on
-        disk."""
+        """Called when a batch is committed: send its records. They leave with the replies, so not
+        before they are on disk."""
         if not self._feeds or self._pump_timer is not None:
             return
         stage = self._keyspace.stage
-        # A server that follows takes in much and mostly sends nothing: it needs no timer then.
+        # A server that only follows takes much and sends almost nothing: then it needs no timer.
         if not any(feed.has_news or feed.stage is not stage for feed in self._feeds.values()):
             self._wait_for_relay()
             return
@@ -111,7 +112,7 @@ class Followers:
             self._pump_timer = clock.call_later(wait_s, self._pump_again)
             return
         self._pumped_bytes = 0
-        has_more = False  # a feed stopped so that clients get their turn
+        has_more = False  # whether a feed stopped so that clients get their turn
         peers = len(self._feeds)
         for session, feed in list(self._feeds.items()):
             if session.closing:
@@ -142,7 +143,7 @@ class Followers:
         self._engine.turn.schedule()
 
     def _send(self, session: Session, parts: list[bytes]) -> None:
-        """Mostly all peers are sent the same, so it is encoded once."""
+        """Send a message. Usually all peers get the same one, so it is encoded once."""
         if parts != self._sent[0]:
             self._sent = parts, Published(encode3(Push([PUSH, *parts])))
         data = self._sent[1]

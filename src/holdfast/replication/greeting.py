@@ -1,5 +1,4 @@
-"""The first questions on a link, and their replies: the handshake of any client, then ACTIVE
-LINK."""
+"""The first requests on a link and their replies: the handshake of any client, then ACTIVE LINK."""
 
 import asyncio
 from typing import Any
@@ -16,9 +15,9 @@ class Greeting:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._asked: asyncio.Future[list[Any]] | None = None
-        self._count = 0  # of the replies to the question
-        self._replies: list[Any] = []  # that came so far
-        self._error: Exception | None = None  # why there will be no more replies
+        self._count = 0  # the number of replies to the current request
+        self._replies: list[Any] = []  # the replies so far
+        self._error: Exception | None = None  # the reason why no more replies will come
 
     async def shake_hands(self, options: ClientOptions) -> None:
         steps = handshake(options, __version__)
@@ -31,7 +30,7 @@ class Greeting:
                 raise ConnectError(f"{options.address} is no Holdfast server") from None
 
     async def exchange(self, hello: bytes) -> Any:
-        """Send our hello; returns the reply, which has the peer's."""
+        """Send our hello. Returns the reply, which has the hello of the peer."""
         (reply,) = await self._ask(encode(("ACTIVE", "LINK", hello)), 1)
         return reply
 
@@ -51,7 +50,8 @@ class Greeting:
             asked.set_result(self._replies[: self._count])
 
     def fail(self, error: Exception) -> None:
-        """The link has ended. No reply may be awaited just now; the next question raises, too."""
+        """Note that the link has ended. If no reply is awaited now, the next request raises the
+        error."""
         self._error = error
         if self._asked is not None and not self._asked.done():
             self._asked.set_exception(error)

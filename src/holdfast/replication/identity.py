@@ -1,8 +1,10 @@
-"""The identity of this server: its life, its replica number, its node id. No other may have them.
+"""The identity of this server: its life, its replica number, its node id. No other server may have
+them.
 
 A replica number must have one history. A start on a copy of the database file is noticed by the
-file beside it (store/file/life.py). If that was copied, too, peers notice: while both servers run,
-by their lives (claims.py); otherwise by the stamp of the last record that a peer has of us.
+file beside it (store/file/life.py). If that file was copied, too, peers notice it: while both
+servers run, by their lives (claims.py); otherwise by the stamp of the last record of ours that a
+peer has.
 """
 
 import logging
@@ -36,14 +38,14 @@ class Identity:
         self._clock = replicator.engine.clock
         self.claims = Claims(self._clock.monotonic_s)
         self._reported: set[int] = set()  # disputed nodes
-        self._told_s = self._clock.monotonic_s()  # when a peer last said that our id is disputed
+        self._told_s = self._clock.monotonic_s()  # when a peer last told us that our id is disputed
         self.token = new_token()
         self.past: list[bytes] = self._stage.facts.get(b"life", [])[:REMEMBERED_LIVES]
         store = replicator.engine.store
         self._store = store if isinstance(store, FileStore) else None
         self._is_first = b"cluster" not in self._stage.facts
         self._left = None if self._store is None else left_beside(self._store.path)
-        self._first_seq = 0  # the number of our last event when this life began
+        self._first_seq = 0  # the number of our last event at the start of this life
 
     @property
     def _stage(self) -> ReplicationStage:
@@ -52,8 +54,8 @@ class Identity:
     # -- copies of the file -------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The file gets the token of this start. A server on a copy becomes a new replica before it
-        takes a write. Raises StorageError, ConfigError."""
+        """Write the token of this start into the file. A server on a copy becomes a new replica
+        before it takes a write. Raises StorageError, ConfigError."""
         stage, store = self._stage, self._store
         why = "" if store is None else self._why_a_copy(store, self._left)
         if why:
@@ -89,15 +91,15 @@ class Identity:
             return ""
         if store.backup_mark != facts.get(b"backup", b""):
             return "holdfast backup made it"
-        if not self.past:  # an earlier version wrote it, which knew a file by its inode
+        if not self.past:  # written by an earlier version, which recognised a file by its inode
             inode = facts.get(b"inode")
-            return "" if inode in (None, path.stat().st_ino) else "it is not the file it was"
+            return "" if inode in (None, path.stat().st_ino) else "its inode has changed"
         if left is None:
             return f"there is no {path.name}-life beside it"
         if self.past[0] not in left.tokens:
-            return "another file was here when the server last ran"
+            return "the server last ran on another file"
         if (left.replica, left.seq) > self._stage.keyspace.own_position:
-            return "the server had gone on since"
+            return "the server has written since the copy was made"
         return ""
 
     def _become_new(self, taken: Iterable[int]) -> None:
@@ -119,9 +121,9 @@ class Identity:
 
     def check_history(self, peer: Hello) -> None:
         """Compare the peer's records of this replica with our own. If they differ, a copy of our
-        file has written under our number, or we are that copy. Then this server becomes a new
-        replica, and CommandError is raised. If this server has written under the same numbers, too,
-        it is forked for good, and CommandError is raised."""
+        file has written under our number, or our file is that copy. Then this server becomes a new
+        replica, and CommandError is raised. If both have written under the same numbers, this
+        server is forked for good, and CommandError is raised."""
         replicator, stage = self._replicator, self._stage
         replica, here = stage.keyspace.own_position
         there = peer.vector.get(replica, 0)
@@ -153,21 +155,21 @@ class Identity:
             stage.note(b"unverified", None)
 
     def _met(self) -> None:
-        """We have met a peer, which knows the replica numbers that our node has used."""
+        """Note that we have met a peer, which knows the replica numbers that our node has used."""
         if self._replicator.state == COPIED:
             self._replicator.turn_into(CATCHING_UP)
 
     @property
     def _maybe_copied_at(self) -> int:
-        """The number of our last event at the first start since a peer confirmed our history. A
-        copy can only have begun there or later."""
+        """The number of our last event at the first start after a peer confirmed our history. A
+        copy cannot have begun before that."""
         seq: int | None = self._stage.facts.get(b"unverified")
         return self._first_seq if seq is None else seq
 
     # -- one node id, one server --------------------------------------------------------------
 
     def compare(self, peer: Hello) -> None:
-        """Raises CommandError when the peer has our own node id."""
+        """Raises CommandError if the peer has our own node id."""
         node = self._stage.node
         if peer.node == node:
             if peer.life == self.token:
@@ -178,8 +180,8 @@ class Identity:
             self.was_disputed()
 
     def hear(self, node: int, life: bytes, past: Iterable[bytes] = ()) -> None:
-        """A server says that it is that node. Raises CommandError when another one says so, too:
-        then neither may link, because their events have the same numbers."""
+        """Note that a server tells that it is that node. Raises CommandError if another server
+        tells the same: then neither may link, because their events have the same numbers."""
         if not self.claims.hear(node, life, past):
             return
         message = f"two servers have the node id {node}"
@@ -193,14 +195,15 @@ class Identity:
         raise CommandError(f"{DUPLICATE.decode()} {message}")
 
     def was_disputed(self) -> None:
-        """A peer hears two servers with our node id, or the other one of these has answered us."""
+        """Note that a peer hears two servers with our node id, or that the other server with our id
+        has answered us."""
         self._told_s = self._clock.monotonic_s()
         if not self.is_disputed:
             log.error("another server has our node id %d: taking no writes", self._stage.node)
             self._set_disputed(True)
 
     def check_dispute(self) -> None:
-        """A dispute is over when no peer has spoken of it for a while, and one has let us in."""
+        """End a dispute after no peer has spoken of it for a while, and one has accepted us."""
         self._reported &= set(self.claims.disputed)
         pullers = self._replicator.pullers
         is_let_in = not pullers or any(puller.is_let_in for puller in pullers)

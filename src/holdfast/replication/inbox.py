@@ -1,4 +1,4 @@
-"""Messages of a peer that came and were not taken in yet, in their order. No I/O."""
+"""Messages of a peer that have arrived and are not taken yet, in their order. No I/O."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -8,17 +8,19 @@ from holdfast.client.protocol.reply_parser import Push
 from holdfast.errors import ProtocolError
 from holdfast.replication.messages import COMPLETE, KEYS, PUSH
 
-FIRST_PART = 2  # the index of the first part in a push, behind PUSH and the kind of message
-KEY_BYTES = 256  # a key of a snapshot counts at least so much: small ones are work, too
+FIRST_PART = 2  # the index of the first part in a push, after PUSH and the kind of message
+# a key of a snapshot counts as at least so many bytes, because small keys are work, too
+KEY_BYTES = 256
 
 
 class Inbox:
-    """A message is a push, which has a kind and any number of parts, or a reply."""
+    """A queue of messages. A message is a reply or a push, which has a kind and any number of
+    parts."""
 
     def __init__(self) -> None:
         self._messages: deque[Any] = deque()
         self._at = FIRST_PART  # the next part of the first push
-        self.pushes_taken = 0  # whole ones
+        self.pushes_taken = 0  # complete ones
 
     def __bool__(self) -> bool:
         return bool(self._messages)
@@ -27,8 +29,9 @@ class Inbox:
         self._messages += messages
 
     def slice(self, most_bytes: int) -> Iterator[tuple[bytes | None, Any]]:
-        """About so many bytes: the kind and the data of each part, or None and a reply. The slice
-        also ends when a snapshot is complete, because the snapshot has to be finished first."""
+        """Take about so many bytes: the kind and the data of each part, or None and a reply. The
+        slice also ends after the last part of a snapshot, because the snapshot has to be finished
+        first."""
         messages, left = self._messages, most_bytes
         while messages and left > 0:
             message = messages[0]
@@ -53,7 +56,7 @@ class Inbox:
                 return
 
     def take_replies(self) -> list[Any]:
-        """All replies; the pushes stay."""
+        """Take all replies; the pushes stay."""
         replies = [each for each in self._messages if type(each) is not Push]
         if replies:
             self._messages = deque(each for each in self._messages if type(each) is Push)

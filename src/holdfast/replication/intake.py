@@ -1,4 +1,4 @@
-"""Takes in the messages of a peer: parts of messages go in, and the database changes. No I/O."""
+"""Applies the messages of a peer: parts of messages go in, and the database changes. No I/O."""
 
 from collections.abc import Iterator
 
@@ -20,27 +20,28 @@ from holdfast.store.replicated.stage import ReplicationStage
 
 
 class Intake:
-    """One for each link, from its greeting to its end. A record or a key that travels in pieces is
-    kept here until it is whole: it is applied whole or not at all."""
+    """One for each link, from its greeting to its end. A record or a key that is sent in pieces is
+    kept here until it is complete, because it is applied as a whole or not at all."""
 
     def __init__(self, stage: ReplicationStage) -> None:
         self.stage = stage
-        # If a snapshot has begun: its keys so far, without those that came with it. These have ids
-        # from `_first_new_id` on, and a joiner has no others: a set of a million names is slow.
+        # While a snapshot is taken: its keys so far, without the keys that it created here. Those
+        # have ids from `_first_new_id` on, and in a server that joins all keys are such: a set of a
+        # million names would be slow.
         self._names: set[Address] | None = None
         self._first_new_id = 0
-        self.snapshot_seen: Vector = {}  # what the author of the snapshot had seen
-        self._rest: Iterator[None] | None = None  # slices that remove what the snapshot lacked
-        self._kind = b""  # of the part that arrives in pieces
+        self.snapshot_seen: Vector = {}  # the events that the author of the snapshot had seen
+        self._rest: Iterator[None] | None = None  # slices that remove keys which the snapshot lacks
+        self._kind = b""  # the kind of the part that arrives in pieces
         self._missing_bytes = 0
         self._pieces: list[bytes] = []
 
     def take(self, kind: bytes, data: bytes) -> None:
-        """One part of a message. Raises HoldfastError."""
+        """Apply one part of a message. Raises HoldfastError."""
         if kind == PIECE:
             self._piece(data)
             return
-        # A part that started and did not end: the sender's log has lost the record.
+        # A part that started and did not end: the sender's log has cut the record.
         self._pieces, self._missing_bytes = [], 0
         if kind == STARTS:
             self._kind, self._missing_bytes = read_start(data)
@@ -68,11 +69,12 @@ class Intake:
 
     @property
     def is_finishing(self) -> bool:
-        """A snapshot is complete. The caller must call `finish_some` before it takes in more."""
+        """Whether a snapshot is complete. Then the caller must call `finish_some` before it takes
+        more parts."""
         return self._rest is not None
 
     def finish_some(self) -> bool:
-        """One slice of the rest of a snapshot; True when that was the last."""
+        """Do one slice of the rest of a snapshot. True after the last one."""
         if self._rest is not None and next(self._rest, self) is self:
             self._rest = None
         return self._rest is None

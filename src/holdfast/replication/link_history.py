@@ -1,4 +1,4 @@
-"""How the attempts to follow one peer went, and what of it was logged. No I/O.
+"""The history of the attempts to follow one peer, and which of them were logged. No I/O.
 
 A link may fail a thousand times in the same way. So a failure is logged once, until a link was
 steady.
@@ -10,7 +10,7 @@ from holdfast.clock import Clock
 
 log = logging.getLogger(__name__)
 
-STEADY_S = 5.0  # a link that followed for so long was a good one
+STEADY_S = 5.0  # a link that followed for so long was steady
 
 
 class LinkHistory:
@@ -20,15 +20,16 @@ class LinkHistory:
         self.attempts = 0  # since the last steady link
         self.last_error = ""
         self.trouble = ""  # why the last link ended, until the peer was told
-        self._begun_s: float | None = None  # when the link that is up now began to follow
-        self._node: int | None = None  # that it follows
-        self._is_unsaid = False  # whether it has yet to be logged that this link follows
-        self._is_shaky = False  # the last link failed soon after its greeting
-        self._said = ""  # the failure that was logged since the last steady link
-        self._bug = ""  # the last one that was logged
+        self._begun_s: float | None = None  # when the current link began to follow
+        self._node: int | None = None  # the node that it follows
+        self._is_unsaid = False  # whether the start of this link is not logged yet
+        self._is_shaky = False  # whether the last link failed soon after its greeting
+        self._said = ""  # the last failure that was logged since the last steady link
+        self._bug = ""  # the last bug that was logged
 
     def begun(self, node: int | None) -> None:
-        """The peer has let us in. If the last link failed soon after that, this is logged later."""
+        """Note that the peer has accepted us. If the last link failed soon after that, this is
+        logged later."""
         self._begun_s = self._clock.monotonic_s()
         self._node = node
         self.last_error = ""
@@ -37,7 +38,7 @@ class LinkHistory:
             self._say_following()
 
     def beat(self) -> None:
-        """From time to time while the link is up."""
+        """Called from time to time while the link is up."""
         if self._is_unsaid and self._followed_s() >= STEADY_S:
             self._say_following()
 
@@ -46,7 +47,8 @@ class LinkHistory:
         log.info("link to %s: following node %s", self._where, self._node)
 
     def ended(self) -> None:
-        """A greeting proves nothing: the messages after it may fail each time."""
+        """Note the end of the link. An accepted greeting does not count as a success: the messages
+        after it may fail each time."""
         is_steady = self._followed_s() >= STEADY_S
         self._is_shaky = self._begun_s is not None and not is_steady
         self._begun_s = None
@@ -59,7 +61,8 @@ class LinkHistory:
         return 0.0 if begun_s is None else self._clock.monotonic_s() - begun_s
 
     def broke(self, error: Exception) -> None:
-        """A bug ended the link. It may happen in every attempt: one traceback is logged."""
+        """Note that a bug ended the link. It may happen in each attempt, so one traceback is
+        logged."""
         if repr(error) != self._bug:
             self._bug = repr(error)
             log.error("link to %s failed", self._where, exc_info=error)

@@ -1,11 +1,11 @@
-"""The life of a link at the end that pulls: which event leads to which state. No I/O."""
+"""The states of a link at the end that pulls: which event leads to which state. No I/O."""
 
 from enum import Enum
 
 
 class LinkState(Enum):
     PAUSED = "paused"
-    WAITING = "waiting"  # to dial again
+    WAITING = "waiting"  # until the next dial
     DIALING = "dialing"
     GREETING = "greeting"
     BEHIND = "behind"  # the peer's log lacks records: waits until no other peer sends a snapshot
@@ -56,7 +56,7 @@ TABLE: dict[LinkState, dict[LinkEvent, LinkState]] = {
     },
     LinkState.BEHIND: {
         LinkEvent.BEGIN: LinkState.SNAPSHOT,
-        LinkEvent.FOLLOWS: LinkState.FOLLOWING,  # thanks to a snapshot from elsewhere
+        LinkEvent.FOLLOWS: LinkState.FOLLOWING,  # after a snapshot from another peer
         LinkEvent.RESUME: LinkState.BEHIND,
         **_ALWAYS,
     },

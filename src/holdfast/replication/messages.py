@@ -3,8 +3,8 @@
 The server that pulls sends `ACTIVE LINK hello`, and the reply is a hello. Then it sends `ACTIVE ACK
 ack` once a second, and whenever it has stored something; the reply is an ack. In between the peer
 sends pushes: `active`, the kind of message, its parts. No message is much larger than
-MESSAGE_BYTES. A larger part is announced (STARTS) and travels in pieces, one to a message. So a
-record may have any size, and while one travels, both sides still hear of each other.
+MESSAGE_BYTES. A larger part is announced (STARTS) and sent in pieces, one in each message. So a
+record may have any size, and while it is sent, both sides still exchange other messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,26 +17,27 @@ from holdfast.crdt.effects import frozen
 from holdfast.crdt.shapes import UNREADABLE, MalformedError, check, check_key
 from holdfast.store.replicated.members import REPLICAS_PER_NODE, Node, Replica, read_view
 
-# The version of messages and of the records in them. 1 had no runs of changes, 2 no runs of pops, 3
-# no OVERWRITES, 4 neither pieces nor lives.
+# The version of messages and of the records in them. Version 1 had no runs of changes, 2 no runs of
+# pops, 3 no OVERWRITES, 4 neither pieces nor lives.
 VERSION = 5
 MESSAGE_BYTES = 128 * 1024
 # The limit of a greeting and of each part of a message. One byte of msgpack may become an object of
 # 64 bytes, so larger data is refused before it is decoded.
 MOST_BYTES = 4 << 20
-# Codes of errors: the server was removed; another server has its node id, too; it has dialled
-# itself.
+# Codes of errors: the server was removed; another server has the same node id; the server has
+# dialled itself.
 FORGOTTEN = b"FORGOTTEN"
 DUPLICATE = b"DUPLICATE"
 ITSELF = b"ITSELF"
 PUSH = b"active"
 RECORDS = b"records"  # records of the log
-# The log lacks records that the receiver needs: the base of the log. The sender waits until an ack
-# says `takes_snapshot`.
+# The log lacks records that the receiver needs: the base of the log. The sender waits for an ack
+# with `takes_snapshot`.
 BEHIND = b"behind"
-FOLLOWS = b"follows"  # the log has all again, as another peer sent a snapshot: the sender's vector
+FOLLOWS = b"follows"  # after the snapshot of another peer the log is enough: the sender's vector
 BEGIN = b"begin"  # a snapshot begins: the sender's vector
-OWES = b"owes"  # events that the next keys may show, too: the sender takes a snapshot itself
+# events that the next keys may show, too, because the sender is taking a snapshot itself
+OWES = b"owes"
 KEYS = b"keys"  # keys of the snapshot
 COMPLETE = b"complete"
 STARTS = b"starts"  # a part that is larger than a message begins: its kind, its size in bytes
@@ -47,9 +48,10 @@ class Hello(NamedTuple):
     """The identity of the sender, its vector and clock, the members that it knows (`Members.view`),
     and whether it is a joiner.
 
-    `life` and `past` tell the sender from another server with its node id (claims.py). `stamps` are
-    the stamps of the last records in the vector: they tell the history of a replica from that of a
-    copy. `disputed` are nodes whose id two servers have."""
+    `life` and `past` distinguish the sender from another server with its node id (claims.py).
+    `stamps` are the stamps of the last records in the vector: they distinguish the history of a
+    replica from that of a copy. `disputed` are node ids that two servers have.
+    """
 
     cluster: str
     node: int
@@ -58,7 +60,7 @@ class Hello(NamedTuple):
     now_ms: int
     view: bytes
     is_joining: bool = False
-    version: int = VERSION  # at this place in all versions
+    version: int = VERSION  # at this index in all versions
     life: bytes = b""
     past: Sequence[bytes] = ()
     stamps: dict[int, int] = {}  # noqa: RUF012 - the default of a NamedTuple is never changed
@@ -66,9 +68,10 @@ class Hello(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """What the sender has on disk, its clock, and how many pushes it has taken in; the rest is as
-    in Hello. `takes_snapshot` asks for a snapshot if the log lacks what the sender needs. `trouble`
-    is why the sender's last link to the receiver ended, said once."""
+    """The events that the sender has on disk, its clock, and how many pushes it has taken; the rest
+    is as in Hello. `takes_snapshot` asks for a snapshot if the log lacks records that the sender
+    needs. `trouble` is the reason why the sender's last link to the receiver ended; it is sent
+    once."""
 
     vector: Vector
     now_ms: int
@@ -115,7 +118,8 @@ def pack(message: Any) -> bytes:
 
 
 def read_hello(data: bytes) -> Hello:
-    """Of a hello of another version only version and node are read. Raises BadMessage."""
+    """The hello in this data. From another version, only version and node are read. Raises
+    BadMessage."""
     check(len(data) <= MOST_BYTES, "a greeting")
     fields = _read(_any, data)
     if isinstance(fields, list) and len(fields) > _VERSION_AT:
@@ -130,14 +134,14 @@ def read_hello(data: bytes) -> Hello:
 
 
 def read_ack(data: bytes) -> Ack:
-    """Raises BadMessage."""
+    """The ack in this data. Raises BadMessage."""
     ack = Ack(*_read(_ack, data))
     _read(read_view, ack.view)
     return ack
 
 
 def read_vector(data: bytes) -> Vector:
-    """Raises BadMessage."""
+    """The vector in this data. Raises BadMessage."""
     return _read(_vector, data)
 
 

@@ -1,8 +1,8 @@
-"""The end of a link that pulls: it dials a peer, takes in the log of the peer, and acknowledges
+"""The end of a link that pulls: it dials a peer, applies the log of the peer, and acknowledges
 records that are on disk here.
 
 It is one class because it is one state machine: each message, timer and error may change the state
-of the link, and the state decides how the next message is taken.
+of the link, and the state decides what is done with the next message.
 """
 
 import asyncio
@@ -54,19 +54,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BACKOFF = Backoff(immediate=1, first_s=0.05, cap_s=1.0)  # an attempt is cheap
-# Messages that were taken in are acknowledged soon (see Replicator), or after so many bytes.
+# Applied messages are acknowledged soon (see Replicator), or after so many bytes.
 ACK_AFTER_BYTES = 256 * 1024
-# So much is taken in at once, about two milliseconds of work, before clients get their turn. A
-# larger record is taken in whole, because it is applied whole or not at all.
+# So much is applied at once, about two milliseconds of work, before clients get their turn. A
+# larger record is applied as a whole or not at all.
 SLICE_BYTES = 64 * 1024
-# While the journal or the fold is so far behind, nothing more is taken in. The window of the link
+# While the journal or the fold is so far behind, nothing more is applied. The window of the link
 # then makes the peer wait, too.
 MOST_OPS = 10_000
 MOST_OWED_SLICES = 100
 WAIT_S = 0.005
 # Messages that change the state of the link.
 EVENTS = {BEHIND: LinkEvent.BEHIND, BEGIN: LinkEvent.BEGIN, FOLLOWS: LinkEvent.FOLLOWS}
-MOST_PARTS = 1 << 17  # in a message: more than the records that it has room for
+MOST_PARTS = 1 << 17  # in a message: more than the number of records that fit into one
 
 
 def reader() -> ExactReader:
@@ -75,11 +75,11 @@ def reader() -> ExactReader:
 
 
 class LinkError(HoldfastError):
-    """The link cannot go on; the message says why."""
+    """The link has to end; the message says why."""
 
 
 class Puller:
-    """Owns the link. It is also the sink of a session, whose output are acknowledgements."""
+    """One link. It is also the sink of a session whose output are acknowledgements."""
 
     output_bytes = 0
 
@@ -99,9 +99,10 @@ class Puller:
         self._wake = asyncio.Event()
         self.state = LinkState.WAITING
         self.node = node  # the node that was last met at this address
-        self.life = b""  # of that server
-        self.asked_s: float | None = None  # when we asked for the reply that is taken in
-        self._asked_s: deque[float] = deque()  # when we asked for replies that have not come yet
+        self.life = b""  # the life of that server
+        self.asked_s: float | None = None  # when the request for the current reply was sent
+        # when the requests whose replies have not arrived were sent
+        self._asked_s: deque[float] = deque()
         self.history = LinkHistory(self.where, self._engine.clock)
         self.received_bytes = 0
         self._acknowledged_bytes = 0
@@ -109,9 +110,9 @@ class Puller:
         self.takes_snapshot = False  # this peer may send a snapshot now; see Snapshots
         self._heard_s = 0.0
         self.peer_vector: Vector = {}
-        self._goal: Vector | None = None  # what the peer had when it let us in
+        self._goal: Vector | None = None  # the events that the peer had when it accepted us
         self.is_peer_joining = False
-        self._even_s: float | None = None  # when we last had all that the peer had
+        self._even_s: float | None = None  # when we last had all events of the peer
 
     @property
     def where(self) -> str:
@@ -131,7 +132,7 @@ class Puller:
 
     def pause(self) -> None:
         self._become(LinkEvent.PAUSE)
-        self._lost = LinkError("paused")  # the link may be in the middle of dialling
+        self._lost = LinkError("paused")  # because the link may be about to dial
         self._hang_up(self._lost)
 
     def leave(self) -> None:
@@ -149,7 +150,7 @@ class Puller:
         self._hang_up(LinkError(why))
 
     def hurry(self) -> None:
-        """The peer has just dialled us, so it can be reached."""
+        """Dial now: the peer has just dialled us, so it can be reached."""
         if self.state is LinkState.WAITING:
             self._wake.set()
 
@@ -181,8 +182,8 @@ class Puller:
             self.history.failed(error)
 
     async def _wait(self, delay_s: float) -> None:
-        """Wait so long, or until `hurry`. Not by `asyncio.wait_for`: in Python 3.11 that loses a
-        cancellation which comes at the same time."""
+        """Wait so long, or until `hurry`. This is not `asyncio.wait_for`, because that one loses a
+        cancellation at the same time in Python 3.11."""
         with suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._wake.wait()
@@ -275,12 +276,12 @@ class Puller:
             self._go_on()
 
     def go_on(self) -> None:
-        """No other peer sends a snapshot any more."""
+        """Go on after the snapshot of another peer."""
         if self._going_on is None:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Take in a slice of what came. The rest waits until the loop has served all others."""
+        """Apply a slice of the messages. The rest waits until the loop has served all clients."""
         self._going_on = None
         if self._over is None or self._over.done():
             return  # the link has ended meanwhile
@@ -297,7 +298,7 @@ class Puller:
             self._engine.take_back_half(error)
             self._hang_up(LinkError(str(error)))
         except (HoldfastError, ServerError) as error:
-            self._took()  # the parts before the bad one
+            self._took()  # for the parts before the bad one
             self._hang_up(error)
         except Exception as error:  # noqa: BLE001 - as in `_run`
             self.history.broke(error)
@@ -311,11 +312,11 @@ class Puller:
 
     def on_lost(self, link: Link, error: Exception) -> None:
         if link is self._link:
-            self._lost = error  # no reply may be awaited just now
+            self._lost = error  # if no reply is awaited now, the next wait raises the error
             self._hang_up(error)
 
     def _take_some(self) -> bool:
-        """A slice of the inbox. Returns whether there was anything but replies."""
+        """Apply a slice of the inbox. Returns whether it had anything but replies."""
         engine = self._engine
         if engine.condition.failure is not None or engine.turn.is_dead:
             raise LinkError("nothing can be stored now")
@@ -335,21 +336,21 @@ class Puller:
                 else:
                     has_taken = True
                     self._part(kind, part)
-        has_taken = has_taken or inbox.pushes_taken > pushes_before  # one that has no parts
+        has_taken = has_taken or inbox.pushes_taken > pushes_before  # a push without parts
         if has_taken:
             self._took()
         return has_taken
 
     def _took(self) -> None:
-        """Records or keys were taken in: clients may wait for them, and they have to get to
-        disk."""
+        """Called when records or keys were applied: blocked clients may be served, and the records
+        have to be written to disk."""
         self._replicator.check_drift()
         self._engine.blocking.serve_ready()
         self._engine.turn.schedule()
         self._replicator.check_joined()
 
     def _take_replies(self) -> None:
-        """While another peer sends a snapshot, pushes wait and replies do not."""
+        """Take the replies while another peer sends a snapshot. The pushes wait."""
         for reply in self._inbox.take_replies():
             self._reply(reply)
 
@@ -376,7 +377,8 @@ class Puller:
     def _part(self, kind: bytes, data: bytes) -> None:
         intake = self._intake
         if intake.stage is not self._replicator.stage:
-            raise LinkError("the file was read again")  # it may lack what this link has taken in
+            # it may lack records that this link has applied
+            raise LinkError("the file was read again")
         self.received_bytes += len(data)
         event = EVENTS.get(kind)
         if kind == OWES and self.state is LinkState.SNAPSHOT:
@@ -406,7 +408,7 @@ class Puller:
             self._replicator.acknowledge_soon()
 
     def acknowledge(self) -> None:
-        """The acknowledgement leaves when all that it tells is on disk."""
+        """Send an acknowledgement. It leaves when all events in it are on disk."""
         self._acknowledged_bytes = self.received_bytes
         if self._session is not None:
             stage = self._replicator.stage
@@ -426,12 +428,12 @@ class Puller:
             self._asked_s.append(self._engine.clock.monotonic_s())
 
     def beat(self) -> None:
-        """Once a second."""
+        """Called once a second."""
         now_s = self._engine.clock.monotonic_s()
         if self._session is not None:
             self.history.beat()
             if now_s - self._heard_s > PATIENCE_S:
-                self._hang_up(LinkError("the peer says nothing any more"))
+                self._hang_up(LinkError("the peer does not answer any more"))
             self.acknowledge()
         if self.is_following and not self.lag_ops:
             self._even_s = now_s
@@ -446,19 +448,19 @@ class Puller:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether we have all that the peer had when it let us in."""
+        """Whether we have all that the peer had when it accepted us."""
         mine = self._replicator.stage.vector
         return self.is_following and self._goal is not None and includes(mine, self._goal)
 
     @property
     def lag_ops(self) -> int:
-        """How many events the peer had when we last heard of it, and we have not."""
+        """The number of events that the peer had in its last message and that we lack."""
         mine = self._replicator.stage.vector
         return sum(max(0, seq - mine.get(each, 0)) for each, seq in self.peer_vector.items())
 
     @property
     def lag_s(self) -> float | None:
-        """For how long we have been behind; None when we never had all that the peer had."""
+        """For how long we have been behind; None if we never had all events of the peer."""
         if self.is_following and not self.lag_ops:
             return 0.0
         return None if self._even_s is None else self._engine.clock.monotonic_s() - self._even_s

@@ -1,4 +1,4 @@
-"""All links of this server, and the members at their other ends. Records leave when a batch is
+"""All links of this server, and the members at their other ends. Records are sent when a batch is
 committed; all other work is done once a second.
 
 It is one class because links, members and the commands of ACTIVE change the same state: the
@@ -41,15 +41,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
-LOG_ALARM_PERCENT, LOG_CALM_PERCENT = 50, 25  # of the limit: when to warn; when to warn anew
-# Records are acknowledged after so long, to all peers. An acknowledgement costs a peer as much as a
-# command, so one is for many records. A peer that gets it need not relay them (see followers.py).
+# percent of the limit: warn above the first; warn again after the log was below the second
+LOG_ALARM_PERCENT, LOG_CALM_PERCENT = 50, 25
+# Records are acknowledged after this time, to all peers. For a peer an acknowledgement is as much
+# work as a command, so one is sent for many records. A peer that gets it need not relay them (see
+# followers.py).
 ACK_AFTER_S = 0.02
 ALL_NODES = frozenset(range(1, 256))
 JOINING = (NEW, COPIED, CATCHING_UP)
 
 NOT_LINKED = CommandError("ERR this connection is no link")
-# The node became one while its greeting as an earlier replica was on its way.
+# The node became a new replica while its greeting as the earlier one was on its way.
 NEWER_REPLICA = CommandError("ERR this node is a new replica by now: link again")
 
 
@@ -60,7 +62,8 @@ class Replicator:
         self.engine = engine
         self._keyspace = keyspace
         self.followers = Followers(engine, keyspace)
-        self.committed = self.followers.tell  # a batch is committed: its records may leave
+        # called when a batch is committed: its records may be sent
+        self.committed = self.followers.tell
         self.pullers: list[Puller] = []
         self.snapshots = Snapshots(lambda: self.pullers)
         self._paused: set[int] = set()
@@ -92,7 +95,7 @@ class Replicator:
 
     @property
     def stage(self) -> ReplicationStage:
-        """Another object after the file was read again."""
+        """The stage. It is another object after the file was read again."""
         return self._keyspace.stage
 
     # -- life ---------------------------------------------------------------------------------
@@ -180,14 +183,16 @@ class Replicator:
             self._ack_timer = self.engine.clock.call_later(ACK_AFTER_S, self._acknowledge_all)
 
     def _acknowledge_all(self) -> None:
-        """All peers, also those that did not send the records: they need not send them any more."""
+        """Send an acknowledgement to all peers, including those that did not send the records: then
+        they do not send them any more."""
         self._ack_timer = None
         for puller in self.pullers:
             puller.acknowledge()
 
     def greet_again(self) -> None:
-        """This server is a new replica now. A peer that it greeted as the old one would count its
-        acknowledgements for the old one, and wait for the new one for ever."""
+        """Dial all peers again, because this server is a new replica now. A peer that knows it as
+        the earlier one would count its acknowledgements for that one, and wait for the new one for
+        ever."""
         for puller in self.pullers:
             puller.close()
 
@@ -210,7 +215,7 @@ class Replicator:
         )
 
     def link(self, session: Session, peer: Hello) -> bytes:
-        """A peer wants to follow this server. Raises CommandError."""
+        """Accept a peer that wants to follow this server. Raises CommandError."""
         self._check(peer)
         self.identity.check_history(peer)
         if peer.node in self._paused:
@@ -219,7 +224,7 @@ class Replicator:
         hello = self.hello()
         knows = hello.vector.get(peer.replica, 0)
         newest = stage.members.known.get(peer.node, 0)
-        # Otherwise it has to become a new replica first, which our greeting tells it.
+        # Otherwise it has to become a new replica first, and our greeting tells it so.
         if knows <= peer.vector.get(peer.replica, 0) and newest <= peer.replica:
             self._admit(peer)
             self.followers.add(session, peer, stage)
@@ -264,7 +269,8 @@ class Replicator:
         self.drift.heard(peer.node, peer.now_ms, asked_s)
 
     def check_drift(self) -> None:
-        """Records were taken in: report stamps that were too far ahead to be followed."""
+        """Called when records were applied: report stamps that were too far ahead to be
+        followed."""
         stage = self.stage
         if stage.drift_ms:
             self.drift.stamped(stage.drift_replica, stage.drift_ms)
@@ -273,7 +279,7 @@ class Replicator:
     # -- peers that we pull from --------------------------------------------------------------
 
     def met(self, puller: Puller, peer: Hello) -> None:
-        """A peer let us in. Raises LinkError when we cannot follow it."""
+        """Note that a peer accepted us. Raises LinkError if we cannot follow it."""
         stage = self.stage
         try:
             self._check(peer, puller.asked_s)
@@ -294,7 +300,7 @@ class Replicator:
         self.engine.turn.schedule()
 
     def heard(self, puller: Puller, ack: Ack) -> None:
-        """A peer has answered. Raises LinkError when another server has its node id."""
+        """Note that a peer has answered. Raises LinkError if another server has its node id."""
         if puller.node is not None:
             self.drift.heard(puller.node, ack.now_ms, puller.asked_s)
             try:
@@ -309,17 +315,17 @@ class Replicator:
         self.learn(peer.view)
 
     def learn(self, view: bytes) -> None:
-        """Take over the members that a peer knows."""
+        """Add the members that a peer knows."""
         gone = self.stage.members.learn(view)
         if gone:
-            log.warning("removed by others: node %s", ", ".join(map(str, sorted(gone))))
+            log.warning("removed by other members: node %s", ", ".join(map(str, sorted(gone))))
             if self.stage.node in gone:
                 self.was_removed()
             self._left(gone)
 
     @property
     def unlinked(self) -> list[int]:
-        """Members that this server does not follow, because it was given no address of them."""
+        """Members that this server does not follow, because it has no address of them."""
         linked = {puller.node for puller in self.pullers}
         return sorted(self.stage.members.present.keys() - linked)
 
@@ -337,18 +343,18 @@ class Replicator:
         return self.state in JOINING
 
     def fell_behind(self, seen: Vector) -> None:
-        """A snapshot begins whose author had seen so much. Until it is complete, some keys show
-        events that our own vector does not cover. A record of a client's write would say that the
-        write has not seen these events. So this server takes no writes meanwhile, also if the link
-        is lost half way."""
+        """A snapshot begins whose author had seen these events. Until it is complete, some keys
+        show events that our own vector does not cover. The record of a client's write would tell
+        that the write has not seen these events. So this server takes no writes meanwhile, even if
+        the link is lost half-way."""
         self.stage.owe(seen)
         if self.state == MEMBER:
             log.warning("behind its peers: taking no writes until it has caught up")
             self.turn_into(CATCHING_UP)
 
     def check_joined(self) -> None:
-        """A joiner takes writes when it has caught up with a peer that is no joiner; or with all
-        peers, when all begin together."""
+        """A joiner takes writes when it has caught up with a peer that is not a joiner; or with all
+        peers, if all begin together."""
         if (
             self.state in JOINING
             and not self.stage.owed
@@ -382,8 +388,8 @@ class Replicator:
     # -- what ACTIVE commands ask for ---------------------------------------------------------
 
     def join(self, url: str) -> None:
-        """Follow one more peer, or use another login for one. The peer has to join this server,
-        too."""
+        """Follow one more peer, or use another login for a known one. The peer has to join this
+        server, too."""
         if any(puller.url == url for puller in self.pullers):
             return
         try:
@@ -401,17 +407,17 @@ class Replicator:
         puller.start()
 
     def _leave_all(self, place: str) -> list[Puller]:
-        """Pause the pullers of that address; returns the others."""
+        """Pause the pullers of that address. Returns the others."""
         for puller in self.pullers:
             if puller.place == place:
                 puller.leave()
         return [puller for puller in self.pullers if puller.place != place]
 
     def forget(self, node: int) -> None:
-        """No member waits for this node any more, and it may not link again: here from now on, and
-        on every other member as soon as that learns of it."""
+        """Remove a node. No member waits for it any more, and it may not link again: here from now
+        on, and on each other member as soon as that member learns of it."""
         if node == self.stage.node:
-            raise CommandError("ERR a server does not forget itself: say it to another one")
+            raise CommandError("ERR a server does not forget itself: send this to another one")
         members = self.stage.members
         if node not in members.known and node not in members.removed:
             raise CommandError(f"ERR node {node} is not known here, see ACTIVE INFO")
@@ -448,7 +454,8 @@ class Replicator:
         self._expect()
 
     def _expect(self) -> None:
-        """A node may have several addresses. An address that never answered counts as one node."""
+        """Count the members to expect. A node may have several addresses. An address that never
+        answered counts as one node."""
         nodes = [puller.node for puller in self.pullers]
         self._keyspace.expect(len({*nodes} - {None}) + nodes.count(None))
 

@@ -1,4 +1,4 @@
-"""The facts of INFO replication about this server, its members and its links."""
+"""The fields of INFO replication about this server, its members and its links."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Chooses the peer that sends us a snapshot: one at a time.
 
-A server that joins lacks records that no log of its peers has any more, so each peer would send a
-snapshot. One is enough: after it the logs of the other peers mostly suffice.
+A server that joins lacks records that are in no log of its peers any more, so each peer would send
+a snapshot. One is enough: after it, the logs of the other peers usually have all that is missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,16 +18,17 @@ class Snapshots:
         self._pullers = pullers
 
     def is_from_another(self, puller: "Puller") -> bool:
-        """Whether another peer is sending a snapshot. Until it is complete, no record may be taken
-        in: the snapshot lacks elements that were removed before it was made. A record that adds
-        such an element would add it for good, because the snapshot counts the removal as seen."""
+        """Whether another peer is sending a snapshot. Until it is complete, no record may be
+        applied, because the snapshot lacks elements that were removed before it was made. A record
+        that adds such an element would add it for good, because the snapshot counts the removal as
+        seen."""
         return any(
             each.state is LinkState.SNAPSHOT and each is not puller for each in self._pullers()
         )
 
     def wanted(self) -> None:
-        """A peer has said that its log does not suffice. If no snapshot is being sent, one such
-        peer is asked for one; preferably a peer that is no joiner itself."""
+        """A peer's log is not enough. If no snapshot is being sent, ask one such peer for a
+        snapshot; if possible, a peer that is not a joiner itself."""
         pullers = self._pullers()
         behind = [each for each in pullers if each.state is LinkState.BEHIND]
         if behind and not any(each.takes_snapshot for each in pullers):
@@ -36,7 +37,7 @@ class Snapshots:
             chosen.acknowledge()
 
     def ended(self, puller: "Puller") -> None:
-        """The snapshot was taken in, or was not needed, or the link has ended."""
+        """The snapshot was applied, or was not needed, or the link has ended."""
         puller.takes_snapshot = False
         self.wanted()
         for each in self._pullers():

@@ -5,9 +5,10 @@ from holdfast.errors import CommandError
 # A server on a new file rejects writes until it has one peer's full state, because peers may
 # remember an earlier node with the same id.
 NEW, CATCHING_UP, MEMBER, REMOVED = "new", "catching-up", "member", "removed"
-# A server on a copy of a file rejects writes until it has met a peer: peers know which replica
-# numbers its node has used. If both the file and its copy were written to, the server never takes
-# writes again. If another server has its node id, it takes writes when that server is gone.
+# A server on a copy of a file rejects writes until it has met a peer, because peers know which
+# replica numbers its node has used. If both the file and its copy were written to, the server never
+# takes writes again. If another server has its node id, the server takes writes when that other
+# server is gone.
 COPIED, FORKED, DISPUTED = "copied", "forked", "duplicate"
 REFUSALS = {
     NEW: CommandError("READONLY this server has not reached its peers yet, see ACTIVE PEERS"),

@@ -1,7 +1,8 @@
-"""ACTIVE DIGEST: looks at all keys, a few at a time, and replies when that is done.
+"""ACTIVE DIGEST: compares all keys, a few at a time, and replies at the end.
 
-A million keys take seconds. Clients are served meanwhile. A key that they change counts either as
-it was or as it is now: servers at rest give the same number, busy servers need not.
+A million keys take seconds, and clients are served meanwhile. A key that a client changes counts
+either in its old state or in its new one. So servers without writes give the same number, busy
+servers may differ.
 """
 
 import logging
@@ -17,15 +18,15 @@ from holdfast.store.replicated.survey import Survey
 
 log = logging.getLogger(__name__)
 
-BUDGET_S = 0.002  # in each turn of the loop
+BUDGET_S = 0.002  # for each turn of the loop
 BREAK_S = 0.0005
-MOST_TOLD = 10  # differences that are logged
+MOST_TOLD = 10  # differences for the log
 NOT_IN_MULTI = CommandError("ERR ACTIVE DIGEST takes too long to be part of a transaction")
 
 
 class Surveying:
-    """`block` is what the command returns: the session waits, for no key, until it is answered
-    here."""
+    """One ACTIVE DIGEST. `block` is the result of the command: the session waits, for no key, until
+    it is answered here."""
 
     def __init__(self, session: Session) -> None:
         self.block = Block((), bytes, 0, when_denied=NOT_IN_MULTI)
@@ -41,7 +42,7 @@ class Surveying:
 
     @property
     def _is_awaited(self) -> bool:
-        """False when the client has left, or has got another reply."""
+        """Whether the client still waits. It may have left, or may have got another reply."""
         waiter = self._session.waiter
         return waiter is not None and waiter.block is self.block
 
@@ -57,7 +58,7 @@ class Surveying:
                     self._engine.clock.call_later(BREAK_S, self._step)
                     return
             reply = _reply(self._survey)
-        except Exception as error:  # a bug, or an unreadable file; nothing was changed
+        except Exception as error:  # a bug, or an unreadable file; nothing has changed
             log.error("ACTIVE DIGEST failed", exc_info=error)
             reply = INTERNAL
         assert self._session.waiter is not None
@@ -71,4 +72,4 @@ def _reply(survey: Survey) -> Reply:
     for difference in found[:MOST_TOLD]:
         log.error("%s", difference)
     more = f" (and so on: {len(found)} keys)" if len(found) > 1 else ""
-    return CommandError(f"ERR what clients see is not what is replicated: {found[0]}{more}")
+    return CommandError(f"ERR keys differ from their replicated values: {found[0]}{more}")

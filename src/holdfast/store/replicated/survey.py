@@ -81,7 +81,7 @@ class Survey:
                 cursor, names = scanning.walk(keyspace, database.space, cursor, NAMES_AT_ONCE)
                 for name, _ in names:
                     if (database.index, name) not in replica_keys:
-                        what = "is there, and is not replicated"
+                        what = "exists, but is not replicated"
                         self.found.append(Difference((database.index, name), what))
                 yield True
                 if not cursor:
@@ -99,14 +99,14 @@ def difference(keyspace: "ReplicatedKeyspace", replica_key: ReplicaKey) -> str |
         return (
             None
             if replica_key.type is None
-            else f"is replicated as a {replica_key.type}, and is not there"
+            else f"is replicated as a {replica_key.type}, but does not exist"
         )
     if replica_key.type is None:
-        return f"is there as a {key.type_name}, and is replicated as nothing"
+        return f"is a {key.type_name}, but its replicated value is empty"
     if key.expires_at_ms != replica_key.expires_at_ms:
-        return "expires at another time than is replicated"
+        return "expires at another time than its replicated value"
     if seen(key) != meant(replica_key):
-        return f"is a {key.type_name}, and is replicated with other contents"
+        return f"is a {key.type_name}, but its replicated value has other contents"
     return None
 
 
