@@ -19,14 +19,14 @@ Heed: TypeAlias = Callable[[bytes], None]
 
 
 class Replicas(NamedTuple):
-    """How many replicas must have a write before it counts, and how long that may take."""
+    """How many replicas must have a write before it counts, and the time limit for that."""
 
     wanted: int
     timeout_s: float
 
     @classmethod
     def checked(cls, wanted: object, timeout_s: object) -> "Replicas | None":
-        """None: no replica has to have anything. Raises ValueError."""
+        """None: no replica has to have a write. Raises ValueError."""
         if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 0:
             raise ValueError(f"replicas is a whole number, 0 or above: {wanted!r}")
         if not isinstance(timeout_s, int | float) or not 0 < timeout_s < 1e6:
@@ -170,7 +170,7 @@ class ScriptingBackend(ABC):
         except ServerError as error:
             if error.code != b"NOSCRIPT":
                 raise
-        # Nothing ran, so to send the source is no replay.
+        # Nothing ran, so sending the source is no replay.
         return await call("EVAL", script.source, *rest)
 
     async def time_s(self, key: Key) -> float:

@@ -1,10 +1,11 @@
 """The backend on top of the asyncio clients of redis-py and valkey-py, which are alike.
 
-No call of theirs is ever cancelled. A cancelled call closes its connection; the server may run the
-command nevertheless, and later, and a popped element is gone. So a call is a task of its own, which
-goes on to its end when its caller is cancelled. A pop waits in slices of a second at most, and an
-element that it pops for a cancelled caller is pushed back to the head of its list. A client with a
-limit of connections gets no more calls at once than that; further calls take turns.
+No call of theirs is ever cancelled. A cancelled call closes its connection. The server may still
+run the command, even later, and a popped element would be lost. So a call is a task of its own,
+which goes on to its end when its caller is cancelled. A pop waits in slices of a second at most,
+and an element that it pops for a cancelled caller is pushed back to the head of its list. If a
+client limits its connections, there are never more calls at once than connections; further calls
+take turns.
 """
 
 import asyncio
@@ -158,7 +159,8 @@ class ForeignBackend(ScriptingBackend):
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
-        self._background.add(task)  # a loop has weak references only: the task could be collected
+        # asyncio has only weak references to tasks, so the task could be collected
+        self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
 

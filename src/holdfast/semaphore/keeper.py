@@ -1,7 +1,7 @@
 """The keeper: the work of one event loop for one semaphore, its holders, waiters and heartbeat.
 
 The server decides everything; the keeper asks it. A waiter asks to enter, waits for a message in
-the mailbox, and asks again. It need not ask again if the message has all data and is beyond doubt
+the mailbox, and asks again. It need not ask again if the message has all data and can be trusted
 (see `SlotWaiter`). So a message may be lost, late or wrong. Every fifth of the heartbeat interval
 one call tells the server that all holders and waiters of this loop are alive, gives the slots of
 dead holders to waiters, and returns the state of each. For the waiter that waits longest, the
@@ -121,7 +121,7 @@ class Keeper:
         return acquisition
 
     async def _enter(self, id: str, waiter: SlotWaiter, sent_s: float, answer: Any) -> Acquisition:
-        """The rest of the way in, after the first answer, which may be a failure."""
+        """The rest of `acquire` after the first answer, which may be a failure."""
         patient = self._settings.max_acquire_time_s is not None
         failures = 0
         while True:
@@ -212,7 +212,7 @@ class Keeper:
         return state, number, more[0]
 
     async def release(self, id: str) -> bool:
-        """Release a slot. True if it was held until now."""
+        """Release a slot. True if it was still held."""
         was_held = self._let_go(id)
         try:
             is_removed = self._hear(await self._run_for(LEAVE, id))
@@ -227,7 +227,8 @@ class Keeper:
         return is_removed
 
     def _hear(self, reply: Any) -> bool:
-        """The answer of leave.lua: whether a slot was given back, and messages for our waiters."""
+        """Read the answer of leave.lua: whether a slot was given back, and messages for our
+        waiters."""
         if type(reply) is int:
             return reply == 1
         removed, *messages = reply
@@ -243,7 +244,8 @@ class Keeper:
 
     async def _leave_surely(self, id: str) -> None:
         await self.backend.settled()  # else an earlier call could reach the server after this one
-        give_up_s = self._now_s() + self._settings.heartbeat_s  # then the server has given it up
+        # then the server has given the acquisition up
+        give_up_s = self._now_s() + self._settings.heartbeat_s
         failures = 0
         while True:
             try:
@@ -324,7 +326,8 @@ class Keeper:
             self._start(self._tend())
 
     async def _tend(self) -> None:
-        """Send a heartbeat for all; or, between heartbeats, ask for the longest waiter alone."""
+        """Send a heartbeat for all; or, between heartbeats, ask only for the waiter that waits
+        longest."""
         heartbeat_s = self._settings.heartbeat_s
         beat_s = heartbeat_s / 5
         now_s = self._now_s()

@@ -9,9 +9,10 @@ from holdfast.semaphore.acquisition import Acquisition
 class SlotWaiter:
     """A caller that has asked to enter.
 
-    A message that grants it a slot is beyond doubt if two things hold. The message is newer than
-    the last answer "waiting": its token is larger than the last token in that answer. And the lease
-    of the waiter is not over yet: the lease began no earlier than the keeper asked for that answer.
+    A message that grants it a slot can be trusted if two conditions are met. The message is newer
+    than the last answer "waiting": its token is larger than the last token in that answer. And the
+    lease of the waiter is not over yet: the lease began no earlier than the keeper asked for that
+    answer.
     """
 
     __slots__ = ("_woken", "acquisition", "is_told", "last_token", "message", "renewed_s")

@@ -1,8 +1,8 @@
 """Commands that wait at the server: on a connection of their own, and safe to cancel.
 
-A caller may give up when the server has already popped an element for it. So to give up means:
-tell the server to unblock the connection, read its answer, and put an element that came
-nevertheless back where it was. That also hands the element to the client that waits next. To close
+A caller may give up when the server has already popped an element for it. So giving up has three
+steps: tell the server to unblock the connection, read its answer, and put an element that came
+nevertheless back where it was. This also gives the element to the client that waits next. Closing
 the client does the same for all its waiting callers. The caller's own timeout does the same, except
 that it returns the element instead of putting it back.
 """
@@ -34,7 +34,7 @@ _RETRY_S = 0.01
 
 
 class _Unblock(Enum):
-    """What became of one CLIENT UNBLOCK."""
+    """The effect of one CLIENT UNBLOCK."""
 
     DONE = auto()  # the wait is over
     NO_EFFECT = auto()  # the server has answered the command already, or has not read it yet
@@ -72,7 +72,8 @@ class BlockingCalls:
             over.set_result(None)
 
     async def finish(self, grace_s: float | None) -> None:
-        """End all waits. Elements popped for cancelled callers go back, if that is quick enough."""
+        """End all waits. Elements popped for cancelled callers are put back, if that is fast
+        enough."""
         self._is_closing = True
         for wake in tuple(self._wakers):
             wake()
@@ -257,6 +258,6 @@ class BlockingCalls:
 
 
 def _expect(connection: Connection, sink: PendingWait) -> None:
-    """From now on the server owes an answer; `silence` decides if none comes."""
+    """From now on the server owes an answer; `silence` acts if none comes."""
     sink.is_overdue = True
     connection.watch()

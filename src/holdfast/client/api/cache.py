@@ -85,7 +85,7 @@ class Cache:
     def _keep(self, key: bytes, read: bytes, reply: Any) -> None:
         cost = _cost(read, reply)
         if cost > self._max_bytes:
-            return  # it would push out all others, and then itself
+            return  # a larger reply would remove all others, and then itself
         known = self._replies.setdefault(key, {})
         if read not in known:  # else another reader has stored it already
             known[read] = reply

@@ -105,7 +105,7 @@ class Client(TypedCommands[str], Exec):
             await self._caller.close(grace_s)
 
     def warn_if_unclosed(self) -> bool:
-        """For `__del__`: warn if the client is still open. True if it is."""
+        """For `__del__`: warn if the client is still open. Returns whether it is open."""
         if self.state is State.INIT or self.state is State.CLOSED:
             return False
         text = f"unclosed client of {self._caller.options.address}: use with, or close()"
@@ -186,7 +186,7 @@ class Client(TypedCommands[str], Exec):
     def sender(self) -> Callable[[bytes], Awaitable[Any]] | None:
         """A function that sends an encoded ordinary command and returns its unconverted reply.
 
-        None if the command itself must be looked at: by a cluster, a cache or hooks.
+        None if a cluster, a cache or hooks have to see the command itself.
         """
         return self._caller.send if self._plain and isinstance(self._caller, Single) else None
 
@@ -246,8 +246,8 @@ class Client(TypedCommands[str], Exec):
         """Run a command, then WAIT until so many replicas have its effect. Returns its reply,
         unconverted. Raises NotReplicatedError if they do not have it within the timeout.
 
-        Both go over one connection of their own: WAIT holds up all that follows it, and it counts
-        the writes of its own connection only.
+        Both go over one connection of their own, because WAIT delays all that follows it, and
+        counts only the writes of its own connection.
         """
         check_timeout(timeout_s)
         wait: Command = ("WAIT", replicas, max(1, round(timeout_s * 1000)))

@@ -22,7 +22,8 @@ class Script(ScriptExec):
         self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
     async def _call(self, keys: Iterable[Key], args: Iterable[Argument], into: Any) -> Any:
-        """NOSCRIPT means that nothing ran, so sending the source then is no replay."""
+        """Send the digest, and after NOSCRIPT the source. NOSCRIPT means that nothing ran, so this
+        is no replay."""
         for name, items, given in (("names", keys, "keys"), ("arguments", args, "args")):
             if isinstance(items, str | bytes):
                 raise TypeError(f"{given} is a list of {name}, not {items!r:.80}")

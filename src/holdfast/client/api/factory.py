@@ -31,7 +31,8 @@ def make_client(
     rng: random.Random | None = None,
     on_close: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> Client:
-    """A client that is not connected yet. `dial` reaches a server that no address names."""
+    """A client that is not connected yet. `dial` reaches a server that has no address, such as one
+    in this process."""
     clock = clock or SystemClock()
     hooks = tuple(hooks)
     guarded = GuardedHooks(hooks) if hooks else NO_HOOKS

@@ -121,7 +121,7 @@ class PubSubFeed:
             waiting = [ask for ask in self._asked if ask.future is not None]
             # Pings of the lost connection have no future either: they are dropped.
             self._asked = deque(_Ask(kind, names, None) for kind, names in again if names)
-            # Not confirmed before the loss. To ask for a name twice does no harm.
+            # These were not confirmed before the loss. Asking for a name twice is harmless.
             self._asked += [_Ask(ask.kind, ask.names, ask.future) for ask in waiting]
         for ask in self._asked:
             self._send(ask)

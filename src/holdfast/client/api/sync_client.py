@@ -1,8 +1,9 @@
 """The same client for code without coroutines: blocking, safe to share between threads.
 
-Each `SyncClient` has a thread that runs an event loop and the real client; calls are handed to
-it and waited for. A method returns the type that the awaited asynchronous method returns. Replies
-are converted in the caller's thread, so a slow conversion does not hold up other threads.
+Each `SyncClient` has a thread that runs an event loop and the real client; a call is passed to this
+thread, and the caller waits for its result. A method returns the type that the awaited asynchronous
+method returns. Replies are converted in the caller's thread, so a slow conversion does not delay
+other threads.
 """
 
 import sys

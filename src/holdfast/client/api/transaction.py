@@ -59,7 +59,8 @@ class Transaction(TransactionExec):
                     if not left or isinstance(error, ClosedError):
                         raise  # else it was never sent: try another connection
                 except BaseException:
-                    # The server may watch the keys by now: no other caller may get this connection.
+                    # The server may watch the keys already: no other caller may get this
+                    # connection.
                     self._connection.abandon()
                     self._give()
                     raise

@@ -38,7 +38,7 @@ class TypedSyncCommands(Converters[V]):
         nx: bool = False,
         xx: bool = False,
     ) -> bool:
-        """Set a key; False if nx or xx forbade it."""
+        """Set a key; False if nx or xx prevented it."""
         args: tuple[Argument, ...] = ("SET", key, value)
         if ex_s is not None:
             args += ("EX", ex_s)
@@ -69,7 +69,7 @@ class TypedSyncCommands(Converters[V]):
         pxat_ms: int | None = None,
         keepttl: bool = False,
     ) -> bool:
-        """Set a key if it has this value, or another one; False if not. Redis 8.4."""
+        """Set a key if its value equals ifeq or differs from ifne; False if not. Redis 8.4."""
         args: tuple[Argument, ...] = ("SET", key, value)
         if ifeq is not None:
             args += ("IFEQ", ifeq)
@@ -208,7 +208,7 @@ class TypedSyncCommands(Converters[V]):
         persist: bool = False,
         enx: bool = False,
     ) -> tuple[int, int]:
-        """Add within bounds; return the value and what was added. Redis 8.8."""
+        """Add within bounds; return the new value and the added amount. Redis 8.8."""
         args: tuple[Argument, ...] = ("INCREX", key, "BYINT", amount)
         if lbound is not None:
             args += ("LBOUND", lbound)
@@ -271,7 +271,7 @@ class TypedSyncCommands(Converters[V]):
         ifdeq: str | None = None,
         ifdne: str | None = None,
     ) -> bool:
-        """Remove a key if its value, or the digest of it, is as asked. Redis 8.4."""
+        """Remove a key if its value, or the digest of the value, meets the condition. Redis 8.4."""
         args: tuple[Argument, ...] = ("DELEX", key)
         if ifeq is not None:
             args += ("IFEQ", ifeq)
@@ -397,7 +397,7 @@ class TypedSyncCommands(Converters[V]):
         return self._run(("PTTL", key), into.INT)
 
     def persist(self, key: Key) -> bool:
-        """Let a key live for ever."""
+        """Remove the expiry of a key."""
         return self._run(("PERSIST", key), into.truth)
 
     def dump(self, key: Key) -> bytes | None:
@@ -501,17 +501,17 @@ class TypedSyncCommands(Converters[V]):
         return self._run(("RPOPLPUSH", source, destination), self._value_or_none)
 
     def blpop(self, *keys: Key, timeout_s: float) -> tuple[V, V] | None:
-        """Wait for an element at a head; None after timeout_s, 0 waits for ever."""
+        """Wait for an element and pop it from the head; None after timeout_s, 0 waits for ever."""
         return self._run(("BLPOP", *keys, timeout_s), self._key_value)
 
     def brpop(self, *keys: Key, timeout_s: float) -> tuple[V, V] | None:
-        """Wait for an element at a tail."""
+        """Wait for an element and pop it from the tail."""
         return self._run(("BRPOP", *keys, timeout_s), self._key_value)
 
     def blmove(
         self, source: Key, destination: Key, from_: Side, to: Side, *, timeout_s: float
     ) -> V | None:
-        """Wait, then move an element."""
+        """Wait for an element, and move it to another list."""
         return self._run(("BLMOVE", source, destination, from_, to, timeout_s), self._value_or_none)
 
     def hset(self, key: Key, values: Pairs) -> int:
@@ -610,7 +610,7 @@ class TypedSyncCommands(Converters[V]):
         pxat_ms: int | None = None,
         keepttl: bool = False,
     ) -> bool:
-        """Set fields and their expiry; False if fnx or fxx forbade it. Redis 8.0."""
+        """Set fields and their expiry; False if fnx or fxx prevented it. Redis 8.0."""
         args: tuple[Argument, ...] = ("HSETEX", key)
         if fnx:
             args += ("FNX",)
@@ -754,7 +754,7 @@ class TypedSyncCommands(Converters[V]):
         return self._run(("ZCOUNT", key, low, high), into.INT)
 
     def zlexcount(self, key: Key, low: Bound, high: Bound) -> int:
-        """How many members lie between two."""
+        """How many members are between two bounds."""
         return self._run(("ZLEXCOUNT", key, low, high), into.INT)
 
     def zrank(self, key: Key, member: Value) -> int | None:
@@ -879,7 +879,7 @@ class TypedSyncCommands(Converters[V]):
         return self._run(("XACK", key, group, *ids), into.INT)
 
     def pfadd(self, key: Key, *elements: Value) -> bool:
-        """Count elements for an estimate."""
+        """Add elements to an estimate of their number."""
         return self._run(("PFADD", key, *elements), into.truth)
 
     def pfcount(self, *keys: Key) -> int:

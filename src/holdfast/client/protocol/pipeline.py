@@ -184,8 +184,8 @@ class Pipeline:
     def _forget_unsent(self) -> None:
         """Remove cancelled and timed-out requests that wait for a connection.
 
-        To search a long queue for every refused request would make overload worse, so some
-        requests are refused without a search before the next one.
+        Searching a long queue for each refused request would make overload worse. So the next
+        search comes only after some requests were refused without one.
         """
         for sink in self._queue:
             if sink.is_settled:

@@ -1,6 +1,7 @@
 """A cluster: one `Single` per node, commands by slot, redirections followed.
 
-A redirection means that the node did not run the command, so to send it to another is no replay.
+A redirection means that the node did not run the command, so sending it to another node is no
+replay.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ from holdfast.clock import Clock
 
 _PATIENCE_S = 1.0  # before another node is asked as well
 # While a slot is handed over, each of the two nodes may redirect to the other one. A command that
-# is redirected twice within this time waits a moment before it follows.
+# is redirected twice within this time waits a moment before it follows the redirection.
 _CONTESTED_S = 1.0
 _PAUSE_S = 0.05
 
@@ -68,7 +69,7 @@ class Cluster:
         self._nodes: dict[Address, Single] = {}
         self._connecting: dict[Address, asyncio.Task[None]] = {}
         self._slots: list[Address | None] = [None] * SLOTS
-        self._moved_s: dict[int, float] = {}  # when a node last said that a slot had moved
+        self._moved_s: dict[int, float] = {}  # when a node last reported that a slot had moved
         self._learning: asyncio.Task[None] | None = None
         self._owners: dict[Connection, Single] = {}
         self._others: WeakKeyDictionary[Connection, SilenceJudge] = WeakKeyDictionary()
@@ -129,7 +130,7 @@ class Cluster:
             if moved.is_ask:
                 _, reply = await other.call_many([("ASKING",), args], self._left_s(end_s))
                 if isinstance(reply, ClientError):
-                    raise reply  # in the place of a reply that will not come
+                    raise reply  # instead of a reply that will not come
             else:
                 reply = await other.call(args, self._left_s(end_s))
         return reply

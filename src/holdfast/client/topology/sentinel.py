@@ -1,4 +1,4 @@
-"""A server that sentinels know. Every connect asks them, so the client follows failovers."""
+"""A server that sentinels know. Each connect asks them, so the client follows failovers."""
 
 import asyncio
 from dataclasses import replace
@@ -25,7 +25,7 @@ def sentinel_dialer(target: Target, clock: Clock) -> Dial:
 async def find_master(target: Target, clock: Clock) -> Address:
     """The first address that a sentinel gives and at which a master answers.
 
-    All are asked at once: a silent sentinel must not use up the time of the others.
+    All are asked at once, because a silent sentinel must not use up the time of the others.
     """
     problems: list[str] = []
 
@@ -97,6 +97,6 @@ async def _check(target: Target, clock: Clock, master: Address) -> None:
     options = replace(target.options, reconnect=False, cache_keys=0, place=None)
     there = replace(options, host=master[0], port=master[1])
     role = await ask(there, clock, "ROLE")
-    # The sentinel may not have noticed yet that the server is a master no more.
+    # The sentinel may not have noticed yet that the server is no longer a master.
     if not isinstance(role, list) or role[:1] != [b"master"]:
         raise ConnectError(f"{there.address} is no master")

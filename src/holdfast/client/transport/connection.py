@@ -103,7 +103,7 @@ class Connection:
 
     @property
     def heard(self) -> tuple[int, int, int]:
-        """A value that changes when bytes are received, or are taken by the kernel."""
+        """A value that changes when bytes are received, or are accepted by the kernel."""
         link = self._link
         return self.generation, *((link.reads, link.unwritten_bytes) if link else (0, 0))
 
@@ -173,7 +173,8 @@ class Connection:
                 await asyncio.wait([self._runner])
 
     def check_loop(self) -> None:
-        """Raise RuntimeError in another event loop. The rules above hold in one loop only."""
+        """Raise RuntimeError in another event loop, because the rules above hold in one loop
+        only."""
         if self._loop is not None and get_running_loop() is not self._loop:
             raise RuntimeError(
                 "this client was connected in another event loop: make one client for each loop"
@@ -197,7 +198,7 @@ class Connection:
             self.watch()
 
     def abandon(self, error: Exception | None = None) -> None:
-        """Close at once, without waiting: because of this error, or together with the client."""
+        """Close at once, without waiting: because of this error, or because the client closes."""
         self._close(error)
         if self._runner is not None:
             self._runner.cancel()

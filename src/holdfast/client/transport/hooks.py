@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RequestStart:
-    """A request that the client accepted. `kind` is single, fixed, dynamic or transaction."""
+    """A request that the client accepted. `kind` is one of: single, fixed, dynamic, transaction."""
 
     id: int
     kind: str  # "single", "fixed", "dynamic", "transaction"

@@ -80,11 +80,11 @@ end
 if redis.call('ZSCORE', main, id) then
   return hold(redis.call('ZCARD', main))
 end
-local function nobody_waits_alive()
+local function has_no_living_waiter()
   local last = redis.call('ZRANGE', waiting_heartbeat, -1, -1, 'WITHSCORES')[2]
   return not last or tonumber(last) <= now
 end
-if used == 1 or used == 2 and nobody_waits_alive() then -- else a living waiter removes dead holders
+if used == 1 or used == 2 and has_no_living_waiter() then -- else a living waiter removes dead holders
   purge_slots(main, ttl, now)
 end
 local stored = limit_of(max, limit)
