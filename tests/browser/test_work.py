@@ -34,7 +34,7 @@ def test_the_board_says_in_words_why_builds_wait(browser: Browser, work: Work) -
     text = browser.text("#board")
     assert "It runs on builder-1" in text
     assert "It waits for jobs that must not run beside it: build 10 of compile" in text
-    assert "Its delay has not passed, for 2 h more" in text or "min more" in text
+    assert "Its delay has not ended, for 2 h more" in text or "min more" in text
     assert HOSTILE in text
     work.run(work.queue.abort(14))
     browser.wait(lambda: "14" not in browser.text(".board .column:first-child"), "it moved")

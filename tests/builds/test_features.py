@@ -444,7 +444,7 @@ def test_enqueueing_twice_is_once_and_another_build_needs_another_id(play: Play)
         assert len(await b.queue.events(1)) == 2
         said = await b.queue.enqueue(Build(1, "b"))
         assert (said.action, said.reason) == ("REFUSE", "ID_TAKEN")
-        assert said.message == "build 1 is another one"
+        assert said.message == "build 1 exists with other settings"
 
     play(scenario)
 
@@ -556,6 +556,6 @@ def test_a_retry_that_makes_no_sense_says_why(play: Play) -> None:
         said = await b.queue.retry(1, token=99)
         assert (said.status, said.message) == ("STALE", "the token is 2 by now")
         await b.queue.retry(1)
-        assert (await b.queue.complete(1, token=2)).message == "nobody has the build by now"
+        assert (await b.queue.complete(1, token=2)).message == "no worker has the build any more"
 
     play(scenario)

@@ -55,7 +55,7 @@ def test_builds_are_shown_by_state_with_the_reason_why_they_wait(server_port: in
             await some_builds(client)
             text = await page(browser, "/builds?queue=ci")
             assert "build 1 of compile" in text
-            assert "Its delay has not passed" in text
+            assert "Its delay has not ended" in text
             assert "<svg" in await page(browser, "/builds/graph?queue=ci")
             text = await page(browser, "/builds/show?queue=ci&build=1")
             assert "BuildStarted" in text

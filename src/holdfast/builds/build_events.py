@@ -1,4 +1,4 @@
-"""Events contain every change of a record; to replay them makes the record again. No I/O."""
+"""Events contain each change of a record; replaying them makes the record again. No I/O."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

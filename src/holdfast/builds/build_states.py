@@ -10,13 +10,13 @@ from enum import Enum
 class State(Enum):
     """The value is the meaning of the state. A state is stored by its name."""
 
-    QUEUED = "it is known, and may not ask to start before its time"
+    QUEUED = "it is enqueued, and may not ask to start before its time"
     BLOCKED = "it waits for other builds, for its turn, or for the time to pass"
-    FROZEN = "it came in a freeze window and waits for its end"
-    READY = "it may go: its job is its own, and any worker may have it"
+    FROZEN = "it came in a freeze window, and waits for the end of the window"
+    READY = "it may start: it has its job, and any worker may claim it"
     RUNNING = "it runs, or waits for its next attempt"
-    SUCCESS = "it ran and did what it should"
-    FAILURE = "it ran and did not, or not in time"
+    SUCCESS = "it ran without a failure"
+    FAILURE = "it ran and failed, or took too long"
     ABORTED = "a client stopped it"
     COLLAPSED = "a newer build of its job made it pointless"
 
@@ -53,11 +53,11 @@ MOVES: dict[State | None, dict[State, str]] = {
     **{state: {} for state in FINAL},
 }
 
-# RUNNING to RUNNING: an attempt begins of a build that no worker has. The event BuildRetried was
-# written when the attempt before was given up.
+# RUNNING to RUNNING: the next attempt begins, after the one before was given up. The event
+# BuildRetried was written at that moment.
 NEXT_ATTEMPT = "BuildStarted"
 
-# To wait again for the same reason is no change.
+# Waiting again for the same reason is no change.
 SAME = frozenset({State.BLOCKED, State.FROZEN})
 
 

@@ -27,7 +27,7 @@ Events: TypeAlias = list[Event]  # inside of the class `list` is a method
 FlatFields: TypeAlias = list[str]
 ABORT_MARK_MS = 30 * 60_000
 FOREVER_MS = 100 * 365 * 86_400_000
-# Calls after which a user or a worker acts: those of them that a failover could lose.
+# Calls after which a user or a worker acts, and which a failover could undo.
 _DECIDES = frozenset(
     ["enqueueBuild", "startBuild", "stopBuild", "retryBuild", "setPeriodic", "freezeJob"]
 )
@@ -38,13 +38,13 @@ _ALL_DUE = 100  # in one call of checkTimeout.lua; another call follows while mo
 class BuildQueue:
     """A queue by its name, on any client that `holdfast.coordination.backend_of` knows.
 
-    All its keys begin with `{name}`, so that a cluster keeps them together. `hold_min` is how
-    long a build without a timeout of its own keeps others of its job waiting at most. Builds are
-    deleted `keep_days` after their end; at most `keep_events` events of a build are kept.
-    `replicas` is how many replicas of the server must have what a call has done before it returns.
-    If they do not have it within `replicas_timeout_s`, the call raises NotReplicatedError: it has
-    done its work, and a failover may lose that.
-    `now_ms` replaces the clock of the server, for tests.
+    All its keys begin with `{name}`, so that a cluster keeps them together. `hold_min` is the
+    longest time for which a build without a timeout of its own keeps other builds of its job
+    waiting. Builds are deleted `keep_days` after their end; at most `keep_events` events of a build
+    are kept. `replicas` is how many replicas of the server must have the changes of a call before
+    it returns. If they do not have them within `replicas_timeout_s`, the call raises
+    NotReplicatedError: the changes are made, but a failover may lose them. `now_ms` replaces the
+    clock of the server, for tests.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class BuildQueue:
     async def replay(self, build: int) -> BuildRecord | None:
         """The record of a build, from its events alone.
 
-        It equals the result of `get`, or something is broken. The reason why a build waits is no
+        If it differs from the result of `get`, there is a bug. The reason why a build waits is no
         event; it is added as in `get`.
         """
         record, base, entries = await self._read(build, "1")
@@ -265,7 +265,7 @@ class BuildQueue:
     # -- waiting, for workers -----------------------------------------------------------------
 
     async def wait(self, timeout_s: float) -> bool:
-        """Wait until a build may be on offer or due. Another worker may be quicker."""
+        """Wait until a build may be on offer or due. Another worker may be faster."""
         return await self._backend.pop(f"{self.key}:wake", timeout_s=timeout_s) is not None
 
     async def told(self, worker: str, timeout_s: float) -> tuple[int, int] | None:

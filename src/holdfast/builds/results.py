@@ -67,8 +67,8 @@ class Stopped:
 
     CLEANED: it has ended now. NOT_RUNNING: it had ended before, and another build of its job runs.
     ALREADY_CLEAN: it had ended before, and no build of its job runs. STALE: the token is of an
-    older attempt. REFUSED: it cannot end from its state. `removed` are the indexes that it was in,
-    `owner` is the build of its job that runs now.
+    older attempt. REFUSED: it cannot end from its state. `removed` are the indexes from which it
+    was removed, `owner` is the build of its job that runs now.
     """
 
     status: Literal["CLEANED", "NOT_RUNNING", "ALREADY_CLEAN", "STALE", "REFUSED"]

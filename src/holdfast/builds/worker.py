@@ -88,8 +88,8 @@ class Worker:
     build has failed. After any other exception the build could not be run, and the queue may allow
     another attempt. The handler is cancelled when its build is aborted, times out or belongs to
     another worker. If a worker sends no heartbeat for `lease_s`, another worker gets its builds.
-    Names of workers must differ: a message to one of two workers with the same name may reach the
-    other, and the right one then learns it with its next heartbeat only.
+    Names of workers must differ: of two workers with the same name, the wrong one may get a
+    message, and the right one learns it only with its next heartbeat.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Worker:
         self._clock = clock or SystemClock()
         self._draining = asyncio.Event()
         self._running: dict[int, _Running] = {}
-        self._told: set[int] | None = None  # aborted tokens, while a claim is on its way
+        self._told: set[int] | None = None  # aborted tokens, while a claim has no reply yet
         self._tasks: set[asyncio.Task[None]] = set()
         self._main: asyncio.Task[None] | None = None
         self._is_leaving = False
@@ -313,7 +313,8 @@ class Worker:
             self._slots.release()
 
     async def _finish(self, running: _Running) -> None:
-        """Tell the queue how the build ended. Twice does no harm: the token is stale then."""
+        """Tell the queue how the build ended. Telling it twice is harmless, because the token is
+        stale then."""
         build, token, handling = running.run.build_id, running.run.token, running.handling
         queue, why = self._queue, running.cancelled
         error = asyncio.CancelledError() if handling.cancelled() else handling.exception()

@@ -20,6 +20,6 @@ if not Record.exists(q, id) then
   Turns.settle(q)
   return { id, Record.decision(Record.raw(q, id)) }
 elseif not Record.matches(q, id, fields) then
-  return { id, "REFUSE", "ID_TAKEN", "", "", "build " .. id .. " is another one", "" }
+  return { id, "REFUSE", "ID_TAKEN", "", "", "build " .. id .. " exists with other settings", "" }
 end
 return { id, Record.decision(Turns.record(q, id)) }

@@ -48,7 +48,7 @@ def test_a_build_says_in_words_why_it_waits(play: Play) -> None:
             2: "It waits for jobs that must not run beside it: build 1 of compile.",
             3: "It waits for jobs that must not run beside it: build 1 of compile.",
             4: "It waits for a build of its own job: build 1 of compile.",
-            5: "Its delay has not passed, for 10 min more.",
+            5: "Its delay has not ended, for 10 min more.",
         }
         story = await reader.story("builds", 1)
         assert story is not None

@@ -42,8 +42,8 @@ function Arrivals.new_id(q, once)
   return id
 end
 
--- Jobs that block each other in a circle. They are no deadlock, because only running builds block;
--- but they are probably a mistake. The search runs when the blocked_by of a job has changed.
+-- Jobs that block each other in a circle. This is no deadlock, because only running builds block;
+-- but it is probably a mistake. The search runs when the blocked_by of a job has changed.
 local function circle(q, name, job, blocked_by)
   if blocked_by == (job.blocked_by or "") then
     return job.cycle or ""

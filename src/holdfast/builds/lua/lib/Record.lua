@@ -86,7 +86,7 @@ function Record.stale(build, token)
   if token == "" or token == build.token then
     return nil
   elseif build.token == "" then
-    return "nobody has the build by now"
+    return "no worker has the build any more"
   end
   return "the token is " .. build.token .. " by now"
 end

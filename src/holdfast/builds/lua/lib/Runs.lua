@@ -49,7 +49,7 @@ end
 
 -- Makes a build READY: it has its job from now on, and any worker may claim it. `job` are the facts
 -- about its job.
-function Runs.let_go(q, build, job)
+function Runs.make_ready(q, build, job)
   local was = build.state
   Record.change(q, build, "READY", { "reason", "READY", "blockers", "", "ready_at", q.now })
   Runs.leave(q, build, was)

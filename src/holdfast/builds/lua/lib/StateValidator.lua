@@ -38,7 +38,7 @@ StateValidator.MOVES = {
   COLLAPSED = {},
 }
 
--- To wait again for the same reason is no change, and has no event.
+-- Waiting again for the same reason is no change, and has no event.
 StateValidator.SAME = { BLOCKED = true, FROZEN = true }
 
 -- The event of a retry is written when an attempt is given up. The begin of the next attempt has

@@ -254,7 +254,7 @@ function Turns.ask(q, build, job, begin)
     elseif begin then
       begin(build, job)
     else
-      Runs.let_go(q, build, job)
+      Runs.make_ready(q, build, job)
     end
   end
   return action, reason, blockers
