@@ -193,7 +193,7 @@ def written_in_c() -> list[Extension]:
         )
         for name in (
             *("_xxh3", "scripting._gate", "store.memory._packed_keys"),
-            *("store.memory._string_parts", "store.values._score_index"),
+            *("store.memory._string_parts", "store.rdb._rdb", "store.values._score_index"),
         )
     ]
 

@@ -89,6 +89,7 @@ def test_a_build_in_isolation_is_compiled() -> None:
         "holdfast_store__mypyc",
         "resp/requests",
         "scripting/_gate",
+        "rdb/_rdb",
         "_score_index",
         "_string_parts",
         "_xxh3",

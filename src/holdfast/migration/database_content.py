@@ -24,11 +24,12 @@ from holdfast.store.memory.key import Key
 from holdfast.store.memory.keyspace import Keyspace
 from holdfast.store.memory.liveness import is_live
 from holdfast.store.rdb.plain import Plain, plain_of
-from holdfast.store.rdb.records import Entry, Library, Record, Sizes
+from holdfast.store.rdb.records import Entry, Library, Record, Sizes, Strings
 from holdfast.store.recovery import node_of_file, replay
 from holdfast.store.values.registry import Value
 
 ROWS_AT_ONCE = 1000
+SHORT = 1 << 10  # bytes of a string and its name that share memory with 999 others
 
 TYPE_COUNTS = """
 SELECT d.db, k.type, count(*) FROM redis_keys k JOIN redis_databases d ON d.space = k.space
@@ -38,6 +39,8 @@ GROUP BY d.db, k.type
 # Name, id, type, expires_at_ms, the key if memory has it, and otherwise the value of a string if it
 # is wanted.
 Row = tuple[bytes, int, str, int | None, Key | None, bytes | None]
+# As the tables have it: id, name, type, expires_at_ms, and the value of a string if it is wanted.
+StoredRow = tuple[int, bytes, str, int | None, bytes | None]
 
 
 @contextmanager
@@ -124,16 +127,23 @@ class DatabaseContent:
         """Yield keys that have expired, too."""
         self._keyspace.now_ms = 0
 
-    def records(self, progress: Progress = unseen, work: str = "exporting") -> Iterator[Record]:
+    def records(
+        self, progress: Progress = unseen, work: str = "exporting", *, joins_strings: bool = False
+    ) -> Iterator[Record]:
+        """`joins_strings`: there may be `Strings` among them."""
         for code in self.libraries():
             yield Library(code)
         done, total = 0, self.key_count
         for database in self._shown:
             # How many of them expire is not counted: the number is a hint, and counting takes long.
             yield Sizes(database.index, len(database), 0)
-            for row in self._rows(database, with_strings=True):
-                done += 1
+            rows = self._joined_rows if joins_strings else self._rows_with_strings
+            for row in rows(database):
+                done += len(row.names) if isinstance(row, Strings) else 1
                 progress(work, done, total, KEYS)
+                if isinstance(row, Strings):
+                    yield row
+                    continue
                 plain = self._plain(row)
                 if plain is not None:
                     yield Entry(database.index, row[0], plain, row[3])
@@ -170,7 +180,7 @@ class DatabaseContent:
         database = self._keyspace.databases[index]
         key = database.space.keys.get(name)
         if key is not None:
-            return next(self._if_living(key, database), None)
+            return self._if_living(key, database)
         row = self._keyspace.cold_rows.row(database.space, name)
         if row is None or not is_live(row[2], self._keyspace.now_ms):
             return None
@@ -181,24 +191,69 @@ class DatabaseContent:
 
     def _rows(self, database: Database, *, with_strings: bool = False) -> Iterator[Row]:
         """The living keys of a database: from the tables, unless memory knows better."""
-        keyspace, space = self._keyspace, database.space
-        state = keyspace.fold_state
-        rows = self._tables.all_rows(space.id, state.folded_below_id, with_strings=with_strings)
-        for key_id, name, type_name, expires_at_ms, text in rows:
-            if state.changed_key(key_id) is not None:
-                continue
-            key = space.keys.get(name)
-            if key is not None and key.id == key_id:
-                yield from self._if_living(key, database)
-            elif is_live(expires_at_ms, keyspace.now_ms):
-                yield name, key_id, type_name, expires_at_ms, None, text
-        for key in chain(state.changed_keys(), state.created):
-            yield from self._if_living(key, database)
+        for stored in self._stored_rows(database, with_strings=with_strings):
+            row = self._newest(stored, database)
+            if row is not None:
+                yield row
+        yield from self._changed_rows(database)
 
-    def _if_living(self, key: Key, database: Database) -> Iterator[Row]:
+    def _rows_with_strings(self, database: Database) -> Iterator[Row]:
+        return self._rows(database, with_strings=True)
+
+    def _joined_rows(self, database: Database) -> Iterator[Row | Strings]:
+        """The same. Short strings that only the tables have come in columns."""
+        changed_key, hot = self._keyspace.fold_state.changed_key, database.space.keys
+        now_ms = self._keyspace.now_ms
+        joined = Strings(database.index, [], [], [])
+        for stored in self._stored_rows(database, with_strings=True):
+            key_id, name, _, expires_at_ms, text = stored
+            if text is None or len(name) + len(text) > SHORT or name in hot:
+                row = self._newest(stored, database)
+                if row is None:
+                    continue
+                if joined.names:  # the order stays that of the ids
+                    yield joined
+                    joined = Strings(database.index, [], [], [])
+                yield row
+            elif changed_key(key_id) is None and is_live(expires_at_ms, now_ms):
+                joined.names.append(name)
+                joined.values.append(text)
+                joined.times.append(expires_at_ms)
+                if len(joined.names) == ROWS_AT_ONCE:
+                    yield joined
+                    joined = Strings(database.index, [], [], [])
+        if joined.names:
+            yield joined
+        yield from self._changed_rows(database)
+
+    def _stored_rows(self, database: Database, *, with_strings: bool) -> Iterator[StoredRow]:
+        below_id = self._keyspace.fold_state.folded_below_id
+        return self._tables.all_rows(database.space.id, below_id, with_strings=with_strings)
+
+    def _newest(self, stored: StoredRow, database: Database) -> Row | None:
+        """A row of the tables as it is now; None if there is nothing to yield in its place."""
+        key_id, name, type_name, expires_at_ms, text = stored
+        if self._keyspace.fold_state.changed_key(key_id) is not None:
+            return None  # it is one of `_changed_rows`
+        key = database.space.keys.get(name)
+        if key is not None and key.id == key_id:
+            return self._if_living(key, database)
+        if not is_live(expires_at_ms, self._keyspace.now_ms):
+            return None
+        return name, key_id, type_name, expires_at_ms, None, text
+
+    def _changed_rows(self, database: Database) -> Iterator[Row]:
+        state = self._keyspace.fold_state
+        for key in chain(state.changed_keys(), state.created):
+            row = self._if_living(key, database)
+            if row is not None:
+                yield row
+
+    def _if_living(self, key: Key, database: Database) -> Row | None:
         is_here = key.space is database.space and key.is_attached
-        if is_here and is_live(key.expires_at_ms, self._keyspace.now_ms):
-            yield key.name, key.id, key.type_name, key.expires_at_ms, key, None
+        if not is_here or not is_live(key.expires_at_ms, self._keyspace.now_ms):
+            return None
+        return key.name, key.id, key.type_name, key.expires_at_ms, key, None
 
     def _plain(self, row: Row) -> Plain | None:
         """None if all fields of a hash have expired."""

@@ -14,7 +14,7 @@ from holdfast.migration.errors import MigrationError, UnfitError
 from holdfast.store.fold.new_strings import NewStrings
 from holdfast.store.rdb.file_reader import printable
 from holdfast.store.rdb.plain import FILLERS, Plain
-from holdfast.store.rdb.records import Entry
+from holdfast.store.rdb.records import Entry, Strings
 from holdfast.store.store import FileStore, Store
 
 # Bytes of values in memory before they are folded; and pages of the WAL before it is emptied.
@@ -45,7 +45,9 @@ class DatabaseTarget:
         db = keyspace.databases[database]
         value = entry.value
         if value.type == "string" and self._strings is not None:
-            self._put_string(self._strings, db.space.id, entry)
+            self._put_strings(
+                self._strings, db.space.id, [entry.name], [value.content], [entry.expires_at_ms]
+            )
             return
         old = db.find_row(entry.name)
         if old is not None:
@@ -64,10 +66,29 @@ class DatabaseTarget:
         if keyspace.used_bytes >= SLICE_BYTES:
             self.fold()
 
-    def _put_string(self, strings: NewStrings, space: int, entry: Entry) -> None:
-        key_id = self._keyspace.next_id
-        self._keyspace.next_id += 1
-        strings.add(key_id, space, entry.name, entry.value.content, entry.expires_at_ms)
+    def puts_strings(self, strings: Strings, database: int) -> bool:
+        """`put` for many. False if they have to be put one by one: the file had keys before, or not
+        all of them fit."""
+        databases = self._keyspace.databases
+        if self._strings is None or database >= len(databases):
+            return False
+        if max(map(len, strings.values)) > LARGEST_STRING:
+            return False
+        space = databases[database].space.id
+        self._put_strings(self._strings, space, strings.names, strings.values, strings.times)
+        return True
+
+    def _put_strings(
+        self,
+        strings: NewStrings,
+        space: int,
+        names: list[bytes],
+        values: list[bytes],
+        times: list[int | None],
+    ) -> None:
+        first_id = self._keyspace.next_id
+        self._keyspace.next_id += len(names)
+        strings.add(first_id, space, names, values, times)
         if strings.nbytes >= STRINGS_BYTES:
             self.fold()
 
@@ -95,14 +116,14 @@ class DatabaseTarget:
             after_id = rows[-1][0]
             yield [name for _, space_id, name, _, _ in rows if space_id == space.id]
 
-    def fold(self) -> None:
+    def fold(self, *, is_last: bool = False) -> None:
         """Move all that memory has into the tables, and remove it from memory."""
         store = self.store
         try:
             store.commit()
             store.fold()
             if self._strings is not None:
-                store.write_strings(self._strings)
+                store.write_strings(self._strings, is_last=is_last)
             if store.wal_pages >= CHECKPOINT_PAGES:
                 store.sync_and_checkpoint()
             store.reload()
@@ -114,7 +135,7 @@ class DatabaseTarget:
     def finish(self) -> None:
         """From now on, strings take the usual way, too. Raises MigrationError if two keys have the
         same name."""
-        self.fold()
+        self.fold(is_last=True)
         doubled = None if self._strings is None else self.store.doubled_name()
         self._strings = None
         if doubled is not None:

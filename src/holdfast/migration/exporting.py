@@ -16,7 +16,7 @@ from holdfast.progress import Progress, unseen
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.rdb.file_reader import printable
 from holdfast.store.rdb.file_writer import FORMATS, FieldExpiryError, RdbFormat, RdbWriter
-from holdfast.store.rdb.records import Entry, Library, Record, Sizes
+from holdfast.store.rdb.records import Entry, Library, Record, Sizes, Strings
 
 
 @dataclass
@@ -90,7 +90,7 @@ def export_file(
         new_file(target, replaces=options.replaces) as write,
     ):
         export = _Export(RdbWriter(write, options.rdb_format), options, report)
-        export.run(content.records(progress), now_ms)
+        export.run(content.records(progress, joins_strings=True), now_ms)
     return report
 
 
@@ -113,30 +113,47 @@ class _Export:
                 self._sizes = record
             elif isinstance(record, Entry):
                 self._take(record)
+            elif isinstance(record, Strings):
+                self._take_strings(record)
         self._writer.end()
+
+    def _take_strings(self, strings: Strings) -> None:
+        if self._options.selection.has_patterns:
+            for entry in strings.entries():
+                self._take(entry)
+            return
+        database = self._enter(strings.database)
+        self._writer.strings(strings)
+        self._report.moved("string", database, len(strings.names))
 
     def _take(self, entry: Entry) -> None:
         selection, report = self._options.selection, self._report
         if not selection.has(entry.name):
             report.unmatched += 1
             return
-        database = selection.database(entry.database)
-        origin = self._origins.setdefault(database, entry.database)
-        if origin != entry.database:  # a name could come twice, and no server would load the file
+        database = self._enter(entry.database)
+        try:
+            self._writer.entry(entry.name, entry.value, entry.expires_at_ms)
+        except FieldExpiryError:
+            self._refused(entry)
+        else:
+            report.moved(entry.value.type, database)
+
+    def _enter(self, index: int) -> int:
+        """Go to the database that the next keys get. Returns its number."""
+        selection = self._options.selection
+        database = selection.database(index)
+        origin = self._origins.setdefault(database, index)
+        if origin != index:  # a name could come twice, and no server would load the file
             raise MigrationError(
-                f"databases {origin} and {entry.database} would both become database {database}"
+                f"databases {origin} and {index} would both become database {database}"
             )
         if database != self._database:
             # How many keys match is not known before all were read.
             keys = 0 if selection.has_patterns else self._sizes.keys
             self._writer.database(database, keys, self._sizes.expiring)
             self._database = database
-        try:
-            self._writer.entry(entry.name, entry.value, entry.expires_at_ms)
-        except FieldExpiryError:
-            self._refused(entry)
-        else:
-            report.moved(entry, database)
+        return database
 
     def _refused(self, entry: Entry) -> None:
         sentence = (

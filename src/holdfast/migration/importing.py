@@ -33,7 +33,7 @@ from holdfast.store.backup import backup
 from holdfast.store.file.copying import refuse_unless_utf8
 from holdfast.store.file.opening import look, real
 from holdfast.store.memory.liveness import is_live
-from holdfast.store.rdb.records import Entry, Library, Record, Unknown
+from holdfast.store.rdb.records import Entry, Library, Record, Strings, Unknown
 from holdfast.store.store import MemoryStore
 
 DATABASES = 16
@@ -127,7 +127,7 @@ class Import:
     def records_of_file(self, source: Path, target: Path) -> Iterator[Record]:
         files = append_only_files(source)
         if files is None:
-            yield from RdbFile(source, self.progress).records()
+            yield from RdbFile(source, self.progress).records(joins_strings=True)
             return
         with beside(target, "replaying") as scratch:
             Replay(
@@ -145,6 +145,10 @@ class Import:
         try:
             if isinstance(record, Entry):
                 self._take_entry(record, into)
+            elif isinstance(record, Strings):
+                if not self._takes_strings(record, into):
+                    for entry in record.entries():
+                        self._take(entry, into)
             elif isinstance(record, Again):
                 self._take_again(record, into)
             elif isinstance(record, Library):
@@ -154,6 +158,18 @@ class Import:
                 raise UnfitError(about_unknown(record))
         except UnfitError as error:
             self.left_out(str(error))
+
+    def _takes_strings(self, strings: Strings, into: DatabaseTarget | None) -> bool:
+        """Take them at once. False if each has to be looked at."""
+        selection = self.options.selection
+        may_expire = strings.times.count(None) < len(strings.times)
+        if into is None or selection.has_patterns or may_expire:
+            return False
+        database = selection.database(strings.database)
+        if not into.puts_strings(strings, database):
+            return False
+        self.report.moved("string", database, len(strings.names))
+        return True
 
     def _take_entry(self, entry: Entry, into: DatabaseTarget | None) -> None:
         selection, report = self.options.selection, self.report
@@ -168,7 +184,7 @@ class Import:
             refuse_unfit(entry, database, self.options.databases)
         else:
             into.put(entry, database)
-        report.moved(entry, database)
+        report.moved(entry.value.type, database)
 
     def _take_again(self, record: Again, into: DatabaseTarget | None) -> None:
         """Replace a key that this import has created before. Keys of the target that did not come
@@ -181,7 +197,7 @@ class Import:
             self.report.keys[old_type] -= 1
         if record.entry is not None and is_live(record.entry.expires_at_ms, self._now_ms):
             into.put(record.entry, database)
-            self.report.moved(record.entry, database)
+            self.report.moved(record.entry.value.type, database)
 
     def left_out(self, sentence: str) -> None:
         if not (self.options.skips_unknown or self.options.dry_run):

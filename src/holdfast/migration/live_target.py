@@ -115,7 +115,7 @@ class LiveTarget:
             elif self._is_dry and reply == 1 and not self._replaces:
                 self._check_present(entry)
             else:
-                self._report.moved(entry, self._database)
+                self._report.moved(entry.value.type, self._database)
 
     def _refused(self, entry: Entry, error: ServerError, replaces: bool) -> None:
         if error.code == b"BUSYKEY":
@@ -139,7 +139,7 @@ class LiveTarget:
             and is_same_expiry(entry.expires_at_ms, found.expires_at_ms, TOLERANCE_MS)
         ):
             self._report.present += 1
-            self._report.moved(entry, self._database)
+            self._report.moved(entry.value.type, self._database)
         elif found is None and not self._is_dry:
             self._put_in_pieces(entry, replaces=False)  # it has expired since
         elif found is not None:
@@ -194,7 +194,7 @@ class LiveTarget:
             self._run([("UNLINK", name)])
             self._check_present(entry)
         else:
-            self._report.moved(entry, self._database)
+            self._report.moved(entry.value.type, self._database)
 
     def _run(self, commands: list[Command]) -> list[Any]:
         """The replies. Raises the first error, after which the key must be made again."""

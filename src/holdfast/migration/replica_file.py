@@ -17,7 +17,7 @@ from holdfast.migration.errors import MigrationError, UnfitError
 from holdfast.migration.report import about_unknown
 from holdfast.server.replica.position import Position
 from holdfast.store.rdb.file_reader import RdbReader
-from holdfast.store.rdb.records import Aux, Entry, Library, Record, Unknown
+from holdfast.store.rdb.records import Aux, Entry, Library, Record, Strings, Unknown
 from holdfast.store.rdb.value_codec import RdbError
 
 PIECE_BYTES = 1 << 18
@@ -38,6 +38,10 @@ class ReplicaFile:
         try:
             if isinstance(record, Entry):
                 self._target.put(record, record.database)
+            elif isinstance(record, Strings):
+                if not self._target.puts_strings(record, record.database):
+                    for entry in record.entries():
+                        self.take(entry)
             elif isinstance(record, Library):
                 load_library(record.code, self._target.store, self._clock)
             elif isinstance(record, Unknown):
@@ -67,7 +71,7 @@ def main(path: str, databases: str, skips_unknown: str) -> None:
             if not line:
                 sys.exit("the primary has sent no snapshot")
             nbytes, replication_id, offset = line.split()
-            reader = RdbReader(int(nbytes) or None)
+            reader = RdbReader(int(nbytes) or None, joins_strings=True)
             while data := source.read1(PIECE_BYTES):
                 for record in reader.feed(data):
                     file.take(record)

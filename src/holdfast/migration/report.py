@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from holdfast.store.rdb.file_reader import printable
-from holdfast.store.rdb.records import Entry, Unknown
+from holdfast.store.rdb.records import Unknown
 
 MOST_NAMED = 1000  # sentences about things that do not fit; the others are counted
 
@@ -25,8 +25,8 @@ class Report:
     def key_count(self) -> int:
         return self.keys.total()
 
-    def moved(self, entry: Entry, database: int) -> None:
-        self.keys[entry.value.type] += 1
+    def moved(self, type_name: str, database: int, count: int = 1) -> None:
+        self.keys[type_name] += count
         self.databases.add(database)
 
     def left_out(self, sentence: str) -> None:

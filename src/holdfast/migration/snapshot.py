@@ -21,7 +21,7 @@ from holdfast.server.replica.position import unpack
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.rdb.file_writer import FORMATS, RdbWriter
 from holdfast.store.rdb.plain import Plain
-from holdfast.store.rdb.records import Entry, Library, Sizes
+from holdfast.store.rdb.records import Entry, Library, Sizes, Strings
 from holdfast.store.rdb.value_codec import has_expiring_fields
 
 
@@ -42,11 +42,14 @@ def main(database: str, target: str, delay_us: str, form: str) -> None:
             content.keep_expired()
             facts[DATABASE] = b"%d" % position.database
         writer.begin(facts)
-        for record in content.records():
+        for record in content.records(joins_strings=pause is None):
             if isinstance(record, Entry):
                 value = record.value if has_field_times else _without_field_times(record.value)
                 writer.entry(record.name, value, record.expires_at_ms)
-                pause()
+                if pause is not None:
+                    pause()
+            elif isinstance(record, Strings):
+                writer.strings(record)
             elif isinstance(record, Sizes):
                 writer.database(record.database, record.keys, record.expiring)
             elif isinstance(record, Library):
@@ -54,10 +57,8 @@ def main(database: str, target: str, delay_us: str, form: str) -> None:
         writer.end()
 
 
-def _pause(delay_us: int) -> Callable[[], object]:
-    if delay_us > 0:
-        return partial(time.sleep, delay_us / 1e6)
-    return bool
+def _pause(delay_us: int) -> Callable[[], object] | None:
+    return partial(time.sleep, delay_us / 1e6) if delay_us > 0 else None
 
 
 def _say(lsn: int) -> None:

@@ -332,11 +332,14 @@ class FileStore:
     def fold(self) -> None:
         self.folding.run()
 
-    def write_strings(self, strings: NewStrings) -> None:
-        """Write new strings to the tables, in a file that no server uses; `reload` shows them.
-        Raises StorageError: after that the store can only be closed by `abandon`."""
+    def write_strings(self, strings: NewStrings, *, is_last: bool = False) -> None:
+        """Write new strings to the tables, in a file that no server uses, and after the last ones
+        the names of all; `reload` shows them. Raises StorageError: after that the store can only be
+        closed by `abandon`."""
         try:
             strings.write(self._connection)
+            if is_last:
+                strings.write_names(self._connection)
         except apsw.Error as error:
             raise StorageError(f"cannot write the tables: {error}") from None
 

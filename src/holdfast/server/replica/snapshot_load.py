@@ -35,7 +35,11 @@ class SnapshotLoad:
         pipe = asyncio.subprocess.PIPE
         words = (str(self._databases), str(int(self._skips_unknown)))
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", MODULE, str(self.path), *words), stdin=pipe, stderr=pipe
+            *(sys.executable, "-P", "-m", MODULE, str(self.path), *words),
+            stdin=pipe,
+            stderr=pipe,
+            # SQLite sorts the names there. Another disk may be too small for them.
+            env={**os.environ, "SQLITE_TMPDIR": str(self.path.parent)},
         )
 
     async def begin(self, position: Position, nbytes: int | None) -> None:

@@ -4,8 +4,9 @@ An import and a replica that loads a snapshot write keys by the million, and a c
 file anyway. So these strings need no key in memory, no journal and no pass of the fold. Keys of
 other types take the usual way.
 
-Nothing here looks for a name that is there already: to ask for each takes longer than to write it.
-`doubled_name` looks for such names at the end, all at once.
+Names are written at the end, sorted by SQLite. A slice of them would change all pages of the table
+that earlier slices have written. Nothing here looks for a name that is there already: to ask for
+each takes longer than to write it. `doubled_name` looks for such names at the end, all at once.
 """
 
 from typing import Any, Final
@@ -19,8 +20,8 @@ from holdfast.store.fold.write_keys import COUNT_KEYS
 OBJECT_BYTES: Final = 200  # that a string takes here, besides its own bytes and its name
 
 PUT_NAMES: Final = (
-    "INSERT INTO redis_names SELECT space, CAST(name AS TEXT), id FROM redis_keys"
-    " WHERE id >= ? AND type = 'string' ORDER BY space, CAST(name AS TEXT)"
+    "INSERT INTO redis_names SELECT ?1, CAST(name AS TEXT), id FROM redis_keys"
+    " WHERE space = ?1 AND type = 'string' ORDER BY CAST(name AS TEXT)"
 )
 DOUBLED_NAME: Final = (
     "SELECT space, CAST(name AS BLOB) FROM redis_names GROUP BY space, name"
@@ -29,41 +30,51 @@ DOUBLED_NAME: Final = (
 
 
 class NewStrings:
-    """`nbytes` is about the memory that they take."""
+    """`nbytes` is about the memory that they take. The file had no keys before."""
 
     def __init__(self) -> None:
         self.nbytes = 0
-        self._first_id = 0
-        self._spaces: dict[int, _Columns] = {}
+        self._spaces: dict[int, _Columns] = {}  # to be written
+        self._written: set[int] = set()  # spaces whose names are to be written
 
     def add(
-        self, key_id: int, space: int, name: bytes, value: bytes, expires_at_ms: int | None
+        self,
+        first_id: int,
+        space: int,
+        names: list[bytes],
+        values: list[bytes],
+        times: list[int | None],
     ) -> None:
         """Ids come in order, and are above those of all strings that were written before."""
         columns = self._spaces.get(space)
         if columns is None:
             columns = self._spaces[space] = _Columns()
-        if not self.nbytes:
-            self._first_id = key_id
-        columns.ids.append(key_id)
-        columns.names.append(name)
-        columns.values.append(value)
-        columns.times.append(expires_at_ms)
-        self.nbytes += len(name) + len(value) + OBJECT_BYTES
+        columns.ids += range(first_id, first_id + len(names))
+        columns.names += names
+        columns.values += values
+        columns.times += times
+        self.nbytes += sum(map(len, names)) + sum(map(len, values)) + OBJECT_BYTES * len(names)
 
     def write(self, connection: apsw.Connection) -> None:
-        """Write them to the tables in one transaction, and forget them. After an error, only to
-        close the connection makes sense: the transaction may still be open."""
-        if not self.nbytes:
+        """Write them to the tables in one transaction, without their names, and forget them. After
+        an error, only to close the connection makes sense: the transaction may still be open."""
+        if not self._spaces:
             return
         execute = connection.cursor().execute
         execute("BEGIN")
         for space, columns in self._spaces.items():
             execute(COUNT_KEYS, (space, len(columns.ids)))
             columns.write(space, execute)
-        execute(PUT_NAMES, (self._first_id,))
         execute("COMMIT")
+        self._written |= self._spaces.keys()
         self.nbytes, self._spaces = 0, {}
+
+    def write_names(self, connection: apsw.Connection) -> None:
+        """Write the names of all that were written, in one transaction."""
+        with connection:
+            for space in sorted(self._written):
+                connection.execute(PUT_NAMES, (space,))
+        self._written.clear()
 
 
 class _Columns:

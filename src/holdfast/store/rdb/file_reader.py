@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.store.rdb.module_values import pass_module_value, pass_rows, type_name
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import Reader, Steps, one, rows
-from holdfast.store.rdb.records import Aux, End, Entry, Library, Record, Sizes, Unknown
+from holdfast.store.rdb.records import Aux, End, Entry, Library, Record, Sizes, Strings, Unknown
 from holdfast.store.rdb.value_codec import (
     LIBRARY,
     REDIS_LOADERS,
@@ -66,12 +66,14 @@ class RdbReader:
     """Reads one file. `feed` and `end` raise RdbFileError, at once or while their records are read.
     There are no records after an error."""
 
-    def __init__(self, total_bytes: int | None = None) -> None:
+    def __init__(self, total_bytes: int | None = None, *, joins_strings: bool = False) -> None:
         """`total_bytes` is the size of the file, if it is known. Then a length beyond the size is
-        noticed at once, and not only when all bytes have been read."""
+        noticed at once, and not only when all bytes have been read. `joins_strings`: there may be
+        `Strings` among the records."""
         self._reader = Reader(b"", total_bytes)
         self._steps = self._run()
         self._loaders: dict[int, Loader] = REDIS_LOADERS
+        self._joins_strings = joins_strings
         self.version = 0
         self.is_of_valkey = False
         self.is_at_end = False
@@ -130,11 +132,15 @@ class RdbReader:
         try:
             yield from self._header()
             while not self.is_at_end:
-                # Most records are short strings. Reading one at once takes a fraction of the time
-                # of the code below, which can stop after each part.
-                found = self._reader.string_record(STRING)
-                if found is not None:
-                    yield self._made_entry(found[0], Plain("string", found[1]))
+                # Most keys are short strings. Reading all that are there at once takes a fraction
+                # of the time of the code below, which can stop after each part.
+                columns = None if self._knows_of_key else self._reader.strings(STRING, EXPIRY_MS)
+                if columns is not None:
+                    strings = Strings(self._database, *columns)
+                    if self._joins_strings:
+                        yield strings
+                    else:
+                        yield from strings.entries()
                     continue
                 self._doing = "its next record"
                 code = yield from one(self._reader, Reader.byte)
@@ -227,6 +233,12 @@ class RdbReader:
         self._key = yield from one(self._reader, Reader.string)
         self._doing = VALUE
         return self._key
+
+    @property
+    def _knows_of_key(self) -> bool:
+        """Whether something was read that is about the next key."""
+        times = (self._expires_at_ms, self._idle_s, self._frequency)
+        return any(each is not None for each in times)
 
     def _forget_key(self) -> None:
         self._expires_at_ms = self._idle_s = self._frequency = None

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 
 from holdfast.store.rdb.crc64 import crc64
 from holdfast.store.rdb.file_reader import AUX, DATABASE, END, EXPIRY_MS, SIZES
+from holdfast.store.rdb.in_c import IN_C
 from holdfast.store.rdb.plain import Plain
 from holdfast.store.rdb.primitives import length, string
+from holdfast.store.rdb.records import Strings
 from holdfast.store.rdb.value_codec import (
     HASH_EXPIRING,
     LIBRARY,
@@ -22,8 +24,6 @@ from holdfast.store.rdb.value_codec import (
 )
 
 BLOCK_BYTES: Final = 1 << 17  # the length for which the checksum is fastest
-STRING_FORM: Final = bytes([STRING])
-SHORT: Final = 1 << 10  # a string that is copied into one piece with its name
 
 
 class RdbFormat(NamedTuple):
@@ -80,9 +80,6 @@ class RdbWriter:
 
     def entry(self, name: bytes, value: Plain, expires_at_ms: int | None) -> None:
         """Write a key. Raises FieldExpiryError, and then writes nothing."""
-        if value.type == "string" and len(value.content) <= SHORT:
-            self._put_short(name, value.content, expires_at_ms)
-            return
         expiring = self._format.expiring_hash
         if expiring is None:
             if has_expiring_fields(value):
@@ -94,15 +91,11 @@ class RdbWriter:
         self._put([bytes([form]), string(name)])
         self._put(pieces(value, form))
 
-    def _put_short(self, name: bytes, text: bytes, expires_at_ms: int | None) -> None:
-        """`entry` for a short string, in a third of the time. Most keys hold such strings."""
-        piece = STRING_FORM + string(name) + string(text)
-        if expires_at_ms is not None:
-            piece = _expiry(expires_at_ms) + piece
-        self._pieces.append(piece)
-        self._nbytes += len(piece)
-        if self._nbytes >= BLOCK_BYTES:
-            self._flush()
+    def strings(self, record: Strings) -> None:
+        """Write keys whose values are strings, in a fraction of the time that `entry` takes."""
+        columns = (record.names, record.values, record.times)
+        pack = packed_strings if IN_C is None else IN_C.packed
+        self._put([pack(*columns, STRING, EXPIRY_MS)])
 
     def end(self) -> None:
         self._put([bytes([END])])
@@ -124,6 +117,18 @@ class RdbWriter:
             self._sum = crc64(block, self._sum)
             self._sink(block)
         self._pieces, self._nbytes = [], 0
+
+
+def packed_strings(
+    names: list[bytes], values: list[bytes], times: list[int | None], form: int, expiry: int
+) -> bytes:
+    """Without C."""
+    pieces: list[bytes] = []
+    for name, text, at_ms in zip(names, values, times, strict=True):
+        if at_ms is not None:
+            pieces.append(bytes([expiry]) + at_ms.to_bytes(8, "little", signed=True))
+        pieces.append(bytes([form]) + string(name) + string(text))
+    return b"".join(pieces)
 
 
 def _expiry(at_ms: int) -> bytes:

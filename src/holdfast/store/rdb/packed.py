@@ -6,6 +6,8 @@ Malformed bytes raise `ValueError` or `IndexError`, and no other exception.
 
 from collections.abc import Callable, Iterable, Iterator
 
+from holdfast.store.rdb.in_c import IN_C
+
 END = 0xFF
 
 # returns an element, and the start of the next one
@@ -152,6 +154,12 @@ def intset(data: bytes) -> list[bytes]:
 
 def lzf(data: bytes, length: int) -> bytes:
     """The decompressed string, which must have this length."""
+    text: bytes = plain_lzf(data, length) if IN_C is None else IN_C.lzf(data, length)
+    return text
+
+
+def plain_lzf(data: bytes, length: int) -> bytes:
+    """`lzf` without C."""
     out = bytearray()
     at, end = 0, len(data)
     while at < end:

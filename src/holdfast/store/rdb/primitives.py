@@ -12,8 +12,10 @@ from typing import Any, Never, TypeVar
 
 from holdfast.store.rdb import packed
 from holdfast.store.rdb.crc64 import crc64
+from holdfast.store.rdb.in_c import IN_C
 
 T = TypeVar("T")
+Columns = tuple[list[bytes], list[bytes], list[int | None]]
 Steps = Generator[None, None, T]  # yields when bytes are missing; the result is the item
 
 ENDS_EARLY = "the data ends early"
@@ -155,19 +157,43 @@ class Reader:
             raise ValueError("not of the length that it says")
         return packed.lzf(self._part(at, size), whole)
 
-    def string_record(self, code: int) -> tuple[bytes, bytes] | None:
-        """The two strings after this byte. None if the next byte is another one, or if a string is
-        incomplete or damaged. Then the position stays, and the caller reads part by part, which
-        raises the right error."""
+    def strings(self, form: int, expiry: int) -> Columns | None:
+        """All keys from here on that are strings: their names, their values, and the times at which
+        they expire. `form` is the byte before such a key, `expiry` the byte before a time. None:
+        there is no such key here, or one that is incomplete or damaged. Then the caller reads part
+        by part, which raises the right error."""
         start = self._at
-        if start >= len(self._data) or self._data[start] != code:
+        if start >= len(self._data) or self._data[start] not in (form, expiry):
             return None
-        self._at = start + 1
-        try:
-            return self.string(), self.string()
-        except (IncompleteError, ValueError):
-            self._at = start
-            return None
+        if IN_C is None:
+            columns = self._strings(form, expiry)
+        else:
+            names, values, times, self._at = IN_C.strings(self._data, start, form, expiry)
+            columns = (names, values, times)
+        return columns if columns[0] else None
+
+    def _strings(self, form: int, expiry: int) -> Columns:
+        """`strings` without C."""
+        names: list[bytes] = []
+        values: list[bytes] = []
+        times: list[int | None] = []
+        while True:
+            start, at_ms = self._at, None
+            try:
+                code = self.byte()
+                if code == expiry:
+                    at_ms = int.from_bytes(self.take(8), "little", signed=True)
+                    code = self.byte()
+                if code != form:
+                    break
+                name, value = self.string(), self.string()
+            except (IncompleteError, ValueError):
+                break
+            names.append(name)
+            values.append(value)
+            times.append(at_ms)
+        self._at = start
+        return names, values, times
 
     def text_number(self) -> float:
         """A score as the first versions wrote it: as text, after its length."""

@@ -1,5 +1,6 @@
 """The records of an RDB file or stream, in the order in which the file has them."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from holdfast.store.rdb.plain import Plain
@@ -38,6 +39,19 @@ class Entry(NamedTuple):
     frequency: int | None = None
 
 
+class Strings(NamedTuple):
+    """Many keys whose values are strings, in columns: instead of an `Entry` for each."""
+
+    database: int
+    names: list[bytes]
+    values: list[bytes]
+    times: list[int | None]  # at which they expire, in ms
+
+    def entries(self) -> Iterator[Entry]:
+        for name, text, expires_at_ms in zip(self.names, self.values, self.times, strict=True):
+            yield Entry(self.database, name, Plain("string", text), expires_at_ms)
+
+
 class Unknown(NamedTuple):
     """A value or library of a kind that Holdfast does not have. The reader has skipped it, and the
     caller decides whether to go on without it."""
@@ -54,4 +68,4 @@ class End(NamedTuple):
     is_checked: bool
 
 
-Record = Aux | Library | Sizes | Entry | Unknown | End
+Record = Aux | Library | Sizes | Entry | Strings | Unknown | End
