@@ -120,6 +120,7 @@ class Config:
     min_replicas_to_write: int
     repl_backlog_size: int
     repl_backlog_ttl: int
+    repl_diskless_sync: bool
     rdb_key_save_delay: int
     repl_ping_replica_period: int
     repl_timeout: int

@@ -396,7 +396,7 @@ _PARAMS: tuple[Param, ...] = (
     Param("repl-backlog-ttl", _LONG, "3600"),
     Param("repl-disable-tcp-nodelay", _BOOL, "no", INERT),
     Param("repl-diskless-load", Enum("disabled on-empty-db swapdb"), "disabled", INERT),
-    Param("repl-diskless-sync", _BOOL, "yes", INERT),
+    Param("repl-diskless-sync", _BOOL, "yes"),
     Param("repl-diskless-sync-delay", _COUNT, "5", INERT),
     Param("repl-diskless-sync-max-replicas", _COUNT, "0", INERT),
     Param("repl-ping-replica-period", Int(1), "10", alias="repl-ping-slave-period"),

@@ -197,6 +197,8 @@ class Connection(Wire):
         argvs = parser.feed(b"" if parser.held else self._share())
         if argvs:
             engine.receive(session, argvs)
+        elif session.kind == LINK:
+            engine.primary.heard(session)
 
     def _share(self) -> bytes:
         """The next bytes for the parser."""

@@ -73,7 +73,8 @@ class Snapshots(Protocol):
         ...
 
     def send(self, replica: Replica) -> None:
-        """Begin to send the snapshot. `Primary.sent` is called when all of it has left."""
+        """Begin to send the snapshot, which may not be complete yet. `Primary.sent` is called when
+        all of it has left."""
         ...
 
     async def stop(self) -> None: ...
@@ -154,8 +155,11 @@ class Primary:
 
     @property
     def _is_awaited(self) -> bool:
-        """Whether a replica waits for a snapshot."""
-        return any(replica.state is State.WAITS for replica in self.replicas.values())
+        """Whether a replica waits for the end of a snapshot."""
+        return any(
+            replica.state is State.WAITS or replica.shares_writing
+            for replica in self.replicas.values()
+        )
 
     def ask(
         self, session: Session, replication_id: bytes, offset: int, *, is_old: bool = False
@@ -333,29 +337,37 @@ class Primary:
     def _begin_at(self, replica: Replica, offset: int, rest: list[bytes]) -> None:
         """The replica gets the snapshot that is being written, and then this rest of the stream."""
         assert self.backlog is not None
+        replica.shares_writing = True
         replica.held = []
         for data in rest:
             replica.hold(data)
         if replica.knows_offsets:
             head = b"+FULLRESYNC %b %d\r\n" % (self.backlog.id, offset)
             replica.session.deliver([head])
+        if replica.knows_eof and self._host.config.repl_diskless_sync:
+            self._send_snapshot(replica)
+
+    def _send_snapshot(self, replica: Replica) -> None:
+        """As far as it is written; what follows is sent as it comes."""
+        assert self._snapshots is not None
+        replica.state = State.LOADS
+        self._snapshots.send(replica)
 
     def _join_snapshot(self, replica: Replica, offset: int) -> None:
         """If another replica waits for the same snapshot, this one needs the same rest of the
         stream. Otherwise it gets the next snapshot."""
         for other in self.replicas.values():
-            if other.state is State.WAITS and other.held is not None:
+            if other.shares_writing and other.held is not None:
                 self._begin_at(replica, offset, other.held)
                 return
 
     def written(self) -> None:
         """The snapshot is complete."""
-        assert self._snapshots is not None
         self.is_writing = self._is_snapshot_void = False
         for replica in list(self.replicas.values()):
+            replica.shares_writing = False
             if replica.state is State.WAITS and replica.held is not None:
-                replica.state = State.LOADS
-                self._snapshots.send(replica)
+                self._send_snapshot(replica)
         self._snapshot_for_others()
 
     def libraries(self) -> list[bytes]:
@@ -375,7 +387,7 @@ class Primary:
             return
         log.error("no snapshot for replicas: %s", error)
         for replica in list(self.replicas.values()):
-            if replica.state is State.WAITS:
+            if replica.state is State.WAITS or replica.shares_writing:
                 replica.session.abort()
 
     def _snapshot_for_others(self) -> None:
@@ -383,15 +395,21 @@ class Primary:
         if self._is_awaited:
             self._take_snapshot()
 
-    def sent(self, replica: Replica) -> None:
-        """The replica has the snapshot: it goes on with the commands since."""
+    def sent(self, replica: Replica, *, has_mark: bool) -> None:
+        """All of the snapshot has left. `has_mark`: it ended with a mark."""
         if replica.wants_snapshot_only:
             replica.take_held()
             self.replicas.pop(replica.session, None)
         if replica.session not in self.replicas:
             return
-        replica.state = State.ONLINE
         replica.acknowledged_s = self._host.clock.monotonic_s()
+        replica.has_mark = has_mark
+        if not has_mark:
+            self._go_online(replica)
+
+    def _go_online(self, replica: Replica) -> None:
+        """The replica has the snapshot: it goes on with the commands since."""
+        replica.state, replica.has_mark = State.ONLINE, False
         for data in replica.take_held():
             replica.session.deliver([data])
         self._log("is online", replica)
@@ -472,7 +490,7 @@ class Primary:
             if replica.session not in self.replicas:
                 continue
             is_silent = now_s - replica.acknowledged_s > host.config.repl_timeout
-            if replica.state is State.ONLINE and is_silent:
+            if (replica.state is State.ONLINE or replica.has_mark) and is_silent:
                 log.warning("replica %s is silent: cut off", replica.session.address)
                 replica.session.abort()
             elif replica.state is State.WAITS and replica.held is None:
@@ -514,9 +532,17 @@ class Primary:
         replica.acknowledged = max(replica.acknowledged, offset)
         replica.on_disk = max(replica.on_disk, on_disk)
         replica.acknowledged_s = self._host.clock.monotonic_s()
+        if replica.has_mark:
+            self._go_online(replica)
         self.waits.serve()
         if self._refusal is not None:
             self.count_good()
+
+    def heard(self, session: Session) -> None:
+        """Something that is no command: a replica sends empty lines while it loads a snapshot."""
+        replica = self.replicas.get(session)
+        if replica is not None:
+            replica.acknowledged_s = self._host.clock.monotonic_s()
 
     def count_good(self) -> None:
         """Find out whether enough replicas answer in time for `min-replicas-to-write`."""

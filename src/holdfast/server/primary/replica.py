@@ -29,6 +29,10 @@ class Replica:
         self.port = 0
         self.knows_eof = False
         self.knows_offsets = True
+        self.shares_writing = False  # it gets the snapshot that is being written
+        # It was sent all of a snapshot that ends with a mark. Redis finds the mark only if nothing
+        # follows, so the stream begins when the replica says that it has the snapshot.
+        self.has_mark = False
         self.knows_field_times = False  # of hashes: it reads snapshots that have them
         self.wants_snapshot_only = False
         # The parts of a snapshot that it wants, none of which are keys; None: all of it.

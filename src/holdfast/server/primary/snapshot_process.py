@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import StorageError
 from holdfast.server.config.config import Config
+from holdfast.server.primary.backlog import new_id
 from holdfast.server.primary.replica import FUNCTIONS, Replica
+from holdfast.server.sessions.session import Session
 from holdfast.server.version import REDIS_VERSION
 from holdfast.store.rdb.file_writer import FORMATS, RdbWriter
 
@@ -33,7 +35,12 @@ class SnapshotFile:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._readers = 0
-        self.nbytes = os.fstat(fd).st_size
+        self.is_complete = False
+
+    @property
+    def nbytes(self) -> int:
+        """So far, if it is not complete."""
+        return os.fstat(self._fd).st_size
 
     def acquire(self) -> "SnapshotFile":
         self._readers += 1
@@ -85,19 +92,20 @@ class SnapshotProcess:
 
     async def _take(self, form: str) -> None:
         """The file has no name while it is written, so nothing of it can be left behind."""
-        primary, fd = self._primary, -1
+        primary, file = self._primary, None
         try:
             fd, name = tempfile.mkstemp(prefix=".snapshot-", suffix=".rdb", dir=self._path.parent)
+            file = self._file = SnapshotFile(fd).acquire()
             os.unlink(name)
             await self._write(fd, form)
         except Exception as error:  # noqa: BLE001 - replicas would wait for ever
-            if fd >= 0:
-                os.close(fd)
             primary.failed(error)
-            return
-        self._file = SnapshotFile(fd).acquire()
-        primary.written()
-        self._file.release()
+        else:
+            file.is_complete = True
+            primary.written()
+        finally:
+            if file is not None:
+                file.release()
 
     async def _write(self, fd: int, form: str) -> None:
         """Raises StorageError or OSError."""
@@ -131,30 +139,42 @@ class SnapshotProcess:
         return b"".join(blocks)
 
     async def _send(self, replica: Replica, file: SnapshotFile) -> None:
+        session, mark = replica.session, b""
         try:
-            await self._send_pieces(replica, file)
+            if replica.parts is not None:
+                data = self._without_keys(replica.parts)
+                session.deliver([b"$%d\r\n" % len(data), data])
+            elif file.is_complete:
+                session.deliver([b"$%d\r\n" % file.nbytes])
+                await self._send_pieces(session, file)
+            else:
+                mark = new_id()
+                session.deliver([b"$EOF:%b\r\n" % mark])
+                await self._send_pieces(session, file)
+                session.deliver([mark])
         finally:
             file.release()
-        if not replica.session.closing:
-            self._primary.sent(replica)
+        if not session.closing:
+            self._primary.sent(replica, has_mark=bool(mark))
 
-    async def _send_pieces(self, replica: Replica, file: SnapshotFile) -> None:
-        session = replica.session
-        if replica.parts is not None:
-            data = self._without_keys(replica.parts)
-            session.deliver([b"$%d\r\n" % len(data), data])
-            return
-        session.deliver([b"$%d\r\n" % file.nbytes])
+    async def _send_pieces(self, session: Session, file: SnapshotFile) -> None:
+        """All that is written, and what is being written as it comes. If no more of it comes, the
+        primary closes the session."""
         at, silent_s = 0, 0.0
-        while at < file.nbytes and not session.closing:
+        while not session.closing:
+            is_last = file.is_complete
             waiting_bytes = session.output_bytes
             if waiting_bytes <= AHEAD_BYTES:
                 piece = file.read(at)
-                session.deliver([piece])
-                at += len(piece)
-                await asyncio.sleep(0)
-                continue
+                if piece:
+                    session.deliver([piece])
+                    at += len(piece)
+                    await asyncio.sleep(0)
+                    continue
+                if is_last:
+                    return
             await asyncio.sleep(LOOK_EVERY_S)
-            silent_s = silent_s + LOOK_EVERY_S if session.output_bytes >= waiting_bytes else 0.0
+            is_silent = 0 < waiting_bytes <= session.output_bytes
+            silent_s = silent_s + LOOK_EVERY_S if is_silent else 0.0
             if silent_s > self._config.repl_timeout:  # the replica takes in nothing
                 session.abort()
