@@ -33,6 +33,7 @@ from holdfast.server.config.tls import tls_context
 from holdfast.server.core.cron import Cron
 from holdfast.server.core.descriptors import limit_clients
 from holdfast.server.core.engine import Engine
+from holdfast.server.core.shutdown import Shutdown
 from holdfast.server.core.users import configured_users
 from holdfast.server.dispatch.lookup import renamed_table
 from holdfast.server.features import huge_pages
@@ -172,7 +173,6 @@ class Server:
         self._stopping = loop.create_future()
         engine = self._engine = Engine(store, config)
         engine.on_fatal = self._give_up
-        engine.on_shutdown = self.stop
         engine.tls = tls
         engine.meter.tcp_port = listener.port_of(sockets)
         engine.turn.start(loop)
@@ -212,13 +212,18 @@ class Server:
                 signal.signal(each, lambda *_: os._exit(1))
             engine.scripts.end_for_shutdown()
             if not loop.is_closed():
-                loop.call_soon_threadsafe(self.stop, True, signal.Signals(number).name)
+                why = signal.Signals(number).name
+                loop.call_soon_threadsafe(lambda: shutdown.begin(folds=True, why=why))
 
         def reload() -> None:
             loop.call_soon_threadsafe(self._reload)
 
-        for number in SIGNALS:
-            signal.signal(number, on_signal)
+        def handle_signals() -> None:
+            for number in SIGNALS:
+                signal.signal(number, on_signal)
+
+        engine.shutdown = shutdown = Shutdown(engine, self.stop, handle_signals)
+        handle_signals()
         signal.signal(signal.SIGHUP, lambda *_: reload())
         engine.scripts.on_tick = self._manager.beat_if_due
         self._announce(sockets, tls_sockets)

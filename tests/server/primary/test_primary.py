@@ -338,17 +338,80 @@ def test_a_server_that_stops_waits_until_its_replica_has_all(
                 client.send_command("INCR", "n")
             client.read_replies(600)
             assert stat(client, "mem_total_replication_buffers", "memory") > 1 << 20
+            asking, reader, writer = (primary.client() for _ in range(3))
             if how != "SIGTERM":
-                client.send_command("SHUTDOWN")
+                asking.send_command("SHUTDOWN")
             if how != "SHUTDOWN":
                 primary.process.send_signal(signal.SIGTERM)
-            assert client.read_until_closed() == b""
+            wait_until(lambda: is_shutting_down(reader), "it waits")
+            writer.send_command("INCR", "n")
+            assert reader.command("GET", "n") == b"$3\r\n300\r\n"
+            wait_until(
+                lambda: stat(reader, "blocked_clients", "clients") == 1 + (how != "SIGTERM"),
+                "the write waits",
+            )
         finally:
             replica.resume()
+        for each in (asking, reader, writer):
+            assert each.read_until_closed() == b""
         assert primary.process.wait(30) == 0
         wait_until(lambda: not is_up(copy), "it notices")
         assert copy.command("GET", "n") == b"$3\r\n300\r\n"
         assert "1 of 1 replicas have all writes" in primary.stderr
+
+
+def is_shutting_down(client: RawClient) -> bool:
+    return b"\r\nshutdown_in_milliseconds:" in client.command("INFO", "server")
+
+
+def test_a_server_that_waits_for_its_replica_may_stay(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client, others = primary.client(), [primary.client() for _ in range(2)]
+    copy = follow(primary, replica)
+    refused = b"-ERR No shutdown in progress.\r\n"
+    assert client.command("SHUTDOWN", "ABORT") == refused
+    replica.suspend()
+    try:
+        client.command("INCR", "n")
+        for other in others:
+            other.send_command("SHUTDOWN")
+        wait_until(lambda: stat(client, "blocked_clients", "clients") == 2, "both wait")
+        writer = primary.client()
+        writer.send_command("INCR", "n")
+        assert client.command("SHUTDOWN", "ABORT") == b"+OK\r\n"
+        for other in others:
+            assert other.read_reply() == b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n"
+        assert writer.read_reply() == b":2\r\n"
+        assert not is_shutting_down(client)
+        # A signal that is aborted does not make the next one end the process without care.
+        primary.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: is_shutting_down(client), "it waits")
+        assert client.command("SHUTDOWN", "ABORT") == b"+OK\r\n"
+    finally:
+        replica.resume()
+    wait_for_replica(client)
+    assert client.command("SHUTDOWN", "ABORT") == refused
+    client.command("INCR", "n")
+    assert primary.terminate() == 0
+    assert copy.command("GET", "n") == b"$1\r\n3\r\n"
+
+
+def test_a_server_waits_for_its_replica_up_to_a_limit(
+    primary: HoldfastServer, replica: RedisServer
+) -> None:
+    client = primary.client()
+    client.command("CONFIG", "SET", "shutdown-timeout", 1)
+    follow(primary, replica)
+    replica.suspend()
+    try:
+        client.command("INCR", "n")
+        client.send_command("SHUTDOWN")
+        assert client.read_until_closed() == b""
+        assert primary.process.wait(30) == 0
+    finally:
+        replica.resume()
+    assert "0 of 1 replicas have all writes" in primary.stderr
 
 
 def test_a_server_that_stops_now_does_not_wait(
@@ -511,9 +574,7 @@ def test_replicas_that_come_while_a_snapshot_is_written_share_it(
     with RedisServer(tmp_path / "second") as second:
         copies = [replica.client(), second.client()]
         copies[0].command("REPLICAOF", "127.0.0.1", primary.port)
-        wait_until(
-            lambda: b"state=wait_bgsave" in client.command("INFO", "replication"), "it waits"
-        )
+        wait_until(lambda: info(client)["connected_slaves"] == "1", "it waits")
         client.command("SELECT", 3)
         client.command("SET", "between", 1)
         copies[1].command("REPLICAOF", "127.0.0.1", primary.port)

@@ -1,12 +1,14 @@
 """Running the server: INFO, saving, shutting down, the time of day."""
 
 from holdfast.commands.args import parse_int
+from holdfast.commands.context import Block
 from holdfast.commands.table import command
 from holdfast.errors import SYNTAX, CommandError, StorageError
 from holdfast.resp import OK, Reply, Simple, Verbatim
 from holdfast.server.commands.info import info as info_text
 from holdfast.server.core.engine import engine_of
 from holdfast.server.core.saving import Kind
+from holdfast.server.core.shutdown import NONE_IN_PROGRESS
 from holdfast.server.sessions.session import REPLIES_OFF, Session
 
 SAVES = "admin noscript no_async_loading"
@@ -175,9 +177,10 @@ def lastsave(session: Session, argv: list[bytes]) -> Reply:
     group="server",
     since="1.0.0",
 )
-def shutdown(session: Session, argv: list[bytes]) -> Reply:
+def shutdown(session: Session, argv: list[bytes]) -> Reply | Block:
     """Stop the server. Nothing is lost either way; NOSAVE leaves the journal for the next start.
-    NOW does not wait for replicas.
+    While a replica lacks writes, the server waits for it, for shutdown-timeout at most, and ABORT
+    lets it go on. NOW does not wait.
 
     SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]
     """
@@ -186,17 +189,20 @@ def shutdown(session: Session, argv: list[bytes]) -> Reply:
         raise SYNTAX
     if {b"NOSAVE", b"SAVE"} <= words or (b"ABORT" in words and len(words) > 1):
         raise SYNTAX
-    if b"ABORT" in words:
-        raise CommandError("ERR No shutdown in progress.")
     engine = engine_of(session)
-    scripts = engine.scripts
+    stop, scripts = engine.shutdown, engine.scripts
+    if b"ABORT" in words:
+        if stop is None:
+            raise NONE_IN_PROGRESS
+        stop.abort()
+        return OK
     if engine.condition.is_busy and b"NOSAVE" not in words:
         raise scripts.busy_error
-    stop = engine.on_shutdown
     if stop is None:
         raise CommandError("ERR There is no server to shut down: close the database instead")
     scripts.end_for_shutdown()
-    engine.primary.waits_at_end = b"NOW" not in words
-    stop(b"NOSAVE" not in words, f"SHUTDOWN of {session.address}")
+    folds, waits = b"NOSAVE" not in words, b"NOW" not in words
+    if stop.begin(folds=folds, why=f"SHUTDOWN of {session.address}", waits=waits):
+        return stop.wait(session)
     session.reply_mode = REPLIES_OFF  # the end of the connection is the reply
     return OK

@@ -71,6 +71,8 @@ def _server(engine: Engine) -> Facts:
     yield "executable", sys.executable
     yield "config_file", config.file or ""
     yield "io_threads_active", 0
+    if engine.shutdown is not None and engine.shutdown.left_ms is not None:
+        yield "shutdown_in_milliseconds", engine.shutdown.left_ms
 
 
 def _clients(engine: Engine) -> Facts:

@@ -24,6 +24,7 @@ from holdfast.server.core.admission import Admission, queue
 from holdfast.server.core.blocking import Blocking
 from holdfast.server.core.loading import Loading
 from holdfast.server.core.saving import Saving
+from holdfast.server.core.shutdown import Shutdown
 from holdfast.server.core.turn import Turn
 from holdfast.server.core.users import Users
 from holdfast.server.dispatch.invoke import Invoker, Observer
@@ -141,7 +142,7 @@ class Engine(SessionHost):
         self._peers: Peers | None = None
         self.tls: ssl.SSLContext | None = None  # of the listener, if there is one
         self.on_fatal: Callable[[StorageError], None] = lambda error: None
-        self.on_shutdown: Callable[[bool, str], None] | None = None  # whether to fold before; why
+        self.shutdown: Shutdown | None = None
         self.change_port: Callable[[], None] = live_settings.needs_a_restart
         self.is_stopping = False
         self.expires_actively = True  # DEBUG SET-ACTIVE-EXPIRE
