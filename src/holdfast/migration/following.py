@@ -290,6 +290,8 @@ class Attempt:
         try:
             for record in reader.feed(data):
                 self._put(record)
+            if reader.is_at_end and reader.rest():
+                raise RdbFileError("damaged: its data ends, and more follows", reader.position)
         except RdbFileError as error:
             raise MigrationError(f"the snapshot of {self._server.address} is {error}") from None
         self.progress(SNAPSHOT, reader.position, self._snapshot_bytes, BYTES)

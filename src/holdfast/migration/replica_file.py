@@ -75,6 +75,8 @@ def main(path: str, databases: str, skips_unknown: str) -> None:
             while data := source.read1(PIECE_BYTES):
                 for record in reader.feed(data):
                     file.take(record)
+                if reader.is_at_end and reader.rest():
+                    raise RdbError("damaged: its data ends, and more follows")
         reader.end()
     except BaseException:
         file.abandon()

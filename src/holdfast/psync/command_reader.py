@@ -17,7 +17,7 @@ _LF: Final = ord("\n")
 _STAR: Final = ord("*")
 _DOLLAR: Final = ord("$")
 _MOST_DIGITS: Final = 10
-_LARGEST: Final = 4 << 30  # no server sends larger arguments
+_LARGEST: Final = 1 << 29  # no server has larger strings: proto-max-bulk-len
 _SHOWN_BYTES: Final = 32
 
 
