@@ -53,6 +53,20 @@ class Dashboard:
 
     async def start(self) -> None:
         """Begin to ask the server, whether it answers or not."""
+        operator = self._operator = self._new_operator()
+        self._poller = Poller(
+            operator,
+            self.address,
+            self.hub,
+            self.history,
+            lambda poller: live_events(self.templates, poller),
+            self.now_s,
+        )
+        self._task = asyncio.create_task(self._run(operator, self._poller))
+        self.on_started()
+
+    def _new_operator(self) -> Client:
+        """The client with the login of the URL. It is not connected yet."""
         options: ConnectOptions = {
             "client_name": "holdfast-dashboard",
             "backoff": Backoff(immediate=1, cap_s=1.0),
@@ -60,28 +74,22 @@ class Dashboard:
         }
         if self.settings.password is not None:
             options["password"] = self.settings.password
-        self._operator = connect(self.settings.url, **options)
-        self._poller = Poller(
-            self._operator,
-            self.address,
-            self.hub,
-            self.history,
-            lambda poller: live_events(self.templates, poller),
-            self.now_s,
-        )
-        self._task = asyncio.create_task(self._run(self._operator, self._poller))
-        self.on_started()
+        return connect(self.settings.url, **options)
 
     async def _run(self, operator: Client, poller: Poller) -> None:
+        """A client whose first attempt has failed is closed, so each attempt has one of its own."""
         while not operator.is_connected:
             try:
                 await operator.connect()
             except HoldfastError as error:
+                await operator.close()
                 poller.is_refused = is_refused(error)
+                poller.failed(error)
                 if poller.is_refused:  # the first user that signs in lends its login
                     break
-                await poller.poll()  # it says why there is nothing to see
                 await asyncio.sleep(1.0)
+                operator = self._operator = self._new_operator()
+                poller.ask_with(operator)
         await poller.run()
 
     async def stop(self) -> None:

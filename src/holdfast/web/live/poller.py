@@ -42,12 +42,12 @@ class Poller:
         self.is_refused = False  # the server does not accept the login of the URL
         self.is_lent = False  # it asks with the login of a user
         self._unix_s = unix_s
-        self._watch = self._watch_of(client)
         self._hub = hub
         self._history = history
         self._rollup = Rollup()
         self._unwritten: list[Bucket] = []  # another dashboard may have locked the file
         self._render = render
+        self.ask_with(client)
 
     @property
     def is_away(self) -> bool:
@@ -70,11 +70,11 @@ class Poller:
 
     def lend(self, client: Client) -> None:
         """Ask with the login of a user, whose session may end at any time."""
-        self._watch = self._watch_of(client)
+        self.ask_with(client)
         self.is_lent = True
 
-    def _watch_of(self, client: Client) -> ServerWatch:
-        return ServerWatch(client, self.address, unix_s=self._unix_s, searches=False)
+    def ask_with(self, client: Client) -> None:
+        self._watch = ServerWatch(client, self.address, unix_s=self._unix_s, searches=False)
 
     async def run(self) -> None:
         """Until it is cancelled. What was not written yet is written then."""
@@ -90,16 +90,23 @@ class Poller:
         now_s = self._unix_s()
         try:
             self.view = await self._watch.look()
-            self.failed_since_s = None
-            ended = self._rollup.add(now_s, values_of(self.view))
-            if ended:
-                await asyncio.to_thread(self._remember, ended)
         except HoldfastError as error:
             if isinstance(error, ClosedError):
                 self.is_lent = False
-            if self.failed_since_s is None:
-                self.failed_since_s = now_s
-            self.view = View(self.address, now_s, trouble=str(error))
+            self.failed(error)
+            return
+        self.failed_since_s = None
+        self._hub.publish(self._render(self))  # first: the file of the history may be locked
+        ended = self._rollup.add(now_s, values_of(self.view))
+        if ended:
+            await asyncio.to_thread(self._remember, ended)
+
+    def failed(self, error: HoldfastError) -> None:
+        """There is nothing to see, and pages say why."""
+        now_s = self._unix_s()
+        if self.failed_since_s is None:
+            self.failed_since_s = now_s
+        self.view = View(self.address, now_s, trouble=str(error))
         self._hub.publish(self._render(self))
 
     def _remember(self, ended: list[Bucket]) -> None:
