@@ -4,11 +4,16 @@ import asyncio
 import html
 import json
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import apsw
 
 from holdfast.figures.view import View
 from holdfast.web.history.rollup import RANGES
+from holdfast.web.settings import Settings
 from tests.harness import HoldfastServer, RawClient
-from tests.harness.processes import steady_port
+from tests.harness.processes import steady_port, wait_until
 from tests.web.conftest import Place, play
 
 
@@ -128,6 +133,55 @@ def test_a_server_that_was_killed_is_said_and_comes_back(
         assert place.dashboard.poller.failed_since_s is None
 
     play(server.port, scenario)
+
+
+def test_a_dashboard_that_starts_before_its_server_shows_it_when_it_is_there(
+    start_server: Callable[..., HoldfastServer],
+) -> None:
+    port = steady_port()
+
+    async def scenario(place: Place) -> None:
+        poller, hub = place.dashboard.poller, place.dashboard.hub
+        await asyncio.to_thread(wait_until, lambda: hub.latest.number > 1, "two attempts")
+        assert "cannot connect" in str(poller.view.trouble)
+        assert (await place.browser().get("/")).status_code == 503
+        start_server("--port", str(port))
+        await asyncio.to_thread(wait_until, lambda: poller.view.trouble is None, "figures")
+        assert poller.failed_since_s is None
+        assert "Operations/s" in (await place.browser().get("/")).text
+
+    play(port, scenario)
+
+
+def test_pages_are_answered_while_a_change_waits_for_the_audit_trail(
+    port: int, history: Path
+) -> None:
+    """Another process has the file: a change must be noted before it is made."""
+
+    async def scenario(place: Place) -> None:
+        browser = place.browser()
+        with RawClient.connect(port) as raw:
+            raw.command("SET", "k", "v")
+        await browser.get("/keys/show?name=k")
+        lock = place.dashboard.history._lock
+        with closing(apsw.Connection(str(history))) as other:
+            other.execute("begin immediate")
+            change = asyncio.create_task(browser.submit("/keys/delete", name="k"))
+
+            def waits() -> bool:
+                if is_free := lock.acquire(blocking=False):
+                    lock.release()
+                return not is_free
+
+            await asyncio.to_thread(wait_until, waits, "it waits for the file")
+            assert (await place.browser().get("/")).status_code == 200
+            assert (await place.browser().get("/audit")).status_code == 200
+            assert not change.done()
+            other.execute("rollback")
+        assert (await change).status_code == 303
+        assert "delete key" in (await browser.get("/audit")).text
+
+    play(port, scenario, Settings("", history=history))
 
 
 def test_charts_are_drawn_from_the_history(port: int) -> None:

@@ -1,5 +1,7 @@
 """One request, as a page sees it: the user, what that user may do, and the answer."""
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
@@ -10,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from holdfast.client import Client, ServerError
 from holdfast.client import Request as Commands
 from holdfast.client.protocol.request import Argument, as_bytes
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StorageError
 from holdfast.web.names import line_of, read_pairs
 from holdfast.web.readers.pace import Pace, pace_for
 from holdfast.web.security.redaction import safe_words
@@ -19,6 +21,8 @@ from holdfast.web.security.sessions import Session
 if TYPE_CHECKING:
     from holdfast.web.dashboard import Dashboard
     from holdfast.web.security.permissions import Permissions
+
+log = logging.getLogger(__name__)
 
 Words = Sequence[Argument]
 R = TypeVar("R")
@@ -184,11 +188,16 @@ class Audited:
         visit = self._visit
         history = visit.dashboard.history
         now_s = visit.dashboard.now_s()
-        self._entry = history.audit(now_s, visit.username, visit.address, *self._what)
+        row = now_s, visit.username, visit.address, *self._what
+        self._entry = await asyncio.to_thread(history.audit, *row)  # the file may be locked
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         login = self._visit.session.login
         if login is not None:
             login.recent.forget()  # the next page shows the change
         outcome = "done" if error is None else f"failed: {error}"
-        self._visit.dashboard.history.finished(self._entry, outcome[:MOST_DETAIL])
+        finished = self._visit.dashboard.history.finished
+        try:
+            await asyncio.to_thread(finished, self._entry, outcome[:MOST_DETAIL])
+        except StorageError as failure:  # the change was made: the page must not say otherwise
+            log.warning("how a change has ended is not noted: %s", failure)

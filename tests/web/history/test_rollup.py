@@ -1,16 +1,28 @@
 """A week of samples: right at the edges of each bucket and each chart, and bounded."""
 
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from subprocess import PIPE, Popen
+from threading import Thread
 
+import apsw
 import pytest
 
 from holdfast.errors import StorageError
 from holdfast.figures.view import View
 from holdfast.web.history.history_file import HistoryFile
-from holdfast.web.history.rollup import RANGES, RESOLUTIONS, Rollup, points, values_of
+from holdfast.web.history.rollup import (
+    RANGES,
+    RESOLUTIONS,
+    Bucket,
+    Rollup,
+    Stat,
+    points,
+    values_of,
+)
+from tests.harness import wait_until
 
 WEEK_S = 7 * 86_400
 BEGIN_S = 1_699_999_200  # a full hour: what begins here lies at the edge of every bucket
@@ -137,7 +149,6 @@ def test_a_clock_that_was_ahead_for_long_does_not_stop_the_history() -> None:
 
 
 def test_several_dashboards_write_into_one_file(tmp_path: Path) -> None:
-    """As processes: SQLite waits for a lock without giving up Python's."""
     path = tmp_path / "history.db"
     history = HistoryFile(path)
     script = (
@@ -179,6 +190,39 @@ def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(tmp_path: Path) ->
     again = HistoryFile(path)
     assert [each.action for each in again.audited(None, 10)] == ["delete key"]
     again.close()
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[apsw.Connection]:
+    """The file of a history that another process is writing."""
+    HistoryFile(tmp_path / "history.db").close()
+    other = apsw.Connection(str(tmp_path / "history.db"))
+    other.execute("begin immediate")
+    yield other
+    other.close()
+
+
+def test_pages_do_not_wait_while_another_process_has_the_file(
+    tmp_path: Path, locked: apsw.Connection
+) -> None:
+    history = HistoryFile(tmp_path / "history.db")
+    bucket = Bucket(10, BEGIN_S, {"keys": Stat(1, 1, 1)})
+    writer = Thread(target=history.merge, args=([bucket],))
+    writer.start()
+
+    def waits() -> bool:
+        if is_free := history._lock.acquire(blocking=False):
+            history._lock.release()
+        return not is_free
+
+    wait_until(waits, "it waits for the file")
+    assert history.buckets(RANGES["hour"], BEGIN_S) == {}
+    assert history.audited(None, 1) == []
+    assert writer.is_alive()
+    locked.execute("rollback")
+    writer.join()
+    assert len(history.buckets(RANGES["hour"], BEGIN_S)) == 1
+    history.close()
 
 
 def test_a_metric_that_the_server_did_not_say_is_a_gap() -> None:

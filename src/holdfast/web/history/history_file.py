@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +32,7 @@ create table if not exists audit (
 );
 """
 MOST_AUDITED = 100_000
+PATIENCE_S, PAUSE_S = 5.0, 0.02
 FORMAT = 1  # in user_version; a file of a later format is not opened
 
 
@@ -50,7 +52,10 @@ class HistoryFile:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        # Another process may hold the file, so a write can take seconds. Pages do not wait for it:
+        # they read with a connection of their own.
+        self._reading = self._lock if path is None else threading.RLock()
         self._open()
 
     def _open(self) -> None:
@@ -58,8 +63,7 @@ class HistoryFile:
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = apsw.Connection(":memory:" if path is None else str(path))
-            self._db.set_busy_timeout(5000)
+            self._db = self._connect()
             self._db.transaction_mode = "IMMEDIATE"  # the file is read before it is written
             if path is not None:
                 path.chmod(0o600)
@@ -69,24 +73,33 @@ class HistoryFile:
                 raise StorageError(f"{path} is of a later version of the dashboard")
             self._db.pragma("journal_mode", "wal")
             self._db.pragma("synchronous", "normal")
-            self._db.execute(SCHEMA)
-            self._db.pragma("user_version", FORMAT)
+            if not format_found:
+                self._db.execute(SCHEMA)
+                self._db.pragma("user_version", FORMAT)
+            self._reader = self._db if path is None else self._connect()
             self._file = None if path is None else _identity(path)
         except apsw.Error as error:
             raise StorageError(f"cannot open {path}: {error}") from None
         except OSError as error:
             raise StorageError(f"cannot open {path}: {error.strerror}") from None
 
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(":memory:" if self.path is None else str(self.path))
+        connection.set_busy_handler(_wait)
+        return connection
+
     def close(self) -> None:
-        with self._lock:
+        with self._lock, self._reading:
+            self._reader.close()
             self._db.close()
 
     def _find_file(self) -> None:
         """Before something is written: SQLite goes on with a file that was deleted or replaced."""
         if self.path is not None and _identity(self.path) != self._file:
             log.warning("%s was deleted or replaced while it was in use", self.path)
-            self._db.close()
-            self._open()
+            with self._reading:
+                self.close()
+                self._open()
 
     # -- figures ------------------------------------------------------------------------------
 
@@ -128,8 +141,8 @@ class HistoryFile:
         query = "select at_s, stats from buckets where step_s = ? and at_s between ? and ?"
         wanted = span.step_s, int(now_s) - span.seconds - span.step_s, int(now_s)
         try:
-            with self._lock:
-                rows = list(self._db.execute(query, wanted))
+            with self._reading:
+                rows = list(self._reader.execute(query, wanted))
         except apsw.Error as error:
             raise StorageError(f"cannot read {self.path}: {error}") from None
         return {at_s: _stats(text) for at_s, text in rows}
@@ -174,11 +187,18 @@ class HistoryFile:
             " where id < ? order by id desc limit ?"
         )
         try:
-            with self._lock:
-                rows = self._db.execute(query, (before or 1 << 62, count))
+            with self._reading:
+                rows = self._reader.execute(query, (before or 1 << 62, count))
                 return [AuditEntry(*row) for row in rows]
         except apsw.Error as error:
             raise StorageError(f"the audit trail cannot be read: {error}") from None
+
+
+def _wait(tries: int) -> bool:
+    """While another process has the file. SQLite's own wait does not give up Python's lock, so all
+    pages would wait with it."""
+    time.sleep(PAUSE_S)
+    return tries * PAUSE_S < PATIENCE_S
 
 
 def _joined(buckets: Iterable[Bucket]) -> Iterable[Bucket]:
