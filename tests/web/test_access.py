@@ -121,6 +121,26 @@ def test_with_https_the_cookie_is_secure(closed_port: int) -> None:
     play(closed_port, scenario, Settings("", is_behind_https=True))
 
 
+def test_a_public_dashboard_lets_nobody_in_when_the_server_has_lost_its_password(
+    closed_port: int,
+) -> None:
+    """Such a server takes any password for the default user."""
+
+    async def scenario(place: Place) -> None:
+        assert (await place.browser().sign_in("default")).status_code == 303
+        with RawClient.connect(closed_port) as raw:
+            raw.command("AUTH", PASSWORD)
+            raw.command("CONFIG", "SET", "requirepass", "")
+            answer = await place.browser().sign_in("default", "any")
+            assert answer.status_code == 403
+            assert "has no password" in answer.text
+            assert (await place.browser().get("/keys")).status_code == 303
+            raw.command("CONFIG", "SET", "requirepass", PASSWORD)
+        assert (await place.browser().sign_in("default")).status_code == 303
+
+    play(closed_port, scenario, Settings("", bind=("0.0.0.0",)))
+
+
 def test_ten_wrong_passwords_and_the_address_waits(closed_port: int) -> None:
     async def scenario(place: Place) -> None:
         browser = place.browser()

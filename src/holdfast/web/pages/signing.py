@@ -27,6 +27,10 @@ async def sign_in(visit: Visit) -> Response:
         return _form(visit, problem, 429)
     if not password or len(username) + len(password) > MOST_CHARACTERS:
         return _form(visit, "A password is missing.", 422)
+    # It had one when the dashboard started. Without it, the server takes any password.
+    if dashboard.settings.is_public and not await dashboard.needs_password():
+        problem = "The server has no password, and other machines can reach this dashboard."
+        return _form(visit, problem, 403)
     try:
         session = await dashboard.sign_in(username, password)
     except RefusedError:
