@@ -72,4 +72,4 @@ def test_the_waiters_of_a_semaphore_change_while_the_page_is_open(
     assert browser.script(row) == 2
     browser.check()
     browser.open(PAGES["semaphores-lock"])
-    assert "fencing token" in browser.text("#semaphore th:nth-child(4)")
+    assert "fencing token" in browser.text("#semaphore th:nth-child(3)")

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from holdfast.web.history.rollup import Point, Range
 
 WIDTH, HEIGHT = 560, 150
-LEFT, RIGHT, TOP, BOTTOM = 56, 8, 8, 20
+LEFT, RIGHT, TOP, BOTTOM = 64, 8, 12, 20
 Text = Callable[[float | None], str]
 
 

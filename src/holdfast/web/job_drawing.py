@@ -8,6 +8,7 @@ from markupsafe import Markup
 from holdfast.web.readers.builds import JobGraph, JobNode
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 170, 44, 70, 14, 10
+LANE = 8  # between lines that go below boxes
 _MOST_NAME = 18
 
 
@@ -22,24 +23,37 @@ def draw(graph: JobGraph) -> Markup:
         y = MARGIN + rows[node.level] * (HEIGHT + GAP_Y)
         places[node.job] = x, y
         rows[node.level] += 1
-    width = MARGIN + max(x for x, _ in places.values()) + WIDTH
-    height = MARGIN + max(y for _, y in places.values()) + HEIGHT
-    lines = []
+    bottom = max(y for _, y in places.values()) + HEIGHT
+    lines, lanes = [], 0
     for edge in graph.edges:
         (x1, y1), (x2, y2) = places[edge.blocked_by], places[edge.job]
         start, end = (x1 + WIDTH, y1 + HEIGHT // 2), (x2, y2 + HEIGHT // 2)
-        bend = (start[0] + end[0]) // 2
+        if x2 - start[0] != GAP_X:  # boxes are in between, or it leads back
+            lanes += 1
+            path = _around(start, end, bottom + lanes * LANE)
+        else:
+            path = _curve(start, end)
         kind = "edge now" if edge.is_active else "edge"
-        lines.append(
-            f'<path class="{kind}" d="M{start[0]} {start[1]} C{bend} {start[1]} {bend} {end[1]}'
-            f' {end[0]} {end[1]}"/>'
-        )
+        lines.append(f'<path class="{kind}" d="M{start[0]} {start[1]}{path}"/>')
+    width = MARGIN + max(x for x, _ in places.values()) + WIDTH
+    height = MARGIN + bottom + lanes * LANE
     boxes = [_box(node, *places[node.job]) for node in graph.nodes]
     label = f"{len(graph.nodes)} jobs and {len(graph.edges)} rules between them"
     return Markup(
         f'<svg class="jobs" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f' role="img" aria-label="{label}">{"".join(lines)}{"".join(boxes)}</svg>'
     )
+
+
+def _curve(start: tuple[int, int], end: tuple[int, int]) -> str:
+    bend = (start[0] + end[0]) // 2
+    return f" C{bend} {start[1]} {bend} {end[1]} {end[0]} {end[1]}"
+
+
+def _around(start: tuple[int, int], end: tuple[int, int], lane: int) -> str:
+    """Through the gaps beside both ends, and below all boxes."""
+    down, up = (start[0] + GAP_X // 2, lane), (end[0] - GAP_X // 2, lane)
+    return f"{_curve(start, down)} L{up[0]} {up[1]}{_curve(up, end)}"
 
 
 def _box(node: JobNode, x: int, y: int) -> str:

@@ -51,7 +51,7 @@
     stream.addEventListener("status", (event) => { retry = 0; onStatus(JSON.parse(event.data)); });
     stream.addEventListener("figures", (event) => {
       const part = $("[data-live=figures]");
-      if (part) { part.innerHTML = event.data; localise(part); }
+      if (part) { part.innerHTML = event.data; localise(part); stack(part); }
     });
     stream.addEventListener("signed-out", () => location.reload());
     stream.onerror = () => {
@@ -108,6 +108,7 @@
       part.replaceChildren(...fresh.childNodes);
       localise(part);
       charts(part);
+      stack(part);
     } catch { /* the stream says that the dashboard is away */ }
   }
   // The next load begins some time after the answer to the last one, and the later the longer that
@@ -138,6 +139,24 @@
     });
   }
   localise(document);
+
+  // -- tables on a phone: where columns would be cut off, each row is a card ----------------------
+
+  const phone = matchMedia("(max-width: 820px)");
+  function stack(from) {
+    all("table", from).forEach((table) => {
+      table.classList.remove("stacked");
+      if (!phone.matches || table.scrollWidth <= table.clientWidth) return;
+      const names = all("thead th", table).map((each) => each.textContent);
+      all("tbody tr", table).forEach((row) => [...row.cells].forEach((cell, n) => {
+        cell.dataset.label = names[n] ?? "";
+        cell.classList.toggle("nothing", ["", "–"].includes(cell.textContent.trim()));
+      }));
+      table.classList.add("stacked");
+    });
+  }
+  stack(document);
+  addEventListener("resize", () => stack(document));
 
   // -- charts: the values under the pointer -----------------------------------------------------
 
@@ -247,5 +266,7 @@
       if (search) { event.preventDefault(); search.focus(); search.select?.(); }
     }
   });
-  if (matchMedia("(max-width: 820px)").matches) $("details.menu")?.removeAttribute("open");
+  const fold = () => $("details.menu")?.toggleAttribute("open", !phone.matches);
+  phone.addEventListener("change", fold);
+  fold();
 })();
