@@ -147,6 +147,7 @@ class Browser:
         self.resize(PHONE)
         self.open(path)
         self.check_width()
+        self.check()
         self.shot(f"{name}-phone")
         self.resize(WIDE)
 

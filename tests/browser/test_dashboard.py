@@ -55,6 +55,11 @@ def paths() -> list[str]:
     return [*dict.fromkeys(found), "/keys/big", "/sign-in"]
 
 
+def headings(text: str) -> list[str]:
+    """The first words of the lines of a page: values and times may change."""
+    return [line.split()[0].lower() for line in text.splitlines() if line.strip()][:3]
+
+
 def name_of(path: str) -> str:
     """For a screenshot: `keys-show-jobs`."""
     place, _, query = path.strip("/").partition("?")
@@ -227,6 +232,11 @@ def test_pages_can_be_read_without_javascript(browser: Browser) -> None:
         for path, wanted in (("/", "Operations/s"), ("/keys", "jobs"), ("/clients", "connections")):
             driver.get(browser.url + path)
             assert wanted in driver.find_element(By.TAG_NAME, "main").text, path
+        for path in paths():
+            driver.get(browser.url + path)
+            without = driver.find_element(By.TAG_NAME, "main").text
+            browser.open(path)
+            assert headings(without) == headings(browser.text("main")), path
     finally:
         driver.quit()
 

@@ -65,6 +65,23 @@ def test_builds_are_shown_by_state_with_the_reason_why_they_wait(server_port: in
     play(server_port, scenario)
 
 
+def test_times_of_builds_are_of_the_clock_of_the_server(server_port: int) -> None:
+    """That of the dashboard may be wrong: here it is of 1970."""
+
+    async def scenario(place: Place) -> None:
+        async with client_of(server_port) as client:
+            queue = await some_builds(client)
+            await queue.freeze("compile", 28_800)
+            browser = place.browser()
+            words = re.sub(r"<[^>]+>", "", await page(browser, "/builds?queue=ci"))
+            assert "compile is frozen for 8 h more" in words
+            delayed = "Its delay has not passed, for 60 min more"
+            assert delayed in words
+            assert delayed in await page(browser, "/builds/show?queue=ci&build=3")
+
+    play(server_port, scenario, now_s=lambda: 1000.0)
+
+
 def test_the_slider_shows_the_builds_as_they_were(server_port: int) -> None:
     async def scenario(place: Place) -> None:
         async with client_of(server_port) as client:

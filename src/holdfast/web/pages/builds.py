@@ -33,7 +33,6 @@ async def board(visit: Visit) -> Response:
         name=name,
         board=await visit.recent(("board", name), FRESH_S, lambda: reader.board(name)),
         why=why,
-        now_ms=_now_ms(visit),
         columns=(*WAITING, State.RUNNING, *ENDED),
         for_span=for_span,
         may_act=visit.may(*CHANGES),
@@ -43,7 +42,7 @@ async def board(visit: Visit) -> Response:
 async def show(visit: Visit) -> Response:
     reader, name = await _queue(visit, visit.query)
     build = _build(visit.query)
-    story = await reader.story(name, build, _now_ms(visit))
+    story = await reader.story(name, build)
     if story is None:
         return visit.render("build.html", 404, name=name, build=build, story=None)
     return visit.render(
@@ -206,10 +205,6 @@ def _build(fields: dict[str, str]) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < len(text) < 16 or int(text) < 1:
         raise BadRequestError("Which build? Its number is a whole number from 1 on.")
     return int(text)
-
-
-def _now_ms(visit: Visit) -> int:
-    return int(visit.dashboard.now_s() * 1000)
 
 
 def _back(visit: Visit, name: str, build: int) -> Response:

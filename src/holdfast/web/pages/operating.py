@@ -6,6 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from holdfast.client.protocol.request import as_bytes
+from holdfast.errors import HoldfastError
 from holdfast.figures.sample import read_slow
 from holdfast.figures.view import shown
 from holdfast.web.config_defaults import REDIS_DEFAULTS, our_defaults
@@ -16,6 +17,7 @@ from holdfast.web.visit import BadRequestError, Visit
 
 MOST_SLOW = 128
 MOST_CLIENTS = 1_000
+MOST_USERS = 200
 PAGE_AUDIT = 100
 FRESH_S = 1.0  # how old an answer for another tab may be
 
@@ -95,12 +97,17 @@ class User:
 
 
 async def users(visit: Visit) -> Response:
-    names = await visit.ask("ACL", "USERS")
-    replies = await visit.ask_all([("ACL", "GETUSER", name) for name in names])
-    found = [_user(name, pairs(reply)) for name, reply in zip(names, replies, strict=True) if reply]
+    names = sorted(await visit.ask("ACL", "USERS"))
+    shown_names = names[:MOST_USERS]
+    replies = await visit.ask_all([("ACL", "GETUSER", name) for name in shown_names])
+    found = [
+        _user(name, pairs(reply))
+        for name, reply in zip(shown_names, replies, strict=True)
+        if reply and not isinstance(reply, HoldfastError)  # it may be gone
+    ]
     log = await ask_one(await visit.client(), "ACL", "LOG", "20") if visit.may("ACL LOG") else None
     denials = [{_text(k): _text(v) for k, v in pairs(each).items()} for each in log or ()]
-    return visit.render("users.html", users=found, denials=denials)
+    return visit.render("users.html", users=found, total=len(names), denials=denials)
 
 
 def _user(name: Any, facts: dict[Any, Any]) -> User:

@@ -76,7 +76,6 @@ async def show(visit: Visit) -> Response:
         first=first,
         count=count,
         page_jobs=PAGE_JOBS,
-        now_ms=visit.dashboard.now_s() * 1000,
     )
 
 

@@ -10,7 +10,7 @@ from holdfast.builds import BuildQueue, BuildRecord, Event, State, Stats
 from holdfast.builds.build_events import pairs as fields_of
 from holdfast.builds.build_events import parse_events
 from holdfast.client import Client
-from holdfast.web.readers.asking import ask, ask_one, number, scored
+from holdfast.web.readers.asking import ask, ask_one, number, scored, server_time_s
 from holdfast.web.readers.builds.graph import JobGraph, job_graph
 from holdfast.web.readers.builds.replay import History, Replay
 from holdfast.web.readers.builds.search import BuildIndex
@@ -28,10 +28,12 @@ _STATE_KEY = re.compile(rb"\{([^{}]+)\}:state:(?:" + "|".join(State.__members__)
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The builds of a queue by state, the newest first, and how many there are in all."""
+    """The builds of a queue by state, the newest first, and how many there are in all. `now_ms`: of
+    the server's clock, which all times of builds are of."""
 
     stats: Stats
     columns: Mapping[State, tuple[BuildRecord, ...]]
+    now_ms: int
 
     @property
     def jobs(self) -> dict[int, str]:
@@ -74,9 +76,12 @@ class BuildReader:
         for state in State:
             found = await queue.list(state=state, limit=limit) if stats.by_state[state] else []
             columns[state] = tuple(found)
-        return Board(stats, columns)
+        return Board(stats, columns, await self._now_ms())
 
-    async def story(self, name: str, build: int, now_ms: int = 0) -> BuildStory | None:
+    async def _now_ms(self) -> int:
+        return int(1000 * await server_time_s(self.client))
+
+    async def story(self, name: str, build: int) -> BuildStory | None:
         queue = self.queue(name)
         record = await queue.get(build)
         if record is None:
@@ -86,7 +91,8 @@ class BuildReader:
             other = await queue.get(blocker)
             if other is not None:
                 jobs[blocker] = other.job_id
-        return BuildStory(record, tuple(await queue.events(build)), why(record, jobs, now_ms))
+        events = tuple(await queue.events(build))
+        return BuildStory(record, events, why(record, jobs, await self._now_ms()))
 
     async def graph(self, name: str) -> JobGraph:
         """The jobs of all builds that have not ended, up to a limit."""
