@@ -26,10 +26,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from bench.common import (
     ROOT,
@@ -58,7 +58,8 @@ WARM_S = 5.0  # of a load, before it is measured
 # asked every five seconds, so each dashboard asks twice in a slice.
 SETTLE_S, SLICE_S = 2.0, 10.0
 KEY = "key:__rand_int__"
-LOADS = (
+Load: TypeAlias = tuple[str, int, tuple[str, ...]]  # command, pipeline, words
+LOADS: tuple[Load, ...] = (
     ("SET", 1, ("SET", KEY, "x" * 32)),
     ("GET", 1, ("GET", KEY)),
     ("SET", 16, ("SET", KEY, "x" * 32)),
@@ -221,10 +222,12 @@ def one_slice(server: HoldfastServer, client: RawClient, command: str) -> tuple[
     return count / took_s, 1e6 * used_s / count
 
 
-def beside(server: HoldfastServer, open_pages: Dashboards, rounds: int) -> dict[str, Any]:
-    """Slices of a load, in turn without the dashboards and beside them."""
+def beside(
+    server: HoldfastServer, open_pages: Dashboards, loads: Iterable[Load], rounds: int
+) -> dict[str, Any]:
+    """Slices of each load, in turn without the dashboards and beside them."""
     results: dict[str, Any] = {}
-    for command, pipeline, argv in LOADS:
+    for command, pipeline, argv in loads:
         pairs = []
         with load(server, pipeline, argv), server.client() as client:
             time.sleep(WARM_S)
@@ -390,10 +393,11 @@ def main() -> None:
     wanted, results = args.only.split(","), dict[str, Any]()
     with workplace() as folder, ExitStack() as stack:
         server = stack.enter_context(holdfast_server(folder, "--appendfsync", "everysec"))
-        for name, count, streams in (("open", DASHBOARDS, 1), ("tabs", 1, TABS)):
+        measured = ("open", DASHBOARDS, 1, LOADS), ("tabs", 1, TABS, (LOADS[0], LOADS[-1]))
+        for name, count, streams, loads in measured:
             if name in wanted:
                 with dashboards(folder, server, count, streams) as found:
-                    results[name] = beside(server, found, args.rounds)
+                    results[name] = beside(server, found, loads, args.rounds)
         if "search" in wanted:
             results["search"] = search(folder, int(BUILDS * args.share))
         if "large" in wanted:
