@@ -29,11 +29,7 @@ NO_FORKS = (
     *("rdb_last_cow_size", "aof_last_cow_size"),
     *("module_fork_in_progress", "module_fork_last_cow_size"),
 )
-NO_REPLICAS = (
-    *("total_net_repl_input_bytes", "total_net_repl_output_bytes"),
-    *("instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"),
-    *("migrate_cached_sockets", "slave_expires_tracked_keys"),
-)
+NO_CACHES = ("migrate_cached_sockets", "slave_expires_tracked_keys")
 NO_DEFRAGMENTATION = (
     *("active_defrag_hits", "active_defrag_misses"),
     *("active_defrag_key_hits", "active_defrag_key_misses"),
@@ -195,10 +191,14 @@ def _stats(engine: Engine) -> Facts:
     yield "instantaneous_ops_per_sec", round(meter.ops.per_s)
     yield "total_net_input_bytes", meter.input_bytes
     yield "total_net_output_bytes", meter.output_bytes
+    yield "total_net_repl_input_bytes", meter.repl_input_bytes
+    yield "total_net_repl_output_bytes", engine.primary.sent_bytes
     yield "instantaneous_input_kbps", f"{meter.input.per_s / 1024:.2f}"
     yield "instantaneous_output_kbps", f"{meter.output.per_s / 1024:.2f}"
+    yield "instantaneous_input_repl_kbps", f"{meter.repl_input.per_s / 1024:.2f}"
+    yield "instantaneous_output_repl_kbps", f"{meter.repl_output.per_s / 1024:.2f}"
     yield "rejected_connections", meter.rejected_connections
-    yield from dict.fromkeys(NO_REPLICAS, 0).items()
+    yield from dict.fromkeys(NO_CACHES, 0).items()
     yield "sync_full", engine.primary.full_syncs
     yield "sync_partial_ok", engine.primary.partial_syncs
     yield "sync_partial_err", engine.primary.refused_syncs
@@ -237,6 +237,8 @@ def _stage(engine: Engine) -> Facts:
     else:
         yield "role", "master"
     yield "connected_slaves", len(primary.replicas)
+    if engine.config.min_replicas_to_write and engine.config.min_replicas_max_lag:
+        yield "min_slaves_good_slaves", primary.good_replicas
     for number, each in enumerate(primary.replicas.values()):
         lag_s = int(now_s - each.acknowledged_s)
         where = f"ip={each.address},port={each.port},state={each.state.value}"

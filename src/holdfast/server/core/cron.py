@@ -65,7 +65,7 @@ class Cron:
         once_a_second = self._ticks % 10 == 0
         calls = engine.commands.calls
         is_busy, self._calls = calls != self._calls, calls
-        engine.meter.sample(calls, engine.keyspace.used_bytes)
+        engine.meter.sample(calls, engine.keyspace.used_bytes, engine.primary.sent_bytes)
         if once_a_second:
             for session in list(engine.sessions.values()):
                 session.look_after()

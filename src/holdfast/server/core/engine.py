@@ -437,6 +437,7 @@ class Engine(SessionHost):
         self.commands.reset_stats()
         self.invoker.error_stats.clear()
         self.meter.reset()
+        self.primary.reset_stats()
         keyspace = self.keyspace
         keyspace.hits = keyspace.misses = keyspace.expired = 0
         keyspace.evicted = keyspace.forgotten = 0

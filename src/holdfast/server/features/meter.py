@@ -43,18 +43,22 @@ class Meter:
         """CONFIG RESETSTAT."""
         self.connections = self.rejected_connections = self.evicted_clients = 0
         self.input_bytes = self.output_bytes = 0
+        self.repl_input_bytes = 0  # from the primary of this server; a part of `input_bytes`
         self.expiry_ns = self.expiry_slices_put_off = 0
         self.ops, self.input, self.output = Rate(), Rate(), Rate()
+        self.repl_input, self.repl_output = Rate(), Rate()
 
     @property
     def uptime_s(self) -> int:
         return int(self._clock.monotonic_s() - self.started_s)
 
-    def sample(self, commands: int, used_bytes: int) -> None:
+    def sample(self, commands: int, used_bytes: int, repl_output_bytes: int) -> None:
         now_s = self._clock.monotonic_s()
         self.ops.sample(now_s, commands)
         self.input.sample(now_s, self.input_bytes)
         self.output.sample(now_s, self.output_bytes)
+        self.repl_input.sample(now_s, self.repl_input_bytes)
+        self.repl_output.sample(now_s, repl_output_bytes)
         self.peak_bytes = max(self.peak_bytes, used_bytes)
 
 

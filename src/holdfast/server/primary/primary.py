@@ -131,7 +131,12 @@ class Primary:
         self.waits_at_end = True  # for replicas, when this server stops
         self._timer: Timer | None = None
         self._pinged_s = host.clock.monotonic_s()
+        self.reset_stats()
+
+    def reset_stats(self) -> None:
+        """CONFIG RESETSTAT."""
         self.full_syncs = self.partial_syncs = self.refused_syncs = 0
+        self.sent_bytes = 0  # to replicas
 
     # -- replicas come and go -----------------------------------------------------------------
 
@@ -411,6 +416,7 @@ class Primary:
         """The replica has the snapshot: it goes on with the commands since."""
         replica.state, replica.has_mark = State.ONLINE, False
         for data in replica.take_held():
+            self.sent_bytes += len(data)
             replica.session.deliver([data])
         self._log("is online", replica)
 
@@ -450,6 +456,7 @@ class Primary:
         for replica in list(self.replicas.values()):
             if replica.state is State.ONLINE:
                 item = item or OutOfBand(data)  # a copy, one for all replicas
+                self.sent_bytes += len(item)
                 replica.session.push([item], len(item))
             elif replica.held is not None:
                 replica.hold(data)
@@ -457,6 +464,7 @@ class Primary:
 
     def _push(self, replica: Replica, data: bytes) -> None:
         if data:
+            self.sent_bytes += len(data)
             replica.session.push([OutOfBand(data)], len(data))
 
     def _check_output(self, replica: Replica) -> None:
@@ -546,14 +554,20 @@ class Primary:
 
     def count_good(self) -> None:
         """Find out whether enough replicas answer in time for `min-replicas-to-write`."""
-        config, now_s = self._host.config, self._host.clock.monotonic_s()
+        config = self._host.config
         most_s = 0 if self.is_following is not None else config.min_replicas_max_lag
-        good = sum(now_s - each.acknowledged_s <= most_s for each in self.online())
+        good = self.good_replicas
         is_asked = config.min_replicas_to_write and most_s
         refusal = TOO_FEW if is_asked and good < config.min_replicas_to_write else None
         if refusal is not self._refusal:
             self._refusal = refusal
             self._on_good_replicas(refusal)
+
+    @property
+    def good_replicas(self) -> int:
+        """How many have answered in time."""
+        since_s = self._host.clock.monotonic_s() - self._host.config.min_replicas_max_lag
+        return sum(each.acknowledged_s >= since_s for each in self.online())
 
     def wait(
         self, session: Session, wanted: int, timeout_s: float, *, is_on_disk: bool = False

@@ -168,6 +168,7 @@ class SnapshotProcess:
                 piece = file.read(at)
                 if piece:
                     session.deliver([piece])
+                    self._primary.sent_bytes += len(piece)
                     at += len(piece)
                     await asyncio.sleep(0)
                     continue

@@ -65,7 +65,10 @@ class Owner(Protocol):
 
 
 class Link:
-    def __init__(self, engine: Engine, owner: Owner, host: str, port: int) -> None:
+    def __init__(
+        self, engine: Engine, owner: Owner, host: str, port: int, down_since_s: float | None = None
+    ) -> None:
+        """`down_since_s`: when the link to another primary ended; None: there was none."""
         self._engine = engine
         self._owner = owner
         self.host = host
@@ -73,7 +76,7 @@ class Link:
         self.state = LinkState.WAITING
         self.session: PrimarySession | None = None
         self.load: SnapshotLoad | None = None
-        self.down_since_s: float | None = engine.clock.monotonic_s()
+        self.down_since_s = down_since_s
         self.heard_s = engine.clock.monotonic_s()
         self._up_since_s = 0.0
         self._writer: asyncio.StreamWriter | None = None
@@ -191,6 +194,7 @@ class Link:
             if not data:
                 return
             self._engine.meter.input_bytes += len(data)
+            self._engine.meter.repl_input_bytes += len(data)
             for event in follower.receive(data):
                 await self._take(event)
 

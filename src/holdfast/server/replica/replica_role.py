@@ -80,6 +80,7 @@ class ReplicaRole:
         engine = self._engine
         if not isinstance(engine.store, FileStore):
             raise NO_FILE
+        down_since_s = None
         if self.link is None:
             engine.primary.stop_leading()
             engine.primary.is_following = lambda: self._is_linked
@@ -87,10 +88,12 @@ class ReplicaRole:
                 engine.blocking.unblock(waiter, ROLE_CHANGED)
             self._forget_stale_position()
         else:
+            is_linked, now_s = self._is_linked, engine.clock.monotonic_s()
+            down_since_s = now_s if is_linked else self.link.down_since_s
             self.link.stop()
         log.info("this server is a replica of %s:%d from now on", host, port)
         engine.config.put("replicaof", f"{host} {port}")
-        self.link = Link(engine, self, host, port)
+        self.link = Link(engine, self, host, port, down_since_s)
         self.state_changed()
         self.link.start()
 
@@ -244,8 +247,9 @@ class ReplicaRole:
             share = 100 * load.received_bytes / total if total else 0.0
             yield "master_sync_perc", f"{share:.2f}"
             yield "master_sync_last_io_seconds_ago", int(now_s - link.heard_s)
-        if link.down_since_s is not None:
-            yield "master_link_down_since_seconds", int(now_s - link.down_since_s)
+        if not self._is_linked:
+            since_s = link.down_since_s
+            yield "master_link_down_since_seconds", -1 if since_s is None else int(now_s - since_s)
         yield "slave_priority", config.replica_priority
         yield "slave_read_only", int(config.replica_read_only)
         yield "replica_announced", int(config.replica_announced)
