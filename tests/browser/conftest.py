@@ -51,13 +51,13 @@ BROKEN_WORDS = """
 
 
 class DashboardProcess:
-    """`holdfast dashboard`, on a port of its own."""
+    """`holdfast dashboard`, on a port of its own unless one is given."""
 
-    def __init__(self, folder: Path, server_port: int) -> None:
+    def __init__(self, folder: Path, server_port: int, port: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._log = folder / "log"
         url = f"redis://127.0.0.1:{server_port}"
-        options = ("--port", "0", "--history", str(folder / "history.db"))
+        options = ("--port", str(port), "--history", str(folder / "history.db"))
         argv = [sys.executable, "-m", "holdfast", "dashboard", url, *options]
         env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         with self._log.open("w") as log:

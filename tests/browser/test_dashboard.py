@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -10,8 +11,9 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from holdfast.web.routes import ROUTES
-from tests.browser.conftest import PHONE, WIDE, Browser, start_driver
+from tests.browser.conftest import PHONE, WIDE, Browser, DashboardProcess, start_driver
 from tests.harness import HoldfastServer, RedisServer
+from tests.harness.processes import steady_port
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("browser")]
 HOSTILE = "<script>document.title='owned'</script>"
@@ -239,6 +241,27 @@ def test_pages_can_be_read_without_javascript(browser: Browser) -> None:
             assert headings(without) == headings(browser.text("main")), path
     finally:
         driver.quit()
+
+
+def test_a_dashboard_that_is_restarted_under_an_open_page(
+    backend: HoldfastServer | RedisServer, kind: str, driver: webdriver.Chrome, tmp_path: Path
+) -> None:
+    """The page says so, comes back by itself, and its forms are of the new dashboard."""
+    port = steady_port()
+    with DashboardProcess(tmp_path, backend.port, port) as process:
+        browser = Browser(driver, process.url, kind)
+        browser.open("/keys/show?name=text")
+        browser.wait(lambda: browser.text("#state") == "live", "the stream is open")
+    browser.wait(lambda: "dashboard does not answer" in browser.text("#away"), "the page says so")
+    before = browser.script("return performance.timeOrigin")
+    with DashboardProcess(tmp_path, backend.port, port):
+        browser.wait(lambda: browser.is_new(before), "the page is loaded again")
+        browser.wait(lambda: browser.text("#state") == "live", "the page goes on")
+        browser.find('form[action="/keys/expire"] input[name="seconds"]').send_keys("1000")
+        browser.click('form[action="/keys/expire"] button')
+        assert "The key expires in 1000 seconds" in browser.text()
+        browser.check(allows=("ERR_", "events"))
+        driver.get("about:blank")
 
 
 # The last ones: redis-server loses its data.

@@ -123,7 +123,12 @@ def live_events(templates: Environment, poller: "Poller") -> dict[str, bytes]:
     """The events for open pages. The overview gets the figures, all other pages only whether the
     server answers. Each event is made once for all pages."""
     view = poller.view
-    status = {"up": not poller.is_away, "trouble": view.trouble, "since": poller.failed_since_s}
+    status = {
+        "up": not poller.is_away,
+        "trouble": view.trouble,
+        "since": poller.failed_since_s,
+        "run": poller.run_id,
+    }
     state = event("status", json.dumps(status))
     figures = templates.get_template("figures.html").render(view=view, poller=poller)
     page = figures.encode("utf-8", "backslashreplace").decode()

@@ -1,6 +1,7 @@
 """Open pages that wait for news. A page that reads slowly gets the latest news, not all of it."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ class News:
 
 class Hub:
     def __init__(self) -> None:
+        self.run = secrets.token_hex(8)  # of this process: its sessions end with it
         self.latest = News(0, {})
         self.pages = 0
         self._changed = asyncio.Event()

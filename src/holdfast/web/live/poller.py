@@ -50,6 +50,10 @@ class Poller:
         self.ask_with(client)
 
     @property
+    def run_id(self) -> str:
+        return self._hub.run
+
+    @property
     def is_away(self) -> bool:
         """Whether the server does not answer. False if it answers and refuses the login."""
         return self.view.trouble is not None and (self.is_lent or not self.is_refused)

@@ -99,7 +99,7 @@ async def search(visit: Visit) -> Response:
         states=ENDED,
         found=found,
         step=PAGE,
-        indexed=finished.index.count(label),
+        indexed=await asyncio.to_thread(finished.index.count, label),
         ended=sum(count for each, count in stats.by_state.items() if each.is_final),
         is_ready=is_ready,
     )

@@ -27,6 +27,8 @@
   }
 
   function onStatus(status) {
+    // Sessions end with the dashboard. The forms of this page are of the one before.
+    if (status.run !== document.body.dataset.run) { location.reload(); return; }
     if (!status.up) {
       wasAway = true;
       const since = status.since ? " since " + clock(new Date(1000 * status.since)) : "";
