@@ -75,7 +75,7 @@ def test_times_of_builds_are_of_the_clock_of_the_server(server_port: int) -> Non
             browser = place.browser()
             words = re.sub(r"<[^>]+>", "", await page(browser, "/builds?queue=ci"))
             assert "compile is frozen for 8 h more" in words
-            delayed = "Its delay has not passed, for 60 min more"
+            delayed = "Its delay has not ended, for 60 min more"
             assert delayed in words
             assert delayed in await page(browser, "/builds/show?queue=ci&build=3")
 
