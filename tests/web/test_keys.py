@@ -131,7 +131,7 @@ def test_a_value_that_has_changed_since_is_not_overwritten(server_port: int) -> 
         fields = {"token": token, "name": "s", "type": "string", "was": was, "value": "mine"}
         answer = await browser.post("/keys/edit", fields)
         assert answer.status_code == 422
-        assert "not what the page has shown" in answer.text
+        assert "differs from that of the page" in answer.text
 
     play(server_port, scenario)
     assert get(server_port, "GET", "s") == b"$7\r\nchanged\r\n"

@@ -57,7 +57,7 @@ def application(dashboard: Dashboard) -> ASGIApp:
 
 async def plainly(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    sentence = {405: "This page takes no such request."}
+    sentence = {405: "This page does not take requests of this kind."}
     return PlainTextResponse(f"{sentence.get(status, 'This did not work.')}\n", status)
 
 
@@ -70,12 +70,12 @@ async def static(request: Request) -> Response:
 
 
 async def nowhere(visit: Visit) -> Response:
-    sentence = "There is no page at this address. A link that led here may be an old one."
+    sentence = "There is no page at this address. The link may be an old one."
     return visit.render("problem.html", 404, title="Not found", sentence=sentence)
 
 
 async def alive(request: Request) -> Response:
-    """For an open page that has lost its stream: whether the dashboard is back."""
+    """Tells an open page that has lost its stream whether the dashboard is back."""
     return Response(status_code=204)
 
 
@@ -152,7 +152,7 @@ class Endpoint:
         if not is_own_origin(request.headers, request.url.scheme):
             return PlainTextResponse("The request comes from another site.\n", 403)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
-            return PlainTextResponse("The request is no form.\n", 415)
+            return PlainTextResponse("The request is not a form.\n", 415)
         body = bytearray()
         async for piece in request.stream():
             body += piece
@@ -198,6 +198,6 @@ def to_sign_in(visit: Visit) -> Response:
 def away(
     dashboard: Dashboard, request: Request, error: HoldfastError, visit: Visit | None = None
 ) -> Response:
-    """The server does not answer."""
+    """The page that tells that the server does not answer."""
     visit = visit or Visit(dashboard, request, Session())
     return visit.render("away.html", 503, sentence=str(error))

@@ -21,13 +21,14 @@ Text = Callable[[float | None], str]
 class Line(NamedTuple):
     label: str
     points: Sequence[Point | None]
-    uses_most: bool = False  # the largest of each step instead of the mean
+    uses_most: bool = False  # draw the largest value of each step instead of the mean
 
 
 def chart(
     title: str, lines: Sequence[Line], span: Range, text: Text, now_s: float, base: int = 10
 ) -> Markup:
-    """A chart with an axis from 0 to a round number. Where nothing is known, the line has a gap."""
+    """A chart with an axis from 0 to a round number. The line has a gap where values are
+    missing."""
     values = [_value(line, p) for line in lines for p in line.points if p is not None]
     top = nice_ceiling(max(values, default=0.0), base)
     body = [_grid(top, text), _times(span)]
@@ -72,8 +73,8 @@ def summary(lines: Sequence[Line], text: Text) -> str:
 
 
 def nice_ceiling(value: float, base: int = 10) -> float:
-    """The next of 1, 2, 4, 6, 8, 10, 20, …, whose halves are short, too; 1 for 0. With base 1024,
-    so many bytes of the largest unit that is not larger."""
+    """The next of 1, 2, 4, 6, 8, 10, 20, …, because the halves of these are short, too; 1 for 0.
+    With base 1024: so many bytes of the largest unit that is not larger than the value."""
     if not 0 < value < float("inf"):
         return 1.0
     power = 1.0
@@ -131,8 +132,8 @@ def _times(span: Range) -> str:
 
 
 def _path(drawn: Sequence[tuple[float, float] | None], name: str) -> str:
-    """A path with a gap wherever a point is missing, and one with the points that have no
-    neighbours: as dots."""
+    """A path with a gap for each missing point, and a path of dots for the points without
+    neighbours."""
     lines: list[str] = []
     dots: list[str] = []
     for n, point in enumerate(drawn):

@@ -1,5 +1,6 @@
-"""The dashboard as a child of `holdfast serve`: settings come as one line of JSON on standard
-input, and the end of standard input is the end of the server."""
+"""The dashboard as a child process of `holdfast serve`. The settings are one line of JSON on
+standard input. The end of standard input means that the server has ended.
+"""
 
 import json
 import os

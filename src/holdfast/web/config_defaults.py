@@ -5,14 +5,14 @@ from functools import cache
 
 @cache
 def our_defaults() -> dict[str, str]:
-    """As CONFIG GET of a Holdfast server shows them. This is all that the dashboard imports of the
-    server, and only when a page asks for it: the table of parameters is the one place that has
-    them."""
+    """The values in the form of CONFIG GET of a Holdfast server. The table of parameters has them,
+    and nothing else. It is all that the dashboard imports from the server, and only when a page
+    needs it."""
     from holdfast.server.config.config import Config
 
     found = Config.from_sources(None, (), {}).get(b"*")
     known = {_text(name): _text(value) for name, value in dict(found).items()}
-    del known["dir"]  # that of this process
+    del known["dir"]  # the folder of this process
     return known
 
 
@@ -20,7 +20,7 @@ def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-# Of Redis 7.0. Those that depend on the machine, and secrets, are left out.
+# The defaults of Redis 7.0, without those that depend on the machine, and without secrets.
 REDIS_DEFAULTS = {
     name: value
     for name, _, value in (

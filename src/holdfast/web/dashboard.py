@@ -24,14 +24,14 @@ from holdfast.web.settings import Settings
 
 log = logging.getLogger(__name__)
 
-REFUSED_FOR_S = 2.0  # how long it is remembered that the default user needs a password
+REFUSED_FOR_S = 2.0  # for this time it is remembered that the default user needs a password
 
 
 class Dashboard:
     def __init__(self, settings: Settings, now_s: Callable[[], float] = time.time) -> None:
         self.settings = settings
         self.now_s = now_s
-        self.on_started: Callable[[], None] = lambda: None  # the sockets listen already
+        self.on_started: Callable[[], None] = lambda: None  # called when the sockets listen
         self.at_stop: list[Callable[[], None]] = []  # closes what pages have opened
         target = parse_server_url(settings.url).options
         self.address = target.address
@@ -85,7 +85,7 @@ class Dashboard:
                 await operator.close()
                 poller.is_refused = is_refused(error)
                 poller.failed(error)
-                if poller.is_refused:  # the first user that signs in lends its login
+                if poller.is_refused:  # the login of the first user who signs in is used
                     break
                 await asyncio.sleep(1.0)
                 operator = self._operator = self._new_operator()
@@ -115,7 +115,8 @@ class Dashboard:
     # -- logins -------------------------------------------------------------------------------
 
     async def sign_in(self, username: str, password: str) -> Session:
-        """Raises RefusedError if the server does not accept it, else HoldfastError."""
+        """Raises RefusedError if the server does not accept the login, and HoldfastError for other
+        problems."""
         login = Login(self.settings.url, self.db, username, password)
         try:
             await login.open(self._operator)
@@ -132,8 +133,9 @@ class Dashboard:
         await login.refresh(self._operator, self.now_s())
 
     async def visitor(self) -> Session:
-        """The session of a browser that has none: of the default user, if that needs no password
-        and only this machine reaches the dashboard. Raises HoldfastError if it is not known."""
+        """The session of a browser without one. It belongs to the default user, if that user needs
+        no password and only this machine can reach the dashboard. Raises HoldfastError if that is
+        unknown."""
         if self.settings.is_public:
             return Session()
         return Session(await self._default_login())
@@ -169,7 +171,7 @@ class Dashboard:
         return False
 
     async def forget_login(self, login: Login) -> None:
-        """After the server has refused it: a password was set, or the user was deleted."""
+        """Drop a login that the server has refused: a password was set, or the user was deleted."""
         if login is self._open_login:
             self._open_login = None
         await login.close()

@@ -1,4 +1,6 @@
-"""The index of finished builds, which all users of the dashboard share, and how it is filled."""
+"""The index of finished builds, which all users of the dashboard share, and the task that fills
+it.
+"""
 
 import asyncio
 from weakref import WeakKeyDictionary
@@ -8,11 +10,12 @@ from holdfast.web.dashboard import Dashboard
 from holdfast.web.readers.asking import server_time_s
 from holdfast.web.readers.builds import BuildIndex, BuildReader
 
-PAUSE_S = 0.05  # between two steps, so that the server and the pages stay quick
+PAUSE_S = 0.05  # between two steps, so that the server and the pages stay fast
 
 
 class FinishedBuilds:
-    """A page must ask the queue first: the index does not know what a user may see."""
+    """The index. A page must ask the queue first, because the index does not know what a user may
+    see."""
 
     def __init__(self, dashboard: Dashboard) -> None:
         history = dashboard.settings.history
@@ -25,8 +28,8 @@ class FinishedBuilds:
         return f"{db} {queue}"
 
     async def fill(self, reader: BuildReader, db: int, queue: str, within_s: float) -> bool:
-        """Read the builds that ended since the last time, in the background. Returns after a
-        moment; True if the index is up to date then."""
+        """Read the builds that ended since the last call, in the background. Returns after a
+        moment; True if the index is up to date by then."""
         label = self.label(db, queue)
         task = self._tasks.get(label)
         if task is None or task.done():
@@ -46,7 +49,7 @@ class FinishedBuilds:
                 step = await reader.feed(queue, self.index, label, step[0])
                 await asyncio.sleep(PAUSE_S if step is not None else 0)
         except HoldfastError:
-            return  # the next look at the page tries again
+            return  # the next request for the page tries again
 
     def close(self) -> None:
         for task in self._tasks.values():
@@ -58,7 +61,7 @@ _OF_DASHBOARDS: WeakKeyDictionary[Dashboard, FinishedBuilds] = WeakKeyDictionary
 
 
 def finished_builds(dashboard: Dashboard) -> FinishedBuilds:
-    """Opened at the first use, closed with the dashboard."""
+    """The index, which is opened at the first use and closed with the dashboard."""
     if dashboard not in _OF_DASHBOARDS:
         _OF_DASHBOARDS[dashboard] = made = FinishedBuilds(dashboard)
         dashboard.at_stop.append(made.close)

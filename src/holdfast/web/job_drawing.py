@@ -13,7 +13,7 @@ _MOST_NAME = 18
 
 
 def draw(graph: JobGraph) -> Markup:
-    """Classes only: the policy of our pages allows no inline style."""
+    """Drawn with classes only, because the policy of our pages allows no inline style."""
     if not graph.nodes:
         return Markup("")
     rows: Counter[int] = Counter()

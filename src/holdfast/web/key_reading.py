@@ -1,4 +1,6 @@
-"""Keys as values for a page: names found with a budget, parts of one key of any type and size."""
+"""Keys as values for a page: names found with a limited effort, and parts of one key of any type
+and size.
+"""
 
 import time
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from holdfast.web.readers.bounded import (
 from holdfast.web.readers.scanning import scan
 
 SCAN_COUNT = 500
-SCAN_S = 0.25  # the longest search of one page: the next page goes on
+SCAN_S = 0.25  # the longest search for one page; the next page continues it
 PAGE_KEYS = 100
 PAGE_ROWS = 50
 LENGTHS = {
@@ -36,7 +38,7 @@ TYPES = tuple(LENGTHS)
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A key in a list. None: it is not known, or the user may not ask."""
+    """A key in a list. None: unknown, or the user may not read it."""
 
     name: bytes
     type: str
@@ -49,7 +51,7 @@ class KeyRow:
 class KeyPage:
     rows: tuple[KeyRow, ...]
     cursor: str  # where the next page begins; "0": there is none
-    looked_at: int  # names
+    looked_at: int  # number of names
     left_out: int = 0  # names that are too long
 
 
@@ -60,8 +62,8 @@ async def find_keys(
     cursor: str,
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> KeyPage | None:
-    """Names that match, as many as a page has or as are found in a quarter of a second. None if
-    the user may not scan."""
+    """Names that match: enough for a page, or those that are found in a quarter of a second. None
+    if the user may not scan."""
     names: dict[bytes, None] = {}
     looked_at, left_out, until_s = 0, 0, monotonic_s() + SCAN_S
     words: list[Any] = ["MATCH", pattern] if pattern not in (b"", b"*") else []
@@ -80,7 +82,7 @@ async def find_keys(
 
 
 async def largest_keys(client: Client, names: list[bytes]) -> list[KeyRow]:
-    """These keys, the one with the most memory first."""
+    """These keys, largest memory first."""
     rows = await _rows(client, names)
     return sorted(rows, key=lambda row: (-(row.memory or 0), row.name))
 
@@ -99,7 +101,7 @@ async def _rows(client: Client, names: list[bytes]) -> tuple[KeyRow, ...]:
     for n, (kind, name) in enumerate(zip(kinds, names, strict=True)):
         length = number(next(lengths)) if kind in LENGTHS else None
         ttl_ms = number(replies[3 * n + 1])
-        if kind != "none":  # it has gone since
+        if kind != "none":  # it was removed meanwhile
             ttl = None if ttl_ms is None or ttl_ms < 0 else ttl_ms
             rows.append(KeyRow(name, kind, ttl, length, number(replies[3 * n + 2])))
     return tuple(rows)
@@ -107,7 +109,7 @@ async def _rows(client: Client, names: list[bytes]) -> tuple[KeyRow, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One element. `label`: its index, score, id or field."""
+    """One element. `label` is its index, score or id, or the name of its field."""
 
     label: str
     name: Part | None  # the field of a hash
@@ -128,13 +130,14 @@ class KeyView:
     rows: tuple[Row, ...] = ()
     text: Part | None = None  # of a string: from `first` on
     first: int = 0
-    next_place: str = ""  # for the next page
+    next_place: str = ""  # the place where the next page begins
     note: str = ""
     groups: tuple[dict[str, Any], ...] = ()
 
 
 async def read_key(client: Client, name: bytes, place: str) -> KeyView | None:
-    """The key, from a place on: an offset, an index, a cursor or an id. None: there is none."""
+    """The key, from a place on: an offset, an index, a cursor or an id. None if it does not
+    exist."""
     kind, ttl_ms, memory, encoding = await ask(
         client,
         [("TYPE", name), ("PTTL", name), ("MEMORY", "USAGE", name), ("OBJECT", "ENCODING", name)],
@@ -188,7 +191,8 @@ async def _hash(client: Client, head: KeyView, place: str) -> KeyView:
     cursor, names = await member_parts(client, head.name, "hash", _cursor(place), PAGE_ROWS)
     whole = [name for name in names if name.is_whole]
     values = await field_parts(client, [(head.name, name.data) for name in whole])
-    # An empty value is no part: `field_parts` does not tell it from one that is missing.
+    # An empty value cannot be shown as a part: `field_parts` does not distinguish it from a missing
+    # one.
     rows = tuple(
         Row("", name, value or Part(b"", 0)) for name, value in zip(whole, values, strict=True)
     )

@@ -1,6 +1,6 @@
 """Names and values, which are any bytes, in URLs, forms and pages. No I/O.
 
-In a URL and in a hidden field, a name is percent-encoded. On a page, bytes that are no printable
+In a URL and in a hidden field, a name is percent-encoded. On a page, bytes that are not printable
 text are escaped with backslashes, so that different names look different.
 """
 
@@ -21,12 +21,13 @@ def in_url(name: bytes | str) -> str:
 
 
 def from_hidden(text: str) -> bytes:
-    """The name in a hidden field, which `in_url` has written."""
+    """The name in a hidden field that `in_url` has written."""
     return unquote_to_bytes(as_bytes(text))
 
 
 def read_pairs(text: bytes) -> dict[str, str]:
-    """The fields of a query or a form; the last one of a name counts. Raises ValueError."""
+    """The fields of a query or a form. If a name is repeated, its last value counts. Raises
+    ValueError."""
     pairs = parse_qsl(
         text.decode("latin-1"),
         keep_blank_values=True,
@@ -38,7 +39,7 @@ def read_pairs(text: bytes) -> dict[str, str]:
 
 
 def is_plain(value: bytes) -> bool:
-    """Whether a text area of a browser gives back the same bytes: text with plain line ends."""
+    """Whether the text area of a browser returns the same bytes: text with plain line ends."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -47,7 +48,7 @@ def is_plain(value: bytes) -> bool:
 
 
 def escaped(value: bytes) -> str:
-    """As `shown`; line ends stay readable."""
+    """The text of `shown`, with readable line ends."""
     return shown(value)
 
 
@@ -70,7 +71,7 @@ def unescaped(text: str) -> bytes:
 
 
 def line_of(words: Iterable[bytes], most: int = 2_000) -> str:
-    """A command as a user would type it, with escapes. Each word is cut if it is long."""
+    """A command as a user would type it, with escapes. Long words are cut."""
     return " ".join(_quoted(shown(word[:most])) for word in words)
 
 
@@ -81,5 +82,5 @@ def _quoted(text: str) -> str:
 
 
 def typed(text: str, is_escaped: bool) -> bytes:
-    """What was typed into a text area. Browsers send line ends as CR LF."""
+    """The bytes of a text area. Browsers send line ends as CR LF."""
     return unescaped(text) if is_escaped else as_bytes(text.replace("\r\n", "\n"))

@@ -55,7 +55,7 @@ def environment() -> Environment:
 
 
 def text(value: Any) -> str:
-    """Bytes and text of any origin, as text that can be shown."""
+    """Bytes or text from any source, as text that can be shown."""
     if isinstance(value, bytes):
         return shown(value)
     if isinstance(value, str):
@@ -64,18 +64,18 @@ def text(value: Any) -> str:
 
 
 def said(value: str) -> str:
-    """A sentence of ours, or what a user has typed. Names in it are escaped already."""
+    """A sentence of ours, or text that a user has typed. Names in it are escaped already."""
     return printable(value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
 def brief(value: str, most: int) -> str:
-    """The begin of such a text, in one line."""
+    """The beginning of such a text, in one line."""
     line = said(" ".join(value[: 2 * most].split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def clip(value: Any, most: int = MOST_SHOWN) -> str:
-    """The begin of a long value, and how long it is."""
+    """The beginning of a long value, and its length."""
     if isinstance(value, bytes) and len(value) > most:
         return f"{shown(value[:most])} … ({size(len(value))})"
     shown_text = text(value)
@@ -90,7 +90,7 @@ def whole(number: float | None) -> str:
 
 
 def when(unix_s: float | None) -> Markup:
-    """A moment: in UTC, and by JavaScript in the time zone of the reader."""
+    """A time: in UTC, which JavaScript changes to the time zone of the user."""
     if unix_s is None:
         return Markup("–")
     try:
@@ -114,14 +114,14 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 @cache
 def static_url(name: str) -> str:
-    """With a digest, so that a browser may keep the file for ever."""
+    """The URL with a digest, so that a browser may keep the file for ever."""
     digest = hashlib.sha256(static_files()[name][0]).hexdigest()[:12]
     return f"/static/{name}?v={digest}"
 
 
 def live_events(templates: Environment, poller: "Poller") -> dict[str, bytes]:
-    """The events for open pages. The overview gets the figures, all other pages only whether the
-    server answers. Each event is made once for all pages."""
+    """The events for open pages. The overview gets the figures. All other pages only get whether
+    the server answers. Each event is made once for all pages."""
     view = poller.view
     status = {
         "up": not poller.is_away,

@@ -1,5 +1,5 @@
-"""Every address of the dashboard, in one table: its handler, the commands that the user needs, and
-whether it is open without a login.
+"""All addresses of the dashboard, in one table: the handler, the commands that the user needs, and
+whether a login is needed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,15 +28,15 @@ Handler = Callable[[Visit], Awaitable[Response]]
 class Route:
     path: str
     handler: Handler
-    needs: tuple[str, ...] = ()  # the commands without which the address is refused
+    needs: tuple[str, ...] = ()  # the address is refused without these commands
     is_action: bool = False  # POST, with the token of a form
     is_open: bool = False  # also without a login
-    title: str = ""  # in the navigation, if it stands there
+    title: str = ""  # in the navigation, if the page is there
     group: str = ""
 
     @property
     def section(self) -> str:
-        """The first part of the path, which is that of a page in the navigation."""
+        """The first part of the path, which is the path of a page in the navigation."""
         return "/" + self.path.split("/")[1]
 
 

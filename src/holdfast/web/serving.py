@@ -1,4 +1,4 @@
-"""The dashboard as a process: sockets, TLS, signals, and the line that says where it is."""
+"""The dashboard as a process: sockets, TLS, signals, and the line with its URL."""
 
 import asyncio
 import logging
@@ -19,12 +19,13 @@ from holdfast.web.settings import Settings, first_url
 log = logging.getLogger(__name__)
 
 OTHER_DESCRIPTORS = 1000  # for requests, files and the connections of users
-STOP_S = 2  # how long open pages may finish
+STOP_S = 2  # the time that open pages have to finish
 
 
 async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT. `announce` is told the URL when pages can be opened. Raises
-    ConfigError if it may not or cannot listen there, StorageError if the history cannot be used."""
+    """Serve until SIGTERM or SIGINT. `announce` gets the URL when pages can be opened. Raises
+    ConfigError if the dashboard may not or cannot listen there, and StorageError if the history
+    cannot be used."""
     await check_public(settings)
     sockets = listen(settings)
     try:
@@ -44,7 +45,8 @@ class Server(uvicorn.Server):
         self._dashboard = dashboard
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams of open pages first: uvicorn would wait for them, and then cut them."""
+        """End the streams of open pages first, because uvicorn would wait for them, and then cut
+        them."""
         self._dashboard.hub.close()
         await super().shutdown(sockets)
 
@@ -67,7 +69,8 @@ def listen(settings: Settings) -> list[socket.socket]:
                 each.close()
             reason = getattr(error, "strerror", None) or str(error)
             raise ConfigError(f"cannot listen on {address}:{port}: {reason}") from None
-        port = sock.getsockname()[1]  # the others take the one that port 0 has picked
+        # if the port is 0: the other sockets use the port of the first
+        port = sock.getsockname()[1]
     return sockets
 
 
@@ -75,7 +78,7 @@ def configuration(dashboard: Dashboard) -> uvicorn.Config:
     settings = dashboard.settings
     config = uvicorn.Config(
         application(dashboard),
-        access_log=False,  # URLs have names of keys
+        access_log=False,  # URLs contain names of keys
         log_config=None,
         server_header=False,
         date_header=False,
@@ -98,7 +101,8 @@ def configuration(dashboard: Dashboard) -> uvicorn.Config:
 
 
 def raise_descriptors() -> None:
-    """As many open files as open pages need, if the system allows them: 1024 is a usual limit."""
+    """Allow as many open files as open pages need, if the system permits it: 1024 is a usual
+    limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_PAGES + OTHER_DESCRIPTORS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -1,4 +1,7 @@
-"""What the dashboard is told when it starts, and the names by which it may be reached. No I/O."""
+"""The settings of the dashboard at its start, and the names by which browsers may reach it.
+
+No I/O.
+"""
 
 import ipaddress
 from collections.abc import Iterable
@@ -11,11 +14,11 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    url: str  # of the server; its login is used for the figures only
-    password: str | None = None  # of the figures, if it is not in the URL
+    url: str  # of the server; its login is used only for the figures
+    password: str | None = None  # for the figures, if it is not in the URL
     bind: tuple[str, ...] = ("127.0.0.1",)
     port: int = DEFAULT_PORT
-    hosts: tuple[str, ...] = ()  # further names in the Host header
+    hosts: tuple[str, ...] = ()  # additional names in the Host header
     history: Path | None = None  # None: nothing is kept
     certificate: Path | None = None
     certificate_key: Path | None = None
@@ -23,7 +26,7 @@ class Settings:
 
     @property
     def is_public(self) -> bool:
-        """Whether other machines can reach it. A name counts as reachable."""
+        """Whether other machines can reach the dashboard. A host name counts as reachable."""
         return not all(map(is_loopback, self.bind))
 
     @property
@@ -32,8 +35,8 @@ class Settings:
 
     @property
     def allowed_hosts(self) -> frozenset[str]:
-        """The Host headers that are answered, without ports, in small letters. A page of another
-        site whose name leads to this machine sends the other site's name (DNS rebinding)."""
+        """The accepted Host headers, without ports, in lower case. A page of another site whose
+        name leads to this machine sends the name of that site (DNS rebinding)."""
         names = {name.lower() for name in self.hosts}
         names.update(host_name(address) for address in self.bind if not is_any(address))
         return frozenset(names.union(LOOPBACK_NAMES))
@@ -54,7 +57,7 @@ def is_any(address: str) -> bool:
 
 
 def host_name(address: str) -> str:
-    """As it stands in a URL."""
+    """The address in the form of URLs."""
     return f"[{address}]" if ":" in address else address.lower()
 
 

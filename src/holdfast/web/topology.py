@@ -1,4 +1,4 @@
-"""This server, the servers it follows, and those that follow it, as SVG. No I/O."""
+"""This server, the servers that it follows, and the servers that follow it, as SVG. No I/O."""
 
 from collections.abc import Sequence
 from html import escape
@@ -20,7 +20,8 @@ class Server(NamedTuple):
 
 
 def draw(state: ReplicationState, own_address: str) -> Markup:
-    """From left to right, as changes go: the primary, this server, its replicas and peers."""
+    """From left to right, in the direction of changes: the primary, this server, its replicas and
+    peers."""
     before = []
     if state.primary is not None:
         is_up = state.primary.link == "up"
@@ -65,7 +66,7 @@ def _place(column: int, row: int, rows: int, height: int) -> tuple[int, int]:
 
 
 def _line(server: Server, x: int, y: int, is_after: bool, height: int) -> str:
-    """Between a server and this one, which is in the middle of the next column."""
+    """A line between a server and this one, which is in the middle of the next column."""
     own, its = height // 2, y + HEIGHT // 2
     start, end = (x - GAP_X, x) if is_after else (x + WIDTH, x + WIDTH + GAP_X)
     from_y, to_y = (own, its) if is_after else (its, own)

@@ -1,4 +1,4 @@
-"""One request, as a page sees it: the user, what that user may do, and the answer."""
+"""One request as a page sees it: the user, the permissions of that user, and the answer."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 Words = Sequence[Argument]
 R = TypeVar("R")
 T = TypeVar("T")
-REFRESH = "x-refresh"  # app.js sends it where a page loads a part of itself again
+REFRESH = "x-refresh"  # app.js sends it when a page loads a part of itself again
 MOST_DETAIL = 300
 
 
@@ -79,7 +79,7 @@ class Visit:
         return self.request.client.host if self.request.client is not None else "?"
 
     def replace_session(self, session: Session | None) -> None:
-        """The browser gets a new cookie, and the session of the old one ends."""
+        """Give the browser a new cookie, and end the session of the old one."""
         sessions = self.dashboard.sessions
         sessions.end(self.cookie)
         self.session = Session() if session is None else session
@@ -108,7 +108,8 @@ class Visit:
         return await client.exec(str(words[0]), *words[1:])
 
     async def ask_all(self, commands: Sequence[Words]) -> list[Any]:
-        """The replies; an error reply is an item. Raises HoldfastError if the server is away."""
+        """The replies; an error reply is an item. Raises HoldfastError if the server does not
+        answer."""
         client = await self.client()
         replies: list[Any] = await client.exec_dynamic(Commands(map(tuple, commands)), into=Any)
         for reply in replies:
@@ -117,7 +118,8 @@ class Visit:
         return replies
 
     async def reader(self, kind: Callable[[Client], R]) -> R:
-        """A reader of this user and database. All tabs share it, because it remembers."""
+        """A reader for this user and database. All tabs share it, because it keeps data between
+        requests."""
         assert self.session.login is not None
         key = kind, self.db
         readers = self.session.login.readers
@@ -127,9 +129,9 @@ class Visit:
         return found
 
     async def recent(self, name: Hashable, fresh_s: float, look: Callable[[], Awaitable[T]]) -> T:
-        """What `look` returns, or has returned to another tab of this user a moment ago: a
-        thousand tabs cost the server as much as one. A page that the user opens is new: the user
-        may have changed something elsewhere just before."""
+        """The result of `look`, or the result that another tab of this user got a moment ago, so
+        that a thousand tabs cost the server as much as one. For a page that the user opens it is
+        read again, because the user may have changed something elsewhere just before."""
         assert self.session.login is not None
         if REFRESH not in self.request.headers:
             fresh_s = 0.0
@@ -138,17 +140,17 @@ class Visit:
 
     @property
     def pace(self) -> Pace:
-        """How much a page may ask of the server now."""
+        """How much work a page may cause on the server now."""
         return pace_for(self.dashboard.poller.cpu_share)
 
     async def change(self, action: str, *words: Argument) -> Any:
-        """Run a command that changes something. It is in the audit trail before it is sent."""
+        """Run a command that changes data. It is noted in the audit trail before it is sent."""
         detail = line_of(safe_words([as_bytes(word) for word in words]), MOST_DETAIL)
         async with self.audited(action, detail):
             return await self.ask(*words)
 
     def audited(self, action: str, detail: str) -> "Audited":
-        """For a change that is not one command: note it, run the body, note how it ended."""
+        """Audit a change that is more than one command: note it, run the body, note the outcome."""
         return Audited(self, action, detail)
 
     # -- the answer ---------------------------------------------------------------------------
@@ -159,15 +161,15 @@ class Visit:
     def render(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
         page = self.dashboard.templates.get_template(template)
         text = page.render(visit=self, dashboard=self.dashboard, **values)
-        # Surrogates stand for bytes that are no text; a page never shows them as such.
+        # Surrogates stand for bytes that are not text; a page never shows them as such.
         return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
 
     def say(self, message: str) -> None:
-        """For the next page."""
+        """Show a message on the next page."""
         self.session.messages.append(message)
 
     def go(self, path: str, **query: str) -> Response:
-        """To another page."""
+        """Redirect to another page."""
         target = f"{path}?{urlencode(query, errors='surrogateescape')}" if query else path
         return RedirectResponse(target, 303)
 

@@ -10,7 +10,7 @@ from holdfast.web.history.history_file import HistoryFile
 def test_a_change_is_noted_before_it_is_sent_and_completed_afterwards() -> None:
     history = HistoryFile(None)
     entry = history.audit(1.0, "ada", "127.0.0.1", "delete key", "DEL a")
-    assert history.audited(None, 10)[0].outcome == "sent, no answer noted"
+    assert history.audited(None, 10)[0].outcome == "sent, answer unknown"
     history.finished(entry, "done")
     assert history.audited(None, 10)[0][1:] == (
         1.0,

@@ -14,8 +14,8 @@ def test_a_token_is_good_once() -> None:
 def test_a_token_is_of_its_session_and_path() -> None:
     mine, other = FormTokens(), FormTokens()
     token = mine.issue("/a", 1000.0)
-    assert other.spend(token, "/a", 1000.0) == "the form is not of this session"
-    assert mine.spend(token, "/b", 1000.0) == "the form is not of this session"
+    assert other.spend(token, "/a", 1000.0) == "the form does not belong to this session"
+    assert mine.spend(token, "/b", 1000.0) == "the form does not belong to this session"
     assert mine.spend(token, "/a", 1000.0) is None
 
 
@@ -26,7 +26,7 @@ def test_a_token_becomes_too_old() -> None:
 
 def test_text_that_is_no_token_is_refused() -> None:
     for text in ("", ".", "..", "a.b.c", "1.é.c", "9" * 5000):
-        assert FormTokens().spend(text, "/a", 0.0) == "the form is not of this session"
+        assert FormTokens().spend(text, "/a", 0.0) == "the form does not belong to this session"
 
 
 def test_used_tokens_stay_used_when_there_are_too_many() -> None:

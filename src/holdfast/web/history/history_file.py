@@ -1,8 +1,9 @@
-"""The file of the dashboard: buckets of figures, and the audit trail. SQLite; several dashboards
-may share it.
+"""The file of the dashboard: buckets of figures, and the audit trail. It is an SQLite file, and
+several dashboards may share it.
 
-The number of rows is bounded, not their age: a clock that jumps ahead and back costs no history.
-A file that was deleted is made anew: samples and audit rows must not be lost with the process.
+The number of rows is limited, not their age, so a clock that jumps ahead and back deletes no
+history. A file that was deleted is made again, because samples and audit rows must not be lost with
+the process.
 """
 
 import json
@@ -47,8 +48,8 @@ class AuditEntry(NamedTuple):
 
 
 class HistoryFile:
-    """ ":memory:" keeps nothing. Raises StorageError, which names the file. It may be called from
-    any thread: the poller writes from one of its own."""
+    """The open file; ":memory:" keeps nothing. Raises StorageError, which names the file. It may be
+    used from any thread, because the poller writes in a thread of its own."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -94,7 +95,8 @@ class HistoryFile:
             self._db.close()
 
     def _find_file(self) -> None:
-        """Before something is written: SQLite goes on with a file that was deleted or replaced."""
+        """Open a new file before a write, if the file was deleted or replaced: SQLite would
+        continue to write to the old one."""
         if self.path is not None and _identity(self.path) != self._file:
             log.warning("%s was deleted or replaced while it was in use", self.path)
             with self._reading:
@@ -115,8 +117,9 @@ class HistoryFile:
                     for bucket in joined:
                         self._merge(bucket)
                     for step_s, keep in RESOLUTIONS:
-                        # Those that are furthest from now go. The oldest would not do: after a
-                        # clock that was ahead, those of now are the oldest.
+                        # Buckets that are furthest from now are deleted. Deleting the oldest ones
+                        # would be wrong: after a clock that was ahead, the current ones are the
+                        # oldest.
                         self._db.execute(
                             "delete from buckets where step_s = ?1 and at_s in (select at_s from"
                             " buckets where step_s = ?1 order by abs(at_s - ?3)"
@@ -137,7 +140,7 @@ class HistoryFile:
         self._db.execute("insert or replace into buckets values (?, ?, ?)", (*where, text))
 
     def buckets(self, span: Range, now_s: float) -> dict[int, Mapping[str, Stat]]:
-        """By the time of their begin."""
+        """The buckets of a range, by the time at which each begins."""
         query = "select at_s, stats from buckets where step_s = ? and at_s between ? and ?"
         wanted = span.step_s, int(now_s) - span.seconds - span.step_s, int(now_s)
         try:
@@ -155,9 +158,9 @@ class HistoryFile:
     # -- the audit trail ----------------------------------------------------------------------
 
     def audit(self, at_s: float, user: str, address: str, action: str, detail: str) -> int:
-        """Note a change before it is sent; returns the id for `finished`. Raises StorageError: a
-        change that cannot be noted is not made."""
-        row = (at_s, user, address, action, detail, "sent, no answer noted")
+        """Note a change before it is sent. Returns the id for `finished`. Raises StorageError,
+        because a change that cannot be noted is not made."""
+        row = (at_s, user, address, action, detail, "sent, answer unknown")
         try:
             with self._lock:
                 self._find_file()
@@ -181,7 +184,7 @@ class HistoryFile:
             raise StorageError(f"the audit trail cannot be written: {error}") from None
 
     def audited(self, before: int | None, count: int) -> list[AuditEntry]:
-        """The newest first."""
+        """Entries of the audit trail, newest first."""
         query = (
             "select id, at_s, user, address, action, detail, outcome from audit"
             " where id < ? order by id desc limit ?"
@@ -202,7 +205,7 @@ def _wait(tries: int) -> bool:
 
 
 def _joined(buckets: Iterable[Bucket]) -> Iterable[Bucket]:
-    """Those of the same moment as one: the file is asked once for each."""
+    """Join buckets of the same time, so that the file is asked once for each time."""
     found: dict[tuple[int, int], Bucket] = {}
     for each in buckets:
         where = each.step_s, each.at_s
@@ -218,7 +221,7 @@ def _stats(text: str) -> dict[str, Stat]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file the path leads to; None: to none."""
+    """The identity of the file at this path; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:

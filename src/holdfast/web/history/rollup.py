@@ -1,7 +1,7 @@
 """Samples become buckets, and buckets become coarser with age. No I/O, no clock.
 
-A bucket has, for each metric, the sum, the number and the largest of its samples. Two buckets of
-the same moment are merged by adding, so a bucket that a restart has cut in two is whole again.
+A bucket has for each metric the sum, the number and the largest of its samples. Two buckets of the
+same time are merged by adding, so a restart within a bucket does no harm.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,8 +16,9 @@ class Resolution(NamedTuple):
     keep: int  # how many buckets are kept
 
 
-# The hour is drawn from the first, the day from the second, the month from the third. Each keeps
-# twice the time of its chart, so that the chart is full at its left edge.
+# The chart of an hour is drawn from the first one, that of a day from the second, that of a month
+# from the third. Each keeps twice the time of its chart, so that the chart is full at its left
+# edge.
 RESOLUTIONS = (Resolution(10, 720), Resolution(120, 1440), Resolution(3600, 1488))
 
 
@@ -33,7 +34,7 @@ RANGES = {
     "month": Range("month", 31 * 86_400, 3600),
 }
 
-# What is kept of a view, by the names of its fields.
+# The fields of a view that are kept, by name.
 METRICS = (
     *("ops_per_s", "p50_us", "p99_us", "cpu_share", "errors_per_s"),
     *("received_bytes_per_s", "sent_bytes_per_s", "clients", "blocked_clients", "keys"),
@@ -61,7 +62,7 @@ class Stat(NamedTuple):
 @dataclass(slots=True)
 class Bucket:
     step_s: int
-    at_s: int  # Unix time of its begin: a multiple of the step
+    at_s: int  # Unix time of the begin: a multiple of the step
     stats: dict[str, Stat] = field(default_factory=dict)
 
     def merge(self, stats: Mapping[str, Stat]) -> None:
@@ -71,14 +72,15 @@ class Bucket:
 
 
 class Rollup:
-    """Collects samples until a bucket of the finest resolution ends, and hands them out for all
-    resolutions. What it has handed out, it forgets."""
+    """Collects samples until a bucket of the finest resolution ends, and returns them for all
+    resolutions. It forgets samples that it has returned."""
 
     def __init__(self) -> None:
         self._open: Bucket | None = None
 
     def add(self, at_s: float, values: Mapping[str, float]) -> list[Bucket]:
-        """The buckets to be merged into the file now; none while the finest one goes on."""
+        """Add a sample. Returns the buckets that belong into the file now; none until the finest
+        one ends."""
         step_s = RESOLUTIONS[0].step_s
         begin_s = int(at_s // step_s * step_s)
         ended: list[Bucket] = []
@@ -90,7 +92,7 @@ class Rollup:
         return ended
 
     def flush(self) -> list[Bucket]:
-        """The same for the end: nothing is left."""
+        """Return the rest in the same way, at the end."""
         bucket, self._open = self._open, None
         if bucket is None or not bucket.stats:
             return []
@@ -114,8 +116,8 @@ class Point(NamedTuple):
 def points(
     buckets: Mapping[int, Mapping[str, Stat]], metric: str, span: Range, now_s: float
 ) -> Iterator[Point | None]:
-    """The points of a chart from left to right: one for each step of the range, None where nothing
-    is known. The last one is the bucket of now, which is not over."""
+    """The points of a chart from left to right: one for each step of the range, None if nothing is
+    known. The last one is the bucket of now, which has not ended."""
     last_s = int(now_s // span.step_s * span.step_s)
     for at_s in range(last_s - span.seconds + span.step_s, last_s + 1, span.step_s):
         stat = buckets.get(at_s, {}).get(metric)

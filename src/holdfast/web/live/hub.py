@@ -1,4 +1,4 @@
-"""Open pages that wait for news. A page that reads slowly gets the latest news, not all of it."""
+"""Open pages that wait for news. A page that reads slowly gets only the latest news."""
 
 import asyncio
 import secrets
@@ -10,7 +10,7 @@ MOST_PAGES = 5_000
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One event for each kind of page: what the server said, already as text of an event stream."""
+    """One event for each kind of page: the figures as text of an event stream."""
 
     number: int
     events: dict[str, bytes]
@@ -42,7 +42,8 @@ class Hub:
         changed.set()
 
     async def follow(self, kind: str) -> AsyncIterator[bytes]:
-        """The events for pages of one kind, the latest first, until the dashboard stops."""
+        """The events for pages of one kind, beginning with the latest, until the dashboard
+        stops."""
         self.pages += 1
         self._came.set()
         try:
@@ -57,7 +58,7 @@ class Hub:
             self.pages -= 1
 
     async def wait_for_page(self, timeout_s: float) -> None:
-        """Until the first page comes, or the time is over."""
+        """Wait until the first page opens, or the time is over."""
         self._came.clear()
         if self.pages:
             await asyncio.sleep(timeout_s)

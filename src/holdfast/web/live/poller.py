@@ -1,6 +1,6 @@
-"""The one task that asks the server for its figures, for all open pages and for the history.
+"""The task that asks the server for its figures, for all open pages and for the history.
 
-While no page is open, it asks as often as the history needs it.
+While no page is open, it asks only as often as the history needs.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from holdfast.web.readers.pace import is_busy
 log = logging.getLogger(__name__)
 
 WATCHED_S = 2.0
-BUSY_S = 5.0  # while a page is open, at a server that works for others
+BUSY_S = 5.0  # while a page is open, for a busy server
 ALONE_S = 10.0
-MOST_UNWRITTEN = 1080  # buckets that are kept in memory: an hour, in three resolutions
+MOST_UNWRITTEN = 1080  # buckets in memory: an hour, in three resolutions
 
 
 class Poller:
@@ -40,12 +40,12 @@ class Poller:
         self.failed_since_s: float | None = None
         self.history_trouble = ""
         self.is_refused = False  # the server does not accept the login of the URL
-        self.is_lent = False  # it asks with the login of a user
+        self.is_lent = False  # it uses the login of a user
         self._unix_s = unix_s
         self._hub = hub
         self._history = history
         self._rollup = Rollup()
-        self._unwritten: list[Bucket] = []  # another dashboard may have locked the file
+        self._unwritten: list[Bucket] = []  # because another dashboard may have locked the file
         self._render = render
         self.ask_with(client)
 
@@ -60,20 +60,20 @@ class Poller:
 
     @property
     def pause_s(self) -> float:
-        """How long it waits before it asks again."""
+        """The time until the next question."""
         if not self._hub.pages:
             return ALONE_S
         return BUSY_S if is_busy(self.view.cpu_share) else WATCHED_S
 
     @property
     def cpu_share(self) -> float | None:
-        """The share of a core that the server uses. A whole one if that is long ago: the dashboard
-        or the server had no time to find out. None: the server does not say."""
+        """The share of a core that the server uses. 1.0 if the last answer is old, because the
+        dashboard or the server was too busy. None: the server does not tell it."""
         is_old = abs(self._unix_s() - self.view.at) > 1.5 * self.pause_s
         return 1.0 if is_old else self.view.cpu_share
 
     def lend(self, client: Client) -> None:
-        """Ask with the login of a user, whose session may end at any time."""
+        """Use the login of a user, whose session may end at any time."""
         self.ask_with(client)
         self.is_lent = True
 
@@ -81,7 +81,7 @@ class Poller:
         self._watch = ServerWatch(client, self.address, unix_s=self._unix_s, searches=False)
 
     async def run(self) -> None:
-        """Until it is cancelled. What was not written yet is written then."""
+        """Ask until cancelled. Then write buckets that are not written yet."""
         try:
             while True:
                 await self.poll()

@@ -1,16 +1,16 @@
-"""Answers that several tabs may share for a moment."""
+"""Answers that several tabs share for a moment."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
-MOST_NAMES = 1_000  # names come from addresses of pages, so anything may come
+MOST_NAMES = 1_000  # names are parts of addresses, so browsers may send any number of them
 
 
 class Recent:
-    """One question at a time for each name. Its answer is good for all that asked before it was
-    sent, and for those that ask a moment later, unless something was changed. An error is not
+    """One question at a time for each name. Its answer is used for all callers that asked before it
+    was sent, and for callers within the next moment, unless data was changed. An error is not
     kept."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -22,7 +22,8 @@ class Recent:
         return len(self._answers)
 
     def forget(self) -> None:
-        """After a change: also answers that are under way may be from before it."""
+        """Called after a change: answers that are on their way may be older than the change,
+        too."""
         self._answers = {}
 
     def _make_room(self) -> None:

@@ -1,4 +1,4 @@
-"""Build queues: board, one build, the graph of jobs, replay, search, and what a person may do."""
+"""Build queues: board, one build, the graph of jobs, replay, search, and the actions of a user."""
 
 import asyncio
 
@@ -13,11 +13,11 @@ from holdfast.web.visit import BadRequestError, Visit
 WAITING = (State.QUEUED, State.BLOCKED, State.FROZEN, State.READY)
 ENDED = (State.SUCCESS, State.FAILURE, State.ABORTED, State.COLLAPSED)
 PAGE = 50
-FRESH_S = 1.0  # how old an answer for another tab may be
-CHANGES = ("EVALSHA", "HSET", "ZADD")  # what an action needs
+FRESH_S = 1.0  # an answer for another tab may be used so long
+CHANGES = ("EVALSHA", "HSET", "ZADD")  # the commands that an action needs
 # How long a job can be frozen, in seconds.
 FREEZES = {"1 hour": 3600, "8 hours": 28_800, "1 day": 86_400, "1 week": 604_800, "until thawed": 0}
-INDEX_WAIT_S = 0.5  # for the index of a small queue, so that the first search finds it all
+INDEX_WAIT_S = 0.5  # for the index of a small queue, so that the first search finds all builds
 
 
 async def board(visit: Visit) -> Response:
@@ -81,7 +81,7 @@ async def replay(visit: Visit) -> Response:
 
 async def search(visit: Visit) -> Response:
     reader, name = await _queue(visit, visit.query)
-    stats = await reader.queue(name).stats()  # and the user may read this queue
+    stats = await reader.queue(name).stats()  # only if the user may read this queue
     finished = finished_builds(visit.dashboard)
     is_ready = await finished.fill(reader, visit.db, name, INDEX_WAIT_S)
     text, wanted = visit.query.get("text", "")[:500], visit.query.get("state", "")
@@ -142,15 +142,15 @@ async def start(visit: Visit) -> Response:
 
 
 async def start_now(queue: BuildQueue, build: int, username: str) -> str:
-    """A forced start does not wait for a delay or a freeze window. No worker has its attempt;
-    so the attempt is given up at once, and the next worker has the build."""
+    """Start a build without waiting for its delay or freeze window. No worker has this attempt, so
+    it is given up at once, and the next worker gets the build."""
     said = await queue.start(build, force=True)
     if said.action != "START" or said.record is None:
         return f"Build {build} cannot start now: {said.reason}. {said.message}".strip()
     retried = await queue.retry(build, reason=f"STARTED_BY {username}")
     if retried.status != "RETRIED":
         return f"Build {build} cannot start now: {retried.message}"
-    return f"Build {build} is on offer: the next worker has it."
+    return f"Build {build} is on offer: the next worker gets it."
 
 
 async def freeze(visit: Visit) -> Response:
@@ -160,7 +160,7 @@ async def freeze(visit: Visit) -> Response:
         raise BadRequestError(f"How long? One of: {', '.join(FREEZES)}.")
     async with visit.audited("freeze job", f"{name} {job} {wanted}"):
         await reader.queue(name).freeze(job, FREEZES[wanted] or None)
-    visit.say(f"{job} is frozen: its builds do not start. Those that run go on.")
+    visit.say(f"{job} is frozen: its builds do not start. Running builds are not stopped.")
     return visit.go("/builds", db=str(visit.db), queue=name)
 
 
@@ -203,7 +203,7 @@ def _job(visit: Visit) -> str:
 def _build(fields: dict[str, str]) -> int:
     text = fields.get("build", "")
     if not text.isascii() or not text.isdigit() or not 0 < len(text) < 16 or int(text) < 1:
-        raise BadRequestError("Which build? Its number is a whole number from 1 on.")
+        raise BadRequestError("Which build? A build has a whole number, at least 1.")
     return int(text)
 
 

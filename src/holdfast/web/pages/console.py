@@ -54,7 +54,7 @@ async def run(visit: Visit) -> Response:
 
 
 async def _run(visit: Visit, words: list[bytes]) -> str:
-    """A command that only reads is not in the audit trail."""
+    """Run a command. Commands that only read are not in the audit trail."""
     name = words[0].decode("utf-8", "surrogateescape").upper()
     if await _only_reads(visit, words):
         reply = await visit.ask(name, *words[1:])
@@ -64,7 +64,8 @@ async def _run(visit: Visit, words: list[bytes]) -> str:
 
 
 async def _only_reads(visit: Visit, words: list[bytes]) -> bool:
-    """What the server says about the command. If it does not say, the command may change data."""
+    """Whether the server marks the command as one that only reads. If that is unknown, the command
+    may change data."""
     for asked in ([words[0] + b"|" + words[1]] if len(words) > 1 else [], [words[0]]):
         if not asked:
             continue
@@ -83,7 +84,7 @@ async def _only_reads(visit: Visit, words: list[bytes]) -> bool:
 
 
 async def commands(visit: Visit) -> Response:
-    """Names and syntax, for completion. None of them, if the user may not ask."""
+    """Names and syntax, for completion. Empty if the user may not ask for them."""
     docs = pairs(await ask_one(await visit.client(), "COMMAND", "DOCS"))
     found: dict[str, str] = {}
     for name, about in docs.items():
@@ -99,7 +100,7 @@ def _word(text: Any) -> str:
 
 
 def split(line: str) -> list[bytes]:
-    """The words of a line, as redis-cli reads them: "…" with escapes, '…' without. Raises
+    """The words of a line, split as in redis-cli: "…" with escapes, '…' without. Raises
     ValueError."""
     words, at = [], 0
     for token in _TOKEN.finditer(line):
@@ -116,7 +117,7 @@ def split(line: str) -> list[bytes]:
 
 
 def refusal(words: list[bytes]) -> str | None:
-    """Why a command is not sent; None if it is."""
+    """The reason why a command is not sent; None if it is sent."""
     if not words or not words[0]:
         return "A command has a name."
     name = words[0].decode("latin-1").upper()
@@ -131,7 +132,7 @@ def refusal(words: list[bytes]) -> str | None:
 
 
 def printed(reply: Any) -> str:
-    """A reply as redis-cli prints it, cut if it is long."""
+    """A reply in the form of redis-cli, cut if it is long."""
     lines: list[str] = []
     _print(reply, "", "", lines)
     if len(lines) > MOST_LINES:

@@ -13,8 +13,8 @@ from holdfast.web.readers.hot_keys import (
 from holdfast.web.visit import BadRequestError, Visit
 
 SECONDS = (5, 15, 60)
-FRESH_S = 1.0  # how old an answer for another tab may be
-FREQUENCIES_FRESH_S = 10.0  # they are the counters of 2,000 keys
+FRESH_S = 1.0  # an answer for another tab may be used so long
+FREQUENCIES_FRESH_S = 10.0  # longer, because they are the counters of 2,000 keys
 
 
 async def show(visit: Visit) -> Response:
@@ -42,7 +42,7 @@ async def show(visit: Visit) -> Response:
 async def count(visit: Visit) -> Response:
     text = visit.form.get("seconds", "")
     if text not in map(str, SECONDS):
-        raise BadRequestError("How long? The form has the numbers of seconds.")
+        raise BadRequestError("How long? Choose one of the numbers of seconds in the form.")
     async with visit.audited("count hot keys", f"HOTKEYS START for {text} s"):
         await begin_count(await visit.client(), int(text))
     visit.say(f"The server counts for {text} seconds.")

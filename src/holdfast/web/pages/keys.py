@@ -13,10 +13,10 @@ from holdfast.web.readers.bounded import Part
 from holdfast.web.readers.scanning import scan
 from holdfast.web.visit import BadRequestError, Visit
 
-BIG_LOOK = 2_000  # keys that one look for big ones takes
+BIG_LOOK = 2_000  # keys that one search for big ones reads
 MOST_EDITED = 64 * 1024
 NO_SCAN = "The server refuses to list names of keys to this user."
-# What can be added to a key of a type: the command, and the fields of its form.
+# What can be added to a key, by type: the command, and the fields of its form.
 ADDITIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "list": ("RPUSH", ("value",)),
     "hash": ("HSET", ("field", "value")),
@@ -56,7 +56,7 @@ async def browse(visit: Visit) -> Response:
 
 
 async def big(visit: Visit) -> Response:
-    """The largest keys among those that some SCANs find: all of a small database."""
+    """The largest keys among those that some SCANs find. In a small database these are all keys."""
     client = await visit.client()
     cursor, names = "0", dict[bytes, None]()
     while len(names) < BIG_LOOK:
@@ -95,7 +95,7 @@ async def show(visit: Visit) -> Response:
 
 
 def field_of(part: Part) -> dict[str, object] | None:
-    """What a text area needs to change this value; None if it is not all here."""
+    """The content of the text area for this value; None if a part of the value is missing."""
     if not part.is_whole or part.size > MOST_EDITED:
         return None
     is_text = is_plain(part.data)
@@ -150,13 +150,13 @@ async def create(visit: Visit) -> Response:
     if kind not in words:
         raise BadRequestError("There is no such type.")
     if await visit.ask("EXISTS", name):
-        raise BadRequestError("There is a key of this name already.")
+        raise BadRequestError("A key with this name exists already.")
     await visit.change("create key", *words[kind])
     return _back(visit, name, "The key was created.")
 
 
 async def edit(visit: Visit) -> Response:
-    """Change a string, an element, a field or a score, if it is still what the page has shown."""
+    """Change a string, an element, a field or a score, if it still equals the value on the page."""
     name, kind, place = _target(visit), visit.form.get("type", ""), visit.form.get("place", "")
     value = _typed(visit, "value")
     reads: dict[str, tuple[Argument, ...]] = {
@@ -179,7 +179,7 @@ async def edit(visit: Visit) -> Response:
     async with visit.audited("change value", detail), client.transaction(name) as transaction:
         current = await transaction.exec(*reads[kind])  # type: ignore[arg-type]
         if current is None or digest(current) != visit.form.get("was"):
-            raise BadRequestError("Nothing was changed: the value is not what the page has shown.")
+            raise BadRequestError("Nothing was changed: the value differs from that of the page.")
         transaction.add(*writes[kind])
         (reply,) = await transaction.commit()
         if isinstance(reply, ServerError):
@@ -233,7 +233,7 @@ async def rename(visit: Visit) -> Response:
     if not to:
         raise BadRequestError("A key needs a name.")
     if not await visit.change("rename key", "RENAMENX", name, to):
-        raise BadRequestError("Nothing was changed: there is a key of this name already.")
+        raise BadRequestError("Nothing was changed: a key with this name exists already.")
     return _back(visit, to, "The key was renamed.")
 
 

@@ -19,7 +19,7 @@ MOST_SLOW = 128
 MOST_CLIENTS = 1_000
 MOST_USERS = 200
 PAGE_AUDIT = 100
-FRESH_S = 1.0  # how old an answer for another tab may be
+FRESH_S = 1.0  # an answer for another tab may be used so long
 
 
 # -- slow log -----------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ async def users(visit: Visit) -> Response:
 
 
 def _user(name: Any, facts: dict[Any, Any]) -> User:
-    """Without passwords and their hashes: only how many there are."""
+    """A user, with the number of passwords, but without passwords and their hashes."""
     flags = {_text(flag) for flag in facts.get(b"flags", ())}
     rules = []
     for part in (b"commands", b"keys", b"channels"):

@@ -1,4 +1,6 @@
-"""The overview: the figures of now, which change while the page is open, and charts of before."""
+"""The overview: the current figures, which change while the page is open, and charts of earlier
+ones.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
@@ -20,7 +22,7 @@ CHARTS_FRESH_S = 2.0
 class ChartSpec(NamedTuple):
     title: str
     text: Text
-    metrics: tuple[tuple[str, str, bool], ...]  # label, metric, whether its largest is drawn
+    metrics: tuple[tuple[str, str, bool], ...]  # label, metric, whether to draw its largest value
 
 
 CHARTS = (
@@ -50,9 +52,10 @@ async def overview(visit: Visit) -> Response:
     charts: list[Drawn] = []
     trouble = ""
     try:
-        # They are the same for all users, and a thousand open pages ask for them every ten seconds.
+        # The charts are the same for all users, and a thousand open pages ask for them every ten
+        # seconds.
         charts = await dashboard.recent.get(("charts", span.name), CHARTS_FRESH_S, draw)
-    except StorageError as error:  # the figures of now are shown in any case
+    except StorageError as error:  # the current figures are shown nevertheless
         trouble = str(error)
     return visit.render(
         "overview.html",
@@ -66,7 +69,7 @@ async def overview(visit: Visit) -> Response:
 
 
 def drawn_charts(dashboard: Dashboard, span: Range) -> list[Drawn]:
-    """Those of which something is known."""
+    """The charts for which there are values."""
     now_s = dashboard.now_s()
     buckets = dashboard.history.buckets(span, now_s)
     if not buckets:
@@ -86,8 +89,8 @@ def drawn_charts(dashboard: Dashboard, span: Range) -> list[Drawn]:
 
 
 async def events(visit: Visit) -> Response:
-    """The stream of an open page. It ends when its user signs out, or may not see figures any more:
-    the page is loaded again then."""
+    """The stream of an open page. It ends when its user signs out, or may no longer see figures.
+    Then the page is loaded again."""
     kind = "figures" if visit.query.get("kind") == "figures" and visit.may("INFO") else "status"
     hub = visit.dashboard.hub
     if hub.is_full:

@@ -1,4 +1,6 @@
-"""Queues of all libraries, one queue, and its jobs. Bodies of jobs are text here, never loaded."""
+"""Queues of all libraries, one queue, and its jobs. Bodies of jobs are shown as text, and never
+loaded.
+"""
 
 from collections.abc import Callable
 
@@ -10,7 +12,7 @@ from holdfast.web.visit import BadRequestError, Visit
 
 MOST_SHOWN = 200
 PAGE_JOBS = 50
-FRESH_S = 2.0  # how old an answer for another tab may be
+FRESH_S = 2.0  # an answer for another tab may be used so long
 ORDERS: dict[str, Callable[[Measured], float]] = {
     "waiting": lambda each: -(each.state.waiting or 0),
     "failed": lambda each: -(each.state.failed or 0),
@@ -80,7 +82,7 @@ async def show(visit: Visit) -> Response:
 
 
 def _first_state(found: Measured) -> str:
-    """The state that most people come for: jobs that wait, else the first that has jobs."""
+    """The state that most users need: waiting jobs, or else the first state that has jobs."""
     counts = found.state.counts
     for role in (Role.WAITING, None):
         for each in counts:

@@ -17,7 +17,7 @@ from holdfast.web.readers.replication import (
 from holdfast.web.topology import draw, has_others
 from holdfast.web.visit import BadRequestError, Visit
 
-FRESH_S = 1.0  # how old an answer for another tab may be
+FRESH_S = 1.0  # an answer for another tab may be used so long
 DIGEST_S = 60.0  # the longest wait for the digest of a server
 
 
@@ -42,8 +42,8 @@ def _page(
 
 
 async def compare(visit: Visit) -> Response:
-    """The digests of this server and its peers, side by side. Each is asked with the login of the
-    user, so this is an action: a page that is only looked at sends no password elsewhere."""
+    """The digests of this server and its peers, side by side. Each server is asked with the login
+    of the user. So this is an action: viewing a page sends no password to other servers."""
     client, login = await visit.client(), visit.session.login
     state = await read_replication(client)
     active = None if state is None else state.active
@@ -77,7 +77,7 @@ async def pause_link(visit: Visit) -> Response:
     node = _node(visit)
     async with visit.audited("pause link", f"node {node}"):
         await pause(await visit.client(), node)
-    visit.say(f"The link to node {node} is cut until it is resumed. Writes go on here.")
+    visit.say(f"The link to node {node} is cut until it is resumed. Writes are still taken here.")
     return visit.go("/replication")
 
 
@@ -100,5 +100,5 @@ async def forget_node(visit: Visit) -> Response:
 def _node(visit: Visit) -> int:
     text = visit.form.get("node", "")
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 256:
-        raise BadRequestError("Which node? Its number is from 1 to 255.")
+        raise BadRequestError("Which node? A node has a number from 1 to 255.")
     return int(text)

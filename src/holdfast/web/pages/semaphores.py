@@ -14,7 +14,7 @@ from holdfast.web.names import from_hidden, in_url
 from holdfast.web.readers.semaphores import Contention, SemaphoreId, SemaphoreReader
 from holdfast.web.visit import BadRequestError, Visit
 
-FRESH_S = 1.0  # how old an answer for another tab may be
+FRESH_S = 1.0  # an answer for another tab may be used so long
 
 
 async def board(visit: Visit) -> Response:
@@ -32,7 +32,8 @@ async def show(visit: Visit) -> Response:
 
 
 def _drawing(reader: SemaphoreReader, id: SemaphoreId) -> Markup | None:
-    """The history of contention; None before there is one. The times are those of the server."""
+    """The history of contention; None if there is none. The times are those of the server's
+    clock."""
     seen = {each.at_s: each for each in reader.contention(id)}
     if not seen:
         return None
@@ -64,7 +65,7 @@ async def release(visit: Visit) -> Response:
     visit.say(
         "The slot was taken from its holder, which learns it with its next heartbeat."
         if had
-        else "It held no slot any more; if it waited, it waits no longer."
+        else "It held no slot. If it was waiting, it was removed from the queue."
     )
     tag = "yes" if id.hash_tag else "no"
     where = f"namespace={in_url(id.namespace)}&name={in_url(id.name)}&tag={tag}"

@@ -1,4 +1,4 @@
-"""Signing in with a user of the server, and out again."""
+"""Signing in as a user of the server, and signing out."""
 
 from starlette.responses import HTMLResponse, Response
 
@@ -36,7 +36,7 @@ async def sign_in(visit: Visit) -> Response:
     except RefusedError:
         dashboard.attempts.failed(visit.address, dashboard.now_s())
         return _form(visit, "The server does not accept this user and password.", 403)
-    # A new cookie: one that was planted before does not become that of a signed-in user.
+    # A new cookie, so that a cookie that was planted before does not belong to a signed-in user.
     visit.replace_session(session)
     return visit.go(_safe_path(visit.form.get("next", "/")))
 
@@ -47,6 +47,7 @@ async def sign_out(visit: Visit) -> Response:
 
 
 def _safe_path(path: str) -> str:
-    """A path of this dashboard. `//host` and `/\\host` would lead elsewhere."""
+    """The path, if it is one of this dashboard. `//host` and `/\\host` would lead to another
+    site."""
     is_own = path.startswith("/") and path[1:2] not in ("/", "\\") and path.isprintable()
     return path if is_own and path.isascii() else "/"

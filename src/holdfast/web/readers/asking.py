@@ -1,4 +1,4 @@
-"""Many commands in one pipeline; a refused command is no reply, and no error."""
+"""Many commands in one pipeline. A refused command gives None instead of an error."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,13 +38,14 @@ async def ask_one(client: Client, *command: Argument) -> Any:
 
 
 async def server_time_s(client: Client) -> float:
-    """The clock that leases and builds are measured with; ours, if the user may not ask for it."""
+    """The clock of the server, which leases and builds use; our clock if the user may not ask for
+    it."""
     reply = await ask_one(client, "TIME")
     return time.time() if reply is None else int(reply[0]) + int(reply[1]) / 1e6
 
 
 def pairs(reply: Any) -> dict[Any, Any]:
-    """A map, which is a flat list in RESP2, or a list of pairs."""
+    """A dict of a map, which is a flat list in RESP2, or a list of pairs."""
     if reply is None:
         return {}
     if isinstance(reply, Mapping):
@@ -56,7 +57,7 @@ def pairs(reply: Any) -> dict[Any, Any]:
 
 
 def scored(reply: Any) -> list[tuple[bytes, float]]:
-    """Members and scores of a sorted set, of either protocol."""
+    """Members and scores of a sorted set, in either protocol."""
     items: Iterable[Any] = reply or ()
     flat: list[Any] = []
     for item in items:
@@ -65,7 +66,7 @@ def scored(reply: Any) -> list[tuple[bytes, float]]:
 
 
 def number(reply: Any) -> int | None:
-    """A whole number of any form; None if there is none."""
+    """A whole number in any form; None if it is none."""
     try:
         return int(reply)
     except (TypeError, ValueError):

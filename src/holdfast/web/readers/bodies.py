@@ -1,7 +1,8 @@
-"""Bytes that strangers wrote, as text that is safe to show. Nothing here runs, loads or unpickles.
+"""Bytes that unknown programs wrote, as text that is safe to show. Nothing here runs, loads or
+unpickles.
 
 A job's body can be 100 MB, a JSON text of a million brackets, a zip bomb or a pickle. So all work
-is bounded, and the result is printable text that says how much of the body it shows.
+is limited, and the result is printable text that tells how much of the body it shows.
 """
 
 import json
@@ -10,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-MOST_BYTES = 64 * 1024  # of one body: more is cut
+MOST_BYTES = 64 * 1024  # of one body; the rest is cut
 _MOST_NAME = 512
 _READABLE = re.compile(rb"[\x20-\x7e]{3,200}")
 _MOST_READABLE = 12
@@ -18,8 +19,8 @@ _MOST_READABLE = 12
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """`kind`: json, text, pickle, binary; "zlib json" and so on if it was compressed. `size`: its
-    bytes on the server. `is_cut`: `text` does not have all of it."""
+    """A body as text. `kind`: json, text, pickle, binary; "zlib json" and so on if it was
+    compressed. `size`: its bytes on the server. `is_cut`: `text` does not have all of it."""
 
     kind: str
     text: str
@@ -28,9 +29,10 @@ class Body:
 
 
 def printable(text: str) -> str:
-    """The same text; characters that a browser would not show, or would obey, are escaped.
+    """The text with escapes for characters that a browser would not show, or would act on.
 
-    Among them are those that turn the direction of text round: a name must not look like another.
+    Among them are characters that reverse the direction of text, because a name must not look like
+    another name.
     """
     if text.isprintable():
         return text
@@ -40,14 +42,14 @@ def printable(text: str) -> str:
 
 
 def name_text(name: bytes) -> str:
-    """A key's name for people: UTF-8, other bytes escaped, cut if it is absurdly long."""
+    """A key's name for people: UTF-8, with other bytes escaped, cut if it is extremely long."""
     text = printable(name[:_MOST_NAME].decode("utf-8", "backslashreplace"))
     text = text.replace("\n", "\\n").replace("\t", "\\t")
     return text if len(name) <= _MOST_NAME else f"{text}… ({len(name)} bytes)"
 
 
 def body_of(data: bytes, size: int | None = None) -> Body:
-    """`data`: the body, or its beginning; `size`: that of the whole."""
+    """The body in `data`, which may be only the beginning; `size` is that of the whole."""
     whole = len(data) if size is None else size
     shown = data[:MOST_BYTES]
     is_cut = len(shown) < whole
@@ -60,7 +62,7 @@ def body_of(data: bytes, size: int | None = None) -> Body:
     if value is not None:
         return Body("json", printable(json.dumps(value, indent=2, ensure_ascii=False)), whole)
     try:
-        # A cut may be inside of a character.
+        # A cut may be within a character.
         text = shown.decode("utf-8", "ignore" if is_cut else "strict")
     except UnicodeDecodeError:
         return Body("binary", printable(shown.decode("utf-8", "backslashreplace")), whole, is_cut)
@@ -68,12 +70,13 @@ def body_of(data: bytes, size: int | None = None) -> Body:
 
 
 def unread(size: int) -> Body:
-    """A body that is too large to be asked for."""
+    """A body that is too large to be read."""
     return Body("unread", f"{size:,} bytes: too large to show", size, True)
 
 
 def parse_json(data: bytes) -> Any:
-    """The value; None if it is no JSON object, list or string, or is too large or too deep."""
+    """The value; None if it is not a JSON object, list or string, or if it is too large or too
+    deep."""
     if len(data) > MOST_BYTES or not data[:1] or data[:1] not in b'{["':
         return None
     try:
@@ -83,7 +86,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def parse_object(data: bytes | None) -> dict[str, Any]:
-    """A JSON object; empty if it is none."""
+    """A JSON object; empty if it is not one."""
     value = parse_json(data) if data else None
     return value if isinstance(value, dict) else {}
 
@@ -93,7 +96,7 @@ def is_pickle(data: bytes) -> bool:
 
 
 def text_of(value: Any, most: int = 2000) -> str:
-    """A value out of parsed JSON as one printable text."""
+    """A value from parsed JSON as one printable text."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = printable(text)
     return text if len(text) <= most else f"{text[:most]}…"
@@ -115,7 +118,7 @@ def _escaped(char: str) -> str:
 
 
 def _inflated(data: bytes) -> bytes | None:
-    """Decompressed, up to a limit: a few bytes can hold gigabytes."""
+    """The decompressed data up to a limit, because a few bytes can hold gigabytes."""
     try:
         return zlib.decompressobj().decompress(data, MOST_BYTES + 1)
     except zlib.error:
@@ -123,7 +126,7 @@ def _inflated(data: bytes) -> bytes | None:
 
 
 def _pickle_summary(data: bytes, size: int) -> str:
-    """Which pickle it is, and texts that stand in it, as strings(1) would find them."""
+    """A description of a pickle, with the texts in it as strings(1) would find them."""
     found = [match.group().decode() for match in _READABLE.finditer(data)][:_MOST_READABLE]
     texts = f" Texts in it: {', '.join(found)}" if found else ""
     return (

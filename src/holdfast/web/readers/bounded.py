@@ -1,8 +1,8 @@
-"""Parts of values whose size is unknown: the server cuts them, or they are not asked for.
+"""Parts of values whose size is unknown: the server cuts them, or they are not read.
 
-One element of a list can be 100 MB, and no command tells its size. A small key is read as it is. Of
-a larger one, a script that only reads cuts the elements before they are sent. Huge elements are not
-shown: even the script would hold up the server.
+One element of a list can be 100 MB, and no command tells its size. A small key is read as it is.
+For a larger one, a script that only reads cuts the elements before they are sent. Huge elements are
+not shown, because even the script would delay the server.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from holdfast.client import Client, ReplyTooLargeError, ServerError
 from holdfast.web.readers.asking import Argument, Command, ask, ask_one, scored
 from holdfast.web.readers.bodies import MOST_BYTES, Body, body_of, unread
 
-MOST_LOOKED_AT = 1024 * 1024  # bytes of elements in one call
+MOST_LOOKED_AT = 1024 * 1024  # bytes of elements that one call reads
 _SMALL_KEY = 1024 * 1024
 _LARGE_ELEMENT = 256 * 1024
 _LENGTHS = {"list": "LLEN", "zset": "ZCARD", "stream": "XLEN", "set": "SCARD", "hash": "HLEN"}
 
 
 class UnshownError(Exception):
-    """The elements of this key are not shown; the text says why."""
+    """The elements of this key are not shown; the text tells why."""
 
 
-# KEYS[1]: the key. ARGV: list or zset or stream; first index (stream: first id); how many; the step
-# between indexes; bytes of an element that are sent; bytes of all elements that are looked at.
+# KEYS[1]: the key. ARGV: list or zset or stream; first index (stream: first id); the number of
+# elements; the step between indexes; bytes of an element to send; bytes of all elements to read.
 # Returns {size, beginning, score or id} for each element. A stream's fields are joined.
 _CUT = """
 local key, kind, first, count, step, cut, most = KEYS[1], unpack(ARGV)
@@ -70,8 +70,8 @@ return found
 """
 
 
-# KEYS[1]: the key. ARGV: set or hash; cursor; COUNT; bytes of a member or field that are sent.
-# Returns the cursor, and {size, beginning} of each.
+# KEYS[1]: the key. ARGV: set or hash; cursor; COUNT; bytes of a member or field to send. Returns
+# the cursor, and {size, beginning} of each.
 _CUT_MEMBERS = """
 local kind, cursor, count, cut = unpack(ARGV)
 local command = kind == 'set' and 'SSCAN' or 'HSCAN'
@@ -86,7 +86,7 @@ return {step[1], found}
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The beginning of a value, and the size of the whole. `score`: of a sorted set."""
+    """The beginning of a value, and the size of the whole value. `score` is for sorted sets."""
 
     data: bytes
     size: int
@@ -144,7 +144,7 @@ async def member_parts(
         try:
             reply = await ask_one(client, *words)
         except ReplyTooLargeError:
-            pass  # the estimate was wrong: the server looks at some of the elements only
+            pass  # the estimate was wrong: the server samples only some elements
     if reply is None:
         reply = await _cut_members(client, words, kind)
     if reply is None:
@@ -157,10 +157,10 @@ async def member_parts(
 
 
 async def _cut_members(client: Client, words: Command, kind: str) -> Any:
-    """The same step, with the size and the beginning of each. None if the server can cut nothing
-    for this user."""
+    """The same step, with the size and the beginning of each member. None if the server cannot cut
+    them for this user."""
     _, key, cursor, _, count = words
-    if kind == "hash":  # names alone, where the server can do that: a value may be huge
+    if kind == "hash":  # only the names, if the server supports that, because a value may be huge
         try:
             reply = await client.exec("HSCAN", *words[1:], "NOVALUES")
             return reply[0], [(len(name), name[:MOST_BYTES]) for name in reply[1]]
@@ -193,7 +193,7 @@ async def stream_entries(
 async def string_parts(
     client: Client, keys: Sequence[bytes], most: int = MOST_BYTES
 ) -> list[Part | None]:
-    """The beginnings of strings; None if there is no such string."""
+    """The beginnings of strings; None for a string that does not exist."""
     commands: list[Command] = []
     for key in keys:
         commands += [("STRLEN", key), ("GETRANGE", key, 0, most - 1)]
@@ -207,14 +207,15 @@ async def string_parts(
 async def field_parts(
     client: Client, wanted: Sequence[tuple[bytes, bytes]], most: int = MOST_BYTES
 ) -> list[Part | None]:
-    """Fields of hashes, each (key, field). One that is too large has no data, only its size. None:
-    it is missing."""
+    """Fields of hashes, each named by (key, field). A field that is too large has no data, only its
+    size. None: it does not exist."""
     sizes = await ask(client, [("HSTRLEN", key, field) for key, field in wanted])
     small = [n for n, size in enumerate(sizes) if size and size <= most]
     texts = await ask(client, [("HGET", *wanted[n]) for n in small])
     parts: list[Part | None] = [Part(b"", size) if size else None for size in sizes]
     for n, text in zip(small, texts, strict=True):
-        parts[n] = None if text is None else Part(text[:most], len(text))  # it may have grown
+        # it may have grown meanwhile
+        parts[n] = None if text is None else Part(text[:most], len(text))
     return parts
 
 
@@ -236,13 +237,13 @@ def body_of_part(part: Part | None) -> Body | None:
 
 
 def text_of_part(part: Part | None) -> str:
-    """Its text; empty if there is none."""
+    """The text of a part; empty if there is none."""
     body = body_of_part(part)
     return "" if body is None else body.text
 
 
 async def _is_small(client: Client, key: bytes, kind: str) -> bool:
-    """Whether all of the key may be sent. The size is an estimate of the server."""
+    """Whether the whole key may be sent. The size is an estimate of the server."""
     size, length = await ask(client, [("MEMORY", "USAGE", key), (_LENGTHS[kind], key)])
     is_large = size is not None and length and size / length > _LARGE_ELEMENT
     if is_large and kind != "hash":  # names of fields are shown without their values
@@ -258,7 +259,7 @@ async def _cut(
 
 
 async def _read_only(client: Client, script: str, key: Argument, *rest: Argument) -> Any:
-    for command in ("EVAL_RO", "EVAL"):  # Redis before 7 knows the second one only
+    for command in ("EVAL_RO", "EVAL"):  # Redis before 7 knows only the second one
         try:
             return await client.exec(command, script, 1, key, *rest, into=Any)
         except ServerError as error:

@@ -1,4 +1,4 @@
-"""Hot keys: what HOTKEYS has counted (Holdfast, Redis 8.6), else the counters of an LFU policy."""
+"""Hot keys: the counts of HOTKEYS (Holdfast, Redis 8.6), or else the counters of an LFU policy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LOOKED_AT = 2_000  # keys whose counters are read
 
 @dataclass(frozen=True, slots=True)
 class HotKeysCount:
-    """What HOTKEYS has counted: time in microseconds, and bytes on the network."""
+    """The counts of HOTKEYS: time in microseconds, and bytes on the network."""
 
     is_active: bool
     seconds: float
@@ -26,7 +26,7 @@ class HotKeysCount:
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """The logarithmic counters of keys, the most used first."""
+    """The logarithmic counters of keys, highest first."""
 
     rows: tuple[tuple[bytes, int], ...]
     looked_at: int
@@ -40,7 +40,7 @@ async def knows_hot_keys(client: Client) -> bool:
 
 
 async def read_count(client: Client) -> HotKeysCount | None:
-    """None: nothing was counted, or the user may not ask."""
+    """None: nothing was counted, or the user may not run HOTKEYS."""
     reply = await ask_one(client, "HOTKEYS", "GET")
     if not reply:
         return None
@@ -62,13 +62,13 @@ async def read_count(client: Client) -> HotKeysCount | None:
 
 
 async def begin_count(client: Client, seconds: int) -> None:
-    """The server counts for so long, and slows down by some percent meanwhile."""
+    """Let the server count for so long. It is slower by some percent meanwhile."""
     words = ("START", "METRICS", 2, "CPU", "NET", "COUNT", MOST_COUNTED, "DURATION", seconds)
     await client.exec("HOTKEYS", *words, into=None)
 
 
 async def read_frequencies(client: Client) -> Frequencies | None:
-    """Of the keys that some SCANs find. None: the server has no such counters."""
+    """The counters of the keys that some SCANs find. None: the server has no such counters."""
     cursor, names = "0", dict[bytes, None]()
     while len(names) < LOOKED_AT:
         step = await scan(client, cursor, "COUNT", 500)

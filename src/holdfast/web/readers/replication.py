@@ -10,12 +10,12 @@ from holdfast.web.readers.asking import ask, number, pairs
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A replica of Redis's replication, as its primary sees it."""
+    """A replica of Redis's replication, in the view of its primary."""
 
     address: str
     state: str
     offset: int | None
-    lag_s: int | None  # since it last said how far it is
+    lag_s: int | None  # since it last told its offset
     behind_bytes: int | None
 
 
@@ -32,7 +32,7 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A link between active-active servers. None: not known."""
+    """A link between active-active servers. None: unknown."""
 
     node: int
     address: str
@@ -52,9 +52,9 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class ActiveActive:
-    """This server among its peers. `unconfirmed_removals`: elements that are removed here, and that
-    not every member has confirmed; their residue stays until then. `conflicts`: changes of peers
-    that have met others since the start, by the rule that decided."""
+    """This server among its peers. `unconfirmed_removals`: elements that are removed here, and
+    whose removal some member has not confirmed; their residue stays until then. `conflicts`:
+    changes of peers that were in conflict with others since the start, by the rule that decided."""
 
     node: int
     state: str
@@ -101,8 +101,8 @@ async def read_replication(client: Client) -> ReplicationState | None:
 
 
 async def digest(client: Client) -> str:
-    """A number for all data of an active-active server. It looks at all keys, between requests of
-    clients. Raises HoldfastError if the server refuses."""
+    """A number for all data of an active-active server. The server computes it from all keys,
+    between requests of clients. Raises HoldfastError if the server refuses."""
     reply = await client.exec("ACTIVE", "DIGEST", into=bytes)
     return reply.decode()
 

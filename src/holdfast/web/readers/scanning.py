@@ -1,4 +1,4 @@
-"""Steps of SCAN. A name can be as long as a value, and SCAN sends all of it."""
+"""Steps of SCAN. A name can be as long as a value, and SCAN sends the whole name."""
 
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from holdfast.web.readers.pace import COUNT, Pace
 
 MOST_NAME_BYTES = 16 * 1024  # a longer name does not fit into the address of a page
 
-# ARGV: bytes of the longest name, then the words of SCAN. Returns the cursor, the names that are
-# not longer, and how many are.
+# ARGV: bytes of the longest name, then the words of SCAN. Returns the cursor, the names up to that
+# length, and the number of longer names.
 _SHORT_NAMES = """
 local most = tonumber(table.remove(ARGV, 1))
 local step = redis.call('SCAN', unpack(ARGV))
@@ -21,7 +21,7 @@ for _, name in ipairs(step[2]) do
 end
 return {step[1], names, left_out}
 """
-# Servers with a name that our client does not accept: the server sorts names out before it sends.
+# Servers with a name that is too long for our client: a script on the server leaves such names out.
 _WITH_HUGE_NAMES: WeakSet[Client] = WeakSet()
 
 
@@ -45,7 +45,7 @@ async def scan(client: Client, cursor: str, *words: Argument) -> Step | None:
             _WITH_HUGE_NAMES.add(client)
     if client in _WITH_HUGE_NAMES:
         script = _SHORT_NAMES, 0, MOST_NAME_BYTES, cursor, *words
-        for command in ("EVAL_RO", "EVAL"):  # Redis before 7 knows the second one only
+        for command in ("EVAL_RO", "EVAL"):  # Redis before 7 knows only the second one
             reply = reply or await ask_one(client, command, *script)
     if reply is None:
         return None
@@ -55,7 +55,7 @@ async def scan(client: Client, cursor: str, *words: Argument) -> Step | None:
 
 
 class Sweep:
-    """Goes round and round through the keys, some with each look. `words`: MATCH and TYPE."""
+    """Reads all keys, again and again, some of them in each call. `words`: MATCH and TYPE."""
 
     def __init__(self, *words: Argument) -> None:
         self._words = words
@@ -63,7 +63,7 @@ class Sweep:
         self._rounds = 0
 
     async def go_on(self, client: Client, pace: Pace) -> AsyncIterator[bytes]:
-        """The names that the next steps find. A look never goes beyond the end of a round."""
+        """The names that the next steps find. A call never goes beyond the end of a round."""
         for _ in range(pace.calls_in(self._rounds)):
             step = await scan(client, self._cursor, *self._words, "COUNT", COUNT)
             if step is None:

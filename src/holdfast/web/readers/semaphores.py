@@ -1,9 +1,9 @@
 """Semaphores and locks: their holders, their waiters in order, and the release by force.
 
-A semaphore is found by the key of its limit, which is there while it is in use. The lease of a
-holder ends unless a heartbeat prolongs it. Tokens are counted for each semaphore: the server knows
-the last one. That is the token of the newest grant, so the holder of a lock has it. Of
-several holders, each knows its own token, and the server does not.
+A semaphore is found by the key of its limit, which exists while the semaphore is in use. The lease
+of a holder ends unless a heartbeat prolongs it. Tokens are counted for each semaphore: the server
+knows the last one. That is the token of the newest grant, so the holder of a lock has it. If there
+are several holders, only each holder knows its own token.
 """
 
 import re
@@ -22,16 +22,17 @@ from holdfast.web.readers.scanning import Sweep
 
 MOST_SHOWN = 200  # holders, and waiters, of one semaphore
 MOST_FOUND = 5_000
-LOOK_STEP_S = 10  # looks of one step are remembered as one
+LOOK_STEP_S = 10  # measurements within one step are kept as one
 MOST_HISTORY = 360  # steps: an hour
-_MEASURED = 200  # semaphores in one look
+_MEASURED = 200  # semaphores that one call measures
 _HEARTBEAT_S = 180  # the default: how long a message to a woken waiter is kept
 _LIMIT_KEY = re.compile(rb"(.*?):semaphore_max:(?:\{(.+)\}|(.+))", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SemaphoreId:
-    """Names as Python's file names: a surrogate stands for a byte that is no UTF-8."""
+    """A semaphore. Its names are decoded like file names in Python: a surrogate stands for a byte
+    that is not UTF-8."""
 
     namespace: str
     name: str
@@ -44,8 +45,9 @@ class SemaphoreId:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """`lease_left_s`: until its lease ends without a heartbeat. `limit_left_s`: until it loses the
-    slot in any case; None if there is no such limit. `token`: None if it is not known."""
+    """A holder. `lease_left_s`: the time until its lease ends, if no heartbeat comes.
+    `limit_left_s`: the time until it loses the slot in any case; None if there is no such limit.
+    `token`: None if it is unknown."""
 
     id: str
     lease_left_s: float
@@ -55,7 +57,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """`waited_s`: since its arrival. `is_alive`: its lease has not ended."""
+    """A waiter. `waited_s`: the time since its arrival. `is_alive`: its lease has not ended."""
 
     id: str
     waited_s: float
@@ -64,8 +66,8 @@ class Waiter:
 
 @dataclass(frozen=True, slots=True)
 class SemaphoreState:
-    """`last_token`: the fencing token of the newest grant. `is_resized`: the limit was set with
-    `resize` and stays."""
+    """A semaphore now. `last_token`: the fencing token of the newest grant. `is_resized`: the limit
+    was set with `resize` and stays."""
 
     id: SemaphoreId
     limit: int | None
@@ -79,7 +81,7 @@ class SemaphoreState:
 
 @dataclass(frozen=True, slots=True)
 class Contention:
-    """The most that was seen of a semaphore in one step of time, which begins at `at_s`."""
+    """The highest numbers of a semaphore in one step of time, which begins at `at_s`."""
 
     at_s: int
     taken: int
@@ -87,7 +89,8 @@ class Contention:
 
 
 class SemaphoreReader:
-    """One server as one user sees it. `look` searches on, a bounded number of keys each time."""
+    """The semaphores of one server for one user. `look` continues its search with each call, for a
+    limited number of keys."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,7 +99,8 @@ class SemaphoreReader:
         self._history: dict[SemaphoreId, deque[Contention]] = {}
 
     async def look(self, pace: Pace = UNKNOWN) -> list[SemaphoreState]:
-        """The semaphores in use, those with most waiters first, without holders and waiters."""
+        """The semaphores in use, those with most waiters first. Holders and waiters are not
+        listed."""
         async for name in self._sweep.go_on(self._client, pace):
             if (id := parse_key(name)) is not None and len(self._found) < MOST_FOUND:
                 self._found[id] = None
@@ -127,7 +131,7 @@ class SemaphoreReader:
         seen.append(Contention(at_s, taken, waiting))
 
     def contention(self, id: SemaphoreId) -> list[Contention]:
-        """What `look` and `read` saw of this semaphore, the oldest first."""
+        """The contention that `look` and `read` have measured for this semaphore, oldest first."""
         return list(self._history.get(id, ()))
 
     async def read(self, id: SemaphoreId) -> SemaphoreState:
@@ -170,11 +174,11 @@ class SemaphoreReader:
         return replace(state, holders=holders, waiters=waiters)
 
     async def force_release(self, id: SemaphoreId, acquisition: str) -> bool:
-        """Take the slot from a holder, or a waiter out of the queue. The next waiter gets the slot
-        and is woken. True if it held a slot.
+        """Take the slot from a holder, or remove a waiter from the queue. The next waiter gets the
+        slot and is woken. True if it held a slot.
 
         The holder is not asked: it learns with its next heartbeat that its slot is lost, and may
-        work until then. Only a fencing token protects what it writes.
+        work until then. Only a fencing token protects the data that it writes.
         """
         names = id.names
         arguments: dict[str, str | int] = {
@@ -191,7 +195,7 @@ class SemaphoreReader:
 
 
 def parse_key(key: bytes) -> SemaphoreId | None:
-    """The semaphore whose limit is in this key; None if it is another key."""
+    """The semaphore whose limit this key has; None if it is another kind of key."""
     match = _LIMIT_KEY.fullmatch(key)
     if match is None:
         return None

@@ -8,17 +8,18 @@ MOST_ADDRESSES = 10_000
 
 
 class SignInAttempts:
-    """By the address of the browser. After ten failures in a minute, an address has to wait for the
-    rest of that minute."""
+    """Counts failures by the address of the browser. After ten failures in a minute, an address has
+    to wait for the rest of that minute."""
 
     def __init__(self) -> None:
-        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # since, how many
+        # begin of the minute, number
+        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def wait_s(self, address: str, now_s: float) -> float:
-        """How long this address has to wait."""
+        """The time that this address has to wait."""
         since_s, count = self._failures.get(address, (now_s, 0))
         rest_s = since_s + PERIOD_S - now_s
-        # More than the period: the clock was set back.
+        # A longer rest than the period means that the clock was set back.
         return rest_s if count >= MOST_FAILURES and 0 < rest_s <= PERIOD_S else 0.0
 
     def failed(self, address: str, now_s: float) -> None:

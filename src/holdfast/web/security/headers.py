@@ -1,5 +1,6 @@
 """The outermost layer: checks the Host header and the size of the request, and adds headers that
-keep a browser from doing more with a page than was meant."""
+limit what a browser may do with a page.
+"""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -10,8 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.web.settings import Settings
 
-# No inline script and no inline style, so text of a key that becomes markup by a mistake stays
-# without effect. Nothing is loaded from elsewhere.
+# No inline script and no inline style, so that text of a key which becomes markup by a mistake has
+# no effect. Nothing is loaded from other sites.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -20,7 +21,7 @@ HEADERS = {
     "content-security-policy": POLICY,
     "x-frame-options": "DENY",
     "x-content-type-options": "nosniff",
-    # Not no-referrer: with that, browsers send "Origin: null" with our own forms.
+    # Not no-referrer, because with that browsers send "Origin: null" with our own forms.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -62,15 +63,15 @@ class HeaderGuard:
 
 
 def host_of(header: str) -> str:
-    """The name in a Host header, without the port, in small letters."""
+    """The name in a Host header, without the port, in lower case."""
     name, colon, port = header.rpartition(":")
     is_port = colon and port.isdigit()
     return (name if is_port else header).lower().removesuffix(".")
 
 
 def is_own_origin(headers: Headers, scheme: str) -> bool:
-    """Whether a request that changes something comes from one of our pages, as far as the browser
-    says. Programs that are no browsers say nothing; for all, the token of the form decides."""
+    """Whether a request that changes data comes from one of our pages, if the browser tells it.
+    Programs other than browsers do not tell it. In all cases the token of the form decides."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site not in ("same-origin", "none"):
         return False

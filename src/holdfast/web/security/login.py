@@ -1,4 +1,4 @@
-"""One user at the server: the connections on which the commands of that user are sent."""
+"""One user of the server: the connections that carry the commands of that user."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.client.transport.options import ConnectOptions
 
 DEFAULT_USER = "default"
-MOST_REPLY_BYTES = 64 << 20  # pages ask for parts of values, and a part may be this large
+MOST_REPLY_BYTES = 64 << 20  # pages read parts of values, and a part may be this large
 MOST_REPLY_ELEMENTS = 1 << 20
 PERMISSIONS_S = 30.0  # pages use permissions up to this age
 REFUSALS = (b"NOAUTH", b"WRONGPASS", b"NOPERM")
@@ -28,8 +28,8 @@ class RefusedError(HoldfastError):
 
 
 class Login:
-    """`is_personal`: a user has signed in. Otherwise it is the default user, without a password,
-    which all visitors share."""
+    """A login. `is_personal`: a user has signed in. Otherwise it is the default user without a
+    password, which all visitors share."""
 
     def __init__(self, url: str, db: int, username: str = "", password: str | None = None) -> None:
         self.username = username or DEFAULT_USER
@@ -50,7 +50,7 @@ class Login:
         self.recent = Recent()
         self._clients: dict[int, Client] = {}
         self._opening = asyncio.Lock()
-        self._asked_s: float | None = None  # when `refresh` was called last
+        self._asked_s: float | None = None  # the time of the last `refresh`
 
     @property
     def db(self) -> int:
@@ -58,24 +58,25 @@ class Login:
         return self._db
 
     async def open(self, operator: Client | None) -> None:
-        """Connect, and learn what the user may do. Raises RefusedError or another HoldfastError."""
+        """Connect, and read the permissions of the user. Raises RefusedError or another
+        HoldfastError."""
         client = await self.client()
         self.permissions = await permissions_of(client, self.username, operator)
 
     async def refresh(self, operator: Client | None, now_s: float) -> None:
-        """Ask again what the user may do, if the answer is old."""
+        """Read the permissions again, if they are old."""
         if self._asked_s is not None and abs(now_s - self._asked_s) < PERMISSIONS_S:
             return
         is_first, self._asked_s = self._asked_s is None, now_s  # other requests need not ask
         client = self._clients.get(self._db)
         if is_first or client is None:
-            return  # `open` has asked
+            return  # `open` has just read them
         self.permissions = (
             await quiet_permissions_of(client, self.username, operator) or self.permissions
         )
 
     async def client(self, db: int | None = None) -> Client:
-        """The client for a database. A connection that broke is opened again by itself."""
+        """The client for a database. It reconnects by itself."""
         db = self._db if db is None else db
         async with self._opening:
             client = self._clients.get(db)
@@ -120,7 +121,7 @@ def _refused(error: HoldfastError) -> RefusedError | None:
 
 
 def is_refused(error: HoldfastError) -> bool:
-    """Whether the server says that the connection has no valid login (any more)."""
+    """Whether the server reports that the connection has no valid login (any more)."""
     if isinstance(error, RefusedError):
         return True
     if isinstance(error, ServerError):

@@ -1,8 +1,8 @@
-"""Which commands a user may run, as far as pages offer them. The server is asked when a user
-signs in, and again from time to time, because permissions change.
+"""The commands that pages offer to a user. The server is asked when a user signs in, and again from
+time to time, because permissions change.
 
-An answer decides what a page offers, nothing else: the server checks each command again, and also
-the keys, which are not known before.
+An answer decides only what a page offers. The server checks each command again, and also the keys,
+which are not known before.
 """
 
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ from holdfast.errors import HoldfastError
 
 Words = tuple[Argument, ...]
 
-# Every command that a page or an action needs, with as many arguments as it takes. They are never
-# run: ACL DRYRUN only looks at them, and a transaction that holds them is discarded.
+# All commands that a page or an action needs, with enough arguments. They are never run: ACL DRYRUN
+# only checks them, and a transaction with them is discarded.
 PROBES: dict[str, Words] = {
     "INFO": ("INFO",),
     "SCAN": ("SCAN", "0"),
@@ -66,7 +66,8 @@ PROBES: dict[str, Words] = {
     "ACTIVE FORGET": ("ACTIVE", "FORGET", "1"),
     "CLUSTER INFO": ("CLUSTER", "INFO"),
 }
-# Commands that change data: without any of these, the dashboard says that it is read-only.
+# Commands that change data. If a user may run none of these, the dashboard shows that it is
+# read-only.
 CHANGES = ("SET", "DEL", "LPUSH", "HSET", "SADD", "ZADD", "XADD", "EVALSHA")
 
 
@@ -92,7 +93,7 @@ async def permissions_of(client: Client, username: str, operator: Client | None)
 async def quiet_permissions_of(
     client: Client, username: str, operator: Client | None
 ) -> Permissions | None:
-    """The same, but None where the question would leave entries in ACL LOG."""
+    """The same, but None if the question would leave entries in ACL LOG."""
     for asker in (client, operator):
         if asker is not None:
             denied = await _by_dry_run(asker, username)
@@ -113,11 +114,12 @@ async def _by_dry_run(client: Client, username: str) -> frozenset[str] | None:
 
 
 async def _by_transaction(client: Client) -> frozenset[str]:
-    """A server checks the permission for a command when it is queued. Nothing of it is run."""
+    """A server checks the permission for a command when it is queued. None of the commands is
+    run."""
     words: list[Words] = [("MULTI",), *PROBES.values(), ("DISCARD",)]
     answers = await client.exec_dynamic(Request(words), into=Any)
     if isinstance(answers[0], HoldfastError):
-        return frozenset()  # not known: the server decides when a command is sent
+        return frozenset()  # unknown: the server decides when a command is sent
     return _denied(zip(PROBES, answers[1:-1], strict=True))
 
 

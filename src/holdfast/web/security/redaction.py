@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 HIDDEN = "(hidden)"
-# Parameters whose values are secrets: passwords, and URLs of peers, which have passwords.
+# Parameters whose values are secrets: passwords, and URLs of peers, which contain passwords.
 _SECRET_NAME = re.compile(
     r"pass(word|wd)?$|passphrase|auth$|secret|file-pass|^peer$|user$", re.IGNORECASE
 )
@@ -21,7 +21,7 @@ def is_secret(name: str) -> bool:
 
 
 def safe_words(words: Sequence[bytes]) -> list[bytes]:
-    """A command for the audit trail and for messages: passwords in it are replaced."""
+    """A command for the audit trail and for messages, with passwords replaced."""
     name = words[0].upper() if words else b""
     hidden = HIDDEN.encode()
     sub = words[1].upper() if len(words) > 1 else b""
@@ -46,14 +46,14 @@ def safe_words(words: Sequence[bytes]) -> list[bytes]:
 
 
 def unread_words(line: bytes) -> list[bytes]:
-    """A line whose words cannot be told, because a quotation mark is missing: passwords in it are
-    not found, so nothing is shown of commands that may have one."""
+    """A line that cannot be split into words, because a quotation mark is missing. Passwords in it
+    cannot be found, so commands that may contain one are not shown at all."""
     words = line.split()
     return [words[0], HIDDEN.encode()] if words and words[0].upper() in _WITH_SECRETS else [line]
 
 
 def safe_reply(words: Sequence[bytes], reply: Any) -> Any:
-    """A reply for the page of the console: without passwords and hashes of passwords."""
+    """A reply for the page of the console, without passwords and hashes of passwords."""
     name = words[0].upper() if words else b""
     sub = words[1].upper() if len(words) > 1 else b""
     if name == b"CONFIG" and sub == b"GET":

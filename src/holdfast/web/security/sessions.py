@@ -1,4 +1,4 @@
-"""Sessions: what a cookie stands for. They live in memory, and end with the dashboard."""
+"""Sessions, which are named by cookies. They are in memory, and end with the dashboard."""
 
 import hashlib
 import secrets
@@ -15,7 +15,7 @@ MOST_SESSIONS = 2_000
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One browser. Without a login it may do nothing but sign in."""
+    """One browser. Without a login it can only sign in."""
 
     login: Login | None = None
     tokens: FormTokens = field(default_factory=FormTokens, repr=False)
@@ -29,15 +29,16 @@ class Session:
 
 
 class Sessions:
-    """By the hash of their cookie: the memory of this process has no cookie that could be sent."""
+    """Sessions by the hash of their cookie, so that the memory of this process has no valid
+    cookie."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._by_hash: OrderedDict[bytes, Session] = OrderedDict()
-        self.dropped: list[Login] = []  # to be closed by the owner of the loop
+        self.dropped: list[Login] = []  # the owner of the loop must close them
 
     def add(self, session: Session) -> str:
-        """The value of its cookie."""
+        """Add a session. Returns the value of its cookie."""
         cookie = secrets.token_urlsafe(32)
         session.seen_s = self._now_s()
         self._by_hash[_hash(cookie)] = session
@@ -68,8 +69,8 @@ class Sessions:
         return len(self._by_hash)
 
     def _expire(self) -> None:
-        """Forget idle sessions, and the least used ones above the limit: first those that have not
-        signed in, because a program can make any number of them."""
+        """Remove idle sessions, and the least used ones above the limit. Sessions without a
+        signed-in user go first, because a program can create any number of them."""
         limit_s = self._now_s() - IDLE_S
         for key in [key for key, each in self._by_hash.items() if each.seen_s < limit_s]:
             self._drop(self._by_hash.pop(key))
@@ -82,9 +83,9 @@ class Sessions:
             self._drop(self._by_hash.pop(key))
 
     def _drop(self, session: Session) -> None:
-        """End the login of a user that has signed in, and so the streams of the user's open pages.
-        Those of a visitor go on: their pages would come back at once as a new session, for which
-        another session would have to go."""
+        """End the login of a signed-in user, and so the streams of that user's open pages. The
+        streams of visitors stay open: their pages would come back at once with a new session, and
+        another session would have to be removed."""
         if session.login is not None and session.login.is_personal:
             self.dropped.append(session.login)
             session.login = None

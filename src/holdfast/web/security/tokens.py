@@ -1,7 +1,7 @@
-"""Tokens of forms. A token is good for one session, one path and one use. No I/O.
+"""Tokens of forms. A token is valid for one session, one path and one use. No I/O.
 
-So a form of another site cannot be sent (it has no token), and a request that was recorded cannot
-be sent again.
+So a form of another site is refused, because it has no token, and a recorded request cannot be sent
+again.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import secrets
 from collections import OrderedDict
 
 LIFE_S = 12 * 3600
-MOST_USED = 10_000  # remembered in each session; older tokens are refused then
+MOST_USED = 10_000  # remembered in each session; after that, older tokens are refused
 
 
 class FormTokens:
@@ -26,12 +26,13 @@ class FormTokens:
         return f"{head}.{self._mac(path, head)}"
 
     def spend(self, token: str, path: str, now_s: float) -> str | None:
-        """None if the token is good; it is not good a second time. Otherwise the reason."""
+        """Use a token. None if it was valid; it is not valid a second time. Otherwise the
+        reason."""
         issued, _, rest = token.partition(".")
         nonce, _, mac = rest.rpartition(".")
         head = f"{issued}.{nonce}"
         if not hmac.compare_digest(mac.encode(), self._mac(path, head).encode()):
-            return "the form is not of this session"
+            return "the form does not belong to this session"
         if not max(self._oldest_s, now_s - LIFE_S) <= int(issued) <= now_s + 60:
             return "the form is too old"
         if nonce in self._used:

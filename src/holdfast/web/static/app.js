@@ -82,7 +82,7 @@
     stream = null;
   }
 
-  // A hidden tab keeps no connection: a browser has six of them for one address.
+  // A hidden tab keeps no connection, because a browser has six of them for one address.
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
   if ($("#state") && ($("nav.side") || $("[data-away]"))) {
@@ -113,8 +113,8 @@
       stack(part);
     } catch { /* the stream says that the dashboard is away */ }
   }
-  // The next load begins some time after the answer to the last one, and the later the longer that
-  // took: a dashboard or a server that is slow gets fewer requests, and they never pile up.
+  // The next load begins some time after the last answer; the longer the answer took, the longer
+  // this time. So a slow dashboard or server gets fewer requests, and they never pile up.
   const PATIENCE = 10;
   async function keepFresh(part) {
     const begun = performance.now();

@@ -1,4 +1,4 @@
-// Runs before the page is drawn, so that a chosen theme does not flash.
+// Runs before the page is drawn, so that the page does not flash in another theme.
 "use strict";
 (() => {
   document.documentElement.classList.add("js");

@@ -1,7 +1,7 @@
-"""The build queues of a server: board, one build's story, graph of jobs, replay, search.
+"""The build queues of a server: board, history of one build, graph of jobs, replay, search.
 
-`BuildReader(client)` is the way in. `why`, `job_graph` and `Replay` are pure. Actions are methods
-of `BuildReader.queue(name)`: `abort`, `retry`, `start(…, force=True)`, `freeze`, `thaw`.
+The entry point is `BuildReader(client)`. `why`, `job_graph` and `Replay` are pure. Actions are
+methods of `BuildReader.queue(name)`: `abort`, `retry`, `start(…, force=True)`, `freeze`, `thaw`.
 """
 
 from holdfast.web.readers.builds.graph import Edge, JobGraph, JobNode, job_graph

@@ -1,4 +1,4 @@
-"""The graph of jobs: which job must not run beside which, and what runs now. No I/O."""
+"""The graph of jobs: which jobs must not run at the same time, and which run now. No I/O."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,8 @@ MOST_JOBS = 200
 
 @dataclass(frozen=True, slots=True)
 class JobNode:
-    """A job with its builds that have not ended. `level`: how many jobs are before it at most."""
+    """A job with its builds that have not ended. `level`: the length of the longest chain of jobs
+    before it."""
 
     job: str
     running: tuple[int, ...]
@@ -20,7 +21,8 @@ class JobNode:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Builds of `job` wait while builds of `blocked_by` run. `is_active`: one waits for one now."""
+    """Builds of `job` wait while builds of `blocked_by` run. `is_active`: a build waits for this
+    reason now."""
 
     job: str
     blocked_by: str
@@ -43,7 +45,7 @@ class _Job:
 
 
 def job_graph(records: Iterable[BuildRecord]) -> JobGraph:
-    """From records that have not ended; others are left out."""
+    """The graph for records that have not ended; other records are left out."""
     jobs: dict[str, _Job] = {}
     circles: dict[tuple[str, ...], None] = {}
     unfinished = [record for record in records if not record.state.is_final]
@@ -77,7 +79,8 @@ def job_graph(records: Iterable[BuildRecord]) -> JobGraph:
 
 
 def _levels(before: dict[str, set[str]]) -> dict[str, int]:
-    """The longest way to each job. A circle does not count twice: its way ends where it began."""
+    """The length of the longest path to each job. A path ends when it comes back to its
+    beginning."""
     levels: dict[str, int] = {}
     for start in before:
         stack = [(start, iter(before[start]))]

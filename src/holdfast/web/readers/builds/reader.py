@@ -1,4 +1,4 @@
-"""`BuildReader`: the build queues of a server. Actions are methods of `BuildQueue`, not of this."""
+"""`BuildReader`: the build queues of a server. For actions see `BuildQueue`."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from holdfast.web.readers.pace import UNKNOWN, Pace
 from holdfast.web.readers.scanning import Sweep
 
 MOST_SHOWN = 50  # builds of one state on the board
-MOST_REPLAYED = 300  # builds, the newest
+MOST_REPLAYED = 300  # newest builds
 MOST_EVENTS = 200  # of one build in a replay
 _MOST_QUEUES = 200
 _INDEXED = 500  # builds in one step of the index
@@ -28,8 +28,8 @@ _STATE_KEY = re.compile(rb"\{([^{}]+)\}:state:(?:" + "|".join(State.__members__)
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The builds of a queue by state, the newest first, and how many there are in all. `now_ms`: of
-    the server's clock, which all times of builds are of."""
+    """The builds of a queue by state, newest first, and the number of all builds. `now_ms` is the
+    time of the server's clock, as are all times of builds."""
 
     stats: Stats
     columns: Mapping[State, tuple[BuildRecord, ...]]
@@ -42,7 +42,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class BuildStory:
-    """One build: its record, its events, and why it is where it is."""
+    """One build: its record, its events, and the reason for its state."""
 
     record: BuildRecord
     events: tuple[Event, ...]
@@ -50,7 +50,8 @@ class BuildStory:
 
 
 class BuildReader:
-    """One server as one user sees it. `find` searches on, a bounded number of keys each time."""
+    """The build queues of one server for one user. `find` continues its search with each call, for
+    a limited number of keys."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -66,7 +67,8 @@ class BuildReader:
         return sorted(name for name in self._found if name.isprintable())
 
     def queue(self, name: str) -> BuildQueue:
-        """For actions: abort, retry, start. Raises BadBuildError for a name that is none."""
+        """The queue, for actions: abort, retry, start. Raises BadBuildError if the name is not
+        valid."""
         return BuildQueue(self.client, name)
 
     async def board(self, name: str, limit: int = MOST_SHOWN) -> Board:
@@ -100,7 +102,8 @@ class BuildReader:
         return job_graph(record for row in board.columns.values() for record in row)
 
     async def replay(self, name: str) -> Replay:
-        """The histories of the newest builds. One pipeline reads their events, up to a limit."""
+        """The histories of the newest builds. One pipeline reads their events, up to a limit for
+        each."""
         queue = self.queue(name)
         records = await queue.list(limit=MOST_REPLAYED)
         commands: list[tuple[str | int, ...]] = []
@@ -119,11 +122,11 @@ class BuildReader:
     async def feed(
         self, name: str, index: BuildIndex, label: str, after_ms: int
     ) -> tuple[int, int] | None:
-        """Make the index, where the queue is called `label`, like the queue's list of ended builds,
-        for one range of times after this one. Returns the end of the range and the number of
-        builds that came or went; None: they are alike.
+        """Make the index equal to the queue's list of ended builds, for one range of times after
+        this one. `label` is the name of the queue in the index. Returns the end of the range and
+        the number of builds that were added or dropped; None if both are equal.
 
-        The list is ordered by the time at which the queue deletes a build, so the ranges are.
+        The list, and so the ranges, are ordered by the time at which the queue deletes a build.
         """
         key = f"{self.queue(name).key}:ended"
         span = await self._difference(key, index, label, after_ms)
@@ -147,8 +150,8 @@ class BuildReader:
     async def _difference(
         self, key: str, index: BuildIndex, label: str, after_ms: int
     ) -> tuple[int, int] | None:
-        """The first range of times, with few builds, in which the index has not as many builds as
-        the list. It is found by halves: a list of a million takes some tens of counts."""
+        """The first range of times, with few builds, in which the index and the list have different
+        numbers of builds. It is found by halving: a list of a million takes some tens of counts."""
         last = scored(await ask_one(self.client, "ZRANGE", key, -1, -1, "WITHSCORES"))
         until_ms = max([int(at) for _, at in last] + [index.latest_ms(label), after_ms])
 

@@ -15,16 +15,16 @@ from holdfast.builds.build_events import replay
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that happened to one build. `base`: the fields of events that were trimmed."""
+    """The history of one build. `base`: the fields of events that were trimmed."""
 
     build: int
     events: tuple[Event, ...]
     base: tuple[tuple[str, str], ...] = ()
 
     def at(self, at_ms: int) -> BuildRecord | None:
-        """The record at this moment; None before the build was known.
+        """The record at this moment; None before the build was enqueued.
 
-        The base has no moment of its own: it counts from its own last change on.
+        The base has no time of its own, so it counts from the last change in it.
         """
         count = bisect_right([event.at_ms for event in self.events], at_ms)
         base: Fields = dict(self.base)
@@ -65,7 +65,8 @@ class Replay:
         }
 
     def moment(self, n: int) -> int:
-        """The time of the n-th change, for the positions of a slider; the nearest there is."""
+        """The time of the n-th change, for the positions of a slider. A number beyond the ends
+        gives the nearest one."""
         if not self.moments:
             return 0
         return self.moments[max(0, min(n, len(self.moments) - 1))]

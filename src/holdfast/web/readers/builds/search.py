@@ -1,6 +1,6 @@
-"""Finished builds by words, in a file of the dashboard's own: SQLite with full text.
+"""Search for finished builds by words, in a file of the dashboard: SQLite with full text.
 
-The queue's indexes know states and jobs, not words in reasons, workers or annotations. So the
+The queue's indexes know states and jobs, but no words in reasons, workers or annotations. So the
 dashboard reads each finished build once, and keeps these words as long as the queue keeps the
 build. The index may be deleted at any time: it is filled again from the queue.
 """
@@ -20,7 +20,7 @@ from holdfast.errors import StorageError
 
 MOST_FOUND = 200
 MOST_DROPPED = 1000  # builds in one step
-_VERSION = 3  # of the tables; a file of another version is made anew
+_VERSION = 3  # of the tables; a file of another version is made again
 _MOST_TEXT = 2000  # characters of annotations that are indexed
 _MOST_WORDS = 10
 _LEAST_BEGINNING = 2  # letters
@@ -30,8 +30,8 @@ _QUEUES = """
 CREATE TABLE IF NOT EXISTS finished_queues(
     number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, builds INTEGER NOT NULL DEFAULT 0);
 """
-# Each queue has tables of its own, so that no search goes through the builds of another queue.
-# `place` is the order in which builds ended. `kept_until_ms`: when the queue deletes the build.
+# Each queue has its own tables, so that no search reads the builds of another queue. `place` is the
+# order in which builds ended. `kept_until_ms` is the time when the queue deletes the build.
 _TABLES = """
 CREATE TABLE IF NOT EXISTS builds_{n}(
     place INTEGER PRIMARY KEY, build INTEGER NOT NULL UNIQUE, job TEXT NOT NULL,
@@ -52,7 +52,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class FoundBuild:
-    """A build that has ended, as the index has it. `place`: give it as `before` for those that
+    """A build that has ended, from the index. `place` as the argument `before` finds builds that
     ended earlier."""
 
     place: int
@@ -68,8 +68,8 @@ class FoundBuild:
 
 
 class BuildIndex:
-    """May be used from several threads, and by several dashboards. Close it at the end. Raises
-    StorageError; a file that is damaged is made anew."""
+    """The index. It may be used by several threads and several dashboards. Close it at the end.
+    Raises StorageError; a damaged file is made again."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
@@ -78,13 +78,13 @@ class BuildIndex:
             try:
                 self._open()
             except sqlite3.OperationalError:
-                raise  # another dashboard writes, or the disk is full: nothing is wrong with it
+                raise  # another dashboard writes, or the disk is full: the file is not damaged
             except sqlite3.DatabaseError:
                 self._renew()
 
     @contextmanager
     def _using(self) -> Iterator[None]:
-        """One use at a time."""
+        """Only one thread at a time uses the file."""
         with self._lock:
             try:
                 yield
@@ -113,7 +113,7 @@ class BuildIndex:
         if version != _VERSION and self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise sqlite3.DatabaseError(f"version {version}")
         self._db.executescript(f"{_QUEUES} PRAGMA user_version = {_VERSION};")
-        self._numbers: dict[str, int] = {}  # of queues whose tables are there
+        self._numbers: dict[str, int] = {}  # numbers of queues whose tables exist
 
     def close(self) -> None:
         with self._lock:
@@ -129,16 +129,16 @@ class BuildIndex:
         return found[0] if found else 0
 
     def count_between(self, queue: str, after_ms: int, until_ms: int) -> int:
-        """The number of builds that the queue deletes in this time."""
+        """The number of builds that the queue deletes in this range of times."""
         return int(self._between(queue, "count(*)", after_ms, until_ms)[0][0])
 
     def kept_between(self, queue: str, after_ms: int, until_ms: int) -> dict[int, int]:
-        """The builds that the queue deletes in this time, and when."""
+        """The builds that the queue deletes in this range of times, and the time of each."""
         found = self._between(queue, "build, kept_until_ms", after_ms, until_ms)
         return {row[0]: row[1] for row in found}
 
     def latest_ms(self, queue: str) -> int:
-        """When the queue deletes the last one of them; 0: there is none."""
+        """The time when the queue deletes the last of its builds; 0: there is no build."""
         return self._between(queue, "max(kept_until_ms)", -1, 1 << 62)[0][0] or 0
 
     def _between(
@@ -150,13 +150,14 @@ class BuildIndex:
             return self._db.execute(sql, (after_ms, until_ms)).fetchall()
 
     def add(self, queue: str, records: Iterable[tuple[BuildRecord, int]]) -> int:
-        """Builds that have ended, and when the queue deletes each. Returns the number of builds."""
+        """Add builds that have ended, each with the time when the queue deletes it. Returns the
+        number of builds."""
         count = 0
         with self._using():
             n = self._number(queue)
             with self._db:
                 for record, kept_until_ms in records:
-                    self._drop(n, [record.id])  # of a queue that was deleted and begun again
+                    self._drop(n, [record.id])  # from a queue that was deleted and created again
                     self._insert(n, record, kept_until_ms)
                     count += 1
                 self._counted(n, count)
@@ -184,14 +185,14 @@ class BuildIndex:
         self._db.execute(text, (place, _words(*words, annotations)))
 
     def drop(self, queue: str, builds: Iterable[int]) -> None:
-        """Builds that the queue does not have any more."""
+        """Drop builds that the queue does not have any more."""
         with self._using():
             n = self._number(queue)
             with self._db:
                 self._drop(n, builds)
 
     def drop_old(self, now_ms: int) -> bool:
-        """Drop some of the builds that their queues have deleted. True if there may be more."""
+        """Drop some builds that their queues have deleted. True if there may be more."""
         is_more = False
         with self._using():
             names = self._db.execute("SELECT name FROM finished_queues").fetchall()
@@ -204,7 +205,7 @@ class BuildIndex:
         return is_more
 
     def _drop(self, n: int, builds: Iterable[int]) -> None:
-        """The table of words has no words of its own: it is told which ones to forget."""
+        """The table of words does not store the words, so it must be told which words to remove."""
         columns = "place, build, job, state, reason, worker, annotations"
         for build in builds:
             sql = f"DELETE FROM builds_{n} WHERE build = ? RETURNING {columns}"
@@ -238,8 +239,9 @@ class BuildIndex:
     ) -> list[FoundBuild]:
         """Builds that have all words; those that ended last come first.
 
-        If few have the last word as it is, those are found in which a word begins so, because the
-        reader may still type. `before`: only builds before this place, for the next page.
+        If few builds have the last word as it is, builds with words that begin with it are found,
+        too, because the user may still be typing. `before`: only builds before this place, for the
+        next page.
         """
         limit = max(1, min(limit, MOST_FOUND))
         words = [word.lower() for word in _WORD.findall(text)][:_MOST_WORDS]
@@ -248,8 +250,9 @@ class BuildIndex:
         if not words:
             return self._rows(f"builds_{n}", "place", *_having(state, job), before, limit)
         table, place = f"words_{n} JOIN builds_{n} ON place = words_{n}.rowid", f"words_{n}.rowid"
-        # All builds with a beginning are gathered before the first is returned; those with a word
-        # are not. So a frequent word is asked for as it is.
+        # A search for a beginning collects all matches before it returns the first one; a search
+        # for a word does not. So the word as it is is searched first, which is fast for a frequent
+        # word.
         for is_beginning in (False, True):
             match = _matching(n, words, state, job, is_beginning)
             found = self._rows(table, place, *match, before, limit)
@@ -277,14 +280,16 @@ class BuildIndex:
 
 
 def _is_whole(word: str) -> bool:
-    """No use to look for words that begin so: most builds would, or the word is a state."""
+    """Whether a search for words with this beginning is useless: most builds would match, or the
+    word is a state."""
     return len(word) < _LEAST_BEGINNING or word.upper() in State.__members__
 
 
 def _matching(
     n: int, words: list[str], state: State | None, job: str | None, is_beginning: bool
 ) -> tuple[list[str], list[object]]:
-    """State and job are words of the index, too, so that no match is read and thrown away."""
+    """The query for the table of words. State and job are words of the index, too, so that no match
+    has to be read and dropped."""
     wanted = [f'"{word}"' for word in words]
     wanted[-1] += "*" if is_beginning else ""
     if state is not None:
@@ -310,5 +315,5 @@ def _words(build: int, job: str, state: str, reason: str, worker: str, annotatio
 
 
 def _tag(kind: str, value: str) -> str:
-    """A word that no text has by chance."""
+    """A word that no text contains by chance."""
     return f"z{kind}z{value.encode().hex()}"

@@ -1,4 +1,4 @@
-"""Why a build is where it is, in a sentence: the rule, and the builds. No I/O."""
+"""The reason for the state of a build, in a sentence: the rule, and the builds. No I/O."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,8 @@ _STATES = {
 
 
 def why(record: BuildRecord, jobs: Mapping[int, str] | None = None, now_ms: int = 0) -> str:
-    """`jobs`: the jobs of known builds by id, so that blockers are named with their job."""
+    """The sentence. `jobs`: the jobs of known builds by id, so that blockers are named with their
+    job."""
     sentence = _RULES.get(record.reason) or _STATES.get(record.state) or record.state.value
     if record.state is State.RUNNING:
         sentence = _running(record)
@@ -52,13 +53,13 @@ def why(record: BuildRecord, jobs: Mapping[int, str] | None = None, now_ms: int 
 
 
 def for_span(until_ms: int, now_ms: int) -> str:
-    """How long something lasts that ends at this time."""
+    """For how long a state lasts that ends at this time."""
     left_ms = until_ms - now_ms
     return "until it is thawed" if left_ms > FOREVER_MS // 2 else f"for {span(left_ms)} more"
 
 
 def span(ms: float) -> str:
-    """A time as people say it: 45 s, 12 min, 3 h, 2 d."""
+    """A time in the usual short form: 45 s, 12 min, 3 h, 2 d."""
     seconds = ms / 1000
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:

@@ -1,7 +1,8 @@
 """The queues of a server: Celery, RQ, arq, SAQ, Dramatiq, BullMQ, lists, streams, schedules.
 
-`QueueReader(client)` is the way in: `look()` for all queues, `queue(id)`, `jobs(id, state)` and
-`job(id, job_id)`. `recognise` is the table of key patterns, `flow` the rates from two looks.
+The entry point is `QueueReader(client)`: `look()` for all queues, `queue(id)`, `jobs(id, state)`
+and `job(id, job_id)`. `recognise` is the table of key patterns, `flow` computes rates from two
+measurements.
 """
 
 from holdfast.web.readers.queues.flow import Direction, Flow, flow

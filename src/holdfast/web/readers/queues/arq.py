@@ -1,4 +1,6 @@
-"""arq: one sorted set by time, a pickle for each job. Its workers count what they did."""
+"""arq: one sorted set by time, a pickle for each job. Its workers count the jobs that they have
+run.
+"""
 
 import re
 from collections.abc import Sequence
@@ -13,12 +15,12 @@ from holdfast.web.readers.queues.library import Kind, Library, Shelf, jobs_in, w
 from holdfast.web.readers.queues.model import Job, JobPage, QueueId, QueueState, Role
 
 _RESULT = b"arq:result:"
-_MOST_LOOKED_AT = 200  # due jobs, for each of which the server is asked whether it runs
+_MOST_LOOKED_AT = 200  # due jobs; for each, the server is asked whether it runs
 _FIGURE = re.compile(rb"j_(complete|failed|retried|ongoing)=(\d{1,18})")
 
 
 class Arq(Library):
-    """A job stays in the sorted set while it runs; a key of its own says that it does."""
+    """A job stays in the sorted set while it runs; another key tells that it runs."""
 
     name = "arq"
     title = "arq"
@@ -31,7 +33,7 @@ class Arq(Library):
     )
 
     def extras(self, queue: QueueId, now_ms: int) -> list[Command]:
-        # The note of a worker is a line of about 80 characters.
+        # The health check of a worker is a line of about 80 characters.
         return [("GETRANGE", queue.name + b":health-check", 0, 200)]
 
     def refine(self, state: QueueState, extras: list[Any], now_ms: int) -> QueueState:
@@ -47,7 +49,7 @@ class Arq(Library):
     async def settle(
         self, client: Client, state: QueueState, now_ms: int, prepared: Any
     ) -> QueueState:
-        """Jobs that run are not waiting. Workers take due jobs in order, so those that run are
+        """Running jobs do not count as waiting. Workers take due jobs in order, so running ones are
         among the first."""
         running = await self._running(client, state.id, now_ms)
         queued = jobs_in(state, "queued")

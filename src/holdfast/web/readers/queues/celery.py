@@ -1,4 +1,5 @@
-"""Celery: lists of messages by queue and priority. What workers have is in one hash for all queues.
+"""Celery: lists of messages by queue and priority. One hash has the unacknowledged messages of all
+queues.
 
 A message is JSON; the call in it may be JSON or a pickle. Its headers have the call as text.
 """
@@ -25,13 +26,13 @@ from holdfast.web.readers.queues.model import Count, Job, JobPage, QueueId, Queu
 
 SEPARATOR = b"\x06\x16"
 _PRIORITIES = range(10)  # 0 is the list without a suffix
-_MOST_UNACKED = 200  # messages that are looked at to tell their queues
+_MOST_UNACKED = 200  # messages that are read to find their queues
 _RESULT = b"celery-task-meta-"
 
 
 @dataclass(frozen=True, slots=True)
 class Unacked:
-    """Messages that workers have and have not acknowledged."""
+    """Messages that workers have not acknowledged yet."""
 
     total: int
     jobs: tuple[tuple[bytes, Job], ...]  # with the name of the queue
@@ -87,7 +88,7 @@ class Celery(Library):
         return with_jobs(state, "unacked", len(mine) - len(later))
 
     async def oldest_ms(self, client: Client, queue: QueueId, now_ms: int) -> int | None:
-        return None  # a message does not say when it was sent
+        return None  # a message has no time at which it was sent
 
     async def jobs(
         self, client: Client, queue: QueueId, state: str, first: int, count: int, now_ms: int
@@ -103,7 +104,7 @@ class Celery(Library):
         return JobPage(state, found, page.is_part, "results of all queues: none names its queue")
 
     async def _waiting(self, client: Client, queue: QueueId, first: int, count: int) -> JobPage:
-        """The lists of all priorities, one after the other."""
+        """Messages from the lists of all priorities, one list after the other."""
         keys = self.keys(queue)
         lengths = [length or 0 for length in await ask(client, [("LLEN", key) for key in keys])]
         found: list[Job] = []
@@ -133,7 +134,7 @@ class Celery(Library):
 
 
 async def queues_bound(client: Client, exchange: bytes) -> list[bytes]:
-    """The queues of an exchange: its binding is a set of key, pattern and queue."""
+    """The queues of an exchange. Its binding is a set of key, pattern and queue."""
     reply = await ask_one(client, "SSCAN", b"_kombu.binding." + exchange, 0, "COUNT", 1000)
     members: list[bytes] = reply[1] if reply else []
     return [member.split(SEPARATOR)[2] for member in members if member.count(SEPARATOR) == 2]
@@ -168,7 +169,7 @@ def _job(
 
 
 def _body(message: dict[str, Any], data: bytes, size: int) -> Body:
-    """The call inside of a message, which is in base64."""
+    """The call in a message, which is in base64."""
     inner = message.get("body")
     if not isinstance(inner, str):
         return body_of(data, size)

@@ -21,8 +21,8 @@ _MESSAGES = {
 
 
 class Dramatiq(Library):
-    """A message is in the hash until it is acknowledged. So those in the hash that are not in the
-    list are with workers."""
+    """A message is in the hash until it is acknowledged. So workers have those messages of the hash
+    that are not in the list."""
 
     name = "dramatiq"
     title = "Dramatiq"
@@ -71,7 +71,7 @@ class Dramatiq(Library):
             _job(part.data, message, shelf.state)
             for part, message in zip(parts, found, strict=True)
         ]
-        if shelf.state == "dead":  # the score is the time of its end
+        if shelf.state == "dead":  # the score is the time at which it ended
             jobs = [
                 replace(job, ended_at_ms=int(part.score))
                 for job, part in zip(jobs, parts, strict=True)

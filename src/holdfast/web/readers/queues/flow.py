@@ -1,11 +1,11 @@
-"""How fast jobs come and go, from two looks at a queue. No I/O."""
+"""How fast jobs come and go, computed from two measurements of a queue. No I/O."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 from holdfast.web.readers.queues.model import QueueState
 
-STEADY_PER_S = 0.01  # a smaller change is no direction
+STEADY_PER_S = 0.01  # a smaller change counts as steady
 
 
 class Direction(Enum):
@@ -25,10 +25,10 @@ class Flow:
 
 
 def flow(before_s: float, before: QueueState, now_s: float, now: QueueState) -> Flow | None:
-    """The times are of a clock that never goes back. None: there was no time between the looks.
+    """The times are from a clock that never goes back. None: both measurements have the same time.
 
-    A queue grows by the jobs that came minus the jobs that went. So with one counter both rates are
-    known. A counter that became smaller was reset, and is not used.
+    A queue grows by the jobs that came minus the jobs that went. So one counter is enough for both
+    rates. A counter that became smaller was reset, and is not used.
     """
     elapsed_s = now_s - before_s
     if elapsed_s <= 0:

@@ -1,4 +1,4 @@
-"""`Library`: how to read the queues of one library. Most of it follows from a table of states."""
+"""`Library`: how to read the queues of one library. A table of states gives most of it."""
 
 import math
 import re
@@ -16,13 +16,13 @@ from holdfast.web.readers.queues.model import Count, Job, JobPage, QueueId, Queu
 from holdfast.web.readers.scanning import scan
 
 MOST_JOBS = 200  # on one page
-_SCANS = 20  # calls of SCAN, when jobs have to be searched for
+_SCANS = 20  # calls of SCAN, if jobs have to be searched for
 _MARK = re.compile(rb"\{(queue|prefix|id)\}")
-_SCANNED = 500  # keys that one call looks at
+_SCANNED = 500  # keys that one call reads
 
 
 class Kind(Enum):
-    """Where the ids of a state's jobs are, and how they are counted."""
+    """Where the ids of jobs in a state are, and how they are counted."""
 
     LIST = "list"  # the oldest first
     TAIL = "list, the oldest last"
@@ -36,17 +36,18 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The jobs of one state. `key`: a template with {queue} and {prefix}."""
+    """Where the jobs of one state are. `key` is a template with {queue} and {prefix}."""
 
     state: str
     role: Role
     kind: Kind
     key: bytes
-    unit_ms: float = 1  # of the scores of DUE and LATER
+    unit_ms: float = 1  # the unit of the scores of DUE and LATER
 
 
 class Library(ABC):
-    """One of the table LIBRARIES. `state` of a queue needs one round trip, and one for its age."""
+    """A library of the table LIBRARIES. `state` of a queue needs one round trip, and one for its
+    age."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -55,7 +56,7 @@ class Library(ABC):
     # -- counting -----------------------------------------------------------------------------
 
     def questions(self, queue: QueueId, now_ms: int) -> list[Command]:
-        """The commands whose replies `state` is given: one for each shelf, then `extras`."""
+        """The commands whose replies `state` gets: one for each shelf, then `extras`."""
         counted = [shelf for shelf in self.shelves if shelf.kind not in UNCOUNTED]
         return [self._count(shelf, queue, now_ms) for shelf in counted] + self.extras(queue, now_ms)
 
@@ -64,7 +65,7 @@ class Library(ABC):
         return []
 
     def state(self, queue: QueueId, replies: Sequence[Any], now_ms: int) -> QueueState | None:
-        """None: these keys are no queue."""
+        """The state; None if these keys are not a queue."""
         rest = iter(replies)
         counts = tuple(
             Count(each.state, each.role, None if each.kind in UNCOUNTED else number(next(rest)))
@@ -73,21 +74,21 @@ class Library(ABC):
         return self.refine(QueueState(queue, counts), list(rest), now_ms)
 
     def refine(self, state: QueueState, extras: list[Any], now_ms: int) -> QueueState:
-        """The state with what the replies of `extras` add."""
+        """The state with additions from the replies of `extras`."""
         return state
 
     async def prepare(self, client: Client) -> Any:
-        """What `settle` needs of all queues of the library: asked once for all of them."""
+        """Data that `settle` needs for all queues of the library, read once for all of them."""
         return None
 
     async def settle(
         self, client: Client, state: QueueState, now_ms: int, prepared: Any
     ) -> QueueState:
-        """The state with what further round trips add."""
+        """The state with additions from further round trips."""
         return state
 
     async def oldest_ms(self, client: Client, queue: QueueId, now_ms: int) -> int | None:
-        """Since when the oldest waiting job waits."""
+        """The time since which the oldest waiting job waits."""
         waiting = next(each for each in self.shelves if each.role is Role.WAITING)
         page = await self.jobs(client, queue, waiting.state, 0, 1, now_ms)
         return page.jobs[0].enqueued_at_ms if page.jobs else None
@@ -97,7 +98,8 @@ class Library(ABC):
     async def jobs(
         self, client: Client, queue: QueueId, state: str, first: int, count: int, now_ms: int
     ) -> JobPage:
-        """Some jobs of a state: waiting ones the oldest first, ended ones the newest first.
+        """Some jobs of a state: waiting ones with the oldest first, ended ones with the newest
+        first.
 
         Raises UnshownError.
         """
@@ -126,12 +128,13 @@ class Library(ABC):
     # -- keys ---------------------------------------------------------------------------------
 
     def key(self, template: bytes, queue: QueueId, id: bytes = b"") -> bytes:
-        """The template with its marks replaced, in one pass: a name may look like a mark."""
+        """The template with its marks replaced, in one pass, because a name may contain the text of
+        a mark."""
         values = {b"queue": queue.name, b"prefix": queue.prefix, b"id": id}
         return _MARK.sub(lambda match: values[match[1]], template)
 
     def keys(self, queue: QueueId) -> list[bytes]:
-        """The keys that are a part of this queue: no plain queues of their own."""
+        """The keys that are parts of this queue, and so are not plain queues."""
         kinds = (Kind.SEARCHED, Kind.COUNTED)
         return [self.key(each.key, queue) for each in self.shelves if each.kind not in kinds]
 
@@ -177,7 +180,7 @@ class Library(ABC):
     async def _searched(
         self, client: Client, shelf: Shelf, queue: QueueId, count: int
     ) -> tuple[list[Part], bool]:
-        """Names of keys that match, as far as a bounded search finds them."""
+        """Names of keys that match, as far as a limited search finds them."""
         found: dict[bytes, None] = {}
         cursor = "0"
         pattern = self.key(shelf.key, replace(queue, name=escaped(queue.name)))
@@ -207,7 +210,7 @@ def jobs_in(state: QueueState, name: str) -> int | None:
 
 
 def ms_of(value: Any) -> int | None:
-    """A time in ms since 1970, of a number in ms, a text with such a number, or ISO 8601."""
+    """A time in ms since 1970, from a number in ms, a text with such a number, or ISO 8601."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, str) and not value.replace(".", "", 1).isdigit():
@@ -225,5 +228,5 @@ def ms_of(value: Any) -> int | None:
 
 
 def escaped(name: bytes) -> bytes:
-    """For MATCH: the name itself, whatever is in it."""
+    """A pattern for MATCH that finds only this name."""
     return b"".join(b"\\" + bytes([c]) if c in b"*?[]\\^" else bytes([c]) for c in name)

@@ -1,4 +1,4 @@
-"""Queues and jobs as values, in the words of the library that made them. No I/O."""
+"""Queues and jobs as values, with the names that their library uses. No I/O."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from holdfast.web.readers.bodies import Body, name_text
 
 
 class Role(Enum):
-    """What a state of a library means, so that all libraries fit into one table."""
+    """The meaning of a state of a library, so that all libraries fit into one table."""
 
     WAITING = "waiting"
     ACTIVE = "active"
@@ -19,7 +19,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueueId:
-    """`prefix`: what the library's keys begin with, if that can be configured."""
+    """A queue. `prefix`: the beginning of the library's keys, if that can be configured."""
 
     library: str
     name: bytes
@@ -27,14 +27,14 @@ class QueueId:
 
     @property
     def text(self) -> str:
-        """The name for people."""
+        """The name to show."""
         return name_text(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """So many jobs are in this state. None: the library does not count them, or the user may not
-    ask."""
+    """The number of jobs in a state. None: the library does not count them, or the user may not
+    read it."""
 
     state: str
     role: Role
@@ -52,22 +52,23 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group. `lag`: entries not delivered yet; None if the server cannot tell."""
+    """A consumer group. `lag`: entries not delivered yet; None if the server does not know it."""
 
     name: str
     lag: int | None
     pending: int
     consumers: tuple[Consumer, ...]
     entries_read: int | None = None
-    more_consumers: int = 0  # that were not asked for
+    more_consumers: int = 0  # consumers that were not read
 
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """A queue now. `oldest_ms`: how long its oldest waiting job has waited (or is overdue).
+    """The current state of a queue. `oldest_ms`: for how long its oldest waiting job has waited (or
+    is overdue).
 
-    `consumers`: workers that serve it. `added` and `finished`: counters that only grow. None: it
-    is not known.
+    `consumers`: workers that serve it. `added` and `finished`: counters that only grow. None:
+    unknown.
     """
 
     id: QueueId
@@ -80,7 +81,7 @@ class QueueState:
     notes: tuple[str, ...] = ()
 
     def jobs(self, role: Role) -> int | None:
-        """All jobs of this role; None if no state of it is known."""
+        """The number of jobs with this role; None if no state with this role is known."""
         known = [each.jobs for each in self.counts if each.role is role and each.jobs is not None]
         return sum(known) if known else None
 
@@ -102,14 +103,14 @@ class QueueState:
 
     @property
     def pending(self) -> int:
-        """Jobs that are still to be finished."""
+        """The number of jobs that are not finished."""
         roles = (Role.WAITING, Role.ACTIVE, Role.DELAYED)
         return sum(self.jobs(role) or 0 for role in roles)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. `call`: what it runs, as text. Times are in ms since 1970."""
+    """One job. `call`: the function call, as text. Times are in ms since 1970."""
 
     id: str
     state: str
@@ -126,7 +127,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some jobs of one state, the oldest first. `is_part`: there are more than those looked at."""
+    """Some jobs of one state, oldest first. `is_part`: there are more."""
 
     state: str
     jobs: tuple[Job, ...]

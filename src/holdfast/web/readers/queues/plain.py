@@ -1,4 +1,4 @@
-"""Queues of no known library: lists, streams with groups, sorted sets used as schedules."""
+"""Queues of no known library: lists, streams with groups, and sorted sets used as schedules."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from holdfast.web.readers.queues.model import (
 )
 
 _MOST_GROUPS, _MOST_CONSUMERS = 20, 50
-_MOST_ASKED = 1000  # consumers of a group: with more, they are only counted
+_MOST_ASKED = 1000  # consumers of a group; if there are more, they are only counted
 # Scores between these are times: the years 2001 to 2096.
 _SECONDS = (1_000_000_000, 4_000_000_000)
 _MS = (_SECONDS[0] * 1000, _SECONDS[1] * 1000)
@@ -41,7 +41,7 @@ class PlainList(Library):
     shelves = (Shelf("elements", Role.WAITING, Kind.LIST, b"{queue}"),)
 
     async def oldest_ms(self, client: Client, queue: QueueId, now_ms: int) -> int | None:
-        return None  # an element does not say since when it is there
+        return None  # a list has no times of its elements
 
     async def read(
         self, client: Client, queue: QueueId, shelf: Shelf, parts: Sequence[Part]
@@ -50,7 +50,7 @@ class PlainList(Library):
 
 
 class Schedule(Library):
-    """A sorted set all of whose scores are times. Any other sorted set is no queue."""
+    """A sorted set whose scores are all times. Other sorted sets are not queues."""
 
     name = "schedule"
     title = "Schedule"
@@ -103,7 +103,7 @@ class Schedule(Library):
 
 
 class Stream(Library):
-    """Waiting: entries that the slowest group has not been given yet. Active: entries that are not
+    """Waiting: entries that the slowest group has not got yet. Active: entries that are not
     acknowledged."""
 
     name = "stream"
@@ -147,7 +147,8 @@ class Stream(Library):
         if not state.groups:
             return state
         small = [g for g in state.groups if g.more_consumers <= _MOST_ASKED]
-        # A group's name was made printable; the raw names are asked for again, in the same order.
+        # The name of a group was made printable, so the raw names are read again, in the same
+        # order.
         raw = await ask(client, [("XINFO", "GROUPS", state.id.name)])
         names = [pairs(each)[b"name"] for each in (raw[0] or [])[: len(state.groups)]]
         asked = [n for n, group in enumerate(state.groups) if group in small and n < len(names)]
@@ -166,7 +167,7 @@ class Stream(Library):
         return replace(state, groups=tuple(groups), consumers=count)
 
     async def oldest_ms(self, client: Client, queue: QueueId, now_ms: int) -> int | None:
-        """Since when the slowest group's next entry is there."""
+        """The time of the next entry for the slowest group."""
         (raw,) = await ask(client, [("XINFO", "GROUPS", queue.name)])
         groups = [pairs(each) for each in raw or ()]
         if not groups:
@@ -178,7 +179,7 @@ class Stream(Library):
     async def jobs(
         self, client: Client, queue: QueueId, state: str, first: int, count: int, now_ms: int
     ) -> JobPage:
-        """The newest entries first, whatever the state."""
+        """Entries, newest first, for all states."""
         found = await stream_entries(client, queue.name, b"+", count + 1, step=-1)
         jobs = tuple(
             Job(name_text(each.id), "entries", body=_entry_body(each), enqueued_at_ms=_ms(each.id))
@@ -219,7 +220,7 @@ def _order(id: bytes) -> tuple[int, int]:
 
 
 def _entry_body(entry: Entry) -> Body:
-    """All fields in one text, each with its name."""
+    """All fields as one text, each with its name."""
     lines, size, is_cut = [], 0, False
     for name, value in entry.fields:
         shown = body_of(value.data, value.size)

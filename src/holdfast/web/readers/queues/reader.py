@@ -1,4 +1,4 @@
-"""`QueueReader`: the queues of a server, looked at again and again, with little work each time."""
+"""`QueueReader`: the queues of a server, read again and again, with little work each time."""
 
 import asyncio
 import time
@@ -38,12 +38,13 @@ LIBRARIES: dict[str, Library] = {
         Schedule(),
     )
 }
-MOST_BESIDE = 8  # queues whose further questions are under way at once
+MOST_BESIDE = 8  # queues whose further questions are sent at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A queue and how it moves. `at_s`: when, of a clock that never goes back."""
+    """A queue, and how it changes. `at_s`: the time of the measurement, from a clock that never
+    goes back."""
 
     at_s: float
     state: QueueState
@@ -52,9 +53,9 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class QueuesView:
-    """All known queues. `share`: the part of the keys that was looked at, in the first round.
+    """All known queues. `share`: the part of the keys that was read, in the first round.
 
-    `blocked_clients`: clients that wait in a blocking command, on any key; None if not known.
+    `blocked_clients`: clients that wait in a blocking command, on any key; None if unknown.
     """
 
     queues: tuple[Measured, ...]
@@ -64,10 +65,11 @@ class QueuesView:
 
 
 class QueueReader:
-    """One server as one user sees it. Methods raise HoldfastError if the server does not answer.
+    """The queues of one server for one user. Methods raise HoldfastError if the server does not
+    answer.
 
-    `look` costs the server a bounded time, however many keys it has: some calls of SCAN, and the
-    counters of some queues. Call it when a page is looked at, not otherwise.
+    `look` costs the server a limited time, for any number of keys: some calls of SCAN, and the
+    counters of some queues. Call it only when a page needs it.
     """
 
     def __init__(self, client: Client, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -78,8 +80,9 @@ class QueueReader:
         self._looking = asyncio.Lock()
 
     async def look(self, pace: Pace = UNKNOWN) -> QueuesView:
-        """Search on, measure some queues anew (they take turns), and return all that are known."""
-        async with self._looking:  # two tabs do not search twice
+        """Continue the search, measure some queues again (they take turns), and return all known
+        queues."""
+        async with self._looking:  # so that two tabs do not search twice
             keys, info = await ask(self._client, [("DBSIZE",), ("INFO", "clients")])
             for _ in range(pace.calls_in(self._search.rounds)):
                 if not await self._scan():
@@ -93,7 +96,7 @@ class QueueReader:
         )
 
     async def queue(self, id: QueueId) -> Measured | None:
-        """One queue, measured now; None if these keys are no queue."""
+        """One queue, measured now; None if these keys are not a queue."""
         self._search.add(id)
         async with self._looking:
             await self._measure([id])
@@ -115,7 +118,7 @@ class QueueReader:
     # -- search -------------------------------------------------------------------------------
 
     async def _scan(self) -> bool:
-        """One call of SCAN. False: this round is over, or the user may not scan."""
+        """Do one call of SCAN. False: this round is over, or the user may not scan."""
         rounds = self._search.rounds
         kind, cursor = self._search.next()
         step = await scan(self._client, cursor, "COUNT", COUNT, "TYPE", kind)
@@ -127,7 +130,8 @@ class QueueReader:
         return self._search.rounds == rounds
 
     async def _bind(self, exchange: QueueId) -> None:
-        """The queues of an exchange stand in its binding, and are named differently at times."""
+        """Find the queues of an exchange, which are in its binding. Sometimes they have other
+        names."""
         names = await queues_bound(self._client, exchange.name)
         if exchange.name not in names:
             self._search.remove(exchange)
@@ -137,7 +141,7 @@ class QueueReader:
     # -- measure ------------------------------------------------------------------------------
 
     def _due(self, most: int) -> list[QueueId]:
-        """The queues that were not measured for longest; parts of other queues are none."""
+        """The queues whose last measurement is oldest. Parts of other queues are left out."""
         parts = {
             key
             for id in self._search.found
@@ -200,7 +204,7 @@ class QueueReader:
         self._measured.pop(id, None)
 
     async def _now_ms(self) -> int:
-        """The server's clock, else ours."""
+        """The time of the server's clock; of ours, if the server does not tell it."""
         reply = await ask_one(self._client, "TIME")
         if reply is None:
             return int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""Which library a key belongs to, by its type and its name: one table. No I/O."""
+"""A table: which library a key belongs to, by its type and its name. No I/O."""
 
 import re
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ SCANNED = (LIST, STREAM, ZSET, SET)  # every library has a key of one of these t
 
 @dataclass(frozen=True, slots=True)
 class Recogniser:
-    """Keys of this type whose name matches are the library's. `queue` and `prefix` are groups of
-    the pattern. A pattern without the group `queue`: the key is the library's own business."""
+    """Keys of this type whose name matches belong to the library. `queue` and `prefix` are groups
+    of the pattern. If the pattern has no group `queue`, the key is internal data of the library."""
 
     library: str
     type: str
@@ -27,7 +27,7 @@ def _table(rows: Iterable[tuple[str, str, bytes]]) -> tuple[Recogniser, ...]:
 _UUID = rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _BULL = rb"(?P<prefix>bull|\{bull\}):(?P<queue>.+):"
 _BUILDS = rb"\{[^}]+\}:"
-# The first row that matches decides.
+# The first matching row decides.
 TABLE = _table(
     [
         ("celery", SET, rb"_kombu\.binding\.(?:celeryev|.*\.pidbox)"),
@@ -55,7 +55,7 @@ TABLE = _table(
         ("bullmq", LIST, _BULL + rb"(?:wait|active|paused)"),
         ("bullmq", ZSET, _BULL + rb"(?:delayed|prioritized|completed|failed|waiting-children)"),
         ("bullmq", ZSET, _BULL + rb"(?:marker|repeat)"),
-        # Our own: the pages of semaphores and builds show them.
+        # Our own keys: the pages of semaphores and builds show them.
         ("holdfast", ZSET, rb".*:semaphore_(?:main|ttl|waiting|waiting_heartbeat):.*"),
         ("holdfast", LIST, rb".*:acquisition_notification:.*"),
         ("holdfast", ZSET, _BUILDS + rb"(?:(?:state|builds|waiting|running):.*|due|ended|ready)"),
@@ -63,14 +63,14 @@ TABLE = _table(
         ("holdfast", STREAM, _BUILDS + rb"build:events:[0-9]+"),
         ("plain list", LIST, rb"(?P<queue>.+)"),
         ("stream", STREAM, rb"(?P<queue>.+)"),
-        ("schedule", ZSET, rb"(?P<queue>.+)"),  # if its scores are times: see plain
+        ("schedule", ZSET, rb"(?P<queue>.+)"),  # only if its scores are times: see plain
     ]
 )
 PLAIN = ("plain list", "stream", "schedule")
 
 
 def recognise(kind: str, name: bytes) -> QueueId | None:
-    """The queue that this key is a part of; None if it is part of none."""
+    """The queue to which this key belongs; None if it belongs to none."""
     for each in TABLE:
         if each.type == kind and (match := each.pattern.fullmatch(name)):
             groups = match.groupdict()

@@ -51,7 +51,7 @@ class Rq(Library):
     async def read(
         self, client: Client, queue: QueueId, shelf: Shelf, parts: Sequence[Part]
     ) -> list[Job]:
-        # A started job stands in its registry with its execution: id:execution.
+        # The registry has a started job together with its execution, as id:execution.
         is_started = shelf.state == "started"
         ids = [part.data.rpartition(b":")[0] if is_started else part.data for part in parts]
         found = await hash_parts(client, [b"rq:job:" + id for id in ids], _FIELDS)

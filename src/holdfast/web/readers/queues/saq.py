@@ -11,12 +11,12 @@ from holdfast.web.readers.bounded import Part, string_parts
 from holdfast.web.readers.queues.library import Kind, Library, Shelf, ms_of, with_jobs
 from holdfast.web.readers.queues.model import Job, JobPage, QueueId, QueueState, Role
 
-_MOST_WORKERS = 100  # whose figures are added up
+_MOST_WORKERS = 100  # whose figures are added
 _ENDED = ("complete", "failed", "aborted")
 
 
 class Saq(Library):
-    """Jobs that have ended are keys and stand in no list. Workers count them."""
+    """Ended jobs have keys, but are in no list. Workers count them."""
 
     name = "saq"
     title = "SAQ"
@@ -43,7 +43,7 @@ class Saq(Library):
     async def settle(
         self, client: Client, state: QueueState, now_ms: int, prepared: Any
     ) -> QueueState:
-        """The figures of the workers that are alive, since their start."""
+        """The figures of the living workers, since they started."""
         key = self.key(b"saq:{queue}:stats", state.id)
         workers = await ask_one(client, "ZRANGE", key, 0, _MOST_WORKERS - 1)
         if not workers:

@@ -11,7 +11,7 @@ MOST_QUEUES = 20_000
 
 
 class Search:
-    """Goes round and round through the keys. Types take turns, so that none hides the others."""
+    """Reads all keys, again and again. The types take turns, so that no type delays the others."""
 
     def __init__(self) -> None:
         self.found: dict[QueueId, None] = {}
@@ -22,11 +22,11 @@ class Search:
         self._calls = 0
 
     def next(self) -> tuple[str, str]:
-        """The type to scan for, and the cursor."""
+        """The next type to scan for, and the cursor."""
         return self._turns[0], self._cursors.get(self._turns[0], "0")
 
     def scanned(self, kind: str, cursor: str, names: Iterable[bytes]) -> list[QueueId]:
-        """The reply of SCAN. Returns the queues that are new."""
+        """Take the reply of SCAN. Returns the new queues."""
         self._calls += 1
         self._turns.popleft()
         is_over = cursor == "0"
@@ -40,7 +40,7 @@ class Search:
         return [queue for name in names if (queue := self.add(recognise(kind, name)))]
 
     def add(self, queue: QueueId | None) -> QueueId | None:
-        """The queue, if it is new."""
+        """Note a queue. Returns it if it is new."""
         if queue is None or queue in self.found:
             return None
         if len(self.found) >= MOST_QUEUES:
@@ -53,7 +53,7 @@ class Search:
         self.found.pop(queue, None)
 
     def share(self, keys: int) -> float:
-        """The part of all keys that was looked at, between 0 and 1, in the first round."""
+        """The part of all keys that was read in the first round, between 0 and 1."""
         if self.rounds:
             return 1.0
         return min(0.99, self._calls * COUNT / (len(SCANNED) * max(keys, 1)))
