@@ -1,4 +1,4 @@
-"""The browser that tests use, if there is one."""
+"""The browser for tests, if there is one."""
 
 import shutil
 

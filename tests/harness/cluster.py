@@ -50,7 +50,7 @@ def start_cluster(stack: ExitStack, folder: Path) -> Nodes:
 
 
 def begin_move(nodes: Nodes, name: str) -> tuple[int, int]:
-    """The slot of a name is about to go to the next node. Keys do not move with it."""
+    """Prepare the slot of a name for the move to the next node. Its keys do not move yet."""
     slot = slot_of(name)
     source = nodes.owner(slot)
     target = (source + 1) % 3
@@ -94,7 +94,7 @@ def meet(server: RedisServer, other: RedisServer) -> None:
 
 
 def free_port_below(limit: int) -> int:
-    """The bus must not take a port that another server's free_port() is about to get."""
+    """A port for the bus. It must not be one that another server's free_port() is about to get."""
     for port in range(limit - 4000 + time.monotonic_ns() % 2000, limit):
         with socket.socket() as sock:
             if sock.connect_ex(("127.0.0.1", port)):

@@ -1,4 +1,4 @@
-"""Whether anything of ours is left that only the collector of circles would find."""
+"""Whether any objects of ours are left that only the cyclic garbage collector would find."""
 
 import gc
 from collections import Counter
@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def nothing_left_to_collect(*kinds: type) -> Iterator[None]:
-    """The garbage of these types. (Other garbage may come from the test itself.)"""
+    """Within this context no object of these types may become garbage. (Other garbage may come from
+    the test itself.)"""
     while gc.collect():
-        pass  # finalizers let go of more
+        pass  # because finalizers may release more objects
     gc.disable()
     try:
         yield

@@ -8,7 +8,8 @@ from typing import Any
 
 
 async def run_examples(guide: Path, text: str, url: str, **given: Any) -> None:
-    """`given` are names that every example finds, even if an example before has rebound them."""
+    """Run the examples. `given` are names that each example has, even if an earlier example has
+    rebound them."""
     names: dict[str, Any] = {}
     for block in re.finditer(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         line = text[: block.start()].count("\n") + 1

@@ -24,7 +24,7 @@ class HttpPort:
         return socket.create_connection((self.host, self.port), timeout_s)
 
     def send(self, data: bytes) -> Reply:
-        """All that the server answers until it has said that it is done."""
+        """Send bytes. Returns the complete answer of the server."""
         with self.connect() as sock:
             sock.sendall(data)
             return read(sock)
@@ -44,7 +44,8 @@ def read(sock: socket.socket) -> Reply:
 def start_with_http(
     start_server: StartServer, *args: str, env: dict[str, str] | None = None
 ) -> tuple[HoldfastServer, HttpPort]:
-    """`free_port` may be outrun, so it is tried again."""
+    """Start a server with an HTTP port. Another process may take the port of `free_port` first, so
+    this tries several times."""
     for attempt in range(5):
         port = free_port()
         try:

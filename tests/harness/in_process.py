@@ -1,4 +1,5 @@
-"""An engine without socket and event loop, on a clock that stands still, and peers to talk to it.
+"""An engine without socket and event loop, with a clock that the test moves, and peers that talk to
+it.
 
 A turn ends when a peer reads its replies, so a test decides which commands share a turn.
 """
@@ -21,7 +22,7 @@ def _argv(args: Sequence[Argument]) -> list[bytes]:
 
 
 class Peer:
-    """A session and the replies it was sent."""
+    """A session, and the replies that it got."""
 
     output_bytes = 0
 
@@ -36,11 +37,11 @@ class Peer:
         self.pipeline(args)
 
     def pipeline(self, *commands: Sequence[Argument]) -> None:
-        """Commands that arrive together."""
+        """Send commands that arrive together."""
         self._engine.receive(self.session, [_argv(args) for args in commands])
 
     def replies(self) -> list[bytes]:
-        """End the turn; return the replies since the last call."""
+        """End the turn. Returns the replies since the last call."""
         self._engine.turn.end()
         replies, self._delivered = self._delivered, []
         return replies
@@ -51,7 +52,7 @@ class Peer:
         return reply
 
     def transaction(self, *commands: Sequence[Argument]) -> bytes:
-        """EXEC's reply."""
+        """Run commands in MULTI. Returns EXEC's reply."""
         self.pipeline(("MULTI",), *commands, ("EXEC",))
         return self.replies()[-1]
 
@@ -72,7 +73,7 @@ class Peer:
 
 
 class InProcess:
-    """An engine, its clock, and as many peers as wanted."""
+    """An engine, its clock, and any number of peers."""
 
     def __init__(
         self,
@@ -89,23 +90,23 @@ class InProcess:
         return Peer(self.engine, protocol)
 
     def blocked(self, *args: Argument) -> Peer:
-        """A peer that waits in this command."""
+        """A peer that is blocked in this command."""
         peer = self.peer()
         peer.send(*args)
         assert peer.is_waiting, f"{args} did not block: {peer.replies()!r}"
         return peer
 
     def set(self, name: str, value: str | int) -> None:
-        """CONFIG SET."""
+        """Set a parameter by CONFIG SET."""
         self.engine.config.set_many([(name.encode(), str(value).encode())])
 
     @property
     def awaited(self) -> list[bytes]:
-        """The keys that clients wait for, in all databases."""
+        """The keys for which clients wait, in all databases."""
         return [name for database in self.engine.keyspace.databases for name in database.awaited]
 
     def assert_nothing_left(self) -> None:
-        """No client waits, and nothing is left of earlier waits."""
+        """Assert that no client waits, and that earlier waits left nothing behind."""
         assert len(self.engine.blocking.waiters) == 0
         assert self.awaited == []
         assert self.clock.pending_timers == 0

@@ -18,12 +18,12 @@ class Pair:
     protocol: int
 
     def send(self, data: bytes) -> None:
-        """Send bytes to both, as they are."""
+        """Send bytes to both, unchanged."""
         self.ours.send(data)
         self.oracle.send(data)
 
     def same(self, *args: Argument) -> bytes:
-        """Send a command to both; the one reply that both must give."""
+        """Send a command to both. Returns the reply, which must be the same."""
         self.ours.send_command(*args)
         self.oracle.send_command(*args)
         return self.same_reply(args)
@@ -34,7 +34,7 @@ class Pair:
             self.same(*shlex.split(line))
 
     def same_reply(self, after: object = "what was sent") -> bytes:
-        """The next reply, which both must give."""
+        """The next reply, which must be the same from both."""
         ours, oracle = self.ours.read_reply(), self.oracle.read_reply()
         assert ours == oracle, f"RESP{self.protocol}: ours == redis-server's after {after}"
         return oracle
@@ -42,10 +42,11 @@ class Pair:
 
 @contextmanager
 def open_pair(server: HoldfastServer, oracle: RedisServer, protocol: int) -> Iterator[Pair]:
-    """New connections to both servers, which are emptied; one per Hypothesis example, too."""
+    """New connections to both servers, which are emptied. Each Hypothesis example opens its own."""
     with RawClient.connect(server.port) as ours, RawClient.connect(oracle.port) as theirs:
         for client in (ours, theirs):
             assert client.command("FLUSHALL") == b"+OK\r\n"
             if protocol == 3:
-                assert client.command("HELLO", 3)[:1] == b"%"  # its id is never the same
+                # its reply has a different id each time
+                assert client.command("HELLO", 3)[:1] == b"%"
         yield Pair(ours, theirs, protocol)

@@ -29,8 +29,8 @@ NO_ORACLE = "redis-server is not installed: there is nothing to compare with"
 
 
 def free_port() -> int:
-    """A port that is free now. Another process may take it a moment later: be ready to try
-    again."""
+    """A port that is free now. Another process may take it a moment later, so the caller must be
+    ready to try again."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -38,10 +38,10 @@ def free_port() -> int:
 
 
 def steady_port() -> int:
-    """A free port that a server can come back to.
+    """A free port that a server can use again after a restart.
 
-    It lies below the ports that the kernel gives to outgoing connections. While the server is away,
-    another process could take one of those, even a client that connects to itself.
+    It is below the ports that the kernel gives to outgoing connections. While the server is
+    stopped, another process could get one of those, even a client that connects to itself.
     """
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
@@ -54,7 +54,7 @@ def steady_port() -> int:
 
 
 def wait_until(predicate: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
-    """Wait for something in another process. Inside one process, await it instead."""
+    """Wait for a change in another process. For a change in this process, await it instead."""
     deadline = time.monotonic() + timeout_s
     while not predicate():
         if time.monotonic() > deadline:
@@ -63,8 +63,8 @@ def wait_until(predicate: Callable[[], bool], what: str, timeout_s: float = 20.0
 
 
 def threads_of(pid: int) -> dict[str, str]:
-    """By thread: the place in the kernel that it waits in, such as a sync of the disk; "0" if it
-    runs. Empty where the system does not tell."""
+    """By thread: the place in the kernel at which it waits, such as a sync of the disk; "0" if it
+    runs. Empty if the system does not tell it."""
     with suppress(OSError):
         tasks = [*Path(f"/proc/{pid}/task").iterdir()]
         return {
@@ -77,7 +77,7 @@ def threads_of(pid: int) -> dict[str, str]:
 class ServerProcess:
     """The common part of both kinds of servers. Use as a context manager."""
 
-    _ready: re.Pattern[str]  # in the output of the server once it accepts connections
+    _ready: re.Pattern[str]  # matches the output of the server when it accepts connections
 
     def __init__(self, folder: Path, *args: str) -> None:
         self.folder = folder
@@ -121,7 +121,7 @@ class ServerProcess:
 
     @property
     def stderr(self) -> str:
-        """The errors that this server has printed so far, restarts included."""
+        """The error output of this server so far, including earlier runs."""
         return (self.folder / "stderr").read_text(errors="replace")
 
     def client(self, timeout_s: float = 20.0) -> RawClient:
@@ -131,20 +131,21 @@ class ServerProcess:
         return client
 
     def kill(self) -> None:
-        """SIGKILL, as a crash. Connections stay open, so the test can read earlier replies."""
+        """Send SIGKILL, as in a crash. Connections stay open, so the test can read earlier
+        replies."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def suspend(self) -> None:
-        """SIGSTOP: connections stay open, and the kernel accepts data for the server."""
+        """Send SIGSTOP: connections stay open, and the kernel accepts data for the server."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM. Returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(STOP_TIMEOUT_S)
@@ -160,7 +161,7 @@ class ServerProcess:
         self.start()
 
     def _spawn(self, argv: list[str], env: dict[str, str] | None = None) -> re.Match[str] | None:
-        """Start a process and wait until it is ready; None if it exits before that."""
+        """Start a process and wait until it is ready. None if it exits before that."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("ab") as err:
             self._process = process = subprocess.Popen(
@@ -176,7 +177,7 @@ class ServerProcess:
 
         try:
             wait_until(ready_or_gone, "the server is ready", START_TIMEOUT_S)
-        except BaseException as error:  # also when pytest's own timeout or ^C ends the wait
+        except BaseException as error:  # also if pytest's timeout or ^C ends the wait
             self.kill()
             error.add_note(self._said())
             raise
@@ -188,7 +189,7 @@ class ServerProcess:
 
 
 class HoldfastServer(ServerProcess):
-    """`python -m holdfast serve`, with its file in `folder` unless `db` says otherwise."""
+    """`python -m holdfast serve`. Its file is in `folder` unless `db` names another place."""
 
     _ready = re.compile(r"holdfast \S+ ready on (?P<where>.*) \(db: .*\)\n")
 
@@ -210,23 +211,24 @@ class HoldfastServer(ServerProcess):
         ready = self._spawn([*serve, *self.args], self._env)
         assert ready is not None, f"holdfast did not start: {self._said()}"
         port = re.search(r":(\d+)(,|$)", ready["where"])
-        self.port = int(port[1]) if port else 0  # it may listen on a unix socket only
+        self.port = int(port[1]) if port else 0  # it may listen only on a unix socket
 
 
 class SteadyServer(HoldfastServer):
-    """Comes back on the same port, as servers do."""
+    """A server that has the same port after a restart, like most real servers."""
 
     def __init__(self, folder: Path, *args: str) -> None:
         super().__init__(folder, "--port", str(steady_port()), *args)
 
     def crash(self) -> None:
-        """SIGKILL, and start again."""
+        """Send SIGKILL, and start again."""
         self.kill()
         self.start()
 
 
 class RedisServer(ServerProcess):
-    """redis-server, without persistence unless `args` ask for it. Missing, it skips the test."""
+    """redis-server, without persistence unless `args` ask for it. If it is not installed, the test
+    is skipped."""
 
     _ready = re.compile("Ready to accept connections")
 
@@ -234,7 +236,9 @@ class RedisServer(ServerProcess):
         if shutil.which("redis-server") is None:
             pytest.skip(NO_ORACLE)
         options = ["--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes"]
-        for _ in range(5):  # redis cannot pick a port itself, and free_port() may be outrun
+        # redis cannot choose a port itself, and another process may take the port of free_port()
+        # first
+        for _ in range(5):
             self.port = free_port()
             argv = ["redis-server", "--port", str(self.port), *options, *self.args]
             if self._spawn(argv):

@@ -1,7 +1,7 @@
-"""A blocking client that returns replies as the bytes they are on the wire.
+"""A blocking client that returns replies as the bytes that came over the wire.
 
-It knows where a RESP2 or RESP3 reply ends and nothing else: no conversion, no
-knowledge of commands. It shares no code with holdfast.resp, which it is there to test.
+It knows where a RESP2 or RESP3 reply ends, and nothing else: no conversion, no commands. It shares
+no code with holdfast.resp, because tests compare the two.
 """
 
 import select
@@ -17,7 +17,7 @@ _ITEMS_PER_COUNT = {b"*": 1, b"~": 1, b">": 1, b"%": 2, b"|": 2}
 
 
 def encode_command(*args: Argument) -> bytes:
-    """The array of bulk strings that a command is sent as."""
+    """A command as an array of bulk strings."""
     parts = [b"*%d\r\n" % len(args)]
     for arg in args:
         data = arg if isinstance(arg, bytes) else str(arg).encode()
@@ -26,7 +26,7 @@ def encode_command(*args: Argument) -> bytes:
 
 
 class RawClient:
-    """One connection. A read that takes longer than timeout_s fails the test and shows the bytes so
+    """One connection. If a read takes longer than timeout_s, the test fails and shows the bytes so
     far."""
 
     def __init__(self, sock: socket.socket, timeout_s: float = 20.0, chunk: int = 65536) -> None:
@@ -34,7 +34,7 @@ class RawClient:
         self._sock.settimeout(timeout_s)
         self._chunk = chunk
         self._buffer = bytearray()
-        self._at = 0  # bytes of the buffer already handed out
+        self._at = 0  # bytes of the buffer that were returned already
 
     @classmethod
     def connect(cls, port: int, timeout_s: float = 20.0) -> Self:
@@ -105,19 +105,19 @@ class RawClient:
         return self._take(self._at + count)
 
     def read_until_closed(self) -> bytes:
-        """Everything that comes until the server closes the connection."""
+        """All bytes until the server closes the connection."""
         try:
             while data := self._recv():
                 self._buffer += data
-        except ConnectionResetError:  # closed by us or by the server's death: closed all the same
+        except ConnectionResetError:  # closed by us, or by the death of the server
             pass
         return self._take(len(self._buffer))
 
     def is_quiet(self) -> bool:
         """Whether nothing unread has arrived *so far*.
 
-        Only worth asking after something else has proved that the server has had
-        its chance, such as a reply on another connection.
+        This is meaningful only after something else, such as a reply on another connection, has
+        proved that the server had the opportunity to send.
         """
         if self._at < len(self._buffer):
             return False

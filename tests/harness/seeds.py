@@ -1,8 +1,8 @@
 """Seeds of random tests.
 
-`make test` derives each seed from the name of its test, so one commit has one result: no change is
-refused for a history that has nothing to do with it. `make faults` draws new seeds, because it
-looks for new histories. HOLDFAST_SEED is a number, which replays a failure, or `new`.
+`make test` derives each seed from the name of its test, so one commit always has the same result:
+no change fails because of a history that is unrelated to it. `make faults` draws new seeds, because
+it looks for new histories. HOLDFAST_SEED is a number, which replays a failure, or `new`.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Processes that use libraries of other people, as a user would start them.
+"""Processes that use libraries of other projects, started as a user would start them.
 
 They import the libraries from build/libraries (scripts/install-libraries); the tests themselves
-never do.
+never import these.
 """
 
 import os
@@ -17,7 +17,7 @@ NO_LIBRARY = "a library is not installed: see scripts/install-libraries"
 
 
 def library(name: str) -> Path:
-    """The folder of an installed library. Missing, it skips the test."""
+    """The folder of an installed library. If it is not installed, the test is skipped."""
     folder = ROOT / "build" / "libraries" / name
     if not (folder / ".installed").exists():
         pytest.skip(f"{NO_LIBRARY} ({name})")
@@ -57,14 +57,14 @@ class Spawned:
             _end(process)
 
     def said(self) -> str:
-        """The last words of each process, for a test that has failed."""
+        """The last output of each process, for a test that has failed."""
         return "\n".join(
             f"{process.args!r}:\n{self.output(process)[-4000:]}" for process in self._processes
         )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """A process and its children, which are in its group."""
+    """End a process and its children, which are in its group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -15,7 +15,7 @@ NO_VALKEY = "valkey-server is not installed: there is nothing to compare with"
 
 
 def find_valkey() -> str | None:
-    """One that also runs here."""
+    """A valkey-server that runs on this system."""
     fetched = (Path(__file__).parents[2] / "build/valkey").glob("*/_binaries/*/valkey-server")
     for path in (shutil.which("valkey-server"), *map(str, fetched)):
         try:
@@ -30,7 +30,7 @@ VALKEY = find_valkey()
 
 
 class ValkeyServer(RedisServer):
-    """Missing, it skips the test."""
+    """valkey-server. If it is not installed, the test is skipped."""
 
     def start(self) -> None:
         if VALKEY is None:

@@ -1,8 +1,8 @@
-"""Real servers for the tests of other programs: the pytest fixtures, and the servers below them.
+"""Real servers for the tests of other programs: the pytest fixtures, and the servers behind them.
 
-Every pytest run of an environment that has Holdfast imports `pytest_plugin`, so nothing here
-imports the server or a client before a fixture needs it. Only `spawner`, which is a process of its
-own, imports the server.
+Each pytest run in an environment with Holdfast imports `pytest_plugin`, so nothing here imports the
+server or a client before a fixture needs it. Only `spawner`, which runs in a process of its own,
+imports the server.
 """
 
 from typing import TYPE_CHECKING

@@ -7,11 +7,12 @@ MOST_BYTES = 100_000  # of each log
 
 
 class LogTails:
-    """The logs of all servers that are open. A server is named by its folder."""
+    """The logs of all open servers. Each server is named by its folder."""
 
     def __init__(self) -> None:
         self._ports: dict[Path, int] = {}
-        self._begins: dict[Path, int] = {}  # where in the log the test began
+        # by folder: the offset in the log at which the test began
+        self._begins: dict[Path, int] = {}
         self._kept: list[tuple[int, str]] = []
 
     def opened(self, folder: Path, port: int) -> None:
@@ -22,12 +23,13 @@ class LogTails:
         self._begins.pop(folder, None)
 
     def keep(self, folder: Path) -> None:
-        """An exception closes the server, and its files go before there is a report."""
+        """Keep the log of a server that an exception has closed, because its files are removed
+        before the report."""
         if folder in self._ports:
             self._kept.append((self._ports[folder], self._tail(folder)))
 
     def begin(self) -> None:
-        """All lines so far belong to earlier tests."""
+        """Note that all lines so far belong to earlier tests."""
         self._kept.clear()
         for folder in self._ports:
             try:

@@ -1,13 +1,13 @@
 """The pytest plugin: fixtures that give each test a real, empty server.
 
-pytest imports this module in every run of an environment that has Holdfast. Until a test uses a
-fixture, it costs that import and a line of configuration: the imports below are in the functions
-for that reason.
+pytest imports this module in each run of an environment with Holdfast. Until a test uses a fixture,
+this costs only the import and a line of configuration. Therefore the imports are in the functions
+below.
 
 `holdfast_client` and `holdfast_embedded` live in the event loop of the test, which belongs to
-pytest-asyncio or to anyio. Each of them wants async fixtures in its own way, so there are async
-fixtures for anyio, below, and others in `asyncio_fixtures`. The two fixtures with public names are
-not async, and choose.
+pytest-asyncio or to anyio. The two need different kinds of async fixtures, so there are async
+fixtures for anyio below, and others in `asyncio_fixtures`. The two fixtures with public names are
+not async, and choose one of these.
 """
 
 import inspect
@@ -44,8 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def has_loop_scopes(version: str) -> bool:
-    """Whether this pytest-asyncio lets a fixture name its event loop. The plugin must do no harm
-    in a project that has an older one and uses none of the fixtures."""
+    """Whether this version of pytest-asyncio lets a fixture name its event loop. The plugin must be
+    harmless in a project with an older version that uses none of the fixtures."""
     return tuple(map(int, version.split(".")[:2])) >= (0, 24)
 
 
@@ -62,7 +62,7 @@ def holdfast_servers(pytestconfig: pytest.Config) -> "Iterator[Servers]":
     from holdfast.testing.servers import Servers
 
     with Servers() as servers:
-        # Not before: a run without servers has no hooks of ours.
+        # Not earlier, because a run without servers should have no hooks of ours.
         logs = ServerLogs(servers)
         pytestconfig.pluginmanager.register(logs)
         yield servers
@@ -73,14 +73,15 @@ def holdfast_servers(pytestconfig: pytest.Config) -> "Iterator[Servers]":
 def holdfast_server(
     request: pytest.FixtureRequest, holdfast_servers: "Servers"
 ) -> "Iterator[DisposableServer]":
-    """A server process of this test's own, with an empty database.
+    """A server process for this test alone, with an empty database.
 
     `@pytest.mark.holdfast(...)` configures it.
     """
     from holdfast.errors import HoldfastError
 
     options: dict[str, str | int] = {}
-    for marker in reversed([*request.node.iter_markers("holdfast")]):  # the closest comes last
+    # the closest marker is the last one
+    for marker in reversed([*request.node.iter_markers("holdfast")]):
         if marker.args:
             pytest.fail("holdfast(): options have names, such as maxmemory='10mb'", pytrace=False)
         options |= marker.kwargs
@@ -181,8 +182,8 @@ def _async_fixture(request: pytest.FixtureRequest, what: str) -> str:
 
 
 def _is_plain(test: Any, fixture: str) -> bool:
-    """Whether the test itself asks for an async fixture but is no `async def`, so that it cannot
-    use it. An async fixture between the two may use it."""
+    """Whether the test itself uses an async fixture but is not an `async def`, so that it cannot
+    use it. An async fixture between them may use it."""
     test = getattr(getattr(test, "hypothesis", test), "inner_test", test)
     if inspect.iscoroutinefunction(test) or inspect.isasyncgenfunction(test):
         return False

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ServerLogs:
-    """A pytest plugin of the runs that have servers."""
+    """A pytest plugin for runs that have servers."""
 
     def __init__(self, servers: "Servers") -> None:
         self._servers = servers

@@ -1,4 +1,4 @@
-"""Servers as a test session sees them. The processes belong to `spawner`."""
+"""Servers in the view of a test session. Their processes belong to `spawner`."""
 
 import json
 import os
@@ -94,8 +94,8 @@ class Servers:
         """Start a server with an empty database, on a free port.
 
         `options` are configuration parameters with `_` for `-`, and True for yes, as in
-        `holdfast.open`. A relative
-        `db` is a file in the folder of the server. Raises UnavailableError.
+        `holdfast.open`. A relative `db` is a file in the folder of the server. Raises
+        UnavailableError.
         """
         server = DisposableServer(self, options)
         self.logs.opened(server.folder, server.port)
@@ -121,7 +121,7 @@ class Servers:
         self.close()
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Send a request to the spawner and wait for the reply. For `DisposableServer`."""
+        """Send a request to the spawner and wait for the reply. `DisposableServer` uses it."""
         with self._lock:
             process = self._spawner()
             self._requests += 1
@@ -139,8 +139,9 @@ class Servers:
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
-            # -P: a module in the working folder must not hide one of the standard library. A
-            # session of its own: ^C in the terminal is for pytest, which ends the servers last.
+            # -P: a module in the working folder must not hide one of the standard library. The
+            # process has a session of its own, because ^C in the terminal is for pytest, which ends
+            # the servers last.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "holdfast.testing.spawner"],
                 stdin=subprocess.PIPE,
@@ -151,7 +152,7 @@ class Servers:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> dict[str, Any] | None:
-    """None if the process is dead or silent."""
+    """Send a request. None if the process is dead or silent."""
     assert process.stdin is not None
     assert process.stdout is not None
     stdout = process.stdout.fileno()
@@ -165,7 +166,8 @@ def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> dict
                 return None
             *lines, received = (received + part).split(b"\n")
             for reply in map(json.loads, lines):
-                if reply["id"] == request["id"]:  # others belong to requests that were interrupted
+                # other replies belong to requests that were interrupted
+                if reply["id"] == request["id"]:
                     assert isinstance(reply, dict)
                     return reply
     except BrokenPipeError:

@@ -1,15 +1,15 @@
 """The process that a test session asks for servers: `python -m holdfast.testing.spawner`.
 
 It imports the server once and forks it for each test: a start of Python with all imports takes much
-longer than a fork. A test gets a process of its own, so nothing of it can be left for
-the next test. SIGKILL ends that process, whatever it is doing. The reasons: decision 26.
+longer than a fork. A test gets a process of its own, so it leaves nothing behind for the next test.
+SIGKILL ends that process in any state. Decision 26 has the reasons.
 
 Requests and replies are lines of JSON on stdin and stdout. Each has an id, because a session that
 is interrupted does not read the reply to its last request.
 
 No server outlives its session. The session holds the other end of stdin: when it dies, stdin ends,
-and the spawner kills its servers and removes its folder. When the spawner dies, the servers see the
-end of its lifeline.
+and the spawner kills its servers and removes its folder. When the spawner dies, the servers notice
+the end of its lifeline, a pipe.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Started(NamedTuple):
 class Spawner:
     """The servers of one session. Their folders are below `folder`.
 
-    A session waits for replies only. `tidy` does the rest while a test runs: it starts the server
+    A session only waits for replies. `tidy` does the rest while a test runs: it starts the server
     of the next test, and removes the files of the last one.
     """
 
@@ -66,8 +66,8 @@ class Spawner:
         self._lifeline, self._held = os.pipe()  # nothing is written to it
 
     def start(self, options: dict[str, str | int], folder: str | None) -> dict[str, Any]:
-        """Start a server and wait until it is ready. `folder` is that of an earlier server, to go
-        on with its file."""
+        """Start a server and wait until it is ready. `folder` is that of an earlier server whose
+        file it shall use."""
         if self._spare is not None and not options and folder is None:
             started, self._spare = self._spare, None
         else:
@@ -82,15 +82,16 @@ class Spawner:
         return {"pid": started.pid, "port": port, "folder": str(started.folder)}
 
     def kill(self, pid: int) -> None:
-        """Kill a server. It may have ended by itself, but its process id stays taken until it is
-        waited for."""
+        """Kill a server. It may have ended by itself, but its process id stays reserved until this
+        waits for it."""
         if pid in self._running:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             self._running.remove(pid)
 
     def end(self, pid: int, folder: str) -> None:
-        """Kill a server. `tidy` waits for its end: the next server has another port and folder."""
+        """Kill a server. `tidy` waits for its end; the next server does not need that, because it
+        has another port and folder."""
         if pid in self._running:
             os.kill(pid, signal.SIGKILL)
         self._leftovers.append((pid, folder))
@@ -123,7 +124,7 @@ class Spawner:
         return Started(pid, Path(folder), stdout)
 
     def _serve(self, options: dict[str, str | int], tells: int, log: int) -> Never:
-        """In the new process."""
+        """Run a server, in the new process."""
         status = 1
         try:
             nothing = os.open(os.devnull, os.O_RDONLY)
@@ -165,8 +166,8 @@ def _last_line(log: Path) -> str:
 
 
 def _requests() -> Iterator[dict[str, Any]]:
-    """Requests until the session ends. A process that the session forked may hold the other end of
-    stdin for longer, so this also checks whether the parent is still there."""
+    """Yield requests until the session ends. A process that the session forked may keep the other
+    end of stdin open for longer, so this also checks whether the parent still exists."""
     session = os.getppid()
     received = b""
     while os.getppid() == session:
@@ -191,7 +192,7 @@ def _answer(spawner: Spawner, request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _warm_up() -> None:
-    """Import all that a server imports at its start and for its first commands, Lua included."""
+    """Import all that a server imports at its start and for its first commands, including Lua."""
     why_not_compiled()
     async with open_local(":memory:") as database:
         await database.execute("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, "k")
@@ -202,17 +203,18 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     asyncio.run(_warm_up())
     gc.collect()
-    gc.freeze()  # the collector of a server writes to what it looks at, which copies the page
+    gc.freeze()  # the collector writes to objects that it examines, which would copy memory pages
     with tempfile.TemporaryDirectory(prefix="holdfast-tests-") as folder:
         spawner = Spawner(Path(folder))
         try:
             for request in _requests():
                 try:
                     reply = _answer(spawner, request)
-                except OSError as error:  # a full disk, or no more processes: others go on
+                # a full disk, or too many processes: other servers continue
+                except OSError as error:
                     reply = {"error": f"the server did not start: {error}"}
                 os.write(1, json.dumps(reply | {"id": request["id"]}).encode() + b"\n")
-                with suppress(OSError):  # the next request will say so
+                with suppress(OSError):  # the next request will report it
                     spawner.tidy()
         except BrokenPipeError:
             pass  # the session is gone
